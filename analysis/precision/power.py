@@ -127,7 +127,9 @@ def power_table(
         }  # fmt: skip
         if not source.is_published:
             row["correlation"] = correlation
-            paired_sd = sd * math.sqrt(2 * (1 - correlation)) if math.isfinite(correlation) else math.nan
+            paired_sd = (
+                sd * math.sqrt(max(0.0, 2 * (1 - correlation))) if math.isfinite(correlation) else math.nan
+            )
             row["seeds_paired"] = _optional(
                 seeds_needed_paired(effect, paired_sd, power, alpha) if paired_sd > 0 else None
             )

@@ -16,7 +16,8 @@ one's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -28,11 +29,11 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from analysis.store.instances import RUN_FIELDS
+from analysis.store.row_faults import row_faults, unequal_rates, with_test_scores
 from analysis.store.scan import model_error
 from benchmarks.own_datasets.definitions import definitions_record, known_datasets, recorded_definitions
 from benchmarks.protocol import (
     DATASETS,
-    EXTRA_DATASETS,
     LEARNING_RATES,
     PAPER,
     Dataset,
@@ -49,6 +50,8 @@ from pretraining.model_names import MODELS
 __all__ = [
     "COLUMNS", "KEYS", "RunsTable", "manifest_path", "read_runs", "read_table", "sort_runs", "write_runs",
 ]  # fmt: skip
+
+logger = logging.getLogger(__name__)
 
 _SCHEMA = pa.schema(
     [
@@ -122,7 +125,8 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     Raises:
         UserError: the file is absent or no table, was changed since it was written, its header lacks a column, or a
             row has an unknown model or dataset, a task that is not the dataset's, a score outside [0, 1], or repeats
-            an earlier row; or a recorded definition is damaged.
+            an earlier row; a seed chooses a rate without a test score (rows at other rates may lack it); or a recorded
+            definition is damaged.
     """
     if not path.is_file():
         verb = "is a folder; a run store becomes a runs table" if path.is_dir() else "does not exist; make it"
@@ -135,6 +139,8 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
         reason, kind = first_line(error), "CSV" if is_text else "Parquet"
         raise UserError(f"{path}: no {kind} file that can be read ({reason}); {_AGAIN}") from None
+    if not table.num_rows:
+        raise UserError(f"{path}: holds no runs, only their header; {_AGAIN}")
     record = _record_of(table, path)  # renaming drops it
     table = table.rename_columns([_ALIASES.get(name, name) for name in table.column_names])
     _check_header(table.column_names, path)
@@ -144,7 +150,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
         runs.loc[(runs["lr"] - rate).abs() < 1e-6 * rate, "lr"] = rate
     first = 2 if is_text else 1
     place = "line" if is_text else "row"
-    for wrong, why in _faults(runs, (*add_models, *record.added_models), datasets):
+    for wrong, why in row_faults(runs, (*add_models, *record.added_models), datasets):
         if (rows := np.flatnonzero(wrong)).size:
             raise UserError(f"{path}: {place} {rows[0] + first}{why(runs.iloc[rows[0]])}")
     if (again := runs.duplicated(list(KEYS))).any():
@@ -154,6 +160,9 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
             f"{path}: {place}s {one} and {two} hold the same run, {run['model']} on {run['dataset']} with lr "
             f"{format_lr(run['lr'])}, seed {run['seed']:.0f}; keep one of them"
         )
+    if rates := unequal_rates(runs):
+        logger.warning("%s: %s", path, rates)
+    runs = with_test_scores(runs, str(path))
     return RunsTable(
         runs=sort_runs(runs.astype({"seed": np.int64, "n_validation": "Int64", "n_test": "Int64"})),
         protocol=None if is_text else record.protocol, datasets=datasets, sealed=sealed,
@@ -285,49 +294,3 @@ def _column(table: pa.Table, name: str, path: Path) -> pd.Series:
         what = "text" if kind == pa.string() else "numbers"
         raise UserError(f"{path}: the column {name} holds {column.type}, not {what}") from None
     return pd.Series((column.fill_null("") if kind == pa.string() else column).to_pandas())
-
-
-def _faults(
-    runs: pd.DataFrame, added: Sequence[str], datasets: Mapping[str, Dataset]
-) -> Iterator[tuple[pd.Series, Callable[[pd.Series], str]]]:
-    """Yield which rows break a rule, and what is wrong with such a row."""
-    for model in runs["model"].unique():
-        if (error := model_error(model, added)) is not None:
-            yield runs["model"] == model, lambda _, error=error: f": {error}"  # type: ignore[misc]
-    yield ~runs["dataset"].isin(list(datasets)), lambda row: _unknown(row["dataset"], datasets)
-    tasks = {name: dataset.task for name, dataset in datasets.items()}
-    yield (
-        runs["task"] != runs["dataset"].map(tasks),
-        lambda row: (
-            f" gives {row['dataset']} the task {row['task']!r}, it belongs to {tasks[row['dataset']]}"
-        ),
-    )
-    yield (
-        ~runs["lr"].between(0, 1, inclusive="neither"),
-        lambda _: " has a learning rate that is no positive number below 1",
-    )
-    yield (
-        ~(runs["seed"].between(0, 2**31 - 1) & (runs["seed"] % 1 == 0)),
-        lambda _: " has a seed that is no whole number from 0 on",
-    )
-    for name in ("validation_score", "test_score"):
-        yield ~runs[name].between(0, 1), lambda row, name=name: _outside(name, row[name])  # type: ignore[misc]
-    for name in _OPTIONAL:
-        counts = runs[name]
-        yield (
-            counts.notna() & ~(counts.between(1, 1e12) & (counts % 1 == 0)),
-            lambda row, name=name: f" has {name} {row[name]:g}, no count from 1 on",  # type: ignore[misc]
-        )
-
-
-def _unknown(name: str, datasets: Mapping[str, Dataset]) -> str:
-    extra = " is outside the paper's twelve" if name in EXTRA_DATASETS else " is unknown"
-    return (
-        f": dataset {name!r}{extra}{nearest(name, datasets)}; the datasets are {', '.join(datasets)}; one of your own "
-        "is known from its run store, or from the Parquet table that ingest makes of that"
-    )
-
-
-def _outside(name: str, value: float) -> str:
-    hint = "; percent are divided by 100 first" if 1 < value <= 100 else ""
-    return f" has {name} {value:g}, which is outside [0, 1]{hint}"
