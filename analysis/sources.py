@@ -6,34 +6,30 @@
 
 from __future__ import annotations
 
-import hashlib
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
-from analysis.published_cells import TEST_INSTANCES
-from analysis.records import records
-from analysis.statistics.interval_kinds import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS, Interval
+from analysis.statistics.evidence import Evidence
+from analysis.statistics.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS, Interval
 from analysis.statistics.learning_rate_selection import SEED
-from analysis.statistics.scores_table import Settings, published_scores, run_scores
+from analysis.statistics.scores_table import scores_of
+from analysis.statistics.settings import Settings
+from analysis.store.contents import fingerprint, warn_of_other_sizes
 from analysis.store.ingest import open_store
 from analysis.store.release import cached_release, released_store
 from analysis.store.runs_table import read_table
 from analysis.store.scan import results_folder
-from analysis.store.stand_ins import StandIns, read_stand_ins
-from benchmarks.protocol import DATASETS, PAPER, STANDARD, TASKS, Dataset
+from analysis.store.stand_ins import StandIns, averaged_datasets, read_stand_ins
+from benchmarks.protocol import DATASETS, PAPER, STANDARD, TASKS, Dataset, datasets_of
 from benchmarks.runs import RUN
 from common.errors import UserError, nearest
 from common.registry import Registry
 
 __all__ = ["PUBLISHED", "SOURCES", "NamedSource", "Request", "Source", "open_source", "standard_of"]
-
-logger = logging.getLogger(__name__)
 
 EXAMPLE = Path(__file__).parent / "examples" / "miniature" / "runs.parquet"
 """The runs of the miniature that come with the package (docs/miniature.md)."""
@@ -103,14 +99,26 @@ class Source:
         """
         if self.runs is None or self.label == RELEASED:
             return self.label
-        return f"{self.title} {_fingerprint(self.runs)}".lstrip()
+        return f"{self.title} {fingerprint(self.runs)}".lstrip()
 
     def scores(self, settings: Settings) -> pd.DataFrame:
         """Return the source's scores (see `analysis.statistics.scores_table`)."""
-        settings = self.settled(settings)
-        if self.runs is None:
-            return published_scores(settings.interval)
-        return run_scores(self.runs, settings, source=self.label, instances=self.instances)
+        return scores_of(self.evidence(settings), source=self.label)
+
+    def evidence(self, settings: Settings, *, printed: bool = False) -> Evidence:
+        """Return the source as what findings are made from.
+
+        Args:
+            settings: selection rule and interval; none: the source's default.
+            printed: whether the paper's printed cells stand in for models without runs.
+
+        Raises:
+            UserError: a selection rule or interval that the source cannot give.
+        """
+        settled = self.settled(settings)
+        return Evidence(
+            settled, runs=self.runs, instances=self.instances, printed=printed or self.is_published
+        )
 
     @property
     def title(self) -> str:
@@ -138,6 +146,10 @@ class Source:
         name = self.label.removesuffix(f" ({self.protocol} protocol)")
         given = name if self.protocol == PAPER else f"{self.protocol}:{name}"
         return ("--source", given, *(word for name in self.added_models for word in ("--add-model", name)))
+
+    def datasets_of(self, task: str) -> tuple[str, ...]:
+        """Return the datasets whose mean is the task's average."""
+        return datasets_of(task) if self.runs is None else averaged_datasets(self.runs, task)
 
     @property
     def average_needs(self) -> str:
@@ -268,7 +280,7 @@ def _open_path(source: str, path: Path, request: Request) -> Source:
     stand_ins = read_stand_ins(path)
     if stand_ins is None:
         opened = (_open_folder if path.is_dir() else _open_table)(source, path, request)
-        _warn_of_other_sizes(source, opened.need_runs("test sets"))
+        warn_of_other_sizes(source, opened.need_runs("test sets"))
         return opened
     request.need_paper_protocol("stand-ins")
     # Without instances, which know the small study's own names only.
@@ -327,24 +339,3 @@ def standard_of(source: Source) -> Source | None:
 
 def _label(source: str, protocol: str) -> str:
     return source if protocol == PAPER else f"{source} ({protocol} protocol)"
-
-
-def _warn_of_other_sizes(source: str, runs: pd.DataFrame) -> None:
-    """Say which datasets are not the paper's: their scores look the same next to the published ones."""
-    sizes = runs.dropna(subset="n_test").drop_duplicates(["dataset", "n_test"])
-    other = [
-        f"{name} ({count:,} test examples, the paper's has {TEST_INSTANCES[name]:,})"
-        for name, count in dict(records(sizes, "dataset", "n_test")).items()
-        if TEST_INSTANCES.get(name, count) != count
-    ]
-    if other:
-        logger.warning(
-            "%s: not the paper's test sets, so do not hold these scores against its numbers: %s",
-            source, ", ".join(other),
-        )  # fmt: skip
-
-
-def _fingerprint(runs: pd.DataFrame) -> str:
-    columns = ["model", "dataset", "lr", "seed", "validation_score", "test_score"]
-    rows = pd.util.hash_pandas_object(runs[columns], index=False).to_numpy()
-    return f"runs-{hashlib.sha256(np.sort(rows).astype('<u8').tobytes()).hexdigest()[:12]}"

@@ -26,7 +26,7 @@ from analysis.comparisons.comparison import compare as compare_models
 from analysis.comparisons.report import records_of
 from analysis.letter.letter import letter_document, write_letter
 from analysis.sources import Source, open_source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from analysis.store.runs_table import read_runs
 from analysis.tables.audit import audit as audit_source
 from analysis.tables.build import build_table

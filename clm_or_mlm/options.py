@@ -11,9 +11,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from analysis.sources import Source, open_source
-from analysis.statistics.interval_kinds import DEFAULT_SEED, INTERVALS, RESAMPLES
+from analysis.statistics.intervals import INTERVALS
 from analysis.statistics.learning_rate_selection import SELECTIONS
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import DEFAULT_SEED, RESAMPLES, Settings
 from benchmarks.protocol import STANDARD
 from common.cli import MANY, shared_options
 
@@ -59,8 +59,8 @@ class ScoreOptions:
     """how the learning rate is chosen by validation score: for each seed on its own (seed, the paper's rule), one for
     a model and dataset (mean), or one for a model and task (pooled)"""
     interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
-    """kind of 95 % interval (docs/intervals.md); by default studentised for runs and t for the published cells.
-    hierarchical and crossed are over seeds and test instances, the others over seeds"""
+    """kind of 95 % interval (docs/intervals.md); by default pooled for runs and t for the published cells.
+    crossed is over seeds and test instances, the others over seeds"""
 
     def needs_instances(self) -> bool:
         """Return whether an interval is named that is made of per-instance scores; the defaults are not."""

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 from safetensors.numpy import load_file
 
-from analysis.statistics.bounds import standard_error
-from analysis.statistics.estimates import welch_estimate
+from analysis.statistics.estimates import standard_error, welch_estimate
 from analysis.statistics.learning_rate_selection import select_runs
 from miniature.forms import CONTROL, FAMILIES, RANDOM, Form
 from pretraining.training.log import LOG, read_log

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from analysis.sources import Source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from benchmarks.protocol import AVERAGE, TASKS
 from common.errors import UserError
 from common.registry import Registry

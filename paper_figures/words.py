@@ -14,12 +14,11 @@ from typing import Any
 import pandas as pd
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.evidence import PublishedEvidence, RunEvidence
 from analysis.claims.grades import CONTRADICTED, GRADES, SUPPORTED
 from analysis.claims.statements import Claim
 from analysis.claims.verdicts import Verdict, judge
 from analysis.records import records
-from analysis.statistics.interval_kinds import caption_of
+from analysis.statistics.intervals import caption_of
 from benchmarks.protocol import TASKS
 from paper_figures.figure import FigureSpec, Inputs
 
@@ -148,10 +147,7 @@ def _verdict(claim: str, inputs: Inputs) -> Verdict:
     known = inputs.verdicts
     if claim not in known:
         family, source, settings = _family(claim), inputs.source, inputs.settings
-        if source.runs is None:
-            finding_of = cache(PublishedEvidence(settings.interval).finding)
-        else:
-            finding_of = cache(RunEvidence(source.runs, settings, instances=source.instances).finding)
+        finding_of = cache(source.evidence(settings).finding)
         known.update(zip(family, judge(family, finding_of), strict=True))
     return known[claim]
 

@@ -16,11 +16,11 @@ from analysis.claims.assessment import Assessment
 from analysis.claims.by_dataset import RandomEffects, random_effects
 from analysis.claims.catalogue import FAMILIES
 from analysis.claims.catalogue.two_stage import BY_SPLIT
-from analysis.claims.evidence import Finding
 from analysis.claims.grades import GRADES
 from analysis.claims.typical import shared_trunks, typical_contrast
 from analysis.claims.verdicts import Verdict, judge, shown_among
 from analysis.claims.wording import format_typical
+from analysis.statistics.findings import Finding
 
 __all__ = ["HEADLINES", "MAIN", "QUESTION", "SPLIT", "Answer", "answer"]
 

@@ -8,13 +8,11 @@ from functools import cache, cached_property
 
 from analysis.claims.by_dataset import DatasetReading, FindingOf, read_by_dataset
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.evidence import PublishedEvidence, RunEvidence
 from analysis.claims.statements import Claim
 from analysis.claims.verdicts import Verdict, judge, judge_claim
 from analysis.claims.wording import how_tested
 from analysis.sources import Source
-from analysis.statistics.scores_table import Settings
-from analysis.store.stand_ins import averaged_datasets
+from analysis.statistics.settings import Settings
 
 __all__ = ["Assessment", "Opinion", "assess"]
 
@@ -52,16 +50,13 @@ class Assessment:
 
     def by_dataset(self, claims: Mapping[str, Claim]) -> dict[str, DatasetReading]:
         """Return claims read for each dataset that the source has."""
-        runs = self.source.runs
-        if runs is None:
-            return read_by_dataset(claims, self.finding_of)
-        return read_by_dataset(claims, self.finding_of, lambda task: averaged_datasets(runs, task))
+        return read_by_dataset(claims, self.finding_of, self.source.datasets_of)
 
     @property
     def tests(self) -> tuple[str, str, str]:
         """How it was tested: the test with the interval's measured coverage, what it is about, multiplicity."""
-        seeds = {count for verdict in self.verdicts for finding in verdict.known for count in finding.seeds}
-        return how_tested(self.settings.interval, published=self.source.is_published, seeds=seeds)
+        tested = (finding for verdict in self.verdicts for finding in verdict.known)
+        return how_tested(self.settings.interval, tested, published=self.source.is_published)
 
 
 def assess(source: Source, settings: Settings, *, second_opinion: bool = True) -> Assessment:
@@ -69,18 +64,14 @@ def assess(source: Source, settings: Settings, *, second_opinion: bool = True) -
 
     Args:
         source: published cells or runs.
-        settings: `interval` chooses the test (see `evidence.RunEvidence`).
+        settings: `interval` chooses the test (see `analysis.statistics.intervals`).
         second_opinion: fit the mixed-effects models too, when there are runs.
 
     Raises:
         UserError: a selection rule or interval that the source cannot give.
     """
     settings = source.settled(settings)
-    runs = source.runs
-    if runs is None:
-        finding_of = cache(PublishedEvidence(settings.interval).finding)
-    else:
-        finding_of = cache(RunEvidence(runs, settings, instances=source.instances).finding)
+    runs, finding_of = source.runs, cache(source.evidence(settings).finding)
     mixed: dict[str, Verdict] = {}
     # One dataset a family leaves the mixed model nothing to be random over.
     if second_opinion and runs is not None and source.stand_ins is None:

@@ -14,10 +14,11 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from analysis.claims.evidence import Finding
 from analysis.claims.grades import ALPHA
-from analysis.claims.statements import AtLeast, Claim, Comparison, Contrast, Node, Spread, Term, comparisons
+from analysis.claims.statements import AtLeast, Claim, Node, comparisons
 from analysis.claims.verdicts import Verdict, judge
+from analysis.statistics.contrasts import Comparison, Contrast, Spread, Term
+from analysis.statistics.findings import Finding
 from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
 
 __all__ = [

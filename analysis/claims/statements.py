@@ -1,8 +1,7 @@
 """What a claim is made of: contrasts of scores, ratios of spreads, and how many of them have to hold.
 
-A contrast claims that a weighted sum of scores is in an open region: `(0, inf)` for "better than", `(-m, m)`
-for "comparable", `(1, 3)` for "by one to three points". A claim is a tree of those: "at each size" needs all of
-its parts, "most tasks" some of them, "differs somewhere" one.
+A claim is a tree of contrasts (`analysis.statistics.contrasts`): "at each size" needs all of its parts, "most tasks"
+some of them, "differs somewhere" one.
 """
 
 from __future__ import annotations
@@ -11,16 +10,12 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from benchmarks.protocol import AVERAGE
+from analysis.statistics.contrasts import Comparison, Contrast, Term
 
 __all__ = [
     "AtLeast",
     "Claim",
-    "Comparison",
-    "Contrast",
     "Node",
-    "Spread",
-    "Term",
     "all_of",
     "any_of",
     "both_of",
@@ -28,131 +23,6 @@ __all__ = [
     "difference",
     "weighted",
 ]  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class Term:
-    """One score of a weighted sum."""
-
-    weight: float
-    model: str
-    task: str
-    dataset: str = AVERAGE
-    """A dataset of the task, or `average`."""
-
-    @property
-    def cell(self) -> tuple[str, str, str]:
-        """(model, task, dataset)."""
-        return self.model, self.task, self.dataset
-
-
-@dataclass(frozen=True, kw_only=True)
-class Contrast:
-    """The statement that a weighted sum of scores, in points, is in an open region."""
-
-    label: str
-    """What is compared, in words."""
-    terms: tuple[Term, ...]
-    low: float = 0.0
-    """Lower end of the claimed region, in points."""
-    high: float = math.inf
-    """Upper end of the claimed region, in points."""
-    unit: str = "points"
-    """Unit of the sum."""
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The models that are compared."""
-        return tuple(dict.fromkeys(term.model for term in self.terms))
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """The tasks that it is about."""
-        return tuple(dict.fromkeys(term.task for term in self.terms))
-
-    @property
-    def places(self) -> tuple[tuple[str, str], ...]:
-        """The tasks, each with the dataset of it or `average`, that it is about."""
-        return tuple(dict.fromkeys((term.task, term.dataset) for term in self.terms))
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """Lower and upper end of the claimed region."""
-        return self.low, self.high
-
-    @property
-    def is_range(self) -> bool:
-        """Whether the region ends on both sides, so that it takes two one-sided tests."""
-        return math.isfinite(self.low) and math.isfinite(self.high)
-
-    @property
-    def region(self) -> str:
-        """The claimed region in words."""
-        if self.is_range:
-            return f"in ({self.low:g}, {self.high:g})"
-        return f"> {self.low:g}" if math.isfinite(self.low) else f"< {self.high:g}"
-
-    def holds(self, effect: float) -> bool:
-        """Whether `effect` is in the claimed region."""
-        return self.low < effect < self.high
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spread:
-    """The statement that scores of one group of conditions spread less than those of another (ratio below 1).
-
-    The spread is the sample standard deviation over all seeds and conditions of a group (Figures 5 and 7).
-    """
-
-    label: str
-    task: str
-    """The task whose scores are compared."""
-    narrow: tuple[str, ...]
-    """Models of the group claimed to spread less."""
-    wide: tuple[str, ...]
-    """Models of the other group."""
-    learning_rates: tuple[float, ...] = ()
-    """Conditions are these learning rates when given, else the groups' models at their chosen rates."""
-    dataset: str = AVERAGE
-    """A dataset of the task, or `average`."""
-    unit: str = "ratio of sd"
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The models that are compared."""
-        return *self.narrow, *self.wide
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """The task that it is about."""
-        return (self.task,)
-
-    @property
-    def places(self) -> tuple[tuple[str, str], ...]:
-        """The task with the dataset of it, or `average`, that it is about."""
-        return ((self.task, self.dataset),)
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """Lower and upper end of the claimed region."""
-        return -math.inf, 1.0
-
-    @property
-    def region(self) -> str:
-        """The claimed region in words."""
-        return "< 1"
-
-    @property
-    def is_range(self) -> bool:
-        """Never: the region is one-sided."""
-        return False
-
-    def holds(self, effect: float) -> bool:
-        """Whether `effect`, a ratio, is in the claimed region."""
-        return effect < 1
-
-
-Comparison = Contrast | Spread
 
 
 @dataclass(frozen=True, kw_only=True)

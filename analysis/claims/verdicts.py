@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
-from analysis.claims.evidence import Finding
 from analysis.claims.grades import ALPHA, Grade, Weighed, grade_of
-from analysis.claims.inference import holm, partial_conjunction
-from analysis.claims.statements import AtLeast, Claim, Comparison, Node
+from analysis.claims.statements import AtLeast, Claim, Node
 from analysis.claims.typical import typical_contrast
+from analysis.statistics.contrasts import Comparison
+from analysis.statistics.findings import Finding
+from analysis.statistics.inference import holm, partial_conjunction
 
 __all__ = [
     "ALPHA",

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable
 
 from analysis.claims.catalogue.terms import MARGINS
-from analysis.claims.evidence import Finding
 from analysis.claims.grades import ALPHA, UNDECIDED
 from analysis.claims.typical import shared_trunks
 from analysis.claims.verdicts import Branch, Verdict
 from analysis.published_cells import N_SEEDS
-from analysis.statistics.interval_kinds import INTERVALS
+from analysis.statistics.findings import Finding
+from analysis.statistics.intervals import INTERVALS
 from analysis.statistics.measured_coverage import coverage_words
 
 __all__ = [
@@ -56,24 +56,27 @@ def format_typical(verdict: Verdict) -> str:
     return "-" if verdict.typical is None else format_effect(verdict.typical)
 
 
-def how_tested(interval: str, *, published: bool, seeds: Iterable[int] = (N_SEEDS,)) -> tuple[str, str, str]:
+def how_tested(interval: str, findings: Iterable[Finding], *, published: bool) -> tuple[str, str, str]:
     """Return a sentence each on the test behind p's and intervals, on what they are about, and on multiplicity.
 
-    `seeds`: the numbers of seeds behind the comparisons, for the measured coverage of their intervals.
+    `findings`: what was tested; a kind of interval gives way to Student's t where seeds or cells are few.
     """
-    method = INTERVALS[interval]
-    counts = [count for count in sorted(seeds, reverse=True) if count > 1] or [N_SEEDS]
-    used = {method.of(count).name_within_seeds: count for count in counts}
+    used: dict[str, int] = {}
+    for finding in findings:
+        if finding.interval and finding.seeds:
+            fewest = min(finding.seeds)
+            used[finding.interval] = min(used.get(finding.interval, fewest), fewest)
+    used = used or {interval: N_SEEDS}
     over = "fine-tuning seeds, on the same test instances"
     if published:
         test = (
-            f"{method.need_independent().words} from each model's mean and printed interval "
+            f"{INTERVALS[interval].tests_of_cells} from each model's mean and printed interval "
             f"({N_SEEDS} seeds, models taken as independent)"
         )
     else:
-        tests = (INTERVALS[name].need_paired().words for name in used)
+        tests = (INTERVALS[name].tests for name in used)
         test = f"{', or '.join(tests)} (Welch's t where models share no seeds)"
-        over = "fine-tuning seeds and test instances" if method.needs_instances else over
+        over = "fine-tuning seeds and test instances" if INTERVALS[interval].needs_instances else over
     known = "".join(coverage_words(name, count) for name, count in used.items())
     return (
         f"Tests and 95 % intervals ({', '.join(used)}): {test}{known}.",

@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from analysis.comparisons.contenders import Contender, Scope, contenders
-from analysis.comparisons.differences import shared_scopes
-from analysis.comparisons.draws import intervals_of_draws, mean_draws
+from analysis.comparisons.field import Field, field_of
 from analysis.comparisons.questions import QUESTIONS, Contest, Question
+from analysis.comparisons.scopes import Scope
 from analysis.published_cells import published_values
 from analysis.sources import Source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from common.errors import UserError
 from common.progress import progress
 
@@ -65,7 +64,7 @@ def best_of(source: Source, settings: Settings, names: Sequence[str] = ()) -> An
     """Answer the questions that the source has models for.
 
     Args:
-        source: runs or the published cells; how their means are drawn goes with the interval (`draws.mean_draws`).
+        source: runs or the published cells; how their means are drawn goes with the interval (`Evidence.draws`).
         settings: selection rule, interval, resamples and seed.
         names: of `QUESTIONS`; none: all.
 
@@ -80,41 +79,37 @@ def best_of(source: Source, settings: Settings, names: Sequence[str] = ()) -> An
     if not contests:
         wanted = ", ".join(question.name for question in asked)
         raise UserError(f"{source.label}: fewer than two of the study's models that compete ({wanted})")
-    by_name = {model.name: model for model in contenders(source, models, settings)}
+    field = field_of(source, models, settings)
     found: list[Chance] = []
     seen: set[tuple[int, str]] = set()
     for question, contest in progress(contests, "contests", unit="contest"):
-        found += chances(question.name, contest, by_name, settings)
-        entered = [by_name[name] for name in contest.alternatives.values()]
-        seen |= set(intervals_of_draws(entered, shared_scopes(entered), settings))
+        found += chances(question.name, contest, field)
+        entered = list(contest.alternatives.values())
+        seen |= set(field.intervals(field.shared(*entered), entered))
     return Answer(
         source=source.words, questions=tuple(asked), chances=tuple(found), settings=settings,
         is_published=source.is_published, intervals=frozenset(seen),
     )  # fmt: skip
 
 
-def chances(
-    question: str, contest: Contest, models: dict[str, Contender], settings: Settings
-) -> list[Chance]:
+def chances(question: str, contest: Contest, field: Field) -> list[Chance]:
     """Return the chances of every alternative on every scope that all alternatives have."""
     names = list(contest.alternatives)
-    entered = [models[contest.alternatives[name]] for name in names]
-    scopes = shared_scopes(entered)
-    draws = mean_draws(entered, scopes, settings)
+    entered = [contest.alternatives[name] for name in names]
     in_union = np.array([name in contest.union for name in names])
     found = []
-    for column, scope in enumerate(scopes):
-        means = np.array([model.scores[scope].mean for model in entered])
-        drawn = draws[:, :, column]
+    for scope in field.shared(*entered):
+        means = np.array([field.mean(model, scope) for model in entered])
+        drawn = field.evidence.draws([field.level(model, scope) for model in entered])
         best = drawn == drawn.max(axis=1, keepdims=True)
         p_best = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
         p_union = float(p_best[in_union].sum()) if contest.union else float("nan")
         low, high = np.quantile(stats.rankdata(-drawn, axis=1), [0.025, 0.975], axis=0)
-        names_of = [name for _, name in intervals_of_draws(entered, [scope], settings)]
+        names_of = [name for _, name in field.intervals([scope], entered)]
         ranks = stats.rankdata(-means)
         found += [
             Chance(
-                question=question, group=contest.group, scope=scope, alternative=name, model=entered[place].name,
+                question=question, group=contest.group, scope=scope, alternative=name, model=entered[place],
                 mean=float(means[place]), p_best=float(p_best[place]), p_union=p_union, rank=float(ranks[place]),
                 rank_low=float(low[place]), rank_high=float(high[place]), interval=names_of[place],
             )

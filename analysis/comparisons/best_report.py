@@ -10,9 +10,8 @@ from typing import Any
 import pandas as pd
 
 from analysis.comparisons.best import Answer, Chance
-from analysis.comparisons.draws import RATE_IS_KEPT
 from analysis.comparisons.questions import Question
-from analysis.statistics.interval import caption_of
+from analysis.statistics.intervals import caption_of
 from common.tables import Document, Grid
 
 __all__ = ["best_document"]
@@ -71,10 +70,8 @@ def _rows(question: Question, chances: list[Chance]) -> list[list[str]]:
 
 
 def _how(answer: Answer) -> str:
-    kept = f" {RATE_IS_KEPT}" if answer.settings.rule.shares_rate and not answer.is_published else ""
-    alike = "models as independent" if answer.is_published else "models with the same seeds share the draws"
     return (
-        f"By {answer.settings.resamples:,} draws of every mean, {alike}. The middle 95 % of a mean's draws are its "
-        f"interval ({answer.settings.interval}): {caption_of(answer.intervals)}.{kept} About other fine-tuning seeds "
-        "of these models: each was pretrained once."
+        f"By {answer.settings.resamples:,} draws of every mean, models as independent. The middle 95 % of a mean's "
+        f"draws are its interval ({answer.settings.interval}): {caption_of(answer.intervals)}. About other "
+        "fine-tuning seeds of these models: each was pretrained once."
     )

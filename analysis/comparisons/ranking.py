@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from analysis.comparisons.contenders import Contender, Scope
 from analysis.comparisons.differences import LEVEL_OF_TESTS
-from analysis.comparisons.draws import intervals_of_draws, mean_draws
-from analysis.statistics.scores_table import Settings
+from analysis.comparisons.field import Field
+from analysis.comparisons.scopes import Scope
 from analysis.statistics.superiority import FEWEST_SEEDS, interquartile_mean, iqm_draws
 
 __all__ = ["Ranked", "Ranking", "critical_difference", "rank_models"]
@@ -79,29 +78,29 @@ def critical_difference(models: int, datasets: int, level: float = LEVEL_OF_TEST
     return quantile * math.sqrt(models * (models + 1) / (6 * datasets))
 
 
-def rank_models(models: Sequence[Contender], scopes: Sequence[Scope], settings: Settings) -> Ranking:
+def rank_models(field: Field, scopes: Sequence[Scope]) -> Ranking:
     """Rank the models over datasets that all of them have.
 
     Args:
-        models: three or more.
+        field: three models or more.
         scopes: the datasets; at least one.
-        settings: resamples and seed.
     """
-    means = np.array([[model.scores[scope].mean for scope in scopes] for model in models])
+    means = np.array([[field.mean(model, scope) for scope in scopes] for model in field.models])
     ranks = mean_ranks(means[None])[0]
-    drawn = mean_ranks(mean_draws(models, scopes, settings))
+    levels = [field.level(model, scope) for model in field.models for scope in scopes]
+    drawn = mean_ranks(field.evidence.draws(levels).reshape(-1, *means.shape))
     low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
     best = drawn == drawn.min(axis=1, keepdims=True)
     p_first = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
-    several = len(models) >= 3 and len(scopes) >= 2
+    several = len(field.models) >= 3 and len(scopes) >= 2
     friedman = float(stats.friedmanchisquare(*means).pvalue) if several else math.nan
     centre = means.mean(axis=0)
     rows = []
-    for place, model in enumerate(models):
-        iqm, iqm_low, iqm_high = _iqm(model, scopes, centre, settings)
+    for place, model in enumerate(field.models):
+        iqm, iqm_low, iqm_high = _iqm(field, model, scopes, centre)
         rows.append(
             Ranked(
-                model=model.name, mean_rank=float(ranks[place]), rank_low=float(low[place]),
+                model=model, mean_rank=float(ranks[place]), rank_low=float(low[place]),
                 rank_high=float(high[place]), p_first=float(p_first[place]), iqm=iqm, iqm_low=iqm_low,
                 iqm_high=iqm_high,
             )
@@ -110,8 +109,8 @@ def rank_models(models: Sequence[Contender], scopes: Sequence[Scope], settings: 
         ranked=tuple(sorted(rows, key=lambda row: row.mean_rank)),
         datasets=tuple(scopes),
         friedman_p=friedman,
-        critical_difference=critical_difference(len(models), len(scopes)) if several else math.nan,
-        intervals=frozenset(intervals_of_draws(models, scopes, settings)),
+        critical_difference=critical_difference(len(field.models), len(scopes)) if several else math.nan,
+        intervals=frozenset(field.intervals(scopes)),
     )
 
 
@@ -131,14 +130,15 @@ def mean_ranks(scores: Array) -> Array:
     return mean
 
 
-def _iqm(
-    model: Contender, scopes: Sequence[Scope], centre: Array, settings: Settings
-) -> tuple[float, float, float]:
-    if any(model.scores[scope].by_seed is None for scope in scopes):
+def _iqm(field: Field, model: str, scopes: Sequence[Scope], centre: Array) -> tuple[float, float, float]:
+    runs = [field.by_seed(model, scope) for scope in scopes]
+    strata = [one - middle for one, middle in zip(runs, centre, strict=True) if one is not None]
+    if len(strata) < len(runs):
         return math.nan, math.nan, math.nan
-    strata = [model.scores[scope].present - middle for scope, middle in zip(scopes, centre, strict=True)]
     value = interquartile_mean(strata)
     if min(map(len, strata)) < FEWEST_SEEDS:
         return value, math.nan, math.nan
-    low, high = np.quantile(iqm_draws(strata, settings.resamples, settings.rng(_IQM_DRAWS)), [0.025, 0.975])
+    settings = field.evidence.settings
+    drawn = iqm_draws(strata, settings.resamples, settings.resampling.rng(_IQM_DRAWS))
+    low, high = np.quantile(drawn, [0.025, 0.975])
     return value, float(low), float(high)

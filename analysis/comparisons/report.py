@@ -43,8 +43,8 @@ def comparison_document(result: Comparison) -> Document:
         data={
             "source": result.source,
             "models": [
-                {"name": model.name, "from": "published cells" if model.is_published else "runs"}
-                for model in result.models
+                {"name": name, "from": "published cells" if name in result.field.printed else "runs"}
+                for name in result.field.models
             ],
             "settings": asdict(result.settings),
             "differences": records,

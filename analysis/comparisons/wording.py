@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 from analysis.claims.wording import format_p
 from analysis.comparisons.comparison import Comparison
-from analysis.comparisons.contenders import OVERALL, Scope
 from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN, Difference
 from analysis.comparisons.ranking import Ranking
-from analysis.statistics.interval_kinds import INTERVALS, caption_of
+from analysis.comparisons.scopes import OVERALL, Scope
+from analysis.statistics.intervals import INTERVALS, caption_of
 from analysis.statistics.superiority import stratified_words, superiority_words
 from common.tables import signed
 
@@ -34,10 +34,10 @@ def outcome_words(one: Difference) -> str:
 def about(result: Comparison) -> str:
     """Return what is compared, in a sentence."""
     if result.is_pair:
-        first, second = result.models
-        better = f"{first.name} minus {second.name}, in points; positive: {first.name} is better."
+        first, second = result.field.models
+        better = f"{first} minus {second}, in points; positive: {first} is better."
         return f"{better} Source: {result.source}."
-    return f"{len(result.models)} models. Source: {result.source}."
+    return f"{len(result.field.models)} models. Source: {result.source}."
 
 
 def _interval(low: float, high: float, show: Callable[[float], str] = signed) -> str:
@@ -60,7 +60,7 @@ def difference_tables(result: Comparison) -> Iterator[tuple[str, list[list[str]]
             )
             yield title, _opinion_rows(opinions)
         return
-    first = result.models[0].name if result.ranking is None else result.ranking.ranked[0].model
+    first = result.field.models[0] if result.ranking is None else result.ranking.ranked[0].model
     for scope in dict.fromkeys(one.scope for one in result.differences if not one.scope.is_dataset):
         rows = _against(result, first, scope)
         if len(rows) > 1:
@@ -70,7 +70,8 @@ def difference_tables(result: Comparison) -> Iterator[tuple[str, list[list[str]]
 
 
 def _pair_rows(result: Comparison) -> list[list[str]]:
-    first, second = result.models
+    field = result.field
+    first, second = field.models
     rows = [
         [
             "",
@@ -94,7 +95,7 @@ def _pair_rows(result: Comparison) -> list[list[str]]:
             chance += f" {_interval(one.superiority_low, one.superiority_high, _two)}"
         rows.append(
             [
-                one.scope.title, f"{first.scores[one.scope].mean:.2f}", f"{second.scores[one.scope].mean:.2f}",
+                one.scope.title, f"{field.mean(first, one.scope):.2f}", f"{field.mean(second, one.scope):.2f}",
                 signed(one.effect), _interval(one.low, one.high), format_p(one.p), format_p(one.p_holm), chance,
                 "-" if one.posterior is None else f"{one.posterior.within:.0%} of ±{one.margin:.3g}",
                 {AHEAD: "A ahead", BEHIND: "B ahead"}.get(one.outcome) or outcome_words(one),

@@ -15,7 +15,7 @@ from scipy import special
 
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE
 from analysis.statistics.learning_rate_selection import select_runs
-from analysis.statistics.scores_table import seed_scores
+from analysis.statistics.seed_scores import seed_scores
 from benchmarks.protocol import AVERAGE
 from common.registry import Registry
 

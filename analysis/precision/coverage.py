@@ -14,19 +14,24 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy import stats
 
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, TEST_INSTANCES, published_values
 from analysis.sources import Source
-from analysis.statistics.interval_kinds import INTERVALS, Sample
+from analysis.statistics.crossed import crossed_bounds
+from analysis.statistics.evidence import Evidence, level_of
+from analysis.statistics.intervals import INTERVALS
 from analysis.statistics.learning_rate_selection import select_runs
-from analysis.statistics.resampling import draw_picks
+from analysis.statistics.settings import Settings
 from benchmarks.protocol import AVERAGE, is_paired
 from common.errors import UserError
 from common.progress import progress
 
-__all__ = ["KINDS", "Cells", "observed_cells", "published_cells_of", "simulate", "simulate_dataset"]
+__all__ = [
+    "KINDS", "Cells", "holding", "observed_cells", "published_cells_of", "seed_bounds", "simulate", "simulate_dataset",
+]  # fmt: skip
 
-COVERAGE_TRIALS = 4_000
+COVERAGE_TRIALS = 2_000
 """Simulated cells of a dataset by default."""
 COVERAGE_RESAMPLES = 1_000
 """Resamples of each bootstrap in them."""
@@ -43,7 +48,8 @@ TARGETS = ("seeds", "seeds and instances")
 COMMON_SHARE = 0.7
 """Assumed for published cells: the share of a run's variance over test instances that all seeds have in common."""
 
-_CHUNK = 250
+SOURCE_CELLS = 46
+"""Simulated cells that are one source, as many as the released runs have of a dataset."""
 _ROUNDING = 1e-9
 """Points. Where all seeds agree an interval is one value, and its last digit must not decide whether it covers."""
 
@@ -141,8 +147,8 @@ def simulate_dataset(
 ) -> dict[tuple[str, str], float]:
     """Return the share of simulated cells whose interval holds the truth, by (kind, target).
 
-    Trial j has the variances of cell j mod n_cells. The bootstrap over instances is drawn from its normal limit,
-    with a covariance between seeds as noisy as an estimate from that many instances is.
+    Trial j has the variances of cell j mod n_cells; `SOURCE_CELLS` of them make a source, whose cells are read together
+    as those of runs are. The covariance between seeds over instances is as noisy as an estimate from so many instances.
 
     Args:
         cells: the variances.
@@ -151,59 +157,66 @@ def simulate_dataset(
         rng: source of all draws.
         n_seeds: seeds of a cell.
     """
+    place = np.arange(trials) % len(cells.seed_sd)
+    truth_here = rng.normal(size=trials) * cells.common_sd[place]
+    values = truth_here[:, None] + _deviations(cells, (trials, n_seeds), rng) * cells.seed_sd[place, None]
     hits = dict.fromkeys(((kind, target) for kind in KINDS for target in TARGETS), 0)
-    for start in range(0, trials, _CHUNK):
-        place = np.arange(start, min(start + _CHUNK, trials)) % len(cells.seed_sd)
-        truth_here = rng.normal(size=len(place)) * cells.common_sd[place]
-        noise = _deviations(cells, (len(place), n_seeds), rng) * cells.seed_sd[place, None]
-        values = truth_here[:, None] + noise
-        picks = draw_picks(n_seeds, resamples, rng)
-        resampled, covariance = _over_instances(values, cells, place, resamples, rng)
-        sample = Sample(
-            values=values, pick={n_seeds: picks}.__getitem__, resampled=resampled, known_covariance=covariance
-        )
-        for kind, interval in KINDS.items():
-            low, high = interval.of(n_seeds).bounds(sample)
-            for target, truth in zip(TARGETS, (truth_here, np.zeros(len(place))), strict=True):
-                hits[kind, target] += int(((low - _ROUNDING <= truth) & (truth <= high + _ROUNDING)).sum())
+    for kind in KINDS:
+        if INTERVALS[kind].needs_instances:
+            bounds = _crossed_bounds(values, cells, place, rng)
+        else:
+            bounds = seed_bounds(values, kind, resamples)[0]
+        for target, truth in zip(TARGETS, (truth_here, np.zeros(trials)), strict=True):
+            hits[kind, target] += holding(bounds, truth)
     return {key: count / trials for key, count in hits.items()}
+
+
+def seed_bounds(values: Array, kind: str, resamples: int) -> tuple[Array, list[str]]:
+    """Return the intervals of simulated cells by the engine that reads runs.
+
+    Args:
+        values: (n_cells, n_seeds) scores; every `SOURCE_CELLS` of them are one source.
+        kind: of the interval, one that needs no instances.
+        resamples: of a bootstrap.
+
+    Returns:
+        (n_cells, 2) bounds, and the kind that was used for each.
+    """
+    bounds, used = [], []
+    for start in range(0, len(values), SOURCE_CELLS):
+        part = values[start : start + SOURCE_CELLS]
+        keys = [(str(row), "SC", "simulated") for row in range(len(part))]
+        index = pd.MultiIndex.from_tuples(keys, names=["model", "task", "dataset"])
+        settings = Settings(interval=kind, resamples=resamples, seed=start)
+        evidence = Evidence(settings, values=pd.DataFrame(part, index=index))
+        found = [evidence.estimate(level_of(key)) for key in keys]
+        bounds += [one.estimate.interval() for one in found if one is not None]
+        used += [one.interval for one in found if one is not None]
+    return np.array(bounds), used
+
+
+def holding(bounds: Array, truth: Array) -> int:
+    """Return how many of (n, 2) bounds hold their truth."""
+    low, high = bounds.T
+    return int(((low - _ROUNDING <= truth) & (truth <= high + _ROUNDING)).sum())
 
 
 def _deviations(cells: Cells, size: tuple[int, int], rng: np.random.Generator) -> Array:
     return rng.normal(size=size) if not len(cells.shape) else rng.choice(cells.shape, size=size)
 
 
-def _over_instances(
-    values: Array, cells: Cells, place: npt.NDArray[np.intp], resamples: int, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    """Return scores on resamples of the instances, (n_trials, resamples, n_seeds), and the seeds' covariance."""
-    trials, n_seeds = values.shape
-    common, joint = cells.common_sd[place], cells.joint_sd[place]
-    freedom = cells.instances - 1
-    # The estimated covariance of the seeds over instances: Wishart, through its action on normal draws.
-    factors = np.linalg.cholesky(
-        (common**2)[:, None, None] * np.ones((n_seeds, n_seeds))
-        + ((joint**2 + 1e-12)[:, None, None] * np.eye(n_seeds))
-    )
-    root = factors @ _wishart_root(trials, n_seeds, max(freedom, 1), rng)
-    estimated: Array = root @ root.transpose(0, 2, 1)
-    normal = rng.normal(size=(trials, resamples, root.shape[2]))
-    return values[:, None, :] + normal @ root.transpose(0, 2, 1), estimated
-
-
-def _wishart_root(trials: int, size: int, freedom: int, rng: np.random.Generator) -> Array:
-    """Return A, (trials, size, k), with A A' a Wishart matrix of `freedom` degrees over `freedom` (mean: the identity).
-
-    Bartlett's decomposition; with fewer degrees than rows, where it does not exist, the normal draws themselves.
-    """
-    if freedom < size:
-        return rng.normal(size=(trials, size, freedom)) / math.sqrt(freedom)
-    root = np.zeros((trials, size, size))
-    below = np.tril_indices(size, -1)
-    root[:, below[0], below[1]] = rng.normal(size=(trials, len(below[0])))
-    for row in range(size):
-        root[:, row, row] = np.sqrt(rng.chisquare(freedom - row, size=trials))
-    return root / math.sqrt(freedom)
+def _crossed_bounds(
+    values: Array, cells: Cells, place: npt.NDArray[np.intp], rng: np.random.Generator
+) -> Array:
+    """Return (n_cells, 2) intervals over seeds and instances, the covariance between seeds Wishart's."""
+    n_seeds = values.shape[1]
+    freedom = max(cells.instances - 1, n_seeds)
+    found = []
+    for row in place:
+        scale = np.full((n_seeds, n_seeds), cells.common_sd[row] ** 2)
+        scale += np.eye(n_seeds) * (cells.joint_sd[row] ** 2 + 1e-12)
+        found.append(stats.wishart.rvs(freedom, scale / freedom, random_state=rng))
+    return np.column_stack(crossed_bounds(values, np.array(found), freedom))
 
 
 def simulate(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from analysis.precision import coverage
-from analysis.statistics import interval_kinds
+from analysis.statistics.estimates import LEVEL
 from benchmarks.protocol import AVERAGE, DATASETS, Dataset, title_of
 from common.tables import Document, Grid
 
@@ -36,7 +36,7 @@ class CoverageReport:
 
 def coverage_document(report: CoverageReport) -> Document:
     """Return the coverages as two tables, one a target, in percent."""
-    error = (interval_kinds.LEVEL * (1 - interval_kinds.LEVEL) / report.trials) ** 0.5
+    error = (LEVEL * (1 - LEVEL) / report.trials) ** 0.5
     body: list[str | Grid] = [
         f"Coverage in % of nominal 95 % intervals of five-seed cells, variances from {report.source}; "
         f"{report.trials} trials a dataset (standard error {100 * error:.1f}).",

@@ -13,7 +13,7 @@ from scipy import optimize, stats
 
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
-from analysis.statistics.scores_table import seed_scores
+from analysis.statistics.seed_scores import seed_scores
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS, Dataset, title_of
 from common.errors import UserError
 from common.tables import Document, Grid

@@ -15,10 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.precision.coverage import Cells, simulate_dataset
-from analysis.statistics import bounds
-from analysis.statistics.interval_kinds import INTERVALS, Sample
-from analysis.statistics.resampling import draw_picks
+from analysis.precision.coverage import Cells, holding, seed_bounds, simulate_dataset
+from analysis.statistics.intervals import INTERVALS, T
 from common.progress import progress
 from common.registry import Registry
 
@@ -28,14 +26,12 @@ Array = npt.NDArray[np.float64]
 
 SEED_COUNTS = (2, 3, 4, 5, 6, 7, 8, 10, 15, 20)
 """Seeds of the simulated cells."""
-SHAPE_TRIALS = 10_000
+SHAPE_TRIALS = 2_300
 """Simulated cells of each shape and number of seeds by default."""
 
 _COMMON = 0.5
 """Share of the variance of a cell's seeds and test set together that all seeds have in common."""
 _INSTANCES = 1_000
-_CHUNK = 250
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,34 +144,23 @@ def _with_instances(
     for name, interval in INTERVALS.items():
         if interval.needs_instances:
             yield {
-                "shape": "normal", "n_seeds": count, "interval": name, "used": interval.of(count).name,
+                "shape": "normal", "n_seeds": count, "interval": name, "used": name,
                 "coverage": shares[name, "seeds and instances"], "width": np.nan, "mean_width": np.nan,
             }  # fmt: skip
 
 
 def _one(
     shape: Shape, count: int, trials: int, resamples: int, rng: np.random.Generator
-) -> list[dict[str, object]]:
-    kinds = {name: one for name, one in INTERVALS.items() if not one.needs_instances}
-    held = dict.fromkeys(kinds, 0)
-    widths: dict[str, list[Array]] = {name: [] for name in kinds}
-    student: list[Array] = []
-    for start in range(0, trials, _CHUNK):
-        values = shape.draw((min(_CHUNK, trials - start), count), rng)
-        picks = draw_picks(count, resamples, rng)
-        sample = Sample(values=values, pick={count: picks}.__getitem__)
-        student.append(np.subtract(*bounds.t_bounds(values)[::-1]))
-        for name, interval in kinds.items():
-            low, high = interval.of(count).bounds(sample)
-            held[name] += int(((low <= _ROUNDING) & (high >= -_ROUNDING)).sum())
-            widths[name].append(high - low)
-    reference = np.concatenate(student)
-    return [
-        {
-            "shape": shape.name, "n_seeds": count, "interval": name, "used": interval.of(count).name,
-            "coverage": held[name] / trials,
-            "width": float(np.median(np.concatenate(widths[name])) / np.median(reference)),
-            "mean_width": float(np.concatenate(widths[name]).mean() / reference.mean()),
-        }
-        for name, interval in kinds.items()
-    ]  # fmt: skip
+) -> Iterator[dict[str, object]]:
+    values = shape.draw((trials, count), rng)
+    kinds = [name for name, one in INTERVALS.items() if not one.needs_instances]
+    found = {name: seed_bounds(values, name, resamples) for name in kinds}
+    student = np.ptp(found[T.name][0], axis=1)
+    for name, (bounds, used) in found.items():
+        widths = np.ptp(bounds, axis=1)
+        yield {
+            "shape": shape.name, "n_seeds": count, "interval": name, "used": used[0],
+            "coverage": holding(bounds, np.zeros(trials)) / trials,
+            "width": float(np.median(widths) / np.median(student)),
+            "mean_width": float(widths.mean() / student.mean()),
+        }  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.precision.shapes import SHAPES
-from analysis.statistics.interval_kinds import LEVEL
+from analysis.statistics.estimates import LEVEL
 from common.tables import Document, Grid
 
 __all__ = ["ShapesReport", "shapes_document"]

@@ -8,21 +8,17 @@ from dataclasses import replace
 from functools import cache
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.evidence import (
-    SMALLEST_HALF_WIDTH,
-    Finding,
-    PublishedEvidence,
-    RunEvidence,
-    contrast_finding,
-)
-from analysis.claims.statements import Comparison, Contrast, Spread, comparisons
+from analysis.claims.statements import comparisons
 from analysis.published_cells import NORMAL_QUANTILE, published_values
 from analysis.records import records
 from analysis.sensitivity.pretraining import FindingOf
 from analysis.sources import Source
+from analysis.statistics.cells import SMALLEST_HALF_WIDTH
+from analysis.statistics.contrasts import Comparison, Contrast, Spread
 from analysis.statistics.estimates import Student
-from analysis.statistics.interval_kinds import T
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.findings import Finding, contrast_finding
+from analysis.statistics.intervals import T
+from analysis.statistics.settings import Settings
 
 __all__ = ["correlated", "evidence_of", "known_contrasts", "with_errors"]
 
@@ -31,9 +27,7 @@ _SLACK = 0.05
 
 def evidence_of(source: Source, settings: Settings) -> FindingOf:
     """Return what the source says about a comparison."""
-    if source.runs is None:
-        return cache(PublishedEvidence(settings.interval).finding)
-    return cache(RunEvidence(source.runs, settings, instances=source.instances).finding)
+    return cache(source.evidence(settings).finding)
 
 
 def with_errors(source: Source, settings: Settings) -> tuple[FindingOf, str]:

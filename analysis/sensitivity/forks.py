@@ -17,8 +17,7 @@ from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.grades import SUPPORTED as SUPPORTED_GRADE
 from analysis.claims.grades import UNDECIDABLE
-from analysis.claims.inference import holm
-from analysis.claims.statements import Claim, Spread, comparisons
+from analysis.claims.statements import Claim, comparisons
 from analysis.claims.verdicts import Verdict, judge_claim
 from analysis.published_cells import N_SEEDS
 from analysis.sensitivity.changes import READINGS, changed, on_datasets, with_margin
@@ -26,10 +25,12 @@ from analysis.sensitivity.evidence import correlated, evidence_of
 from analysis.sensitivity.gaps import gap_by_selection
 from analysis.sensitivity.overturning import CONTRADICTED, SUPPORTED, state_of
 from analysis.sources import Source
-from analysis.statistics.interval_kinds import INTERVALS, T
+from analysis.statistics.contrasts import Spread
+from analysis.statistics.inference import holm
+from analysis.statistics.intervals import INTERVALS, T
 from analysis.statistics.learning_rate_selection import SELECTIONS
 from analysis.statistics.measured_coverage import too_narrow
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from benchmarks.protocol import DATASETS, datasets_of
 from common.errors import UserError
 from common.progress import progress
@@ -240,7 +241,7 @@ def universes(source: Source, settings: Settings, *, grid_only: bool = False) ->
 def _intervals(source: Source) -> list[Option]:
     runs = source.runs
     if runs is None:
-        names = [name for name, one in INTERVALS.items() if one.printed_factor and one.independent]
+        names = [name for name, one in INTERVALS.items() if one.of_cells is not None]
         return [Option(name=name, why_not=too_narrow(name, N_SEEDS)) for name in names]
     if runs.empty:
         raise UserError(
@@ -248,7 +249,7 @@ def _intervals(source: Source) -> list[Option]:
         )
     n_seeds = int(runs.groupby(["model", "dataset"], observed=True)["seed"].nunique().median())
     known = source.instances is not None
-    names = [name for name, one in INTERVALS.items() if one.paired and (known or not one.needs_instances)]
+    names = [name for name, one in INTERVALS.items() if known or not one.needs_instances]
     mixed = [Option(name=MIXED)] if source.stand_ins is None else []
     return [*(Option(name=name, why_not=too_narrow(name, n_seeds)) for name in names), *mixed]
 

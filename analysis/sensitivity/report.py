@@ -20,7 +20,7 @@ from analysis.sensitivity.overturning import MOVED, SPREADS, Overturned, overtur
 from analysis.sensitivity.pretraining import SHARINGS, MeasuredSpread, measured_spreads, spreads_of, trunks
 from analysis.sensitivity.second_opinion import SCALES, opinion_curve
 from analysis.sources import Source, standard_of
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from common.tables import Document, Grid, Rows
 from pretraining.model_names import parse
 

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from analysis.statistics.bounds import LEVEL, Bounds
-from analysis.statistics.estimates import Student
+from analysis.statistics.estimates import LEVEL, Student
 
 __all__ = [
     "LIMITS", "BoundedStudent", "Clusters", "cluster_sums", "covariance_of_means", "crossed_bounds", "crossed_estimate",
@@ -22,6 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
+Bounds = tuple[Array, Array]
 Clusters = npt.NDArray[np.int64]
 
 LIMITS = (0.0, 100.0)

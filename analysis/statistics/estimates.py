@@ -1,27 +1,59 @@
-"""Estimates of a contrast of scores with their errors: pure functions of numbers and arrays."""
+"""Estimates of a contrast with their errors: pure functions of numbers and arrays.
+
+Every estimate has an interval, and one-sided p's that are the levels at which the interval would touch a bound.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from analysis.statistics import bounds
 from analysis.statistics.resampling import Resamples, interpolated_quantiles
-from analysis.statistics.studentised import Studentised, studentise
 
 __all__ = [
-    "Estimate", "Resampled", "Student", "Studentised", "expanded_bootstrap",
-    "paired_estimate", "seed_bootstrap",
-    "studentised_estimate", "welch_estimate",
+    "LEVEL", "Estimate", "Resampled", "Student", "Studentised", "is_flat", "seed_bootstrap",
+    "standard_error", "student_estimate", "studentised_estimate", "welch_estimate",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+
+LEVEL = 0.95
+"""Nominal coverage."""
+
+
+class Estimate(Protocol):
+    """An estimated effect that can be held against bounds."""
+
+    @property
+    def effect(self) -> float:
+        """The estimate, in points."""
+
+    @property
+    def error(self) -> float:
+        """Standard error; nan where the distribution has none."""
+
+    @property
+    def df(self) -> float:
+        """Degrees of freedom of the error; nan where there is none."""
+
+    def p_above(self, bound: float) -> float:
+        """One-sided p of "the effect is at most `bound`"."""
+
+    def p_below(self, bound: float) -> float:
+        """One-sided p of "the effect is at least `bound`"."""
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Two-sided interval."""
+
+    def draws(self, count: int, rng: np.random.Generator) -> Array:
+        """Return (count,) draws whose quantiles are the ends of the intervals."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +62,6 @@ class Student:
 
     effect: float
     error: float
-    """Standard error."""
     df: float
     instance_share: float = 0.0
     """Share of the squared error that comes from the test instances, 0 when they are held fixed."""
@@ -43,12 +74,15 @@ class Student:
         """One-sided p of "the effect is at least `bound`"."""
         return self._tail(bound - self.effect)
 
-    def interval(self, level: float = bounds.LEVEL) -> tuple[float, float]:
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Two-sided interval."""
-        share = 0.5 + level / 2
-        quantile = special.ndtri(share) if np.isinf(self.df) else special.stdtrit(self.df, share)
-        half = float(quantile) * self.error
+        half = _quantile(self.df, level) * self.error
         return self.effect - half, self.effect + half
+
+    def draws(self, count: int, rng: np.random.Generator) -> Array:
+        """Return (count,) draws whose quantiles are the ends of the intervals."""
+        ratios = rng.standard_normal(count) if np.isinf(self.df) else rng.standard_t(self.df, count)
+        return self.effect + self.error * ratios
 
     def _tail(self, distance: float) -> float:
         if self.error == 0:
@@ -59,28 +93,30 @@ class Student:
 
 @dataclass(frozen=True, kw_only=True)
 class Resampled:
-    """An estimate with a bootstrap distribution; its p's are those at which its interval would touch the bound.
+    """An estimate with a bootstrap distribution of itself.
 
-    With `bias` and `acceleration` of 0 the interval is the percentile one, else BCa.
+    With `bias` and `acceleration` of 0 the interval is the percentile one, else BCa (Efron 1987).
     """
 
     effect: float
-    draws: Array
+    drawn: Array
     """(n_resamples,), sorted."""
-    counts: npt.NDArray[np.int64]
+    counts: Counts
     """(n_resamples,) occurrences of each."""
     bias: float = 0.0
     acceleration: float = 0.0
-    expand: Callable[[float], float] | None = None
-    """From a nominal coverage to the share that an interval cuts off at each end; None: half of the rest."""
-    shrink: Callable[[float], float] | None = None
-    """From a share cut off at one end to the one-sided p; the inverse of `expand`."""
+    error: float = math.nan
+    df: float = math.nan
 
     @classmethod
-    def of(cls, effect: float, draws: Array, counts: npt.NDArray[np.int64], **others: Any) -> Resampled:
+    def of(
+        cls, effect: float, drawn: Array, counts: Counts, bias: float = 0.0, acceleration: float = 0.0
+    ) -> Resampled:
         """Return the estimate of draws in any order."""
-        order = np.argsort(draws, kind="stable")
-        return cls(effect=effect, draws=draws[order], counts=counts[order], **others)
+        order = np.argsort(drawn, kind="stable")
+        return cls(
+            effect=effect, drawn=drawn[order], counts=counts[order], bias=bias, acceleration=acceleration
+        )
 
     def p_above(self, bound: float) -> float:
         """One-sided p of "the effect is at most `bound`"."""
@@ -90,30 +126,109 @@ class Resampled:
         """One-sided p of "the effect is at least `bound`"."""
         return 1 - self._level(bound)
 
-    def interval(self, level: float = bounds.LEVEL) -> tuple[float, float]:
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Two-sided interval."""
-        if self.expand is not None:
-            level = 1 - 2 * self.expand(level)
-        corrections = np.array(self.bias), np.array(self.acceleration)
-        shares = bounds.accelerated_shares(*corrections, level)
-        low, high = interpolated_quantiles(self.draws, self.counts, shares)
+        shifted = self.bias + special.ndtri(np.array([(1 - level) / 2, (1 + level) / 2]))
+        shares = special.ndtr(self.bias + shifted / (1 - self.acceleration * shifted))
+        low, high = interpolated_quantiles(self.drawn, self.counts, shares)
         return float(low), float(high)
+
+    def draws(self, count: int, rng: np.random.Generator) -> Array:
+        """Return (count,) draws whose quantiles are the ends of the intervals."""
+        shifted = self.bias + rng.standard_normal(count)
+        shares = special.ndtr(self.bias + shifted / (1 - self.acceleration * shifted))
+        return interpolated_quantiles(self.drawn, self.counts, shares)
 
     def _level(self, bound: float) -> float:
         """Return the one-sided level whose lower limit is `bound`, half a draw or more away from 0 and 1."""
         count = int(self.counts.sum())
         rounding = 1e-12 * max(abs(bound), abs(self.effect), 1.0)
         reached = np.concatenate([[0], np.cumsum(self.counts)])
-        places = np.searchsorted(self.draws, [bound - rounding, bound + rounding])
+        places = np.searchsorted(self.drawn, [bound - rounding, bound + rounding])
         share = min(max(float(reached[places].sum()) / 2, 0.5), count - 0.5) / count
-        if self.shrink is not None:
-            return self.shrink(share) if share <= 0.5 else 1 - self.shrink(1 - share)
         shifted = float(special.ndtri(share)) - self.bias
         return float(special.ndtr(shifted / (1 + self.acceleration * shifted) - self.bias))
 
 
-Estimate = Student | Resampled | Studentised
-"""An estimated effect that can be held against bounds."""
+@dataclass(frozen=True, kw_only=True)
+class Studentised:
+    """An estimate with a bootstrap distribution of t* = (resampled effect - effect) / resampled error.
+
+    equal tails       quantiles of t* (Efron and Tibshirani 1993, chapter 12)
+    symmetric         one quantile of |t*| for both sides (Hall 1988), and never less than Student's
+    """
+
+    effect: float
+    error: float
+    df: float
+    """Degrees of freedom of Student's t, below whose quantiles the symmetric interval never falls."""
+    ratios: Array
+    """t* of every resample that has an error, ascending."""
+    symmetric: bool
+
+    def p_above(self, bound: float) -> float:
+        """One-sided p of "the effect is at most `bound`"."""
+        return self._tail((self.effect - bound) / self.error, 1)
+
+    def p_below(self, bound: float) -> float:
+        """One-sided p of "the effect is at least `bound`"."""
+        return self._tail((bound - self.effect) / self.error, -1)
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Two-sided interval."""
+        if self.symmetric:
+            half = max(float(_reaching(self._sizes, level)), _quantile(self.df, level)) * self.error
+            return self.effect - half, self.effect + half
+        share = 0.5 + level / 2
+        above, below = float(_reaching(self.ratios, share)), float(_reaching(-self.ratios[::-1], share))
+        return self.effect - above * self.error, self.effect + below * self.error
+
+    def draws(self, count: int, rng: np.random.Generator) -> Array:
+        """Return (count,) draws whose quantiles are the ends of the intervals."""
+        if not self.symmetric:
+            drawn: Array = rng.choice(self.ratios, count)
+            return self.effect - self.error * drawn
+        levels = rng.random(count)
+        sides = np.where(rng.random(count) < 0.5, -self.error, self.error)
+        sizes = np.maximum(_reaching(self._sizes, levels), special.stdtrit(self.df, 0.5 + levels / 2))
+        drawn = sides * sizes
+        return self.effect + drawn
+
+    @cached_property
+    def _sizes(self) -> Array:
+        return np.sort(np.abs(self.ratios))
+
+    def _tail(self, ratio: float, sign: int) -> float:
+        """Return the one-sided p of an effect `ratio` errors on the claimed side of a bound, `sign` 1: above it."""
+        total, rounding = len(self.ratios), 1e-12 * abs(ratio)
+        if not self.symmetric:
+            ordered = self.ratios if sign > 0 else -self.ratios[::-1]
+            reached = total - int(np.searchsorted(ordered, ratio - rounding))
+            return min(max(reached, 0.5), total - 0.5) / total
+        beyond = (total - int(np.searchsorted(self._sizes, abs(ratio) - rounding))) / total / 2
+        beyond = max(beyond, float(special.stdtr(self.df, -abs(ratio))))
+        return beyond if ratio > 0 else 1 - beyond
+
+
+def standard_error(values: Array) -> float:
+    """Return sd / sqrt(n) with the sample standard deviation; nan for one value."""
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else math.nan
+
+
+def is_flat(values: Array) -> bool:
+    """Whether all values are alike but for rounding."""
+    return bool(np.ptp(values) <= 1e-12 * max(abs(float(values.mean())), 1.0))
+
+
+def student_estimate(values: Array, if_flat: float = 0.0) -> Student:
+    """Return the mean of scores, or of a contrast taken within each seed.
+
+    Args:
+        values: (n_seeds,), two or more.
+        if_flat: standard error where all values are alike.
+    """
+    error = if_flat if is_flat(values) else standard_error(values)
+    return Student(effect=float(values.mean()), error=error, df=float(len(values) - 1))
 
 
 def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -> Student:
@@ -135,52 +250,56 @@ def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -
     return Student(effect=effect, error=math.sqrt(variance), df=df)
 
 
-def paired_estimate(values: Array) -> Student:
-    """Return the mean of a contrast that was taken within each seed; values: (n_seeds,), two or more."""
-    return Student(
-        effect=float(values.mean()), error=float(bounds.standard_error(values)), df=float(len(values) - 1)
-    )
-
-
 def seed_bootstrap(values: Array, means: Array, resamples: Resamples, *, bca: bool = False) -> Resampled:
-    """Return the bootstrap over seeds of a contrast taken within each seed.
+    """Return the bootstrap over seeds of a mean, or of a contrast taken within each seed.
 
     Args:
-        values: (n_seeds,), two or more.
+        values: (n_seeds,), two or more, not all alike.
         means: (n_resamples,) over the resampled seeds.
         resamples: the resamples.
-        bca: correct for bias and skewness (Efron 1987), as `bounds.bca_bounds` does.
+        bca: correct for bias and skewness (Efron 1987).
     """
     effect = float(values.mean())
-    corrections = bounds.bca_corrections(values, means, resamples, values - effect) if bca else (0.0, 0.0)
-    bias, acceleration = (float(part) for part in corrections)
+    if not bca:
+        return Resampled.of(effect, means, resamples.counts)
+    rounding = 1e-12 * max(abs(effect), 1.0)
+    twice = (means < effect - rounding).astype(np.int64) + (means <= effect + rounding)
+    bias = float(special.ndtri((twice @ resamples.counts) / (2 * resamples.total)))
+    apart = values - effect
+    acceleration = float((apart**3).sum() / (6 * (apart**2).sum() ** 1.5))
     return Resampled.of(effect, means, resamples.counts, bias=bias, acceleration=acceleration)
 
 
-def expanded_bootstrap(values: Array, means: Array, resamples: Resamples) -> Resampled:
-    """Return the bootstrap over seeds whose interval is the expanded percentile one; arguments as `seed_bootstrap`."""
-    count = len(values)
-    widening = math.sqrt(count / (count - 1))
-    return Resampled.of(
-        float(values.mean()), means, resamples.counts,
-        expand=lambda level: bounds.expanded_tail(count, level),
-        shrink=lambda share: float(special.stdtr(count - 1, special.ndtri(share) / widening)),
-    )  # fmt: skip
+def studentised_estimate(values: Array, drawn: Array, resamples: Resamples) -> Student | Studentised:
+    """Return the symmetric studentised bootstrap over seeds of a mean, or of a contrast taken within each seed.
 
-
-def studentised_estimate(
-    values: Array, resampled: Array, resamples: Resamples, *, symmetric: bool
-) -> Studentised:
-    """Return the studentised bootstrap over seeds of a contrast taken within each seed.
+    A resample of one value alone has no error and no t*; where no resample has one, Student's t stands in.
 
     Args:
-        values: (n_seeds,), two or more.
-        resampled: (n_resamples, n_seeds) the resampled seeds' values.
+        values: (n_seeds,), two or more, not all alike.
+        drawn: (n_resamples, n_seeds) the resampled seeds' values.
         resamples: the resamples.
-        symmetric: see `Studentised`.
     """
-    ratios, counts = studentise(values, resampled, resamples)
+    student = student_estimate(values)
+    means = drawn.mean(axis=1)
+    errors = drawn.std(axis=1, ddof=1) / math.sqrt(len(values))
+    sound = np.ptp(drawn, axis=1) > 1e-12 * max(abs(student.effect), 1.0)
+    if not sound.any():
+        return student
+    ratios = np.repeat((means - student.effect)[sound] / errors[sound], resamples.counts[sound])
     return Studentised(
-        effect=float(values.mean()), error=float(bounds.standard_error(values)), df=float(len(values) - 1),
-        ratios=ratios, counts=counts, symmetric=symmetric,
-    )  # fmt: skip
+        effect=student.effect, error=student.error, df=student.df, ratios=np.sort(ratios), symmetric=True
+    )
+
+
+def _reaching(ordered: Array, shares: npt.ArrayLike) -> Array:
+    """Return the smallest of ascending values up to which each share of them is."""
+    places = np.ceil(np.asarray(shares) * len(ordered) * (1 - 1e-12)).astype(np.int64) - 1
+    found: Array = ordered[np.clip(places, 0, len(ordered) - 1)]
+    return found
+
+
+def _quantile(df: float, level: float) -> float:
+    """Return the two-sided quantile of Student's t."""
+    share = 0.5 + level / 2
+    return float(special.ndtri(share) if np.isinf(df) else special.stdtrit(df, share))

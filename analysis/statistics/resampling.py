@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, reduce
 from itertools import combinations_with_replacement
@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "MOST_ENUMERATED", "Picks", "Resamples", "all_or_drawn", "draw_picks", "every_resample", "interpolated_quantiles",
-    "mean_in_order", "resampled_means", "smallest_reaching",
+    "MOST_ENUMERATED", "Picks", "Resamples", "Resampling", "every_resample", "interpolated_quantiles", "mean_in_order",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
@@ -43,11 +42,6 @@ class Resamples:
         return int(self.counts.sum())
 
 
-def draw_picks(count: int, resamples: int, rng: np.random.Generator) -> Picks:
-    """Return (resamples, count) indices drawn with replacement from `count` seeds."""
-    return rng.integers(0, count, size=(resamples, count))
-
-
 @cache
 def every_resample(count: int) -> Resamples:
     """Return all resamples of `count` seeds: each multiset once, with the number of its orders."""
@@ -59,12 +53,23 @@ def every_resample(count: int) -> Resamples:
     return Resamples(picks=picks, counts=np.array(orders, dtype=np.int64))
 
 
-def all_or_drawn(count: int, draw: Callable[[int], Picks]) -> Resamples:
-    """Return every resample of up to `MOST_ENUMERATED` seeds, else those that `draw` gives."""
-    if count <= MOST_ENUMERATED:
-        return every_resample(count)
-    picks = draw(count)
-    return Resamples(picks=picks, counts=np.ones(len(picks), dtype=np.int64))
+@dataclass(frozen=True, kw_only=True)
+class Resampling:
+    """How many resamples are drawn where not all are listed, and from which seed."""
+
+    resamples: int
+    seed: int
+
+    def rng(self, *key: int) -> np.random.Generator:
+        """Return the generator for a purpose named by `key`: the same whatever was drawn for other purposes."""
+        return np.random.default_rng([self.seed, *key])
+
+    def of_seeds(self, count: int) -> Resamples:
+        """Return every resample of up to `MOST_ENUMERATED` seeds, else drawn ones; always the same for a count."""
+        if count <= MOST_ENUMERATED:
+            return every_resample(count)
+        picks = self.rng(count).integers(0, count, size=(self.resamples, count))
+        return Resamples(picks=picks, counts=np.ones(len(picks), dtype=np.int64))
 
 
 def mean_in_order(columns: Iterable[Array], count: int) -> Array:
@@ -72,53 +77,23 @@ def mean_in_order(columns: Iterable[Array], count: int) -> Array:
     return reduce(operator.add, columns) / count
 
 
-def resampled_means(values: Array, picks: Picks) -> Array:
-    """Return the mean over seeds, the last axis of `values`, on every resample of them: (..., n_resamples)."""
-    return mean_in_order((values[..., place] for place in picks.T), picks.shape[1])
-
-
-def interpolated_quantiles(values: Array, counts: npt.NDArray[np.int64], shares: npt.ArrayLike) -> Array:
+def interpolated_quantiles(ordered: Array, counts: npt.NDArray[np.int64], shares: npt.ArrayLike) -> Array:
     """Return `np.quantile` of values of which each occurs a number of times.
 
     Args:
-        values: (..., n), in any order.
-        counts: (n,) occurrences.
-        shares: (n_shares,), or (..., n_shares) for shares of each row's own.
+        ordered: (n,), from the smallest to the largest.
+        counts: (n,) occurrences, 1 or more.
+        shares: (n_shares,).
 
     Returns:
-        (..., n_shares).
+        (n_shares,).
     """
-    shares = np.broadcast_to(shares, (*values.shape[:-1], np.shape(shares)[-1]))
-    order = np.argsort(values, axis=-1, kind="stable")
-    ordered = np.take_along_axis(values, order, axis=-1)
-    reached = np.cumsum(counts[order], axis=-1)
-    ranks = (counts.sum() - 1) * shares
+    reached = np.cumsum(counts)
+    ranks = (reached[-1] - 1) * np.asarray(shares)
     below = np.floor(ranks)
-
-    def at(rank: Array) -> Array:
-        place = (reached[..., None, :] <= rank[..., None]).sum(axis=-1)
-        return np.take_along_axis(ordered, place, axis=-1)
-
-    low, high = at(below), at(np.minimum(below + 1, counts.sum() - 1))
+    low, high = (
+        ordered[np.searchsorted(reached, rank, side="right")]
+        for rank in (below, np.minimum(below + 1, reached[-1] - 1))
+    )
     found: Array = low + (high - low) * (ranks - below)
     return found
-
-
-def smallest_reaching(values: Array, counts: npt.NDArray[np.int64], share: float) -> Array:
-    """Return the smallest of the values up to which `share` of the occurrences are.
-
-    Args:
-        values: (..., n), in any order.
-        counts: (..., n) occurrences; some may be 0.
-        share: 0 to 1.
-
-    Returns:
-        (...); 0 where nothing occurs.
-    """
-    order = np.argsort(values, axis=-1, kind="stable")
-    ordered = np.take_along_axis(values, order, axis=-1)
-    reached = np.cumsum(np.take_along_axis(counts, order, axis=-1), axis=-1)
-    enough = share * reached[..., -1:] * (1 - 1e-12)
-    place = (reached < enough).sum(axis=-1)
-    found = np.take_along_axis(ordered, place[..., None], axis=-1)[..., 0]
-    return np.where(reached[..., -1] > 0, found, 0.0)

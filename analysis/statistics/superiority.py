@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special, stats
 
-from analysis.statistics.bounds import LEVEL
+from analysis.statistics.estimates import LEVEL
 
 __all__ = [
     "COVERAGES", "FEWEST_SEEDS", "improvement_bounds", "interquartile_mean", "iqm_draws", "probability_of_improvement",

@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from analysis.statistics.bounds import LEVEL
-from analysis.statistics.estimates import Student
+from analysis.statistics.estimates import LEVEL, Student
 
 __all__ = ["Component", "Term", "replicated_estimate", "variance_components"]
 
@@ -123,7 +122,7 @@ def replicated_estimate(groups: Sequence[Array | Sequence[float]], *, shared: fl
     Args:
         groups: the scores of each pretraining's seeds, or anything else that is one number a seed; two or more.
         shared: the variance of the mean that all pretrainings share, which is that of the test instances: their
-            covariance between pretrainings (`bounds.crossed_variance`). It is taken as known.
+            covariance between pretrainings (`crossed.crossed_variance`). It is taken as known.
 
     Raises:
         ValueError: fewer than two pretrainings, or one without seeds.

@@ -11,7 +11,7 @@ from pathlib import Path
 from analysis.published_cells import published_cells
 from analysis.records import records
 from analysis.sources import Source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from analysis.tables.paper_arithmetic import Check, Reference, check_arithmetic
 from benchmarks.protocol import AVERAGE, DATASETS, LEARNING_RATES, SEEDS, datasets_of
 from common.errors import UserError

@@ -15,7 +15,7 @@ import pandas as pd
 from analysis.published_cells import published_cells
 from analysis.records import records
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.interval_kinds import caption_of
+from analysis.statistics.intervals import caption_of
 from analysis.statistics.scores_table import COLUMNS
 from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, datasets_of
 from common.errors import UserError

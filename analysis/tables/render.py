@@ -13,8 +13,7 @@ import pandas as pd
 
 from analysis.published_cells import N_SEEDS
 from analysis.records import records
-from analysis.statistics.interval import caption_of
-from analysis.statistics.interval_kinds import PAPER
+from analysis.statistics.intervals import PAPER, caption_of
 from analysis.tables.build import Cell, Table
 from common.tables import Document, Grid, fill_template
 

@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.evidence import Finding
 from analysis.claims.grades import GRADES
-from analysis.claims.statements import Contrast
 from analysis.claims.wording import format_effect, format_p
+from analysis.statistics.contrasts import Contrast
+from analysis.statistics.findings import Finding
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches
 from paper_figures.drawing.style import GREY, INK, LIGHT
 from paper_figures.figure import FigureSpec, Inputs, point_id

@@ -14,12 +14,13 @@ from matplotlib.figure import Figure
 
 from analysis.claims.by_dataset import Heterogeneity
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.evidence import Finding
 from analysis.claims.pages.by_dataset import dataset_sentences
-from analysis.claims.statements import Claim, Contrast, comparisons
+from analysis.claims.statements import Claim, comparisons
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_p, says
 from analysis.records import records
+from analysis.statistics.contrasts import Contrast
+from analysis.statistics.findings import Finding
 from benchmarks.protocol import AVERAGE, title_of
 from common.errors import UserError
 from paper_figures.drawing.page import WIDTH, Sheet, bend, inches

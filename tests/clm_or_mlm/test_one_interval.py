@@ -17,7 +17,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.interval_kinds import INTERVALS, PAPER
+from analysis.statistics.intervals import INTERVALS, PAPER
 from analysis.store.runs_table import write_runs
 from clm_or_mlm.rooms import ROOMS
 from common.errors import UserError
@@ -30,7 +30,7 @@ HOLDS = re.compile(r"of \d+ simulated seeds it holds the mean in \d+\s%")
 PAPERS = PAPER.caption(5)
 
 
-DEFAULTS = {"published": "t", "runs": "studentised"}
+DEFAULTS = {"published": "t", "runs": "pooled"}
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_the_report_names_the_default_and_its_coverage(
     from clm_or_mlm.report.html_page import render_page
 
     monkeypatch.setattr(coverage, "COVERAGE_TRIALS", 20)
-    monkeypatch.setattr(coverage, "COVERAGE_RESAMPLES", 20)
+    monkeypatch.setattr(coverage, "COVERAGE_RESAMPLES", 100)
     source = sources[kind]
     page = render_page(gather(Inputs(source=source), ["2"]), {"source": kind})
     assert f"({DEFAULTS[kind]})" in page and HOLDS.search(page.replace("&nbsp;", " "))
@@ -133,7 +133,7 @@ def test_every_command_that_reads_scores_names_the_default_wherever_it_prints_an
         runs = sources["runs"].runs
         assert runs is not None
         given = str(tmp_path / "runs.parquet")
-        write_runs(Path(given), runs[runs["model"].isin(MODELS[2:4])])
+        write_runs(Path(given), runs[runs["model"].isin(MODELS[:4])])
     main([*name.split(), *WORDS.get(name, []), "--source", given, *(["--format", form] if form else [])])
     said = capsys.readouterr().out
     text = " ".join(said.replace("\u00a0", " ").replace("\\%", "%").split())

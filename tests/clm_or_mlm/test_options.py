@@ -6,7 +6,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.sources import PUBLISHED
-from analysis.statistics.interval_kinds import INTERVALS
+from analysis.statistics.intervals import INTERVALS
 from clm_or_mlm.options import ScoreOptions, SourceOptions
 from common.errors import UserError
 from tests.analysis.stores import RELEASED
@@ -15,7 +15,7 @@ from tests.analysis.stores import RELEASED
 def test_an_interval_that_is_left_open_is_the_sources() -> None:
     runs = SourceOptions(source=str(RELEASED)).open()
     assert ScoreOptions().settings(PUBLISHED).interval == "t"
-    assert ScoreOptions().settings(runs).interval == "studentised"
+    assert ScoreOptions().settings(runs).interval == "pooled"
     assert ScoreOptions(interval="bca").settings(runs).interval == "bca"
 
 
@@ -30,7 +30,7 @@ def test_every_command_refuses_a_rule_that_published_cells_cannot_give() -> None
 
 def test_instances_are_read_where_the_interval_needs_them() -> None:
     named = {name: ScoreOptions(interval=name).needs_instances() for name in INTERVALS}
-    assert [name for name, needed in named.items() if needed] == ["hierarchical", "crossed"]
+    assert [name for name, needed in named.items() if needed] == ["crossed"]
     assert not ScoreOptions().needs_instances()
 
 

@@ -41,7 +41,7 @@ def theirs(store: Path, tmp_path: Path) -> Path:
 
 
 def test_instances_of_a_store_one_may_not_write_to_are_in_a_cache(theirs: Path, tmp_path: Path) -> None:
-    words = ("analysis", "scores", "--source", "store", "--dataset", "sst2", "--interval", "hierarchical")
+    words = ("analysis", "scores", "--source", "store", "--dataset", "sst2", "--interval", "crossed")
     refused = call(*words, cwd=theirs, HOME=str(theirs / "home"))
     assert refused.returncode == 2
     assert "the cache cannot be written (Permission denied); set CLM_OR_MLM_CACHE" in refused.stderr

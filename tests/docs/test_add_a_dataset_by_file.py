@@ -15,7 +15,9 @@ from transformers import AutoModel
 
 import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
 from analysis.__main__ import main as analysis
-from analysis.statistics.scores_table import Settings, run_scores
+from analysis.statistics.evidence import Evidence
+from analysis.statistics.scores_table import scores_of
+from analysis.statistics.settings import Settings
 from benchmarks.__main__ import main as benchmarks
 from benchmarks.datasets.local_dataset import load, verify
 from benchmarks.own_datasets.definition_file import read_definitions
@@ -145,6 +147,6 @@ def test_it_enters_no_average() -> None:
             for seed in range(5)
         ]
     )  # fmt: skip
-    scores = run_scores(runs, Settings(), source="x").set_index("dataset")["mean"]
+    scores = scores_of(Evidence(Settings(), runs=runs), source="x").set_index("dataset")["mean"]
     assert scores["average"] == pytest.approx(80)
     assert scores["reviews"] == pytest.approx(10)

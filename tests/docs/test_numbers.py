@@ -14,7 +14,7 @@ from analysis.claims.answer import answer
 from analysis.claims.assessment import assess
 from analysis.letter.letter import letter_document, write_letter
 from analysis.sources import PUBLISHED, open_source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from common.provenance import ROOT
 from common.tables import show
 from paper_figures.drawing.style import paper_style

@@ -215,7 +215,7 @@ FORMATS = [
     ),
     FileFormat(
         "instances", make_instances, instances_of,
-        "analysis scores --source {at}/runs.parquet --interval hierarchical",
+        "analysis scores --source {at}/runs.parquet --interval crossed",
     ),
     FileFormat("runs.parquet", make_table("runs.parquet"), table_of, SCORES_OF),
     FileFormat("runs.csv", make_table("runs.csv"), table_of, SCORES_OF),

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.sources import Source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from paper_figures.figure import FIGURES, FigureSpec, Inputs
 from pretraining.model_names import FIGURES as STUDY_FIGURES

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.sources import Source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from common.errors import UserError
 from common.provenance import ROOT
 from paper_figures.figure import FIGURES, Inputs, figures_named
@@ -71,5 +71,5 @@ def test_headings_and_file_names() -> None:
 def test_every_figure_takes_the_interval_that_suits_the_source() -> None:
     runs = Source(label="mine", runs=pd.DataFrame())
     assert Inputs(source=runs, settings=Settings(interval="bca")).settings.interval == "bca"
-    assert Inputs(source=runs).settings.interval == "studentised"
+    assert Inputs(source=runs).settings.interval == "pooled"
     assert Inputs(source=Source(label="published")).settings.interval == "t"

@@ -56,7 +56,7 @@ def test_texts_are_apart_on_the_page_and_large_enough(
     source: str, name: str, inputs: dict[str, Inputs], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coverage, "COVERAGE_TRIALS", 50)
-    monkeypatch.setattr(coverage, "COVERAGE_RESAMPLES", 50)
+    monkeypatch.setattr(coverage, "COVERAGE_RESAMPLES", 100)
     with paper_style():
         assert faults(DrawnFigure.of(FIGURES[name].load(), inputs[source]).draw()) == []
 

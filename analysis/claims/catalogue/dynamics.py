@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from analysis.claims.catalogue.terms import ALL, FULL, clm, mlm
-from analysis.claims.statements import AtLeast, Claim, Spread, all_of, difference
+from analysis.claims.statements import AtLeast, Claim, all_of, difference
+from analysis.statistics.contrasts import Spread
 from pretraining.model_names import format_steps
 
 __all__ = ["CLAIMS"]

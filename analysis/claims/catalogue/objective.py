@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from analysis.claims.catalogue.terms import BELOW, MARGINS, SIZES, Region, clm, mlm, within
-from analysis.claims.statements import Claim, Contrast, all_of, difference, weighted
+from analysis.claims.statements import Claim, all_of, difference, weighted
+from analysis.statistics.contrasts import Contrast
 
 __all__ = ["CLAIMS"]
 

@@ -15,7 +15,6 @@ import jinja2
 from analysis.claims.answer import answer
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES
-from analysis.claims.evidence import Finding
 from analysis.claims.grades import GRADES, UNDECIDED
 from analysis.claims.pages.by_dataset import counted_by_dataset, dataset_sentences, short_dataset_sentences
 from analysis.claims.statements import AtLeast
@@ -31,6 +30,7 @@ from analysis.claims.wording import (
     seeds_in_words,
     sentence,
 )
+from analysis.statistics.findings import Finding
 from common.tables import plain_table
 
 __all__ = ["explanations", "findings_page", "verdicts_text"]

@@ -40,7 +40,7 @@ def claims(
 
     Each gets a grade, and in how many of its parts it is shown to hold and to fail (docs/claims.md).
     The published cells are enough for most of them; F7 and F10 need single runs.
-    The test goes with the interval: studentised for runs and t for the published cells, unless --interval names another
+    The test goes with the interval: pooled for runs and t for the published cells, unless --interval names another
     (crossed: over test instances too).
 
     examples:
@@ -117,7 +117,7 @@ def sensitivity(
     How far pretraining again would have to move scores, where models share a trunk and where not, next to what others
     measured; which other protocols, margins, adjustments, readings, datasets, intervals or correlations of seeds change
     it, valid analyses and invalid ones apart; and a Bayesian second opinion under four priors. It starts from the
-    verdicts of `claims`: studentised for runs and t for the published cells, unless --interval names another.
+    verdicts of `claims`: pooled for runs and t for the published cells, unless --interval names another.
 
     example: python -m analysis sensitivity --format markdown --out sensitivity.md
 

@@ -36,8 +36,8 @@ def compare(
     For two: the difference on every dataset, every task and over all tasks, with interval, p, P(A > B), the region of
     practical equivalence and the seeds that are needed. For more: mean ranks with Friedman's test and Nemenyi's
     critical difference, and every pair. A model without runs in the source takes the paper's printed cells.
-    Intervals and p's are studentised where seeds are paired and t for printed cells, unless --interval names another
-    (crossed: over seeds and test instances).
+    Intervals and p's are by the pooled bootstrap t for runs and by Welch's t for printed cells, unless --interval names
+    another (crossed: over seeds and test instances).
 
     examples:
       python -m analysis compare 610m-mlm40-42k 610m-clm-42k
@@ -71,8 +71,8 @@ def best(
 ) -> None:
     """Print how likely each split, masking ratio, objective or model is the best, on every dataset and task.
 
-    By draws of every model's mean whose middle 95 % are the source's interval (studentised for runs, t for the
-    published cells, unless --interval names another; crossed and hierarchical are over test instances too).
+    By draws of every model's mean whose middle 95 % are the source's interval (pooled for runs, t for the published
+    cells, unless --interval names another; crossed is over test instances too).
 
     examples:
       python -m analysis best split

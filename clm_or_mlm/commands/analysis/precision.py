@@ -11,7 +11,7 @@ from analysis.precision import power as seed_plans
 from analysis.precision.clusters import clusters_document, simulate_clusters
 from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.precision.shapes import SHAPE_TRIALS, simulate_shapes
-from analysis.statistics.interval_kinds import DEFAULT_SEED
+from analysis.statistics.settings import DEFAULT_SEED
 from clm_or_mlm.options import OutFile, SourceOptions
 from common.errors import UserError
 from common.tables import PRINTED, write
@@ -41,7 +41,7 @@ def coverage(
     Args:
         shapes: by shape and number of seeds instead of by dataset; needs no source
         clusters: by test set instead; needs no source
-        trials: simulated cells a dataset or test set (4,000), or a shape and number of seeds (10,000)
+        trials: simulated cells a dataset or test set (2,000), or a shape and number of seeds (2,300)
         format: how it is written
     """
     trials = (SHAPE_TRIALS if shapes else COVERAGE_TRIALS) if trials is None else trials

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from analysis.claims.evidence import Finding
-from analysis.claims.statements import Claim, Contrast, Node, Term
+from analysis.claims.statements import Claim, Node
 from analysis.claims.verdicts import judge_claim
+from analysis.statistics.contrasts import Contrast, Term
+from analysis.statistics.findings import Finding
 
 
 def part(name: str) -> Contrast:

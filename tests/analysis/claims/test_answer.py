@@ -13,12 +13,13 @@ from analysis.claims.answer import HEADLINES, MAIN, SPLIT, answer
 from analysis.claims.assessment import Assessment, assess
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.catalogue.two_stage import BY_SPLIT
-from analysis.claims.evidence import Finding
-from analysis.claims.statements import Comparison, Contrast, comparisons
+from analysis.claims.statements import comparisons
 from analysis.claims.verdicts import judge
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, open_source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.contrasts import Comparison, Contrast
+from analysis.statistics.findings import Finding
+from analysis.statistics.settings import Settings
 from pretraining.model_names import SPLITS, parse
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.claims.assessment import assess
 from analysis.sources import Source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs, with_instances
 
@@ -33,8 +33,8 @@ def instances(tmp_path_factory) -> tuple[pd.DataFrame, Path]:
 def test_default_interval_follows_the_source(instances):
     runs, folder = instances
     for source, name in (
-        (Source(label="published"), "t"), (Source(label="x", runs=runs), "studentised"),
-        (Source(label="x", runs=runs, instances=folder), "studentised"),
+        (Source(label="published"), "t"), (Source(label="x", runs=runs), "pooled"),
+        (Source(label="x", runs=runs, instances=folder), "pooled"),
     ):  # fmt: skip
         assert source.default_interval.name == name
         assert assess(source, Settings(), second_opinion=False).settings.interval == name

@@ -16,14 +16,17 @@ from analysis.claims.by_dataset import (
     read_by_dataset,
 )
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.evidence import Finding, PublishedEvidence, RunEvidence
-from analysis.claims.statements import Contrast, Spread, comparisons, difference
+from analysis.claims.statements import comparisons, difference
 from analysis.published_cells import published_values
-from analysis.statistics.scores_table import Settings
+from analysis.sources import PUBLISHED
+from analysis.statistics.contrasts import Contrast, Spread
+from analysis.statistics.evidence import Evidence
+from analysis.statistics.findings import Finding
+from analysis.statistics.settings import Settings
 from benchmarks.protocol import datasets_of
 from tests.analysis.made_up import made_up_runs
 
-FINDING_OF = PublishedEvidence("t").finding
+FINDING_OF = PUBLISHED.evidence(Settings(interval="t")).finding
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +119,7 @@ def test_with_runs_of_one_dataset_what_can_be_said_of_it_is_said() -> None:
     models = ["610m-clm-42k", "610m-mlm40-42k"]
     runs = made_up_runs(np.random.default_rng(0), models=models, shift={models[1]: 0.05})
     runs = runs[runs["dataset"] == "sst2"]
-    readings = read_by_dataset(CLAIMS, RunEvidence(runs, Settings()).finding)
+    readings = read_by_dataset(CLAIMS, Evidence(Settings(), runs=runs).finding)
     found = readings["F1"]
     assert found.verdict.tree.known_units == 1 and found.verdict.tree.hold == 1
     assert found.verdict.verdict == "partly supported"
@@ -131,5 +134,5 @@ def test_with_runs_of_one_dataset_what_can_be_said_of_it_is_said() -> None:
 def test_spreads_are_read_by_dataset_from_runs() -> None:
     models = ["610m-clm-42k", "610m-mlm40-42k"]
     runs = made_up_runs(np.random.default_rng(1), models=models)
-    found = read_by_dataset(CLAIMS, RunEvidence(runs, Settings()).finding)["F7"]
+    found = read_by_dataset(CLAIMS, Evidence(Settings(), runs=runs).finding)["F7"]
     assert found.verdict.tree.known_units == len(found.verdict.tree.units) == 12

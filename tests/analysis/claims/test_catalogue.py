@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 from analysis.claims.catalogue import CLAIMS, FAMILIES, MARGINS
-from analysis.claims.evidence import PublishedEvidence
-from analysis.claims.statements import AtLeast, Contrast, Spread, comparisons, weighted
+from analysis.claims.statements import AtLeast, comparisons, weighted
 from analysis.published_cells import published_values
+from analysis.sources import PUBLISHED
+from analysis.statistics.contrasts import Contrast, Spread
+from analysis.statistics.settings import Settings
 from benchmarks.protocol import TASKS
 from pretraining.model_names import MODELS, RATIOS
 
-FINDING_ON = PublishedEvidence().finding
+FINDING_ON = PUBLISHED.evidence(Settings()).finding
 
 
 def contrasts(name: str) -> list[Contrast]:

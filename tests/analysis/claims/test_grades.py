@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.evidence import PublishedEvidence
 from analysis.claims.grades import ALPHA, GRADES, Weighed, grade_of
 from analysis.claims.verdicts import judge
+from analysis.sources import PUBLISHED
+from analysis.statistics.settings import Settings
 from common.provenance import ROOT
 
 EXPECTED = {
@@ -40,7 +41,10 @@ EXPECTED = {
 
 @pytest.fixture(scope="module")
 def verdicts():
-    return {verdict.claim.id: verdict for verdict in judge(CLAIMS, PublishedEvidence("t").finding)}
+    return {
+        verdict.claim.id: verdict
+        for verdict in judge(CLAIMS, PUBLISHED.evidence(Settings(interval="t")).finding)
+    }
 
 
 def test_the_published_cells_give_every_claim_the_grade_written_down(verdicts) -> None:

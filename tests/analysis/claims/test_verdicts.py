@@ -6,10 +6,11 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.evidence import PublishedEvidence
 from analysis.claims.statements import all_of, any_of, both_of
 from analysis.claims.verdicts import judge
 from analysis.claims.wording import sentence
+from analysis.sources import PUBLISHED
+from analysis.statistics.settings import Settings
 from tests.analysis.claims.given import Given, claim_of, part, verdict_of
 
 
@@ -97,7 +98,7 @@ def test_a_claim_that_only_holds_unadjusted_says_so():
 
 
 def test_published_cells_decide_what_they_can():
-    verdicts = {v.claim.id: v for v in judge(CLAIMS, PublishedEvidence().finding)}
+    verdicts = {v.claim.id: v for v in judge(CLAIMS, PUBLISHED.evidence(Settings()).finding)}
     undecided = {name for name, v in verdicts.items() if v.verdict == "not decidable from this source"}
     assert undecided == {"F7", "F10"}
     assert verdicts["F1"].verdict == verdicts["F2"].verdict == verdicts["F5c"].verdict == "supported"

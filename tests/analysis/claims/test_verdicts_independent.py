@@ -11,10 +11,12 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.evidence import PublishedEvidence
-from analysis.claims.statements import AtLeast, Contrast, Node, Spread
+from analysis.claims.statements import AtLeast, Node
 from analysis.claims.verdicts import judge
 from analysis.published_cells import published_cells
+from analysis.sources import PUBLISHED
+from analysis.statistics.contrasts import Contrast, Spread
+from analysis.statistics.settings import Settings
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +28,10 @@ def cells() -> dict[tuple[str, str, str], tuple[float, float]]:
 
 @pytest.fixture(scope="module")
 def verdicts():
-    return {verdict.claim.id: verdict for verdict in judge(CLAIMS, PublishedEvidence("t").finding)}
+    return {
+        verdict.claim.id: verdict
+        for verdict in judge(CLAIMS, PUBLISHED.evidence(Settings(interval="t")).finding)
+    }
 
 
 def two_ps(contrast: Contrast, cells) -> tuple[float, float]:

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.claims.evidence import Finding
-from analysis.claims.statements import Spread
 from analysis.claims.wording import format_effect, format_p, how_tested, seeds_in_words, sentence
-from analysis.statistics.interval_kinds import INTERVALS
-from common.errors import UserError
+from analysis.statistics.contrasts import Spread
+from analysis.statistics.findings import Finding
+from analysis.statistics.intervals import INTERVALS
 from tests.analysis.claims.given import part, verdict_of
 
 
@@ -29,28 +28,23 @@ def test_an_effect_has_its_interval_and_a_ratio_no_sign():
     assert format_effect(Finding(comparison=ratio, missing="no runs")) == "-"
 
 
+def found_by(interval: str, count: int) -> Finding:
+    return Finding(comparison=part("a"), interval=interval, seeds=(count,))
+
+
 def test_the_words_on_tests_are_those_of_the_interval():
-    over = {name: how_tested(name, published=False)[1] for name in INTERVALS}
-    for name in ("hierarchical", "crossed"):
-        assert "other fine-tuning seeds and test instances;" in over.pop(name)
+    over = {name: how_tested(name, [], published=False)[1] for name in INTERVALS}
+    assert "other fine-tuning seeds and test instances;" in over.pop("crossed")
     assert all("seeds, on the same test instances;" in line for line in over.values())
-    assert "Welch's t tests from each model's mean" in how_tested("t", published=True)[0]
-    with pytest.raises(UserError, match="needs single runs"):
-        how_tested("bca", published=True)
+    assert "Welch's t tests from each model's mean" in how_tested("t", [], published=True)[0]
 
 
 def test_where_another_interval_stands_in_for_few_seeds_the_words_are_its():
-    test, *_ = how_tested("studentised", published=False, seeds=[2])
+    test, *_ = how_tested("pooled", [found_by("t", 2)], published=False)
     assert test.startswith("Tests and 95 % intervals (t): Student's t ") and "bootstrap" not in test
-    both, *_ = how_tested("studentised", published=False, seeds=[5, 2])
-    assert both.startswith("Tests and 95 % intervals (studentised, t): a symmetric studentised bootstrap ")
+    both, *_ = how_tested("pooled", [found_by("pooled", 5), found_by("t", 2)], published=False)
+    assert both.startswith("Tests and 95 % intervals (pooled, t): a bootstrap t ")
     assert ", or Student's t " in both
-
-
-def test_the_interval_over_instances_is_named_as_the_one_that_differences_get():
-    hierarchical, crossed = (how_tested(name, published=False)[0] for name in ("hierarchical", "crossed"))
-    assert hierarchical == crossed
-    assert crossed.startswith("Tests and 95 % intervals (crossed): Student's t ") and "95 % with" in crossed
 
 
 def test_what_no_number_of_seeds_would_decide_is_said_of_what_can_be_computed_alone():

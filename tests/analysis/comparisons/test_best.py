@@ -7,10 +7,9 @@ import pytest
 from scipy import integrate, stats
 
 from analysis.comparisons.best import best_of
-from analysis.comparisons.contenders import OVERALL
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from common.errors import UserError
 from tests.analysis.comparisons.given import best_runs, drawn
 
@@ -59,23 +58,15 @@ def test_chances_add_up_and_ranks_lie_in_their_intervals():
         assert all(1 <= one.rank_low <= one.rank_high <= 5 for one in found)
 
 
-def test_from_runs_seeds_that_move_models_alike_cancel():
-    """The same differences within seeds, with and without what the seeds share."""
-    scores = drawn({"610m-mlm40-42k": 0.0}, sd=3.0)
-    scores["610m-clm-42k"] = {
-        name: [value - 0.1 - 0.01 * seed for seed, value in enumerate(values)]
-        for name, values in scores["610m-mlm40-42k"].items()
-    }
+def test_from_runs_two_alternatives_have_the_chance_of_two_students():
+    scores = drawn({"610m-mlm40-42k": 0.0, "610m-clm-42k": -0.3})
     answer = best_of(Source(label="x", runs=best_runs(scores)), SETTINGS, ["objective"])
-    pairs = [scores[f"610m-{name}-42k"]["sst2"] for name in ("mlm40", "clm")]
-    expected = 1 - stats.ttest_rel(*pairs).pvalue / 2
-    assert all(
-        one.p_best == pytest.approx(expected, abs=1e-3) for one in answer.chances if one.alternative == "MLM"
+    first, second = (
+        stats.t(4, np.mean(values), stats.sem(values))
+        for values in (scores[f"610m-{name}-42k"]["sst2"] for name in ("mlm40", "clm"))
     )
-    swapped = {"610m-mlm40-42k": {name: values[::-1] for name, values in scores["610m-mlm40-42k"].items()}}
-    swapped["610m-clm-42k"] = scores["610m-clm-42k"]
-    apart = best_of(Source(label="x", runs=best_runs(swapped)), SETTINGS, ["objective"])
-    assert any(0.05 < one.p_best < 0.95 for one in apart.chances if one.scope != OVERALL)
+    exact = integrate.quad(lambda x: first.pdf(x) * second.cdf(x), 70, 90, points=[80])[0]
+    assert chance("610m, 42k", "SST-2", "MLM", answer).p_best == pytest.approx(exact, abs=0.025)
 
 
 def test_a_source_without_competitors_is_refused():

@@ -7,7 +7,7 @@ import json
 from analysis.comparisons.best import best_of
 from analysis.comparisons.best_report import best_document
 from analysis.sources import PUBLISHED
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from common.tables import PRINTED, show
 
 ANSWER = best_of(PUBLISHED, Settings(interval="t", resamples=500), ["split", "model"])

@@ -3,14 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.comparisons.best import best_of
-from analysis.comparisons.best_report import best_document
 from analysis.comparisons.comparison import compare
-from analysis.comparisons.draws import RATE_IS_KEPT
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from common.errors import UserError
-from common.tables import show
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn, real_and_made_up
 
 SETTINGS = Settings(interval="t", resamples=500)
@@ -42,15 +38,6 @@ def test_complete_runs_need_no_notes():
         ).notes
         == ()
     )
-
-
-@pytest.mark.parametrize(("selection", "said"), [("seed", False), ("mean", True), ("pooled", True)])
-def test_a_rate_that_the_seeds_share_is_said_to_be_kept(selection, said):
-    source = Source(label="x", runs=best_runs(drawn({REAL: 0, MADE_UP: 0})))
-    settings = Settings(interval="t", resamples=500, selection=selection)
-    assert (RATE_IS_KEPT in compare(source, [REAL, MADE_UP], settings).notes) is said
-    written = show(best_document(best_of(source, settings, ["objective"])), "json")
-    assert (RATE_IS_KEPT in written) is said
 
 
 def test_two_models_have_details_and_many_a_ranking():

@@ -14,11 +14,12 @@ from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import ttost_paired
 
 from analysis.claims.catalogue.terms import MARGINS
-from analysis.comparisons.contenders import OVERALL, Scope, contenders
 from analysis.comparisons.differences import compare_pair, margin_of, pairwise
+from analysis.comparisons.field import field_of
+from analysis.comparisons.scopes import OVERALL, Scope
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source, open_source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from analysis.store.runs_table import read_runs
 from benchmarks.protocol import AVERAGE, datasets_of
 from tests.analysis.comparisons.given import MADE_UP, REAL, RELEASED, best_runs, drawn, real_and_made_up
@@ -29,10 +30,12 @@ SST2, SC = Scope("SC", "sst2"), Scope("SC", AVERAGE)
 
 
 def compared(source, first=REAL, second=MADE_UP, **options):
-    return {
-        one.scope: one
-        for one in compare_pair(*contenders(source, [first, second], SETTINGS), SETTINGS, **options)
-    }
+    field = field_of(source, [first, second], SETTINGS)
+    return {one.scope: one for one in compare_pair(field, first, second, **options)}
+
+
+def by_seed(source, model):
+    return source.evidence(SETTINGS).cells.by_seed((model, "SC", "sst2"))
 
 
 def improvement_by_rliable(x, y):
@@ -46,8 +49,7 @@ def improvement_by_rliable(x, y):
 
 def test_paired_runs_one_model_real_agree_with_scipy():
     source = real_and_made_up()
-    first, second = contenders(source, [REAL, MADE_UP], SETTINGS)
-    x, y = first.scores[SST2].by_seed, second.scores[SST2].by_seed
+    x, y = by_seed(source, REAL), by_seed(source, MADE_UP)
     one = compared(source)[SST2]
     by_scipy = stats.ttest_rel(x, y)
     interval = by_scipy.confidence_interval(0.95)
@@ -129,7 +131,7 @@ def test_printed_cells_are_tested_by_welch():
 def test_a_mix_of_runs_and_cells_is_welch():
     source = real_and_made_up()
     one = compared(source, second="210m-clm-42k")[SST2]
-    x = contenders(source, [REAL, MADE_UP], SETTINGS)[0].scores[SST2].by_seed
+    x = by_seed(source, REAL)
     cell = published_values().query("model == '210m-clm-42k' and dataset == 'sst2'").iloc[0]
     by_scipy = stats.ttest_ind_from_stats(
         np.mean(x), np.std(x, ddof=1), 5, cell["mean"], cell["ci95"] / 1.96 * 5**0.5, 5, equal_var=False
@@ -154,17 +156,15 @@ def test_all_tasks_are_those_of_all_models_in_effect_margin_and_chance_alike():
     scores = drawn({REAL: 0.4, MADE_UP: 0.0, third: 0.1}, seed=3)
     names = [*datasets_of("SC"), *datasets_of("TC")]
     scores[third] = {name: scores[third][name] for name in names}
-    models = contenders(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP, third], SETTINGS)
+    field = field_of(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP, third], SETTINGS)
     [one] = [
-        one
-        for one in pairwise(models, SETTINGS)
-        if one.scope == OVERALL and (one.first, one.second) == (REAL, MADE_UP)
+        one for one in pairwise(field) if one.scope == OVERALL and (one.first, one.second) == (REAL, MADE_UP)
     ]
     x, y = ([scores[model][name] for name in names] for model in (REAL, MADE_UP))
     assert one.effect == pytest.approx(np.mean(x) - np.mean(y))
     assert one.margin == pytest.approx((MARGINS["SC"] + MARGINS["TC"]) / 2)
     assert one.superiority == pytest.approx(improvement_by_rliable(x, y))
-    [alone] = [one for one in compare_pair(*models[:2], SETTINGS) if one.scope == OVERALL]
+    [alone] = [one for one in compare_pair(field, REAL, MADE_UP) if one.scope == OVERALL]
     assert alone.across.n_datasets == len(names)
 
 
@@ -175,11 +175,11 @@ def test_holm_is_over_datasets_and_over_tasks_and_over_pairs():
     adjusted = multipletests([one.p for one in datasets], method="holm")[1]
     assert [one.p_holm for one in datasets] == pytest.approx(list(adjusted))
     assert found[OVERALL].p_holm == found[OVERALL].p
-    models = contenders(
+    field = field_of(
         Source(label="x", runs=best_runs(drawn({REAL: 0.4, MADE_UP: 0.0, "610m-mlm20-42k": 0.1}))),
         ["610m-*"], SETTINGS,
     )  # fmt: skip
-    pairs = [one for one in pairwise(models, SETTINGS) if one.scope == OVERALL]
+    pairs = [one for one in pairwise(field) if one.scope == OVERALL]
     assert [one.p_holm for one in pairs] == pytest.approx(
         list(multipletests([one.p for one in pairs], method="holm")[1])
     )
@@ -220,8 +220,7 @@ def test_correlated_seeds_widen_the_posterior_alone():
     source = real_and_made_up()
     plain, correlated = compared(source)[SST2], compared(source, rho=0.5)[SST2]
     assert (plain.low, plain.p) == (correlated.low, correlated.p)
-    x = contenders(source, [REAL, MADE_UP], SETTINGS)
-    values = x[0].scores[SST2].by_seed - x[1].scores[SST2].by_seed
+    values = by_seed(source, REAL) - by_seed(source, MADE_UP)
     # The correlated t test of Corani and Benavoli (2015): scale sqrt((1/n + rho / (1 - rho)) s^2), n - 1 degrees.
     posterior = stats.t(4, values.mean(), np.sqrt((1 / 5 + 0.5 / 0.5) * values.var(ddof=1)))
     assert correlated.posterior.above == pytest.approx(posterior.sf(0.5))

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import math
 
-from analysis.comparisons.contenders import Scope
 from analysis.comparisons.differences import Difference
 from analysis.comparisons.forest import forest_lines
+from analysis.comparisons.scopes import Scope
 
 
 def row(effect: float, low: float = math.nan, high: float = math.nan) -> Difference:

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.comparisons.contenders import contenders
-from analysis.comparisons.differences import shared_scopes
+from analysis.comparisons.field import field_of
 from analysis.comparisons.ranking import critical_difference, mean_ranks, rank_models
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from tests.analysis.comparisons.given import best_runs, drawn
 
 SETTINGS = Settings(interval="t", resamples=2_000)
@@ -18,8 +17,8 @@ LEVELS = {"610m-mlm20-42k": 0.0, "610m-mlm30-42k": 0.5, "610m-mlm40-42k": 3.0, "
 
 
 def ranked(scores):
-    models = contenders(Source(label="x", runs=best_runs(scores)), list(scores), SETTINGS)
-    return rank_models(models, [scope for scope in shared_scopes(models) if scope.is_dataset], SETTINGS)
+    field = field_of(Source(label="x", runs=best_runs(scores)), list(scores), SETTINGS)
+    return rank_models(field, [scope for scope in field.shared() if scope.is_dataset])
 
 
 def test_ranks_and_friedman_agree_with_scipy():
@@ -53,8 +52,8 @@ def test_ties_share_their_ranks():
 
 
 def test_printed_cells_have_ranks_and_no_interquartile_mean():
-    models = contenders(PUBLISHED, ["610m-*-12k"], SETTINGS)
-    ranking = rank_models(models, [scope for scope in shared_scopes(models) if scope.is_dataset], SETTINGS)
+    field = field_of(PUBLISHED, ["610m-*-12k"], SETTINGS)
+    ranking = rank_models(field, [scope for scope in field.shared() if scope.is_dataset])
     assert len(ranking.datasets) == 12
     assert all(math.isnan(one.iqm) for one in ranking.ranked)
     assert all(one.rank_low <= one.rank_high for one in ranking.ranked)

@@ -10,7 +10,7 @@ import pytest
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.report import comparison_document
 from analysis.sources import PUBLISHED
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from common.tables import PRINTED, show
 from tests.analysis.comparisons.given import MADE_UP, REAL, real_and_made_up
 
@@ -26,7 +26,7 @@ def test_every_format_prints_every_comparison(form, result):
     text = show(comparison_document(result), form)
     assert text.endswith("\n") and not text.endswith("\n\n")
     assert "nan" not in text.lower().replace("finance", "")
-    assert all(model.name.replace("_", "\\_") in text for model in result.models)
+    assert all(name.replace("_", "\\_") in text for name in result.field.models)
 
 
 def test_json_and_csv_hold_the_same_numbers():

@@ -5,7 +5,7 @@ import numpy as np
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.wording import about, difference_tables, footer, ranking_sentences
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from common.tables import signed
 from tests.analysis.comparisons.given import MADE_UP, REAL
 from tests.analysis.made_up import with_instances
@@ -31,17 +31,11 @@ def test_many_models_are_held_against_the_first_of_the_ranking():
     assert "pretrained once" in " ".join(footer(result))
 
 
-def test_the_footer_names_the_interval_over_instances_that_differences_get(tmp_path):
+def test_the_footer_names_the_interval_over_instances(tmp_path):
     runs, folder = with_instances(
         tmp_path / "instances", np.random.default_rng(0), models=(REAL, MADE_UP), counts={}
     )
     source = Source(label="x", runs=runs, instances=folder)
-    found = {
-        name: compare(source, [REAL, MADE_UP], Settings(interval=name, resamples=200))
-        for name in ("hierarchical", "crossed")
-    }
-    assert footer(found["hierarchical"])[0] == footer(found["crossed"])[0]
-    assert footer(found["crossed"])[0].startswith(
-        "Intervals of differences (crossed): 95 % interval by Student"
-    )
-    assert {one.interval for one in found["hierarchical"].differences} == {"crossed"}
+    found = compare(source, [REAL, MADE_UP], Settings(interval="crossed", resamples=200))
+    assert footer(found)[0].startswith("Intervals of differences (crossed): 95 % interval by Student")
+    assert {one.interval for one in found.differences} == {"crossed"}

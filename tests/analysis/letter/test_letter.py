@@ -9,7 +9,7 @@ import pytest
 from analysis.letter.letter import LETTER_FORMATS, Letter, Section, letter_document, write_letter
 from analysis.letter.traps import TRAPS
 from analysis.sources import PUBLISHED, Source, open_source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from analysis.tables.paper_arithmetic import Reference, check_arithmetic
 from benchmarks.runs import RESULTS, RUN
 from common.errors import UserError

@@ -9,7 +9,7 @@ from scipy import stats
 
 from analysis.precision import shapes
 from analysis.precision.shapes import SHAPES, simulate_shapes
-from analysis.statistics.interval_kinds import INTERVALS
+from analysis.statistics.intervals import INTERVALS
 from tests.analysis.stores import RELEASED
 
 
@@ -25,7 +25,7 @@ def test_the_released_runs_are_those_of_the_file() -> None:
     assert tuple(map(tuple, counts.to_numpy().tolist())) == shapes._SST2_CORRECT
 
 
-TRIALS = 400
+TRIALS = 230
 
 
 @pytest.fixture(scope="module")
@@ -43,21 +43,20 @@ def test_normal_seeds_give_students_coverages(found: pd.DataFrame) -> None:
             paper, abs=4 * np.sqrt(paper * (1 - paper) / TRIALS)
         )
     factor = 1.96 / stats.t.ppf(0.975, 4)
-    assert normal.loc[("paper", 5), "width"] == pytest.approx(factor)
-    assert normal.loc[("paper", 5), "mean_width"] == pytest.approx(factor)
+    assert normal.loc[("paper", 5), "width"] == pytest.approx(factor, rel=1e-4)
+    assert normal.loc[("paper", 5), "mean_width"] == pytest.approx(factor, rel=1e-4)
 
 
 def test_intervals_of_too_few_seeds_are_marked(found: pd.DataFrame) -> None:
     few = found[found["n_seeds"] == 3].drop_duplicates("interval").set_index("interval")["used"]
     over_seeds = [name for name, one in INTERVALS.items() if not one.needs_instances]
     assert few.to_dict() == {
-        **{name: "paper" if name == "paper" else "t" for name in over_seeds},
-        "hierarchical": "crossed", "crossed": "crossed",
+        **{name: "paper" if name == "paper" else "t" for name in over_seeds}, "crossed": "crossed",
     }  # fmt: skip
 
 
 def test_no_percentile_of_five_seeds_covers_more_than_their_range(found: pd.DataFrame) -> None:
     """The range of five values holds the centre of a symmetric shape in 1 - 2 / 2^5 = 93.75 %."""
     five = found[(found["shape"] == "normal") & (found["n_seeds"] == 5)].set_index("interval")["coverage"]
-    assert five["expanded"] <= 0.9375 + 4 * np.sqrt(0.0625 * 0.9375 / TRIALS)
-    assert five["studentised"] > five["expanded"] > five["bootstrap"]
+    assert five["bootstrap"] <= 0.9375 + 4 * np.sqrt(0.0625 * 0.9375 / TRIALS)
+    assert five["studentised"] > five["pooled"] > five["bootstrap"]

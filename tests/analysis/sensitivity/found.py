@@ -9,7 +9,7 @@ import pandas as pd
 from analysis.sensitivity.overturning import Overturned
 from analysis.sensitivity.report import Sensitivity, sensitivity_of
 from analysis.sources import PUBLISHED
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 
 
 @cache

@@ -5,10 +5,12 @@ import math
 import pytest
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.evidence import PublishedEvidence
-from analysis.claims.statements import AtLeast, Contrast, comparisons
+from analysis.claims.statements import AtLeast, comparisons
 from analysis.published_cells import published_values
 from analysis.sensitivity.changes import READINGS, changed, on_datasets, with_margin
+from analysis.sources import PUBLISHED
+from analysis.statistics.contrasts import Contrast
+from analysis.statistics.settings import Settings
 from benchmarks.protocol import datasets_of
 
 
@@ -33,16 +35,18 @@ def test_an_average_over_two_datasets_is_the_mean_of_their_cells() -> None:
         for sign, name in ((1, "mlm40"), (-1, "clm"))
         for dataset in ("sst2", "qqp")
     )
-    assert PublishedEvidence("t").finding(first).effect == pytest.approx(expected)
+    assert PUBLISHED.evidence(Settings(interval="t")).finding(first).effect == pytest.approx(expected)
     whole = changed(CLAIMS["F1"], on_datasets("SC", datasets_of("SC")))
     average = next(iter(comparisons(CLAIMS["F1"].body)))
-    again = PublishedEvidence("t").finding(next(iter(comparisons(whole.body))))
-    assert again.effect == pytest.approx(PublishedEvidence("t").finding(average).effect, abs=0.011)
+    again = PUBLISHED.evidence(Settings(interval="t")).finding(next(iter(comparisons(whole.body))))
+    assert again.effect == pytest.approx(
+        PUBLISHED.evidence(Settings(interval="t")).finding(average).effect, abs=0.011
+    )
 
 
 def test_f3_by_end_points_is_1b_minus_210m() -> None:
     claim = READINGS["end points"](CLAIMS["F3"])
-    found = [PublishedEvidence("t").finding(one) for one in comparisons(claim.body)]
+    found = [PUBLISHED.evidence(Settings(interval="t")).finding(one) for one in comparisons(claim.body)]
     assert [one.effect for one in found] == pytest.approx([3.46, -1.68], abs=0.005)
     assert all(one.p_zero < 0.05 for one in found)
     models = {

@@ -5,16 +5,15 @@ import math
 import pytest
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.evidence import PublishedEvidence
 from analysis.claims.statements import comparisons, difference
 from analysis.claims.verdicts import judge_claim
 from analysis.published_cells import published_values
 from analysis.sensitivity.evidence import correlated, evidence_of
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
 
-FOUND = PublishedEvidence("t").finding
+FOUND = PUBLISHED.evidence(Settings(interval="t")).finding
 GAP = difference("gap", REAL, MADE_UP, "SC")
 
 

@@ -12,8 +12,8 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.sensitivity.forks import FORKS, explore, universes
 from analysis.sensitivity.overturning import state_of
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.interval_kinds import INTERVALS
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.intervals import INTERVALS
+from analysis.statistics.settings import Settings
 from common.errors import UserError
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
 from tests.analysis.made_up import with_instances
@@ -102,11 +102,11 @@ def test_runs_have_every_rule_and_no_correlation() -> None:
     assert {one.selection for one in plans} == {"seed", "mean", "pooled"}
     assert {one.rho for one in plans} == {0.0}
     assert {"t", "paper", "bootstrap", "mixed"} <= {one.interval.name for one in plans}
-    assert not any("hierarchical" in one.interval.name for one in plans)
+    assert not any("crossed" in one.interval.name for one in plans)
     # The measured coverages of intervals.md decide, so that the default is valid and the percentile ones are not.
     why = {one.interval.name: one.interval.why_not for one in plans}
-    assert why["studentised"] == why["t"] == ""
-    assert (why["paper"], why["bootstrap"], why["expanded"]) == ("covers 88 %", "covers 84 %", "covers 92 %")
+    assert why["pooled"] == why["t"] == ""
+    assert (why["paper"], why["bootstrap"]) == ("covers 89 %", "covers 85 %")
     assert list(analyses().columns[: 1 + len(FORKS)]) == ["id", *FORKS]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.sensitivity.gaps import gap_by_selection
 from analysis.sources import open_source
-from analysis.statistics.scores_table import seed_scores
+from analysis.statistics.seed_scores import seed_scores
 from tests.analysis.made_up import made_up_runs
 from tests.analysis.stores import RELEASED
 

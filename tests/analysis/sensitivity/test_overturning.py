@@ -3,13 +3,14 @@ from __future__ import annotations
 import pytest
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.evidence import PublishedEvidence
 from analysis.claims.verdicts import judge
 from analysis.sensitivity.overturning import MOVED, SPREADS, state_of
 from analysis.sensitivity.pretraining import SHARINGS, with_pretraining_spread
+from analysis.sources import PUBLISHED
+from analysis.statistics.settings import Settings
 from tests.analysis.sensitivity.found import overturned
 
-FOUND = PublishedEvidence("t").finding
+FOUND = PUBLISHED.evidence(Settings(interval="t")).finding
 
 
 def test_every_claim_has_its_verdict_and_only_a_decided_one_can_be_overturned() -> None:

@@ -10,7 +10,6 @@ import pytest
 from scipy import stats
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.evidence import PublishedEvidence
 from analysis.claims.statements import comparisons, difference, weighted
 from analysis.claims.verdicts import judge, judge_claim
 from analysis.sensitivity.evidence import evidence_of
@@ -23,12 +22,12 @@ from analysis.sensitivity.pretraining import (
     with_pretraining_spread,
 )
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from pretraining.model_names import MODELS
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
 from tests.analysis.made_up import made_up_runs
 
-FOUND = PublishedEvidence("t").finding
+FOUND = PUBLISHED.evidence(Settings(interval="t")).finding
 MODELS_APART = SHARINGS["models"]
 GAP = difference("gap", REAL, MADE_UP, "SC")
 
@@ -68,7 +67,9 @@ def test_the_mean_of_f8_is_known_less_well_where_trunks_are_shared() -> None:
 
 def test_a_normal_error_stays_normal_and_a_spread_as_it_is() -> None:
     """`--interval paper` has infinite degrees of freedom."""
-    moved = with_pretraining_spread(PublishedEvidence("paper").finding, 0.3, MODELS_APART)(GAP)
+    moved = with_pretraining_spread(
+        PUBLISHED.evidence(Settings(interval="paper")).finding, 0.3, MODELS_APART
+    )(GAP)
     assert moved.df == math.inf
     assert moved.p_zero == pytest.approx(2 * stats.norm.sf(moved.effect / moved.error))
     spread = next(iter(comparisons(CLAIMS["F7"].body)))

@@ -7,7 +7,7 @@ import pytest
 from analysis.claims.catalogue import CLAIMS
 from analysis.sensitivity.report import multiverse_document, sensitivity_document, sensitivity_of
 from analysis.sources import Source, open_source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from common.tables import PRINTED, show
 from tests.analysis.comparisons.given import best_runs, drawn
 from tests.analysis.sensitivity.found import published

@@ -16,8 +16,7 @@ from analysis.statistics.crossed import (
     crossed_variance,
     freedom_of,
 )
-from analysis.statistics.estimates import paired_estimate
-from analysis.statistics.instance_bootstrap import resample_instances
+from analysis.statistics.estimates import student_estimate
 from tests.analysis.simulated import rejections, two_sided
 
 UNEQUAL = np.repeat([7, 2, 9, 4, 1], [1, 5, 2, 9, 3])
@@ -84,10 +83,15 @@ def test_it_is_what_a_bootstrap_over_clusters_estimates(paired: bool, size: int)
     common = rng.random((1, 200)) if clusters is None else rng.random((1, 200 // size))[:, clusters]
     scores = common + 0.3 * rng.random((4, 200))
     found = covariance_of_means(scores, clusters, paired=paired)
-    drawn = np.cov(
-        resample_instances(scores, 40_000, np.random.default_rng(1), clusters, paired=paired), rowvar=False
+    groups = 200 // size
+    means = (
+        scores
+        if clusters is None
+        else np.array([scores[:, clusters == one].mean(axis=1) for one in range(groups)]).T
     )
-    groups = 200 // size  # the bootstrap's variance lacks the factor n / (n - 1)
+    picks = [rng.integers(0, groups, (40_000, groups)) for _ in range(1 if paired else 4)]
+    drawn = np.cov([row[picks[place % len(picks)]].mean(axis=1) for place, row in enumerate(means)])
+    # The bootstrap's variance lacks the factor n / (n - 1).
     assert found * (groups - 1) / groups == pytest.approx(drawn, abs=0.03 * drawn.max())
 
 
@@ -252,7 +256,7 @@ def test_the_crossed_error_is_that_of_the_two_way_layout():
 
 def test_the_crossed_error_is_the_paired_one_without_test_set_noise():
     values = np.array([0.1, 0.4, 0.2, 0.5, 0.3])
-    ours, paired = crossed_estimate(values, np.zeros((5, 5))), paired_estimate(values)
+    ours, paired = crossed_estimate(values, np.zeros((5, 5))), student_estimate(values)
     assert (ours.error, ours.df) == (pytest.approx(paired.error), pytest.approx(paired.df))
     assert crossed_estimate(np.full(3, 1.5), np.zeros((3, 3))).instance_share == 0
 

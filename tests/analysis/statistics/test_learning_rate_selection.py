@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.statistics.evidence import Evidence
 from analysis.statistics.learning_rate_selection import SELECTIONS, Selection, select_runs
-from analysis.statistics.scores_table import Settings, run_scores
+from analysis.statistics.scores_table import scores_of
+from analysis.statistics.settings import Settings
 from analysis.store.runs_table import read_runs
 from common.errors import UserError
 from tests.analysis.stores import RELEASED
@@ -95,7 +97,9 @@ def test_a_new_rule_is_used_under_its_own_name_and_words() -> None:
     try:
         runs = grid(np.random.default_rng(0).random((6, 5)))
         assert set(select_runs(runs, "smallest")["lr"]) == {1e-5}
-        assert set(run_scores(runs, Settings(selection="smallest"), source="x")["mean"]) == {10.0}
+        assert set(scores_of(Evidence(Settings(selection="smallest"), runs=runs), source="x")["mean"]) == {
+            10.0
+        }
         assert Settings(selection="smallest").rule.words == "the smallest learning rate"
     finally:
         SELECTIONS.pop("smallest")

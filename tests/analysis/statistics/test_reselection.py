@@ -6,10 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.statistics.evidence import Evidence
 from analysis.statistics.learning_rate_selection import SELECTIONS
 from analysis.statistics.resampling import every_resample
 from analysis.statistics.reselection import Reselection
-from analysis.statistics.scores_table import Settings, run_scores, seed_scores
+from analysis.statistics.scores_table import scores_of
+from analysis.statistics.seed_scores import seed_scores
+from analysis.statistics.settings import Settings
 from benchmarks.protocol import DATASETS
 from tests.analysis.made_up import random_runs
 from tests.analysis.stores import RELEASED
@@ -123,7 +126,7 @@ def test_choosing_again_widens_the_bootstrap_of_the_released_cell() -> None:
 @pytest.mark.parametrize("rule", ["mean", "pooled"])
 def test_scores_have_the_interval_of_the_rates_chosen_again(rule: str) -> None:
     runs = random_runs(models=[MODEL])
-    found = run_scores(runs, Settings(selection=rule, interval="bootstrap"), source="x")
+    found = scores_of(Evidence(Settings(selection=rule, interval="bootstrap"), runs=runs), source="x")
     every = every_resample(5)
     reselection = Reselection(runs=runs, rule=SELECTIONS[rule])
     for row in found.to_dict("records"):

@@ -6,7 +6,9 @@ import pandas as pd
 import pytest
 
 from analysis.published_cells import published_cells
-from analysis.statistics.scores_table import Settings, run_scores
+from analysis.statistics.evidence import Evidence
+from analysis.statistics.scores_table import scores_of
+from analysis.statistics.settings import Settings
 from analysis.tables.build import build_table
 from analysis.tables.render import table_document
 from common.errors import UserError
@@ -49,7 +51,9 @@ def test_table_1_states_the_plan() -> None:
 
 
 def test_recomputed_values_stand_beside_the_published_ones() -> None:
-    scores = run_scores(random_runs(), Settings(interval="bootstrap", resamples=500), source="runs.parquet")
+    scores = scores_of(
+        Evidence(Settings(interval="bootstrap", resamples=500), runs=random_runs()), source="runs.parquet"
+    )
     table = build_table(2, scores)
     by_key = scores.set_index(["model", "task", "dataset"])
     for row in table.cells:
@@ -71,7 +75,7 @@ def test_own_models_become_rows_of_the_table_of_their_kind() -> None:
         "610m-mlm40-42k-3000",
         "610m-clm-dec42k-mlm30-64k",
     )
-    scores = run_scores(random_runs(models=own), Settings(), source="mine")
+    scores = scores_of(Evidence(Settings(), runs=random_runs(models=own)), source="mine")
     held = {number: set(build_table(number, scores).models) & set(own) for number in (2, 6, 10, 14)}
     assert held == {2: {own[0], own[2]}, 6: {own[3]}, 10: {own[1]}, 14: {own[4]}}
     row = build_table(2, scores)

@@ -12,7 +12,9 @@ import pytest
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.report import comparison_document
 from analysis.sources import PUBLISHED
-from analysis.statistics.scores_table import Settings, run_scores
+from analysis.statistics.evidence import Evidence
+from analysis.statistics.scores_table import scores_of
+from analysis.statistics.settings import Settings
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import table_document
 from common.tables import Document, Grid, show
@@ -43,7 +45,7 @@ def compiled(tables: list[str], folder: Path) -> str:
 
 @needs_tex
 def test_no_table_of_the_paper_is_wider_than_the_text(tmp_path: Path) -> None:
-    scores = run_scores(random_runs(), Settings(interval="t"), source="my_runs")
+    scores = scores_of(Evidence(Settings(interval="t"), runs=random_runs()), source="my_runs")
     tables = [show(table_document(build_table(number)), "latex") for number in table_numbers()]
     tables += [show(table_document(build_table(number, scores)), "latex") for number in (2, 6)]
     log = compiled(tables, tmp_path)

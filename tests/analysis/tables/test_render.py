@@ -11,7 +11,9 @@ import pandas as pd
 import pytest
 
 from analysis.published_cells import published_cells
-from analysis.statistics.scores_table import Settings, run_scores
+from analysis.statistics.evidence import Evidence
+from analysis.statistics.scores_table import scores_of
+from analysis.statistics.settings import Settings
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from common.errors import UserError
@@ -40,7 +42,7 @@ def test_csv_can_be_read_back() -> None:
 
 
 def test_markdown_rows_have_as_many_fields_as_the_head() -> None:
-    scores = run_scores(random_runs(), Settings(), source="x")
+    scores = scores_of(Evidence(Settings(), runs=random_runs()), source="x")
     text = show(table_document(build_table(2, scores)), "markdown")
     for line in text.splitlines()[2:]:
         assert line.count("|") == 7
@@ -48,7 +50,7 @@ def test_markdown_rows_have_as_many_fields_as_the_head() -> None:
 
 
 def test_latex_is_balanced_and_escaped() -> None:
-    scores = run_scores(random_runs(), Settings(), source="my_runs")
+    scores = scores_of(Evidence(Settings(), runs=random_runs()), source="my_runs")
     text = show(table_document(build_table(2, scores)), "latex")
     assert text.count("\\begin{") == text.count("\\end{") == 2
     assert text.count("{") == text.count("}")
@@ -73,7 +75,7 @@ def test_html_is_well_formed() -> None:
             assert self.open.pop() == tag
 
     checker = Checker()
-    table = build_table(10, run_scores(random_runs(), Settings(), source="<x>"))
+    table = build_table(10, scores_of(Evidence(Settings(), runs=random_runs()), source="<x>"))
     checker.feed(show(table_document(table), "html"))
     assert checker.open == []
 
@@ -84,13 +86,13 @@ def test_an_unknown_format_is_told_with_the_nearest() -> None:
 
 
 def test_every_format_of_scores_holds_every_row() -> None:
-    scores = run_scores(random_runs(), Settings(), source="x")
+    scores = scores_of(Evidence(Settings(), runs=random_runs()), source="x")
     document = scores_document(scores)
     csv = pd.read_csv(io.StringIO(show(document, "csv")))
     pd.testing.assert_frame_equal(csv, scores.round(6), check_dtype=False, check_exact=False, atol=1e-6)
     pd.testing.assert_frame_equal(pd.read_parquet(io.BytesIO(written(document, "parquet"))), scores)
     *lines, empty, words = show(document, "markdown").splitlines()
     assert empty == "" and len(lines) == len(scores) + 2
-    assert words.startswith("low, high: 95 % symmetric studentised") and "of 5 simulated seeds" in words
+    assert words.startswith("low, high: 95 % interval by") and "of 5 simulated seeds" in words
     assert {line.count("|") for line in lines} == {len(scores.columns) + 1}
     assert f"{scores['mean'].iloc[0]:.2f}" in lines[2]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from clm_or_mlm.report.content import Content, gather
 from clm_or_mlm.report.html_page import render_page
 from paper_figures.figure import Inputs
@@ -38,7 +38,7 @@ def quick() -> Iterator[None]:
     """Fewer trials of the coverage: the page's form does not hang on them."""
     patch = pytest.MonkeyPatch()
     patch.setattr("analysis.precision.coverage.COVERAGE_TRIALS", 20)
-    patch.setattr("analysis.precision.coverage.COVERAGE_RESAMPLES", 20)
+    patch.setattr("analysis.precision.coverage.COVERAGE_RESAMPLES", 100)
     yield
     patch.undo()
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from analysis.published_cells import published_cells
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from clm_or_mlm.report.content import Content
 from clm_or_mlm.report.html_page import render_page
 
@@ -56,7 +56,7 @@ def test_the_command_of_the_page_names_all_that_is_not_the_default(
     source = replace(
         own_content.source, label="results/ (standard protocol)", protocol="standard", added_models=("mine",)
     )
-    settings = Settings(selection="mean", interval="studentised")
+    settings = Settings(selection="mean", interval="pooled")
     page = render_page(replace(own_content, source=source, settings=settings), {})
     words = "SOURCE=standard:results/ ARGS='--add-model mine --selection mean'"
     assert f"make report {words}</pre>" in html.unescape(page)

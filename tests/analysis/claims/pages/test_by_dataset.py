@@ -10,11 +10,11 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.claims.assessment import Assessment, assess
-from analysis.claims.evidence import Finding
 from analysis.claims.pages.by_dataset import _bar, counted_by_dataset, dataset_sentences
 from analysis.claims.statements import difference
 from analysis.sources import PUBLISHED
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.findings import Finding
+from analysis.statistics.settings import Settings
 from common.errors import UserError
 from tests.analysis.stores import RELEASED
 

@@ -9,7 +9,7 @@ from analysis.claims.assessment import Assessment, assess
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.pages.documents import verdicts_document
 from analysis.sources import PUBLISHED
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from clm_or_mlm.commands.analysis.claims import choose
 from common.errors import UserError
 from common.tables import PRINTED, show

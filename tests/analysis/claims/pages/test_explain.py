@@ -38,7 +38,7 @@ def test_runs_are_explained_with_the_mixed_model(capsys, tmp_path):
     write_runs(path, made_up_runs(np.random.default_rng(0), models=models))
     text = run(capsys, "--source", str(path), "--id", "F1", "--explain")
     assert "mixed model (objective x size fixed; dataset and seed random)" in text
-    assert "symmetric studentised bootstrap over paired seeds, 5 seeds" in text
+    assert "pooled bootstrap t, 5 seeds" in text
     page = run(capsys, "--source", str(path), "--format", "markdown")
     assert "Mixed-effects model, a second opinion: " in page
     spread = page.split("\n### F7\n")[1].split("\n### ")[0]  # a spread has no standard error to plan with

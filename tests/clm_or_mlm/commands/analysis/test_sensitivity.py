@@ -9,7 +9,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.sensitivity import report
 from analysis.sources import PUBLISHED
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from common.errors import UserError
 
 

@@ -23,7 +23,7 @@ def test_the_page_is_written_with_its_figures(
 
     monkeypatch.setattr("clm_or_mlm.report.content.draw_pictures", few)
     monkeypatch.setattr("analysis.precision.coverage.COVERAGE_TRIALS", 20)
-    monkeypatch.setattr("analysis.precision.coverage.COVERAGE_RESAMPLES", 20)
+    monkeypatch.setattr("analysis.precision.coverage.COVERAGE_RESAMPLES", 100)
     page = tmp_path / "page.html"
     assert main(["report", "--out", str(page), *(["--logs", logs] if logs else [])]) == 0
     assert capsys.readouterr().out == f"{page}\n"

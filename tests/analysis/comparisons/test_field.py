@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.comparisons.contenders import OVERALL, Scope, contenders, published_score, score_of
+from analysis.comparisons.field import field_of
+from analysis.comparisons.scopes import OVERALL, Scope
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores_table import Settings
+from analysis.statistics.settings import Settings
 from benchmarks.protocol import AVERAGE
 from common.errors import UserError
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn, real_and_made_up
@@ -15,29 +16,24 @@ SETTINGS = Settings(interval="t")
 
 def test_the_overall_score_is_the_mean_of_task_averages_taken_per_seed():
     scores = drawn({REAL: 1.0, MADE_UP: 0.0})
-    first, _ = contenders(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], SETTINGS)
+    field = field_of(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], SETTINGS)
     by_seed = np.mean(list(scores[REAL].values()), axis=0)  # three datasets a task: the mean of all twelve
-    assert first.scores[OVERALL].by_seed == pytest.approx(by_seed)
-    assert first.scores[OVERALL].mean == pytest.approx(by_seed.mean())
-    assert first.scores[OVERALL].error == pytest.approx(by_seed.std(ddof=1) / 5**0.5)
+    assert field.mean(REAL, OVERALL) == pytest.approx(by_seed.mean())
+    student = field.evidence.student(field.level(REAL, OVERALL))
+    assert student.error == pytest.approx(by_seed.std(ddof=1) / 5**0.5)
 
 
 def test_a_model_without_runs_takes_the_printed_cells():
     source = real_and_made_up()
-    models = contenders(source, [REAL, "210m-clm-42k"], SETTINGS)
-    assert [model.is_published for model in models] == [False, True]
-    assert set(models[0].scores) == {Scope("SC", "sst2")}
-    assert models[0].scores[Scope("SC", "sst2")].mean == pytest.approx(91.42, abs=0.005)
-    assert models[1].scores[Scope("SC", AVERAGE)].count == 5
-
-
-def test_an_interval_printed_as_zero_is_not_certainty():
-    assert published_score(90.0, 0.0).error == pytest.approx(0.005 / 1.96)
-    assert np.isnan(score_of(np.array([90.0, np.nan])).error)
+    field = field_of(source, [REAL, "210m-clm-42k"], SETTINGS)
+    assert field.printed == {"210m-clm-42k"}
+    assert field.scopes[REAL] == (Scope("SC", "sst2"),)
+    assert field.mean(REAL, Scope("SC", "sst2")) == pytest.approx(91.42, abs=0.005)
+    assert field.seeds("210m-clm-42k", Scope("SC", AVERAGE)) == 5
 
 
 def test_patterns_take_models_in_the_papers_order():
-    names = [model.name for model in contenders(PUBLISHED, ["610m-*-12k"], SETTINGS)]
+    names = field_of(PUBLISHED, ["610m-*-12k"], SETTINGS).models
     assert len(names) == 5
     assert len(names) == len(set(names))
 
@@ -53,10 +49,10 @@ def test_patterns_take_models_in_the_papers_order():
 )
 def test_what_cannot_be_compared_is_refused(names, words):
     with pytest.raises(UserError, match=words):
-        contenders(PUBLISHED, names, SETTINGS)
+        field_of(PUBLISHED, names, SETTINGS)
 
 
 def test_other_metrics_never_mix_with_the_papers_cells():
     runs = best_runs(drawn({REAL: 0.0}))
     with pytest.raises(UserError, match="no runs of"):
-        contenders(Source(label="x", runs=runs, protocol="standard"), [REAL, MADE_UP], SETTINGS)
+        field_of(Source(label="x", runs=runs, protocol="standard"), [REAL, MADE_UP], SETTINGS)

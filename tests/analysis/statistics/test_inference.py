@@ -10,12 +10,12 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttost_ind, ttost_paired
 
-from analysis.claims.inference import brown_forsythe, holm, partial_conjunction, region_p, spread_ratios
 from analysis.statistics.estimates import (
     Resampled,
     Student,
-    paired_estimate,
+    student_estimate,
 )
+from analysis.statistics.inference import brown_forsythe, holm, partial_conjunction, region_p, spread_ratios
 from analysis.statistics.resampling import every_resample
 from tests.analysis.simulated import rejections, two_sided, welch_of
 
@@ -25,7 +25,7 @@ INF = float("inf")
 def test_two_one_sided_tests_are_statsmodels():
     rng = np.random.default_rng(2)
     first, second = rng.normal(0.1, 0.3, 5), rng.normal(0, 0.5, 5)
-    inside, _ = region_p(paired_estimate(first - second), -0.5, 0.5)
+    inside, _ = region_p(student_estimate(first - second), -0.5, 0.5)
     assert inside == pytest.approx(ttost_paired(first, second, -0.5, 0.5)[0], rel=1e-9)
     inside, _ = region_p(welch_of(first, second), -0.7, 0.7)
     assert inside == pytest.approx(ttost_ind(first, second, -0.7, 0.7, usevar="unequal")[0], rel=1e-9)
@@ -96,7 +96,7 @@ def test_type_one_error_of_equivalence_at_its_margin_and_refusal_in_noise():
     rng = np.random.default_rng(15)
 
     def one(shift, sd):
-        return region_p(paired_estimate(rng.normal(shift, sd, 5)), -0.5, 0.5)[0]
+        return region_p(student_estimate(rng.normal(shift, sd, 5)), -0.5, 0.5)[0]
 
     share, error = rejections(4_000, lambda: one(0.5, 0.2))
     assert abs(share - 0.05) < error

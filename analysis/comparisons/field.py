@@ -1,0 +1,143 @@
+"""The models of a comparison: what they have scores on, and the contrasts between them."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.comparisons.scopes import ALL, OVERALL, Scope, scopes_in_order
+from analysis.published_cells import published_values
+from analysis.sources import Source
+from analysis.statistics.contrasts import Contrast, Term
+from analysis.statistics.evidence import Evidence
+from analysis.statistics.settings import Settings
+from benchmarks.protocol import AVERAGE, DATASETS, TASKS
+from common.errors import UserError, nearest
+from pretraining.model_names import MODELS
+
+__all__ = ["Field", "field_of"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """Models held against each other."""
+
+    models: tuple[str, ...]
+    printed: frozenset[str]
+    """Those whose scores are the paper's printed cells."""
+    evidence: Evidence
+    scopes: Mapping[str, tuple[Scope, ...]]
+    """By model what it has scores on, by task: its datasets, its average; all tasks last."""
+    tasks: tuple[str, ...]
+    """The tasks of which every model has all datasets: those that the mean over all tasks is over."""
+
+    def shared(self, *models: str) -> list[Scope]:
+        """Return the scopes that some models, or all, have."""
+        common = set.intersection(*(set(self.scopes[name]) for name in models or self.models))
+        return scopes_in_order(common)
+
+    def level(self, model: str, scope: Scope) -> Contrast:
+        """Return the contrast that is a model's own score on a scope."""
+        return Contrast(label=f"{model} on {scope.title}", terms=tuple(self._terms(1.0, model, scope)))
+
+    def difference(self, first: str, second: str, scope: Scope) -> Contrast:
+        """Return the contrast that is the first model minus the second."""
+        terms = (*self._terms(1.0, first, scope), *self._terms(-1.0, second, scope))
+        return Contrast(label=f"{first} minus {second} on {scope.title}", terms=terms)
+
+    def mean(self, model: str, scope: Scope) -> float:
+        """Return the score in percent."""
+        terms = self._terms(1.0, model, scope)
+        return math.fsum(term.weight * self.evidence.cells.summary(term.cell)[0] for term in terms)
+
+    def seeds(self, model: str, scope: Scope) -> int:
+        """Return the number of seeds behind a score."""
+        return min(self.evidence.cells.summary(term.cell)[2] for term in self._terms(1.0, model, scope))
+
+    def by_seed(self, model: str, scope: Scope) -> Array | None:
+        """Return the scores of the seeds that a model has on a dataset; None for a printed cell."""
+        if model in self.printed:
+            return None
+        row = self.evidence.cells.by_seed((model, scope.task, scope.dataset))
+        return row[np.isfinite(row)]
+
+    def intervals(self, scopes: Sequence[Scope], models: Sequence[str] = ()) -> Iterator[tuple[int, str]]:
+        """Yield seeds and kind of interval behind each score of some models, or all, for a caption."""
+        for model in models or self.models:
+            for scope in scopes:
+                found = self.evidence.estimate(self.level(model, scope))
+                yield self.seeds(model, scope), found.interval if found else self.evidence.settings.interval
+
+    def datasets(self, scope: Scope, scopes: Sequence[Scope]) -> list[Scope]:
+        """Return the datasets of `scopes` that a scope is over; an average is over the paper's."""
+        if scope.is_dataset:
+            return [scope]
+        tasks = self.tasks if scope.task == ALL else (scope.task,)
+        return [one for one in scopes if one.is_dataset and one.task in tasks and one.dataset in DATASETS]
+
+    def _terms(self, weight: float, model: str, scope: Scope) -> list[Term]:
+        if scope.task != ALL:
+            return [Term(weight=weight, model=model, task=scope.task, dataset=scope.dataset)]
+        return [Term(weight=weight / len(self.tasks), model=model, task=task) for task in self.tasks]
+
+
+def field_of(source: Source, names: Sequence[str], settings: Settings) -> Field:
+    """Return the models named, each from the source's runs or, where it has none of it, from the paper's cells.
+
+    Args:
+        source: runs or the published cells; small studies and other metrics never mix with the paper's cells.
+        names: names or shell patterns (`610m-*`), which take the models of the source.
+        settings: selection rule and interval.
+
+    Raises:
+        UserError: fewer than two models, one that has scores nowhere, or an interval that the source cannot give.
+    """
+    known = [] if source.runs is None else list(dict.fromkeys(source.runs["model"]))
+    printed = list(dict.fromkeys(published_values()["model"])) if source.comparable else []
+    models = _chosen(source, names, known, printed)
+    if len(models) < 2:
+        given = f"only {models[0]}" if models else "no model"
+        raise UserError(f"a comparison is between two models or more; {given} was named")
+    if all(name not in known for name in models):
+        settings.method.need_cells()
+    evidence = source.evidence(settings, printed=source.comparable)
+    held: dict[str, list[Scope]] = {name: [] for name in models}
+    for model, task, dataset in evidence.cells:
+        if model in held:
+            own = dataset != AVERAGE and dataset in source.datasets
+            held[model].append(Scope(task, dataset, source.datasets[dataset].title if own else ""))
+    tasks = tuple(task for task in TASKS if all(Scope(task, AVERAGE) in held[name] for name in models))
+    scopes = {
+        name: tuple(scopes_in_order([*own, *([OVERALL] if len(tasks) > 1 else [])]))
+        for name, own in held.items()
+    }
+    return Field(
+        models=tuple(models), printed=frozenset(set(models) - set(known)), evidence=evidence, scopes=scopes,
+        tasks=tasks,
+    )  # fmt: skip
+
+
+def _chosen(source: Source, names: Sequence[str], known: list[str], printed: list[str]) -> list[str]:
+    places = {} if source.stand_ins is None else source.stand_ins.models
+    chosen: dict[str, None] = {}
+    pool = [name for name in MODELS if name in known] + [name for name in known if name not in MODELS]
+    pool = pool or printed
+    for given in names:
+        name = places.get(given, given)
+        if name in known or name in printed:
+            chosen[name] = None
+            continue
+        matching = fnmatch.filter(pool, name)
+        if not matching:
+            where = f"{source.label} has no runs" if source.runs is not None else "the paper has no cells"
+            more = "; a model of your own is taken with --add-model" if source.runs is not None else ""
+            raise UserError(f"{where} of {given!r}{nearest(given, [*known, *printed, *places])}{more}")
+        chosen |= dict.fromkeys(matching)
+    return list(chosen)

@@ -1,0 +1,168 @@
+"""The cells of a source: scores by seed where there are runs, the paper's printed means and intervals elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
+from analysis.records import records
+from analysis.statistics.contrasts import Cell
+from analysis.statistics.estimates import standard_error, student_estimate
+from analysis.statistics.instance_covariance import InstanceCovariance
+from analysis.statistics.learning_rate_selection import Selection, select_runs
+from analysis.statistics.pooled import ResidualPools
+from analysis.statistics.resampling import Resampling
+from analysis.statistics.reselection import Reselection
+from analysis.statistics.seed_scores import seed_scores
+from analysis.store.stand_ins import averaged_datasets
+from benchmarks.protocol import AVERAGE
+
+__all__ = ["SMALLEST_HALF_WIDTH", "CellTable"]
+
+Array = npt.NDArray[np.float64]
+
+SMALLEST_HALF_WIDTH = 0.005
+"""A printed interval of 0.00 stands for anything below this; the largest of it is taken."""
+
+
+class CellTable:
+    """Runs, printed cells or both, by (model, task, dataset)."""
+
+    def __init__(
+        self,
+        rule: Selection,
+        resampling: Resampling,
+        *,
+        runs: pd.DataFrame | None = None,
+        values: pd.DataFrame | None = None,
+        instances: Path | None = None,
+        printed: bool = False,
+    ) -> None:
+        """Select the runs.
+
+        Args:
+            rule: chooses the learning rates.
+            resampling: the resamples.
+            runs: a runs table.
+            values: scores by seed in place of those of `runs`, as `seed_scores` returns them; a simulation has no runs.
+            instances: the per-instance Parquet, where it is to be read.
+            printed: whether the paper's printed cells stand in for models that have no runs.
+        """
+        self.rule = rule
+        self.resampling = resampling
+        self.runs = runs
+        if values is None and runs is not None:
+            values = seed_scores(runs, rule.name)
+        self.values = (
+            pd.DataFrame(index=pd.MultiIndex.from_arrays([[], [], []])) if values is None else values
+        )
+        self._matrix = self.values.to_numpy(dtype=np.float64)
+        self._rows: dict[Cell, int] = {key: row for row, key in enumerate(self.values.index)}
+        self._instances = instances
+        self.printed: dict[Cell, tuple[float, float]] = {}
+        """Mean and half-width of the cells that are printed ones."""
+        if printed:
+            own = {model for model, _, _ in self._rows}
+            columns = ("model", "task", "dataset", "mean", "ci95")
+            self.printed = {
+                (model, task, dataset): (mean, half)
+                for model, task, dataset, mean, half in records(published_values(), *columns)
+                if model not in own
+            }
+
+    def __contains__(self, cell: Cell) -> bool:
+        """Return whether there is a score of the cell."""
+        return cell in self._rows or cell in self.printed
+
+    def __iter__(self) -> Iterator[Cell]:
+        """Yield the cells, those of runs first."""
+        yield from self._rows
+        yield from self.printed
+
+    def has_runs(self, cell: Cell) -> bool:
+        """Whether the cell has runs."""
+        return cell in self._rows
+
+    def by_seed(self, cell: Cell) -> Array:
+        """Return (n_seeds,) scores in percent over all seeds of the source, nan where a cell has none."""
+        row: Array = self._matrix[self._rows[cell]]
+        return row
+
+    def summary(self, cell: Cell) -> tuple[float, float, int]:
+        """Return mean, standard error (nan for one seed) and number of seeds."""
+        if cell in self.printed:
+            mean, half = self.printed[cell]
+            return mean, max(half, SMALLEST_HALF_WIDTH) / NORMAL_QUANTILE, N_SEEDS
+        row = self.by_seed(cell)
+        seen = row[np.isfinite(row)]
+        if len(seen) < 2:
+            return float(seen.mean()), math.nan, len(seen)
+        return float(seen.mean()), student_estimate(seen, self.if_flat(cell, len(seen))).error, len(seen)
+
+    def paper_half_width(self, cell: Cell) -> float:
+        """Return 1.96 standard errors, or the half-width as printed; 0 where seeds agree."""
+        if cell in self.printed:
+            return self.printed[cell][1]
+        row = self.by_seed(cell)
+        return NORMAL_QUANTILE * standard_error(row[np.isfinite(row)])
+
+    def words(self, cell: Cell) -> str:
+        """Return the cell's numbers for a list of what enters a contrast."""
+        if cell in self.printed:
+            mean, half = self.printed[cell]
+            return f"{mean:.2f} (+-{half:.2f}), n = {N_SEEDS}"
+        row = self.by_seed(cell)
+        seen = np.isfinite(row)
+        seeds = ", ".join(str(seed) for seed in self.values.columns[seen])
+        return f"mean {row[seen].mean():.4f}, n = {seen.sum()} (seeds {seeds})"
+
+    def members(self, task: str, dataset: str) -> tuple[str, ...]:
+        """Return the datasets that a score is over: its own, or those of its task's average."""
+        if dataset != AVERAGE:
+            return (dataset,)
+        return averaged_datasets(self.runs, task) if self.runs is not None else ()
+
+    def if_flat(self, cell: Cell, count: int) -> float:
+        """Return the standard error, in points, that `count` seeds are given that all agree.
+
+        It is what the smallest spread that could have been seen gives: one seed differs in one test instance.
+        """
+        model, task, dataset = cell
+        names = self.members(task, dataset) or (dataset,)
+        known = [self._instance.get((model, name), 0.0) / count for name in names]
+        return max(math.hypot(*known) / len(names), SMALLEST_HALF_WIDTH / NORMAL_QUANTILE)
+
+    @cached_property
+    def _instance(self) -> dict[tuple[str, str], float]:
+        """Return by (model, dataset) the points that one test instance is worth."""
+        if self.runs is None or "n_test" not in self.runs:
+            return {}
+        sizes = self.runs.groupby(["model", "dataset"], observed=True)["n_test"].median()
+        keys = [(str(model), str(name)) for model, name in sizes.index]
+        return {key: 100 / size for key, size in zip(keys, sizes.to_numpy(), strict=True) if size > 0}
+
+    @cached_property
+    def pools(self) -> ResidualPools:
+        """The standardised residuals of all cells of the runs."""
+        return ResidualPools(self.values, self.resampling)
+
+    @cached_property
+    def reselection(self) -> Reselection | None:
+        """The choice of learning rates made again; None where every seed has its own."""
+        if self.runs is None or not self.rule.shares_rate:
+            return None
+        return Reselection(runs=self.runs, rule=self.rule)
+
+    @cached_property
+    def covariances(self) -> InstanceCovariance | None:
+        """The covariances between runs over test instances, where these are read."""
+        if self._instances is None or self.runs is None:
+            return None
+        return InstanceCovariance.of(select_runs(self.runs, self.rule.name), self._instances)

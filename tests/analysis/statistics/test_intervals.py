@@ -1,0 +1,160 @@
+"""The registry of intervals: what each keeps, refuses and says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from analysis.sources import PUBLISHED
+from analysis.statistics.contrasts import Contrast, Term
+from analysis.statistics.estimates import Student
+from analysis.statistics.evidence import Evidence, level_of
+from analysis.statistics.intervals import (
+    DEFAULT_OF_CELLS,
+    DEFAULT_OF_RUNS,
+    INTERVALS,
+    Interval,
+    caption_of,
+)
+from analysis.statistics.pooled import FEWEST_SEEDS
+from analysis.statistics.settings import Settings
+from clm_or_mlm.options import ScoreOptions
+from common.errors import UserError
+from common.provenance import ROOT
+from tests.analysis.made_up import made_up_runs
+
+MODELS = ("610m-mlm40-42k", "610m-clm-42k", "x", "y")
+LEVEL = level_of((MODELS[0], "SC", "sst2"))
+GAP = Contrast(
+    label="", terms=tuple(Term(weight=w, model=m, task="SC") for w, m in ((1.0, MODELS[0]), (-1.0, MODELS[1])))
+)  # fmt: skip
+OVER_SEEDS = [name for name, one in INTERVALS.items() if not one.needs_instances]
+
+
+def estimated(interval: str, seeds: int, contrast: Contrast = LEVEL, generator: int = 0):
+    runs = made_up_runs(np.random.default_rng(0), models=MODELS, seeds=range(seeds), rates=[1e-4])
+    settings = Settings(interval=interval, resamples=500, seed=generator)
+    return Evidence(settings, runs=runs).estimate(contrast)
+
+
+@pytest.mark.parametrize("interval", OVER_SEEDS)
+@pytest.mark.parametrize("contrast", [LEVEL, GAP])
+def test_few_seeds_get_students_interval_under_its_own_name(interval: str, contrast: Contrast) -> None:
+    assert estimated(interval, 1, contrast) is None
+    for seeds in (2, FEWEST_SEEDS - 1, FEWEST_SEEDS):
+        found, student = estimated(interval, seeds, contrast), estimated("t", seeds, contrast)
+        resampled = INTERVALS[interval].is_resampled
+        assert found.interval == ("t" if resampled and seeds < FEWEST_SEEDS else interval)
+        same = found.estimate.interval() == student.estimate.interval()
+        assert same == (found.interval == "t" or (interval == "studentised" and same))
+
+
+@pytest.mark.parametrize("interval", OVER_SEEDS)
+def test_an_interval_depends_on_a_generator_where_it_says_so(interval: str) -> None:
+    first, second = (estimated(interval, 8, generator=one).estimate.interval() for one in (1, 2))
+    assert (first != second) == INTERVALS[interval].is_resampled
+    enumerated = [estimated(interval, 5, generator=one).estimate.interval() for one in (1, 2)]
+    assert (enumerated[0] == enumerated[1]) == (interval != "pooled")
+
+
+@pytest.mark.parametrize("interval", OVER_SEEDS)
+def test_every_interval_holds_its_estimate_and_grows_with_its_level(interval: str) -> None:
+    for contrast in (LEVEL, GAP):
+        found = estimated(interval, 5, contrast)
+        ends = [found.estimate.interval(level) for level in (0.5, 0.9, 0.95)]
+        assert [low for low, _ in ends] == sorted((low for low, _ in ends), reverse=True)
+        assert [high for _, high in ends] == sorted(high for _, high in ends)
+        assert ends[1][0] <= found.estimate.effect <= ends[1][1]
+        assert found.seeds in ((5,), ()) and (found.seeds == ()) == (interval == "pooled")
+
+
+def test_printed_cells_have_students_or_the_normal_distribution() -> None:
+    welch = Student(effect=1.0, error=0.5, df=6.0)
+    printed = {name: one.of_cells(welch) for name, one in INTERVALS.items() if one.of_cells is not None}
+    assert printed == {"paper": Student(effect=1.0, error=0.5, df=np.inf), "t": welch}
+    assert printed["paper"].interval() == pytest.approx(stats.norm.interval(0.95, 1.0, 0.5))
+    assert (DEFAULT_OF_CELLS.name, DEFAULT_OF_RUNS.name) == ("t", "pooled")
+
+
+def refusing(call, *arguments: object) -> str:
+    with pytest.raises(UserError) as refused:
+        call(*arguments)
+    return str(refused.value)
+
+
+def test_what_an_interval_lacks_is_said_with_those_that_have_it() -> None:
+    for name in ("pooled", "bootstrap", "bca", "studentised", "crossed"):
+        assert refusing(INTERVALS[name].need_cells) == (
+            f"the {name} interval needs single runs, and the published cells are only means and normal intervals: "
+            "give runs with --source, or choose --interval paper or t"
+        )
+        assert refusing(Evidence, Settings(interval=name)) == refusing(INTERVALS[name].need_cells)
+        assert "needs single runs" in refusing(PUBLISHED.scores, Settings(interval=name))
+    assert refusing(INTERVALS["crossed"].need_instances, None) == (
+        "the crossed interval needs per-instance scores: read the run store with `python -m analysis ingest STORE "
+        "--instances DIR`, or choose --interval paper, t, pooled, bootstrap, bca or studentised"
+    )
+
+
+def test_an_interval_gives_what_is_needed_where_it_has_it() -> None:
+    here = Path("here")
+    for name, interval in INTERVALS.items():
+        assert interval.need_instances(here) == (here if name == "crossed" else None)
+        assert name == "crossed" or interval.need_instances(None) is None
+    assert INTERVALS["t"].need_cells() is INTERVALS["t"].of_cells
+
+
+@given(st.text(min_size=1, max_size=12).filter(lambda name: name not in INTERVALS))
+def test_an_unknown_interval_is_refused_at_every_entry(name: str) -> None:
+    for entry in (
+        lambda: Settings(interval=name),
+        lambda: ScoreOptions(interval=name).settings(PUBLISHED),
+    ):
+        with pytest.raises(UserError, match=r"unknown interval .*; one of paper, t, pooled, bootstrap, bca"):
+            entry()
+
+
+@pytest.mark.parametrize(
+    ("seen", "counts"),
+    [([], {}), ([(1, "t"), (1, "bca")], {}), ([(5, "t"), (2, "t"), (1, "t")], {"t": 2}),
+     ([(3, "t"), (5, "bca"), (2, "t"), (1, "bca")], {"bca": 5, "t": 2}),
+     ([(4, "crossed"), (9, "paper"), (7, "crossed")], {"paper": 9, "crossed": 4})],
+)  # fmt: skip
+def test_a_caption_says_each_interval_once_with_the_fewest_seeds_it_has(
+    seen: list[tuple[int, str]], counts: dict[str, int]
+) -> None:
+    """The interval of the most seeds first; single seeds have none."""
+    words = [f"with {count} seeds {INTERVALS[name].caption(count)}" for name, count in counts.items()]
+    expected = "; ".join(words).partition(" seeds ")[2] if words else "single seeds, which have no interval"
+    assert caption_of(seen) == caption_of(reversed(seen)) == expected
+
+
+def test_a_new_interval_is_used_under_its_own_name() -> None:
+    wide = Interval(
+        name="wide", words="a wide interval", tests="wide tests",
+        of_runs=lambda sample: INTERVALS["t"].of_runs(sample), of_cells=lambda welch: welch,
+        test_of_cells="wide, from printed intervals",
+    )  # fmt: skip
+    INTERVALS.register(wide)
+    try:
+        assert Settings(interval="wide").method is wide and "or wide" in refusing(INTERVALS["bca"].need_cells)
+        found = Evidence(Settings(interval="wide"), printed=True).finding(GAP)
+        assert (found.interval, found.test) == ("wide", "wide, from printed intervals")
+        assert wide.caption(5) == "a wide interval"
+    finally:
+        INTERVALS.pop("wide")
+
+
+def test_the_documentation_has_every_interval_and_no_other() -> None:
+    rows = re.findall(r"^\| (`.*?) \|.*\| ([^|]*) \|$", (ROOT / "docs" / "intervals.md").read_text(), re.M)
+    needs = {name: needed for names, needed in rows for name in re.findall("`(.*?)`", names)}
+    assert set(needs) == set(INTERVALS)
+    for name, needed in needs.items():
+        assert INTERVALS[name].needs_instances == ("instances" in needed)
+        assert (INTERVALS[name].of_cells is not None) == ("cells" in needed)
