@@ -27,8 +27,8 @@ from common.manifest import FILES, check_files, read_manifest, write_manifest
 from pretraining.training.optimizer import load_optimizer_state, optimizer_state
 
 __all__ = [
-    "Checkpoint", "CheckpointWriter", "Tensors", "check", "check_room", "checkpoint_steps", "is_there", "latest",
-    "load_state", "load_weights", "prune", "restore", "write",
+    "Checkpoint", "CheckpointWriter", "Tensors", "check", "check_room", "checkpoint_steps", "latest", "load_state",
+    "load_weights", "prune", "restore", "tensors_of", "write",
 ]  # fmt: skip
 
 _NAME = re.compile(r"step-(\d{8})")
@@ -62,47 +62,34 @@ def latest(folder: Path, up_to: int) -> Checkpoint | None:
     return next((item for item in reversed(checkpoint_steps(folder)) if item.step <= up_to), None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tensors:
-    """A copy of what a checkpoint's files of tensors hold, on the CPU."""
-
-    weights: dict[str, torch.Tensor]
-    """By the names of `EuroBertForMaskedLM`."""
-    moments: dict[str, torch.Tensor]
-    """As `optimizer.optimizer_state` names them."""
-
-    @classmethod
-    def of(cls, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Tensors:
-        """Copy them; training may continue at once."""
-        return cls(
-            weights=_copied(model.state_dict(), model),
-            moments=_copied(optimizer_state(model, optimizer), model),
-        )
+Tensors = Mapping[str, Mapping[str, torch.Tensor]]
+"""What each of a checkpoint's files of tensors holds, on the CPU."""
 
 
-def _copied(tensors: Mapping[str, torch.Tensor], model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def tensors_of(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Tensors:
+    """Return a copy of the weights and the optimizer's state; training may continue at once."""
+    # From a GPU they are copied anyway; on a CPU they would be the ones that are trained.
     on_cpu = next(model.parameters()).device.type == "cpu"
-    # From a GPU they have been copied already, or are by `cpu`; on a CPU they would be the ones that are trained.
     return {
-        name: (tensor.detach().clone() if on_cpu else tensor.detach().cpu()).contiguous()
-        for name, tensor in tensors.items()
+        file: {
+            name: (tensor.detach().clone() if on_cpu else tensor.detach().cpu()).contiguous()
+            for name, tensor in tensors.items()
+        }
+        for file, tensors in (
+            (_MODEL, model.state_dict()),
+            (_OPTIMIZER, optimizer_state(model, optimizer)),
+        )
     }
 
 
-def is_there(folder: Path, step: int) -> bool:
-    """Return whether a step's checkpoint is there, complete."""
-    return (_place(folder, step) / _STATE).is_file()
-
-
-def check_room(folder: Path, step: int, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+def check_room(folder: Path, step: int, tensors: Tensors) -> None:
     """Check that a checkpoint fits on the disk.
 
     Raises:
         UserError: it does not.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    values = [*model.state_dict().values(), *(v for s in optimizer.state.values() for v in s.values())]
-    size = sum(tensor.numel() * tensor.element_size() for tensor in values)
+    size = sum(tensor.nbytes for file in tensors.values() for tensor in file.values())
     free = shutil.disk_usage(folder).free
     if free < size * 1.02:
         raise UserError(
@@ -121,9 +108,9 @@ def write(folder: Path, step: int, tensors: Tensors, state: Mapping[str, Any]) -
     final = _place(folder, step)
     try:
         with atomic_folder(final) as making:
-            save_file(tensors.weights, making / _MODEL)
-            save_file(tensors.moments, making / _OPTIMIZER)
-            files = {name: sha256_file(making / name) for name in (_MODEL, _OPTIMIZER)}
+            for name, content in tensors.items():
+                save_file(dict(content), making / name)
+            files = {name: sha256_file(making / name) for name in tensors}
             write_manifest(making / _STATE, {"format": _FORMAT, "step": step, **state}, files)
     except SafetensorError as error:
         raise UserError(
@@ -239,10 +226,10 @@ class CheckpointWriter:
             OSError: the disk failed otherwise.
         """
         self.wait()
-        if is_there(self._folder, step):
+        if (_place(self._folder, step) / _STATE).is_file():
             return
-        check_room(self._folder, step, model, optimizer)
-        tensors = Tensors.of(model, optimizer)
+        tensors = tensors_of(model, optimizer)
+        check_room(self._folder, step, tensors)
         self._pending = self._pool.submit(self._write, step, tensors, dict(state), [*keep, step])
 
     def wait(self) -> None:

@@ -6,7 +6,8 @@
      "loss": 2.29, "tokens": 2847744000, "predicted": 949001}
 
 `step` counts the updates done, from random weights; a training loss is the one before its update. `loss` is in
-nats a predicted token, `tokens` all tokens so far, `batch` the fingerprint of the step's sequences and masks.
+nats a predicted token, NaN or Infinity where it is no number, as Python writes them; `tokens` all tokens so far,
+`batch` the fingerprint of the step's sequences and masks.
 After a kill the rows since the last checkpoint are written again, the same.
 
 What depends on the machine and the hour is in `timings.jsonl` next to it, so that a log has the same bytes when a model
@@ -22,6 +23,7 @@ passes over the mean.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
@@ -38,8 +40,10 @@ LOG = "log.jsonl"
 TIMINGS = "timings.jsonl"
 """Name of the file next to a stage's log with what was measured on the clock."""
 
-_FIRST_VERSION = "trajectory"
-"""What version 0.1 called a stage in its logs."""
+_EARLIER = {"trajectory": "stage"}
+"""Fields that version 0.1 called otherwise."""
+_Fields = Mapping[str, Callable[[Any], bool]]
+"""What a kind of row may hold: whether each value can be."""
 MEASURED = ("tokens_per_second", "mfu", "memory_gb", "loader_wait", "straggler", "device", "processes")
 """Fields that differ from run to run; logs of earlier versions hold the first three."""
 _MOST_BYTES, _LONGEST = 2**32, 2**16
@@ -73,10 +77,10 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     A last line that a killed process left unfinished is left out.
 
     Raises:
-        UserError: there is no log, it is no text, or a line of it is no row.
+        UserError: there is no log, or a line of it is no row.
     """
     rows: dict[tuple[object, ...], dict[str, Any]] = {}
-    for row in _rows(path, _checked_row, f"row of a training log; give a {LOG}"):
+    for row in _rows(path, _ROW, f"row of a training log; give a {LOG}"):
         rows[row["step"], row["split"], row["objective"], row["ratio"], row["stage"]] = row
     return sorted(rows.values(), key=lambda row: (row["step"], row["split"]))
 
@@ -85,17 +89,17 @@ def read_timings(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a stage's timings by rising step, of rows written twice the later; none without a file.
 
     Raises:
-        UserError: it is no text, or a line of it is no row.
+        UserError: a line of it is no row.
     """
     if not path.is_file():
         return []
-    rows = {row["step"]: row for row in _rows(path, _checked_timing, f"row of timings; remove the {TIMINGS}")}
+    rows = {row["step"]: row for row in _rows(path, _TIMING, f"row of timings; remove the {TIMINGS}")}
     return [rows[step] for step in sorted(rows)]
 
 
 def log_text(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return rows as the text of a log."""
-    return "".join(_line(row) for row in rows)
+    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def write_log(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -112,20 +116,13 @@ def _opened(path: Path) -> TextIO:
 
 
 def _append(file: TextIO, row: Mapping[str, Any]) -> None:
-    file.write(_line(row))
+    file.write(json.dumps(row) + "\n")
     file.flush()
 
 
-def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(row) + "\n"
-
-
-def _rows(
-    path: Path, checked: Callable[[dict[str, Any]], dict[str, Any]], what: str
-) -> Iterable[dict[str, Any]]:
+def _rows(path: Path, fields: _Fields, what: str) -> Iterable[dict[str, Any]]:
     try:
-        data = read_bounded(path, _MOST_BYTES)
-        data.decode("utf-8")
+        *lines, last = read_bounded(path, _MOST_BYTES).split(b"\n")
     except FileNotFoundError:
         raise UserError(
             f"{path}: no log here; a training log is in the folder of a stage or of a finished model"
@@ -133,19 +130,9 @@ def _rows(
     except UnreadableError as error:
         hint = f"; give the {LOG} in it" if path.is_dir() else ""
         raise UserError(f"{error}{hint}") from None
-    except UnicodeDecodeError:
-        raise UserError(
-            f"{path}: no text in UTF-8, so no {what} as `python -m pretraining train` writes it"
-        ) from None
-    *lines, last = data.split(b"\n")
     for number, line in enumerate([*lines, last] if last else lines, 1):
         try:
-            if len(line) > _LONGEST:
-                raise BadJsonError(f"it has more than {_LONGEST:,} bytes")
-            row = strict_json(line)
-            if not isinstance(row, dict):
-                raise BadJsonError("it holds no record")
-            yield checked(row)
+            yield _row(line, fields)
         except BadJsonError as error:
             if number > len(lines):
                 return
@@ -154,27 +141,22 @@ def _rows(
             ) from None
 
 
-def _checked_row(row: dict[str, Any]) -> dict[str, Any]:
-    if _FIRST_VERSION in row:
-        row = {"stage" if key == _FIRST_VERSION else key: value for key, value in row.items()}
-    _check(row, _ROW, ("step", "split", "objective", "ratio", "stage"))
-    return row
-
-
-def _checked_timing(row: dict[str, Any]) -> dict[str, Any]:
-    _check(row, _TIMING, ("step", "stage"))
-    return row
-
-
-def _check(row: dict[str, Any], fields: Mapping[str, Callable[[Any], bool]], needed: tuple[str, ...]) -> None:
-    for name in needed:
-        if name not in row:
+def _row(line: bytes, fields: _Fields) -> dict[str, Any]:
+    if len(line) > _LONGEST:
+        raise BadJsonError(f"it has more than {_LONGEST:,} bytes")
+    read = strict_json(line, finite=False)
+    if not isinstance(read, dict):
+        raise BadJsonError("it holds no record")
+    row = {_EARLIER.get(name, name): value for name, value in read.items()}
+    for name in _NEEDED:
+        if name in fields and name not in row:
             raise BadJsonError(f"it has no {name}")
     for name, value in row.items():
         if name not in fields:
             raise BadJsonError(f"{name[:40]!r} is no field of it")
         if not fields[name](value):
             raise BadJsonError(f"its {name} cannot be {str(value)[:40]!r}")
+    return row
 
 
 def _count(value: Any) -> bool:
@@ -182,18 +164,20 @@ def _count(value: Any) -> bool:
 
 
 def _number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < 1e300
+    return type(value) in (int, float) and not 1e300 <= abs(value) < math.inf
 
 
 def _measure(value: Any) -> bool:
-    return _number(value) and value >= 0
+    return _number(value) and not value < 0
 
 
 def _name(value: Any) -> bool:
     return isinstance(value, str) and name_fault(value) is None
 
 
-_ROW: dict[str, Callable[[Any], bool]] = {
+_NEEDED = ("step", "split", "objective", "ratio", "stage")
+"""Of these a row holds all that its kind may have."""
+_ROW: _Fields = {
     "step": _count,
     "split": lambda value: value in _SPLITS and isinstance(value, str),
     "objective": _name,
@@ -207,7 +191,7 @@ _ROW: dict[str, Callable[[Any], bool]] = {
     "batch": lambda value: _name(value) and len(value) <= 64,
     **dict.fromkeys(("tokens_per_second", "mfu", "memory_gb"), _measure),
 }
-_TIMING = {
+_TIMING: _Fields = {
     "step": _count,
     "stage": _name,
     **dict.fromkeys(("tokens_per_second", "mfu", "memory_gb", "loader_wait", "straggler"), _measure),

@@ -6,7 +6,11 @@ Composer's own by their names (`callbacks=SpeedMonitor,MemoryMonitor`), a user's
 from __future__ import annotations
 
 import importlib
+import logging
 import pkgutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +22,7 @@ from composer.profiler import Profiler, ProfilerAction
 from common.errors import UserError, nearest
 from pretraining.plan.config import TrainingConfig
 
-__all__ = ["additions", "profiler_of"]
+__all__ = ["additions", "profiler_of", "quiet_libraries"]
 
 
 def additions(config: TrainingConfig, name: str, tensorboard: Path, rank: int = 0) -> dict[str, list[Any]]:
@@ -51,6 +55,16 @@ def additions(config: TrainingConfig, name: str, tensorboard: Path, rank: int = 
         "algorithms": [part for _, part in _made("algorithms", config.algorithms, Algorithm)],
         "loggers": loggers,
     }
+
+
+@contextmanager
+def quiet_libraries() -> Iterator[None]:
+    """Leave out the warnings that no user can act on; those of torch and of this package are shown."""
+    logging.getLogger("composer").setLevel(logging.WARNING)
+    with warnings.catch_warnings():
+        for module in ("composer", "torchmetrics", "tensorboard", "streaming", "urllib3", "wandb"):
+            warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
+        yield
 
 
 def profiler_of(config: TrainingConfig, folder: Path) -> Profiler | None:

@@ -11,7 +11,6 @@ import contextlib
 import logging
 import math
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -24,8 +23,6 @@ from composer.loggers import Logger
 from common.errors import UserError
 from common.processes import on_stop_signal
 from common.progress import Meter
-from pretraining.model.attention import resolve_backend
-from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.plan.config import batch_number, value_at
 from pretraining.plan.flops import mfu, model_flops_per_token
 from pretraining.plan.plan import PlannedStage
@@ -34,7 +31,8 @@ from pretraining.training.composer_parts import BucketViews, PretrainingModel, S
 from pretraining.training.context import TrainingContext
 from pretraining.training.dataloader import StepBatch, prefetched
 from pretraining.training.log import LOG, LogWriter
-from pretraining.training.monitors import additions, profiler_of
+from pretraining.training.model_setup import build_model, compile_model
+from pretraining.training.monitors import additions, profiler_of, quiet_libraries
 from pretraining.training.objectives import loss_sum
 from pretraining.training.optimizer import build_optimizer, rates_by_step
 from pretraining.training.schedule import stage_schedule
@@ -42,8 +40,6 @@ from pretraining.training.schedule import stage_schedule
 __all__ = ["StageTraining"]
 
 logger = logging.getLogger(__name__)
-_LOUD = ("composer", "torchmetrics", "tensorboard", "streaming", "urllib3", "wandb")
-"""Libraries whose warnings no user can act on; those of torch and of this package are shown."""
 
 
 class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
@@ -55,18 +51,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.context, self.stage, self.target = context, stage, target
         self.config, self.ranks = context.config, context.ranks
         self.folder = context.folder(stage.name)
-        self.model = EuroBertForMaskedLM(context.model_config)
-        if start is None:
-            initialise(self.model, self.config.seed)
-        self.model.to(self.ranks.device)
-        if self.config.activation_checkpointing:
-            self.model.gradient_checkpointing_enable({"use_reentrant": False})
-        self.model.model.bf16_residual = self.config.residual == "bf16"
-        self.model.fuse_projections(self.ranks.device.type == "cuda")
-        dtype = torch.bfloat16 if context.bf16 else torch.float32
-        head_dim = context.model_config.head_dim
-        self.attention = resolve_backend(self.config.backend, self.ranks.device, dtype, head_dim).name
-        self.model.set_attention_backend(self.attention)
+        self.model, self.attention = build_model(context, is_seeded=start is None)
         self.optimizer = build_optimizer(self.model, self.config, self.ranks.device)
         self.step, self.tokens = 0, 0
         if start is not None:
@@ -98,7 +83,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         batches = prefetched(self._batch, first, self.target)
         try:
             with Meter(self.stage.name, self.target, done=first, unit="step") as self.meter:
-                self.compiled = self._compile()
+                self.compiled = compile_model(
+                    self.model, lambda: self._batch(first).microbatches[0], self.context
+                )
                 if first == self.stage.start and self._starts_with_validation():
                     self._validate()
                 self.data = StepData(
@@ -125,12 +112,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         config, device = self.config, self.ranks.device
         board = self.folder / "tensorboard"
         added = additions(config, self.stage.name, board, self.ranks.rank)
-        logging.getLogger("composer").setLevel(logging.WARNING)
         with contextlib.ExitStack() as stack:
             stack.enter_context(on_stop_signal(self.signals.append))
-            stack.enter_context(warnings.catch_warnings())
-            for module in _LOUD:
-                warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
+            stack.enter_context(quiet_libraries())
             trainer = Trainer(
                 model=PretrainingModel(self.model),
                 train_dataloader=data,
@@ -360,25 +344,3 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 "stage": self.stage.name,
             }
             self.log.write({"step": self.step, "split": split} | of_stage | row | {"tokens": self.tokens})
-
-    def _compile(self) -> str:
-        """Compile the blocks where it is wanted and works; return `on`, `off` or why it is off."""
-        device = self.ranks.device
-        if self.config.compile == "off" or (self.config.compile == "auto" and device.type != "cuda"):
-            return "off"
-        self.model.compile_blocks()
-        try:
-            batch = self._batch(self.step).microbatches[0]
-            with torch.autocast(device.type, torch.bfloat16, enabled=self.context.bf16):
-                loss_sum(self.model, batch.to(device)).mean.backward()  # type: ignore[no-untyped-call]
-        except torch.OutOfMemoryError:
-            raise  # no fault of the compiler, and less would fit without it
-        except RuntimeError as error:  # what Dynamo, Inductor and Triton raise is derived from it
-            self.model.uncompile_blocks()
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            reason = lines[0][:200]
-            logger.warning("torch.compile failed, training continues without it: %s", reason)
-            return f"off: {reason}"
-        finally:
-            self.model.zero_grad(set_to_none=True)
-        return "on"

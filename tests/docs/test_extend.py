@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -258,6 +259,32 @@ def test_an_objective_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert [row["objective"] for row in trained] == ["clm"] * 4 + ["mntp"] * 8
     assert all(np.isfinite(row["loss"]) for row in trained)
     assert not json.loads((tmp_path / "out" / "models" / model / "config.json").read_text())["is_causal"]
+
+
+def test_a_callback_of_ones_own_and_a_script_with_composers_trainer(tmp_path: Path) -> None:
+    """Run in processes of their own, in a folder that holds the page's modules; the script's losses are `train`'s."""
+    section = "A callback, a logger, a training script"
+    callback, script = blocks(section)
+    assert len(script.splitlines()) <= 42
+    (tmp_path / "watch.py").write_text(callback)
+    (tmp_path / "own_train.py").write_text(script)
+    (tmp_path / "study.toml").write_text(STUDY.replace("tensorboard = false", "tensorboard = true"))
+    data, model = make_shards(tmp_path), "mini-s-clm-9-mlm40-24"
+    (command,) = commands(section)
+    places = {"610m-clm": model, "shards": str(data)}
+    words = ["-m", *(places.get(word, word) for word in command), "--study", "study.toml"]
+    scripted = ["own_train.py", "study.toml", str(data), model]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    said = [
+        subprocess.run([sys.executable, *call], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        for call in (words, scripted)
+    ]
+    assert [done.returncode for done in said] == [0, 0], [done.stderr[-3000:] for done in said]
+    rows = read_log(tmp_path / "pretrained" / "models" / model / "log.jsonl")
+    losses = [row["loss"] for row in rows if row["split"] == "train"]
+    assert [float(line) for line in said[1].stdout.split()] == losses and len(losses) == 24
+    boards = [path.read_bytes() for path in tmp_path.rglob("events.*")]
+    assert len(boards) == 3 and all(b"embeddings/gradient" in board for board in boards)
 
 
 def test_a_pooling_is_used_by_a_run(tiny: Path, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def checkpoint(folder: Path) -> Path:
         "science": TrainingConfig().science(), "data": "0" * 64, "tokenizer": "1" * 64, "stages": [stage],
         "interventions": TrainingConfig().interventions(3),
     }  # fmt: skip
-    return checkpoints.write(folder, 3, checkpoints.Tensors.of(*tiny()), state).path
+    return checkpoints.write(folder, 3, checkpoints.tensors_of(*tiny()), state).path
 
 
 def restored(path: Path) -> Any:

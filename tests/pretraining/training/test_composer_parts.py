@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import signal
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+from composer.core import State
+from composer.loggers import Logger
 from safetensors.torch import load_file
 from torch.nn.parallel import DistributedDataParallel
 
@@ -87,62 +90,81 @@ def test_weights_and_biases_get_every_step(
     assert wandb.run is None
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_a_signal_saves_and_the_next_call_resumes(
-    done: Path, study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def _words(data: Path, out: Path) -> list[str]:
+    (out / "s.toml").write_text(STUDY)
+    return ["train", MODEL, "--data", str(data), "--out", str(out), "--study", str(out / "s.toml")]
+
+
+def _at_step(monkeypatch: pytest.MonkeyPatch, step: int, act: Callable[[StageTraining], object]) -> None:
+    """Have something happen as a step begins."""
     batch_start = StageTraining.batch_start
 
-    def signalled(self: StageTraining, state: object, logger: object) -> None:
-        if int(state.timestamp.batch) == 12:  # type: ignore[attr-defined]
-            signal.raise_signal(number)
-        batch_start(self, state, logger)  # type: ignore[arg-type]
+    def acting(self: StageTraining, state: State, logger: Logger) -> None:
+        if self.step == step:
+            act(self)
+        batch_start(self, state, logger)
 
-    monkeypatch.setattr(StageTraining, "batch_start", signalled)
-    arguments = [
-        "train",
-        MODEL,
-        "--data",
-        str(data),
-        "--out",
-        str(tmp_path),
-        "--study",
-        str(tmp_path / "s.toml"),
-    ]
-    (tmp_path / "s.toml").write_text(STUDY)
-    assert main(arguments) == AGAIN
+    monkeypatch.setattr(StageTraining, "batch_start", acting)
+
+
+def _resumed(words: list[str], out: Path, done: Path) -> None:
+    assert main(words) == 0
+    name = Path("models", MODEL, "log.jsonl")
+    assert science(out / name) == science(done / name)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_saves_and_the_next_call_resumes(
+    done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    _at_step(monkeypatch, 12, lambda _: signal.raise_signal(number))
+    words = _words(data, tmp_path)
+    assert main(words) == AGAIN
     assert checkpoints.latest(tmp_path / "stages/mini-s-clm-9-mlm40", 99).step == 13  # type: ignore[union-attr]
     monkeypatch.undo()
-    assert main(arguments) == 0
-    assert science(tmp_path / "models" / MODEL / "log.jsonl") == science(
-        done / "models" / MODEL / "log.jsonl"
-    )
+    _resumed(words, tmp_path, done)
+
+
+@pytest.mark.parametrize(
+    ("step", "saved"), [(1, "none of its steps is saved yet"), (5, "step 4 is saved in ")]
+)
+def test_ctrl_c_says_what_is_saved(
+    done: Path,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    step: int,
+    saved: str,
+) -> None:
+    _at_step(monkeypatch, step, lambda _: signal.raise_signal(signal.SIGINT))
+    words = _words(data, tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        main(words)
+    assert f"mini-s-clm: interrupted after step {step}; {saved}" in caplog.text
+    assert "; the same command resumes" in caplog.text
+    monkeypatch.undo()
+    _resumed(words, tmp_path, done)
 
 
 def test_a_stop_file_does_the_same(
-    done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stop, batch_start = tmp_path / "stop", StageTraining.batch_start
+    stop = tmp_path / "stop"
 
-    def touched(self: StageTraining, state: object, logger: object) -> None:
-        if int(state.timestamp.batch) == 12:  # type: ignore[attr-defined]
-            stop.touch()
-            self.stop_file_checked = 0.0
-        batch_start(self, state, logger)  # type: ignore[arg-type]
+    def touched(training: StageTraining) -> None:
+        stop.touch()
+        training.stop_file_checked = 0.0
 
-    monkeypatch.setattr(StageTraining, "batch_start", touched)
-    (tmp_path / "s.toml").write_text(STUDY)
-    words = ["train", MODEL, "--data", str(data), "--out", str(tmp_path), "--study", str(tmp_path / "s.toml")]
-    words += ["--stop-file", str(stop)]
+    _at_step(monkeypatch, 12, touched)
+    words = [*_words(data, tmp_path), "--stop-file", str(stop)]
     assert main(words) == AGAIN
     assert checkpoints.latest(tmp_path / "stages/mini-s-clm-9-mlm40", 99).step == 13  # type: ignore[union-attr]
     monkeypatch.undo()
     with pytest.raises(UserError, match="exists already and would stop training at once; remove it first"):
         main(words)
     stop.unlink()
-    assert main(words) == 0
-    name = Path("models", MODEL, "log.jsonl")
-    assert science(tmp_path / name) == science(done / name)
+    _resumed(words, tmp_path, done)
 
 
 def test_gradients_are_views_of_buckets_and_the_first_buckets_are_freed(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 
@@ -26,8 +27,8 @@ def test_unfinished_lines_of_a_log_are_cut_off(tmp_path: Path) -> None:
     path.write_text(json.dumps(row | {"step": "first"}) + "\n" + json.dumps(row) + "\n")
     with pytest.raises(UserError, match="line 1 is not a row"):
         read_log(path)
-    path.write_bytes(b"\x80\x04\x95\xff")
-    with pytest.raises(UserError, match="no text in UTF-8, so no row of a training log; give a log"):
+    path.write_bytes(b"\x80\x04\x95\xff\n")
+    with pytest.raises(UserError, match=r"line 1 is not a row of a training log; give a log.*is not UTF-8"):
         read_log(path)
     with pytest.raises(UserError, match="no log here"):
         read_log(tmp_path / "absent")
@@ -110,10 +111,19 @@ def test_rows_that_cannot_be_are_refused(tmp_path: Path, field: str, value: obje
 
 @pytest.mark.parametrize(
     "line",
-    ["NaN", "[]", "", "[" * 100_000, '{"step": 1, "step": 2}', json.dumps(ROW).replace("1.0", "NaN"),
+    ["NaN", "[]", "", "[" * 100_000, '{"step": 1, "step": 2}', json.dumps(ROW).replace("5", "NaN"),
      json.dumps(ROW).replace("1.0", "1e999"), json.dumps(ROW).replace("5", "9" * 5000)],
 )  # fmt: skip
 def test_lines_that_are_no_row_are_refused(tmp_path: Path, line: str) -> None:
     (tmp_path / LOG).write_text(line + "\n")
     with pytest.raises(UserError, match="line 1 is not a row"):
         read_log(tmp_path / LOG)
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_is_read_as_it_was_written(tmp_path: Path, loss: float) -> None:
+    writer = LogWriter(tmp_path / LOG)
+    writer.write(ROW | {"split": "validation", "loss": loss, "tokens_per_second": loss})
+    writer.close()
+    (row,), (timing,) = read_log(tmp_path / LOG), read_timings(tmp_path / TIMINGS)
+    assert repr(row["loss"]) == repr(timing["tokens_per_second"]) == repr(loss)
