@@ -147,7 +147,7 @@ def _row(line: bytes, fields: _Fields) -> dict[str, Any]:
     read = strict_json(line, finite=False)
     if not isinstance(read, dict):
         raise BadJsonError("it holds no record")
-    row = {_EARLIER.get(name, name): value for name, value in read.items()}
+    row: dict[str, Any] = {str(_EARLIER.get(name, name)): value for name, value in read.items()}
     for name in _NEEDED:
         if name in fields and name not in row:
             raise BadJsonError(f"it has no {name}")

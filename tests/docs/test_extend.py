@@ -265,7 +265,7 @@ def test_a_callback_of_ones_own_and_a_script_with_composers_trainer(tmp_path: Pa
     """Run in processes of their own, in a folder that holds the page's modules; the script's losses are `train`'s."""
     section = "A callback, a logger, a training script"
     callback, script = blocks(section)
-    assert len(script.splitlines()) <= 42
+    assert len(script.splitlines()) <= 40
     (tmp_path / "watch.py").write_text(callback)
     (tmp_path / "own_train.py").write_text(script)
     (tmp_path / "study.toml").write_text(STUDY.replace("tensorboard = false", "tensorboard = true"))
