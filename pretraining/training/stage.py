@@ -93,9 +93,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 )
                 self._fit(self.data)
             self._agree(None if self.writer is None else self.writer.problem())
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):  # Composer makes the second of the first
             self._say_what_is_saved()
-            raise
+            raise KeyboardInterrupt from None
         finally:
             batches.close()
             if self.writer is not None:
