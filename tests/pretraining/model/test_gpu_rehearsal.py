@@ -33,10 +33,6 @@ def test_a_tiny_model_trains_on_a_stand_in_of_the_driver(tmp_path: Path) -> None
     (record,) = run_case(case, DRIVER, os.environ.get("CUDA_DRIVER_COUNTER", ""), data)
     assert record.error == "" and len(record.counts) == 20
     assert record.breaks == 0
-    # The first step's passes have all the lengths that graphs differ by: one, and any.
+    # The first step's passes have what graphs differ by: one number of tokens, and any.
     assert 0 < record.graphs[2] == record.graphs[-1]
     assert per_step([counts["synchronisations"] for counts in record.counts]) <= 5
-    # Nothing is asked of the driver once all passes have been seen.
-    assert (
-        record.counts[9]["allocations"] == record.counts[-1]["allocations"] or not record.counts[-1]["peak"]
-    )
