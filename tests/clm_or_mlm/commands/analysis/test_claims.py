@@ -54,4 +54,4 @@ def test_the_second_opinion_is_a_column(capsys: pytest.CaptureFixture[str]) -> N
 def test_the_forks_are_in_the_multiverse(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["claims", "--id", "F4", "--id", "F11", "--multiverse"]) == 0
     said = capsys.readouterr().out
-    assert "valid: supported" in said and "rho 0.5: supported" in said and "margin 2: " in said
+    assert "valid  supported" in said and "rho 0.5: supported" in said and "margin 2: " in said
