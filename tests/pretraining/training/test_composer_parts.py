@@ -126,7 +126,7 @@ def test_a_signal_saves_and_the_next_call_resumes(
 
 
 @pytest.mark.parametrize(
-    ("step", "saved"), [(1, "none of its steps is saved yet"), (5, "step 4 is saved in ")]
+    ("step", "saved"), [(1, "none of its steps is saved yet"), (7, "step 6 is saved in ")]
 )
 def test_ctrl_c_says_what_is_saved(
     done: Path,
