@@ -65,7 +65,7 @@ ELSEWHERE = {
     "report": "test_the_report_names_the_default_and_its_coverage",
     "reproduce": "writes what the other commands print",
 }
-WORDS = {"best": ["objective"], "compare": MODELS[2:4], "power": ["--effect", "0.5"], "table": ["3"]}
+WORDS = {"best": ["objective"], "compare": MODELS[2:4], "design": ["--effect", "0.5"], "table": ["3"]}
 """What a command needs besides its source."""
 
 

@@ -1,22 +1,29 @@
-"""`python -m analysis coverage` and `power`: how far intervals can be trusted, and how many seeds are enough."""
+"""`python -m analysis coverage` and `design`: how far intervals can be trusted, and how many runs are enough."""
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from analysis.precision import coverage_report, shapes_report
-from analysis.precision import power as seed_plans
 from analysis.precision.clusters import clusters_document, simulate_clusters
 from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
+from analysis.precision.design import PLANNED, Study, design_document
+from analysis.precision.power import MOST_SEEDS
 from analysis.precision.shapes import SHAPE_TRIALS, simulate_shapes
+from analysis.statistics.intervals import INTERVALS
 from analysis.statistics.settings import DEFAULT_SEED
 from clm_or_mlm.options import OutFile, SourceOptions
 from common.errors import UserError
 from common.tables import PRINTED, write
 
-__all__ = ["coverage", "power"]
+__all__ = ["coverage", "design"]
+
+_COUNT = Parameter(validator=Number(gte=1, lte=MOST_SEEDS))
+_POINTS = Parameter(metavar="POINTS", validator=Number(gte=0, lt=math.inf))
 
 
 def coverage(
@@ -66,27 +73,44 @@ def coverage(
     write(coverage_report.coverage_document(report), format, out)
 
 
-def power(
+def design(
     *,
-    effect: Annotated[float, Parameter(metavar="POINTS")],
+    effect: Annotated[float, Parameter(metavar="POINTS", validator=Number(gt=0, lt=math.inf))],
     source: SourceOptions = SourceOptions(),
+    interval: Annotated[str, Parameter(choices=PLANNED)] = Study.interval,
+    seeds: Annotated[int, _COUNT] = Study.seeds,
+    pretrainings: Annotated[int, _COUNT] = Study.pretrainings,
+    pretraining_sd: Annotated[float, _POINTS] = Study.pretraining_sd,
+    dataset_sd: Annotated[float, _POINTS] = Study.dataset_sd,
+    tests: Annotated[int, _COUNT] = Study.tests,
+    power: Annotated[float, Parameter(validator=Number(gt=0.05, lt=1))] = Study.power,
     format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
-    """Print how many fine-tuning seeds each model needs for a difference between two models to be found.
+    """Print how many seeds, pretrainings, datasets and test instances a difference between two models needs.
 
-    It is found in 80 of 100 cases by a two-sided t test at the 5 % level, with the variances of the runs or, without
-    runs, of the published cells.
+    For the test that compare then runs, with the spreads of the source's cells; and what the study as given finds.
+    Which number is what: docs/intervals.md.
 
-    example: python -m analysis power --effect 0.5
+    examples:
+      python -m analysis design --effect 0.5
+      python -m analysis design --effect 0.5 --pretrainings 3 --pretraining-sd 0.2 --tests 12
 
     Args:
         effect: the difference, in points
+        interval: the interval whose test is planned: pooled (the default of runs), t (paired by seed) or crossed (over
+            test instances too)
+        seeds: fine-tuning seeds of each pretraining
+        pretrainings: of each arm; several are the units of the test
+        pretraining_sd: spread of a score over pretrainings, in points; 0: about these very pretrainings
+        dataset_sd: spread of the difference over datasets, in points; 0: about these very datasets
+        tests: over which Holm adjusts
+        power: wanted chance to find the difference
         format: how it is written
     """
-    if not effect > 0:
-        raise UserError(f"--effect {effect:g}: a difference to look for is a positive number of points")
-    opened = source.open()
-    table = seed_plans.power_table(opened, effect)
-    plan = seed_plans.SeedPlan(table=table, source=opened.label, effect=effect, datasets=opened.datasets)
-    write(seed_plans.plan_document(plan), format, out)
+    study = Study(
+        effect=effect, seeds=seeds, pretrainings=pretrainings, pretraining_sd=pretraining_sd, dataset_sd=dataset_sd,
+        tests=tests, power=power, interval=interval,
+    )  # fmt: skip
+    opened = source.open(need_instances=INTERVALS[interval].needs_instances)
+    write(design_document(opened, study), format, out)
