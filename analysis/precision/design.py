@@ -21,7 +21,7 @@ import pandas as pd
 from scipy import special
 
 from analysis.precision.coverage import SOURCE_CELLS
-from analysis.precision.power import MOST_SEEDS, TTest, fewest
+from analysis.precision.power import MOST_SEEDS, PlannedTest, fewest
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
 from analysis.statistics.contrasts import Contrast, Term
@@ -81,7 +81,7 @@ class Spread:
     """With a spread."""
 
 
-def planned_test(study: Study, spreads: Sequence[Spread]) -> TTest:
+def planned_test(study: Study, spreads: Sequence[Spread]) -> PlannedTest:
     """Return the test of a difference averaged over datasets, which have these spreads."""
     seeds, pretrainings, datasets = study.seeds, study.pretrainings, study.datasets or len(spreads)
     alpha = 0.05 / study.tests
@@ -98,20 +98,20 @@ def planned_test(study: Study, spreads: Sequence[Spread]) -> TTest:
     given = study.dataset_sd**2 / datasets + over_instances
     trained, freedom = study.pretraining_sd**2 / pretrainings, pretrainings - 1 or math.inf
     if study.dataset_sd and datasets > 1:
-        return TTest(
+        return PlannedTest(
             "over datasets", np.array([(given + over_seeds, datasets - 1, 1), (trained, freedom, 2)]), alpha
         )
     if pretrainings > 1:
-        return TTest(
+        return PlannedTest(
             "over pretrainings",
             np.array([(trained + over_seeds / 2, freedom, 2), (given, math.inf, 1)]),
             alpha,
         )
     known = given + 2 * trained, math.inf, 1
     if is_paired:
-        return TTest("paired t", np.array([(over_seeds, seeds - 1, 1), known]), alpha)
+        return PlannedTest("paired t", np.array([(over_seeds, seeds - 1, 1), known]), alpha)
     parts = np.array([*((own, seeds - 1, 2 * times) for own in arms), known])
-    return TTest(POOLED.name, parts, alpha, _widening(seeds, datasets, alpha))
+    return PlannedTest(POOLED.name, parts, alpha, _widening(seeds, datasets, alpha))
 
 
 @cache

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-__all__ = ["MOST_SEEDS", "TTest", "fewest", "seeds_needed", "seeds_needed_paired"]
+__all__ = ["MOST_SEEDS", "PlannedTest", "fewest", "seeds_needed", "seeds_needed_paired"]
 
 MOST_SEEDS = 100_000
 """More of anything are not said to be enough."""
 
 
-class TTest(NamedTuple):
+class PlannedTest(NamedTuple):
     """A two-sided t test of a difference."""
 
     name: str
@@ -63,12 +63,16 @@ class TTest(NamedTuple):
 
 def seeds_needed(effect: float, sd: float, power: float = 0.8, alpha: float = 0.05) -> int | None:
     """Return the fewest seeds a model with which Welch's test reaches `power`; None above `MOST_SEEDS`."""
-    return fewest(lambda n: TTest("Welch", np.array([(sd**2 / n, n - 1, 2)]), alpha).power(effect), power, 2)
+    return fewest(
+        lambda n: PlannedTest("Welch", np.array([(sd**2 / n, n - 1, 2)]), alpha).power(effect), power, 2
+    )
 
 
 def seeds_needed_paired(effect: float, sd: float, power: float = 0.8, alpha: float = 0.05) -> int | None:
     """Return the same for models paired by seed, whose differences have the standard deviation `sd`."""
-    return fewest(lambda n: TTest("paired", np.array([(sd**2 / n, n - 1, 1)]), alpha).power(effect), power, 2)
+    return fewest(
+        lambda n: PlannedTest("paired", np.array([(sd**2 / n, n - 1, 1)]), alpha).power(effect), power, 2
+    )
 
 
 def fewest(power_at: Callable[[int], float], power: float, least: int, most: int = MOST_SEEDS) -> int | None:

@@ -170,7 +170,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.data.work = time.monotonic() - self.began
 
     def after_train_batch(self, state: State, logger: Logger) -> None:
-        """Clip the whole gradient; Composer's own clipping does not tell its norm."""
+        """Clip the whole gradient; Composer's own clipping does not report its norm."""
         del state, logger
         self.norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
 

@@ -9,11 +9,11 @@ import pytest
 from scipy import stats
 from statsmodels.stats.power import TTestIndPower, TTestPower
 
-from analysis.precision.power import TTest, seeds_needed, seeds_needed_paired
+from analysis.precision.power import PlannedTest, seeds_needed, seeds_needed_paired
 
 
-def of_seeds(sd: float, seeds: int, arms: int, alpha: float = 0.05) -> TTest:
-    return TTest("", np.array([(sd**2 / seeds, seeds - 1, arms)]), alpha)
+def of_seeds(sd: float, seeds: int, arms: int, alpha: float = 0.05) -> PlannedTest:
+    return PlannedTest("", np.array([(sd**2 / seeds, seeds - 1, arms)]), alpha)
 
 
 @pytest.mark.parametrize("ratio", [0.3, 1.0, 2.5])

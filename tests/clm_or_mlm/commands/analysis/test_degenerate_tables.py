@@ -18,7 +18,7 @@ SC = (("SC", "sst2"), ("SC", "qqp"), ("SC", "mnli_m"))
 Row = dict[str, str]
 COMMANDS = (
     ["scores"], ["claims"], ["compare", CLM, MLM], ["compare", "*"], ["best"], ["table", "2"], ["audit"],
-    ["power", "--effect", "0.5"], ["coverage", "--trials", "100"],
+    ["design", "--effect", "0.5"], ["coverage", "--trials", "100"],
 )  # fmt: skip
 """All but `sensitivity`, whose hundreds of analyses read a table as `claims` does."""
 
@@ -170,7 +170,7 @@ def test_models_with_other_rates_are_named_in_one_line(
 ) -> None:
     table = tmp_path / "t.csv"
     table.write_text(text_of(grid(models=(CLM,)) + grid(models=(MLM,), rates=("3e-4",))))
-    for words in (["compare", CLM, MLM], ["power", "--effect", "1"]):
+    for words in (["compare", CLM, MLM], ["design", "--effect", "1"]):
         caplog.clear()
         assert outcome(words, table, capsys)
         (note,) = caplog.messages
