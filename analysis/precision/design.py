@@ -190,7 +190,7 @@ def _spreads(source: Source, interval: str) -> Iterator[tuple[tuple[str, str], S
             yield (str(key[0]), str(key[1])), Spread(sd=sd, paired_sd=sd * math.sqrt(2), cells=len(half))
         return
     evidence = source.evidence(Settings(interval=interval, resamples=100))  # errors need no resamples
-    sizes = source.need_runs("design").groupby("dataset", observed=True)["n_test"].median()
+    sizes = source.need_runs("design").groupby("dataset", observed=True)["n_test"].median().astype(float)
     values = evidence.cells.values[evidence.cells.values.notna().sum(axis=1) >= 2]
     for key, cells in values.drop(index=AVERAGE, level=2, errors="ignore").groupby(level=["task", "dataset"]):
         task, name = map(str, key)

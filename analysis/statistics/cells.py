@@ -144,7 +144,7 @@ class CellTable:
         """Return by (model, dataset) the points that one test instance is worth."""
         if self.runs is None or "n_test" not in self.runs:
             return {}
-        sizes = self.runs.groupby(["model", "dataset"], observed=True)["n_test"].median()
+        sizes = self.runs.groupby(["model", "dataset"], observed=True)["n_test"].median().dropna()
         keys = [(str(model), str(name)) for model, name in sizes.index]
         return {key: 100 / size for key, size in zip(keys, sizes.to_numpy(), strict=True) if size > 0}
 

@@ -21,7 +21,7 @@ def test_power_is_statsmodels(ratio: float):
     for seeds in (2, 5, 12):
         exact = TTestPower().power(ratio, seeds, 0.05)
         assert of_seeds(1.0, seeds, 1).power(ratio) == pytest.approx(exact, abs=1e-6)
-    # Many seeds tell Welch's degrees of freedom from those of equal variances no more.
+    # With many seeds Welch's degrees of freedom are as good as those of equal variances.
     exact = TTestIndPower().power(ratio / 5, 400, 0.05)
     assert of_seeds(1.0, 400, 2).power(ratio / 5) == pytest.approx(exact, abs=1e-4)
 

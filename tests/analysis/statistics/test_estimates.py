@@ -147,7 +147,7 @@ def test_a_bootstrap_corrects_for_bias_and_skewness_only_where_it_is_asked_to():
 
 @pytest.mark.parametrize("bound", [-9, -1, -1 - 1.5e-12, -0.5, 0, 1.5e-12, 5e-13, 1, 3, 99])
 def test_a_bootstraps_p_is_the_share_of_the_draws_below_with_ties_counted_half(bound):
-    """Half a draw or more from 0 and 1, so that it never claims more than its draws can tell."""
+    """Half a draw or more from 0 and 1, so that it never claims more than its draws can say."""
     draws, counts = np.array([3.0, 0.0, -1.0, 1.0]), np.array([1, 5, 2, 4])
     estimate = Resampled.of(0.5, draws, counts)
     each = np.repeat(draws, counts)
