@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analysis.comparisons.differences import Difference, compare_pair, pairwise
 from analysis.comparisons.field import Field, field_of
 from analysis.comparisons.ranking import Ranking, rank_models
+from analysis.comparisons.replicates import with_arms
 from analysis.comparisons.scopes import OVERALL, Scope, scopes_in_order
 from analysis.sources import Source
 from analysis.statistics.settings import Settings
@@ -31,6 +32,8 @@ class Comparison:
     notes: tuple[str, ...]
     """What limits the comparison, a sentence each."""
     settings: Settings
+    replicates: tuple[str, ...] = ()
+    """The models that are arms of several pretrainings."""
 
     @property
     def is_pair(self) -> bool:
@@ -43,6 +46,7 @@ def compare(
     names: Sequence[str],
     settings: Settings,
     *,
+    replicates: Sequence[str] = (),
     margin: float | None = None,
     rho: float = 0.0,
 ) -> Comparison:
@@ -53,12 +57,21 @@ def compare(
             printed cells.
         names: of models, or shell patterns.
         settings: selection rule, interval, resamples and seed.
+        replicates: shell patterns of models that are pretrainings of one arm (`replicates.with_arms`); the arms are
+            compared with the models, and with each other.
         margin: of practical equivalence in points; None: the claims' margins by task.
         rho: correlation between seeds in the posterior (see `differences.compare_pair`).
 
     Raises:
         UserError: an unknown model, fewer than two, nothing in common, or no test for the interval.
     """
+    if replicates:
+        if settings.method.needs_instances:
+            raise UserError(
+                f"--replicates is about other pretrainings; leave --interval {settings.interval} out"
+            )
+        runs = with_arms(source.need_runs("--replicates"), replicates, settings.selection)
+        source, names = replace(source, runs=runs), [*names, *replicates]
     field = field_of(source, names, settings)
     scopes = field.shared()
     ranking = None
@@ -73,7 +86,7 @@ def compare(
         ranking = rank_models(field, datasets) if datasets else None
     return Comparison(
         source=source.words, field=field, differences=tuple(found), ranking=ranking,
-        notes=tuple(_notes(source, field, found, settings)), settings=settings,
+        notes=tuple(_notes(source, field, found, settings)), settings=settings, replicates=tuple(replicates),
     )  # fmt: skip
 
 

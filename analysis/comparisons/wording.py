@@ -182,5 +182,13 @@ def footer(result: Comparison) -> list[str]:
             "at most 0.05, or two one-sided tests within the region. Needed: seeds a model to find a difference as "
             "large (or as the region) in 80 of 100 studies.",
         ]
-    lines += ["Each model was pretrained once: nothing here speaks of another pretraining of it."]
+    once = [name for name in result.field.models if name not in result.replicates]
+    if result.replicates:
+        lines.append(
+            f"{', '.join(result.replicates)}: several pretrainings as one arm. Its seeds are pretrainings, each the "
+            "mean of its fine-tuning seeds, and its spread is theirs."
+        )
+    if once:
+        which = "Each model" if not result.replicates else ", ".join(once)
+        lines.append(f"{which} was pretrained once: nothing here speaks of another pretraining of it.")
     return [*lines, *result.notes]

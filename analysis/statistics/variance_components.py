@@ -12,15 +12,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from analysis.statistics.estimates import LEVEL, Student
+from analysis.statistics.estimates import LEVEL
 
-__all__ = ["Component", "Term", "replicated_estimate", "variance_components"]
+__all__ = ["Component", "Term", "variance_components"]
 
 Array = npt.NDArray[np.float64]
 Term = frozenset[str]
@@ -109,29 +108,3 @@ def _reach(df: npt.NDArray[np.int64], level: float) -> tuple[tuple[Array, Array]
     less: Array = 1 - df / special.chdtri(df, tail)
     more: Array = df / special.chdtri(df, 1 - tail) - 1
     return (less, more), (more, less)
-
-
-def replicated_estimate(groups: Sequence[Array | Sequence[float]], *, shared: float = 0.0) -> Student:
-    """Return the mean over pretrainings of one arm, with the error over other pretrainings and fine-tuning seeds.
-
-    Every pretraining counts alike, however many seeds it has. The variance of their means holds what pretrainings
-    differ by and what their seeds leave, and estimates that of the arm's mean without bias also where the numbers of
-    seeds differ; its degrees of freedom are the pretrainings less one. For a difference of two arms: of pretrainings
-    that are paired (the same seed, data order and trunk), the differences as `groups`; else Welch's of two estimates.
-
-    Args:
-        groups: the scores of each pretraining's seeds, or anything else that is one number a seed; two or more.
-        shared: the variance of the mean that all pretrainings share, which is that of the test instances: their
-            covariance between pretrainings (`crossed.crossed_variance`). It is taken as known.
-
-    Raises:
-        ValueError: fewer than two pretrainings, or one without seeds.
-    """
-    if len(groups) < 2 or any(np.size(group) == 0 for group in groups):
-        raise ValueError("an arm of several pretrainings needs two or more, each with a seed")
-    means = np.array([np.mean(group) for group in groups])
-    own = float(means.var(ddof=1)) / len(means)
-    total = own + shared
-    df = (len(means) - 1) * (total / own) ** 2 if own > 0 else math.inf if shared > 0 else len(means) - 1.0
-    share: dict[str, Any] = {"instance_share": shared / total} if total > 0 else {}
-    return Student(effect=float(means.mean()), error=math.sqrt(total), df=df, **share)

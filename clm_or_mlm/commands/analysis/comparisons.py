@@ -21,11 +21,12 @@ _HOW = "how they are compared"
 
 
 def compare(
-    models: Annotated[tuple[str, ...], MANY],
+    models: Annotated[tuple[str, ...], MANY] = (),
     /,
     *,
     source: SourceOptions = SourceOptions(),
     score: ScoreOptions = ScoreOptions(),
+    replicates: Annotated[tuple[str, ...], Parameter(metavar="PATTERN", group=_HOW)] = (),
     margin: Annotated[float | None, Parameter(metavar="POINTS", group=_HOW)] = None,
     rho: Annotated[float, Parameter(group=_HOW)] = 0.0,
     format: Annotated[str, Parameter(choices=(*PRINTED, "latex"))] = "text",
@@ -43,9 +44,12 @@ def compare(
       python -m analysis compare 610m-mlm40-42k 610m-clm-42k
       python -m analysis compare mine 610m-mlm40-42k --source results/ --add-model mine
       python -m analysis compare '*' --source released
+      python -m analysis compare 610m-clm-42k --replicates 'mine-s*' --source results/ --add-model 'mine-s*'
 
     Args:
         models: names, or shell patterns of models of the source
+        replicates: models that are pretrainings of one arm, which is compared under this pattern: its spread is over
+            pretrainings, each the mean of its fine-tuning seeds
         margin: differences below it are practically nil (default: 0.5 SC, 0.25 TC, 1 QA, 0.5 IR)
         rho: correlation between seeds that the posterior allows for
         format: how it is written
@@ -54,9 +58,10 @@ def compare(
         raise UserError(f"--margin {margin:g}: a region of practical equivalence is wider than nothing")
     if not 0 <= rho < 1:
         raise UserError(f"--rho {rho:g}: a correlation between seeds is from 0 to below 1")
-    named = models if set(models) <= set(MODELS) else None  # patterns take what is there
-    opened = source.open(named, need_instances=score.needs_instances())
-    result = compared(opened, models, score.settings(opened), margin=margin, rho=rho)
+    known = set(models) <= set(MODELS) and not replicates  # patterns take what is there
+    opened = source.open(models if known else None, need_instances=score.needs_instances())
+    settings = score.settings(opened)
+    result = compared(opened, models, settings, replicates=replicates, margin=margin, rho=rho)
     write(report.comparison_document(result), format, out)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.statistics.variance_components import Component, Term, replicated_estimate, variance_components
+from analysis.statistics.variance_components import Component, Term, variance_components
 
 PRETRAINING, SEED = Term({"pretraining"}), Term({"pretraining", "seed"})
 
@@ -104,50 +104,3 @@ def test_what_has_no_spread_has_none_and_what_cannot_be_split_is_refused() -> No
     for values in (np.ones((1, 5)), np.ones((5, 1)), [[1.0, np.nan], [1.0, 2.0]]):
         with pytest.raises(ValueError, match="two levels"):
             two_levels(values)
-
-
-def multi_bootstrap(
-    scores: npt.NDArray[np.float64], resamples: int, rng: np.random.Generator
-) -> npt.NDArray[np.float64]:
-    """The multi-bootstrap (Sellam et al. 2022): pretrainings and test instances resampled together; (P, instances)."""
-    count, instances = scores.shape
-    draws = [
-        scores[np.ix_(rng.integers(0, count, count), rng.integers(0, instances, instances))].mean()
-        for _ in range(resamples)
-    ]
-    return np.array(draws)
-
-
-def test_the_error_of_an_arm_of_pretrainings_is_the_multi_bootstraps() -> None:
-    """25 pretrainings of five seeds on 400 instances, as MultiBERTs has them."""
-    rng = np.random.default_rng(7)
-    scores = drawn(rng, (25, 5, 400), _0=0.1, _01=0.05, _2=1.0, _02=0.3, _012=0.5)
-    found = variance_components(scores.mean(axis=1), ("pretraining", "instance"))
-    estimate = replicated_estimate(list(scores.mean(axis=2)), shared=found[Term({"instance"})].variance / 400)
-    draws = multi_bootstrap(scores.mean(axis=1), 2_000, rng)
-    assert estimate.effect == pytest.approx(scores.mean())
-    assert estimate.error == pytest.approx(draws.std(ddof=1), rel=0.06)
-    assert 0.5 < estimate.instance_share < 0.95 and estimate.df > 24
-
-
-@pytest.mark.parametrize(("counts", "between"), [((5,) * 5, 1.0), ((5,) * 3, 0.0), ((2, 3, 5, 5, 9), 0.7)])
-def test_the_interval_of_an_arm_covers_also_with_unequal_seeds(
-    counts: tuple[int, ...], between: float
-) -> None:
-    rng, held = np.random.default_rng(8), 0
-    for _ in range(3_000):
-        low, high = replicated_estimate(
-            [rng.normal(rng.normal(0, between), 1, count) for count in counts]
-        ).interval()
-        held += low <= 0 <= high
-    assert held / 3_000 == pytest.approx(0.95, abs=0.013)
-
-
-def test_an_arm_needs_two_pretrainings() -> None:
-    plain = replicated_estimate([[1.0, 2.0], [4.0]])
-    assert (plain.effect, plain.error, plain.df, plain.instance_share) == (2.75, 1.25, 1.0, 0.0)
-    assert replicated_estimate([[1.0], [1.0]]).error == 0
-    assert replicated_estimate([[1.0], [1.0]], shared=0.04).df == np.inf
-    for groups in ([[1.0, 2.0]], [[1.0], []]):
-        with pytest.raises(ValueError, match="two or more"):
-            replicated_estimate(groups)

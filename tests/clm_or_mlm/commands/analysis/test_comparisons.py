@@ -71,7 +71,7 @@ def test_instances_widen_the_interval(capsys, tmp_path):
         ([*PAIR, "--margin", "0"], "--margin 0"),
         ([*PAIR, "--rho", "1"], "--rho 1"),
         (["compare", "610m-clm-42k"], "two models or more"),
-        (["compare"], "MODELS requires"),
+        (["compare"], "two models or more; no model"),
     ],
 )
 def test_mistakes_are_one_sentence(words, said):

@@ -1,0 +1,54 @@
+"""Several pretrainings of one model as one arm, so that a difference is about other pretrainings too."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+
+import pandas as pd
+
+from analysis.statistics.learning_rate_selection import select_runs
+from common.errors import UserError
+
+__all__ = ["with_arms"]
+
+
+def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd.DataFrame:
+    """Return the runs with an arm for each pattern, named by it, in place of the models that match.
+
+    An arm's pretrainings are what its scores vary over: each counts once, by the mean over its fine-tuning seeds at the
+    chosen learning rates. So the standard error holds what pretrainings differ by and what their seeds leave, with one
+    degree of freedom fewer than there are pretrainings, however many seeds each has. Two arms have no seeds in common.
+
+    Args:
+        runs: a runs table.
+        patterns: shell patterns of model names.
+        selection: rule that chooses learning rates; one of `learning_rate_selection.SELECTIONS`.
+
+    Raises:
+        UserError: fewer than two models match, or a model is in two arms.
+    """
+    chosen = select_runs(runs, selection)
+    names = list(dict.fromkeys(runs["model"]))
+    kept, parts, first = runs, [], int(runs["seed"].max()) + 1
+    for pattern in patterns:
+        members = fnmatch.filter(names, pattern)
+        if len(members) < 2:
+            raise UserError(
+                f"--replicates {pattern}: matches {', '.join(members) or 'no model'}; an arm has two pretrainings or "
+                "more, whose names a shell pattern such as 'mine-s*' takes together (with --add-model, too)"
+            )
+        taken = [name for name in members if name not in set(kept["model"])]
+        if taken:
+            raise UserError(f"--replicates {pattern}: {', '.join(taken)} is in another arm already")
+        kept = kept[~kept["model"].isin(members)]
+        places = {name: first + place for place, name in enumerate(members)}
+        first += len(members)
+        rows = chosen[chosen["model"].isin(members)]
+        means = rows.groupby(["model", "task", "dataset"], as_index=False, observed=True)[
+            ["validation_score", "test_score"]
+        ].mean()
+        sizes = rows.drop_duplicates(["model", "task", "dataset"])
+        arm = sizes.drop(columns=["validation_score", "test_score"]).merge(means)
+        parts.append(arm.assign(seed=arm["model"].map(places), model=pattern))
+    return pd.concat([kept, *(part[kept.columns] for part in parts)], ignore_index=True)

@@ -1,0 +1,99 @@
+"""Arms of several pretrainings against the multi-bootstrap and Welch's test of their means."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from analysis.comparisons.comparison import compare
+from analysis.comparisons.scopes import Scope
+from analysis.comparisons.wording import footer
+from analysis.sources import PUBLISHED, Source
+from analysis.statistics.settings import Settings
+from common.errors import UserError
+from tests.analysis.comparisons.given import REAL, best_runs
+
+SST2 = Scope("SC", "sst2")
+
+
+Arm = dict[str, dict[str, list[float]]]
+
+
+def pretrained(
+    count: int, level: float, between: float, seed: int, seeds: int = 5
+) -> dict[str, dict[str, list[float]]]:
+    """Return fine-tunings of `count` pretrainings around 80, whose own levels spread by `between`."""
+    rng = np.random.default_rng(seed)
+    return {
+        f"mine{level:g}-s{place}": {
+            "sst2": list(80 + level + rng.normal(0, between) + rng.normal(0, 0.5, seeds))
+        }
+        for place in range(count)
+    }
+
+
+def source_of(*arms: Arm) -> Source:
+    runs = best_runs({name: scores for arm in arms for name, scores in arm.items()})
+    return Source(label="x", runs=runs)
+
+
+def means(arm: Arm) -> list[float]:
+    return [float(np.mean(scores["sst2"])) for scores in arm.values()]
+
+
+def test_two_arms_are_compared_by_welch_over_the_means_of_their_pretrainings() -> None:
+    first, second = pretrained(5, 1, 0.4, 0), pretrained(3, 0, 0.4, 1, seeds=3)
+    result = compare(
+        source_of(first, second), [], Settings(interval="t"), replicates=["mine1-s*", "mine0-s*"]
+    )
+    [one] = [row for row in result.differences if row.scope == SST2]
+    welch = stats.ttest_ind(means(first), means(second), equal_var=False)
+    interval = welch.confidence_interval(0.95)
+    assert (one.effect, one.p) == pytest.approx(
+        (np.mean(means(first)) - np.mean(means(second)), welch.pvalue)
+    )
+    assert (one.low, one.high) == pytest.approx((interval.low, interval.high))
+    assert one.seeds == (5, 3)
+    said = " ".join(footer(result))
+    assert "mine1-s*, mine0-s*: several pretrainings as one arm" in said and "pretrained once" not in said
+
+
+def test_the_error_of_an_arm_is_the_multi_bootstraps() -> None:
+    """Pretrainings resampled, each with its fine-tuning seeds (Sellam et al. 2022), of 25 as MultiBERTs has them."""
+    arm = pretrained(25, 0, 0.4, 2)
+    rng = np.random.default_rng(3)
+    runs = source_of(arm, {REAL: {"sst2": [80.0, 80.1, 79.9, 80.0, 80.2]}})
+    field = compare(runs, [REAL], Settings(interval="t"), replicates=["mine0-s*"]).field
+    scores = np.array([list(one["sst2"]) for one in arm.values()])
+    drawn = [scores[rng.integers(0, 25, 25)].mean() for _ in range(4_000)]
+    student = field.evidence.student(field.level("mine0-s*", SST2))
+    assert student is not None and student.df == 24
+    assert student.error == pytest.approx(np.std(drawn, ddof=1), rel=0.06)
+
+
+def test_an_arm_is_next_to_a_model_that_was_pretrained_once() -> None:
+    runs = source_of(pretrained(4, 0, 0.4, 4), {REAL: {"sst2": [81.0, 81.1, 80.9, 81.0, 81.2]}})
+    result = compare(runs, [REAL], Settings(), replicates=["mine0-s*"])
+    assert result.field.models == (REAL, "mine0-s*")
+    assert f"{REAL} was pretrained once" in " ".join(footer(result))
+
+
+@pytest.mark.parametrize(
+    ("patterns", "words"),
+    [
+        (["nothing*"], "matches no model; an arm has two pretrainings"),
+        (["mine0-s0"], "matches mine0-s0; an arm has two"),
+        (["mine0-s*", "mine0-s[01]"], "is in another arm already"),
+    ],
+)
+def test_what_makes_no_arm_is_refused(patterns: list[str], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        compare(source_of(pretrained(3, 0, 0.4, 5)), [], Settings(), replicates=patterns)
+
+
+def test_printed_cells_have_no_pretrainings_to_take_together() -> None:
+    with pytest.raises(UserError, match="needs single runs"):
+        compare(PUBLISHED, [REAL], Settings(), replicates=["610m-*"])
+    assert isinstance(PUBLISHED.scores(Settings()), pd.DataFrame)
