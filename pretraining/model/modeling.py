@@ -31,7 +31,7 @@ from pretraining.model.attention import (
     packed_layout,
     padded_layout,
     resolve_backend,
-)
+)  # fmt: skip
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.packed_batch import PackedBatch, positions_of
 
