@@ -4,9 +4,8 @@ Parameters have the names of transformers' native `eurobert` (>= 5.3), so that e
 Importing this module makes `AutoModel` and `AutoModelForMaskedLM` load a `eurobert` folder with our classes in place of
 the native ones. The numbers are the same, but only ours follow `is_causal` in padded batches, too.
 
-Padding and the end of text share id 128001. The native class gives its embedding a `padding_idx`, which starts that
-row at zero and never trains it, although the end of text is the most frequent special token; the paper's
-trainer does not, and neither does this class. A loaded checkpoint gives the same hidden states in both.
+Padding and the end of text share id 128001. The native class gives its embedding a `padding_idx`: that row is zero and
+never trained. The paper's trainer does not, and neither does this class; a loaded checkpoint is the same in both.
 
 Shapes: T packed tokens, B x L padded, H hidden, D head dimension.
 """
@@ -31,7 +30,7 @@ from pretraining.model.attention import (
     packed_layout,
     padded_layout,
     resolve_backend,
-)  # fmt: skip
+)
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.packed_batch import PackedBatch, positions_of
 
