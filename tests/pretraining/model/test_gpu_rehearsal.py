@@ -33,6 +33,7 @@ def test_a_tiny_model_trains_on_a_stand_in_of_the_driver(tmp_path: Path) -> None
     (record,) = run_case(case, DRIVER, os.environ.get("CUDA_DRIVER_COUNTER", ""), data)
     assert record.error == "" and len(record.counts) == 20
     assert record.breaks == 0
-    # The first step's passes have what graphs differ by: one number of tokens, and any.
-    assert 0 < record.graphs[2] == record.graphs[-1]
-    assert per_step([counts["synchronisations"] for counts in record.counts]) <= 5
+    # The first steps' passes have what graphs differ by: one number of tokens, and any.
+    assert 0 < record.graphs[9] == record.graphs[-1], record.graphs
+    # Five of ours, and three numbers that Composer's clock reads.
+    assert per_step([counts["synchronisations"] for counts in record.counts]) <= 8
