@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.statistics.evidence import Evidence
-from analysis.statistics.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS, Interval
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS, Interval
+from analysis.evidence.scores_table import scores_of
+from analysis.evidence.settings import Settings
 from analysis.statistics.learning_rate_selection import SEED
-from analysis.statistics.scores_table import scores_of
-from analysis.statistics.settings import Settings
 from analysis.store.contents import fingerprint, warn_of_other_sizes
 from analysis.store.ingest import open_store
 from analysis.store.release import cached_release, released_store
@@ -102,7 +102,7 @@ class Source:
         return f"{self.title} {fingerprint(self.runs)}".lstrip()
 
     def scores(self, settings: Settings) -> pd.DataFrame:
-        """Return the source's scores (see `analysis.statistics.scores_table`)."""
+        """Return the source's scores (see `analysis.evidence.scores_table`)."""
         return scores_of(self.evidence(settings), source=self.label)
 
     def evidence(self, settings: Settings, *, printed: bool = False) -> Evidence:

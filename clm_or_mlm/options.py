@@ -10,10 +10,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from analysis.evidence.intervals import INTERVALS
+from analysis.evidence.settings import DEFAULT_SEED, RESAMPLES, Settings
 from analysis.sources import Source, open_source
-from analysis.statistics.intervals import INTERVALS
 from analysis.statistics.learning_rate_selection import SELECTIONS
-from analysis.statistics.settings import DEFAULT_SEED, RESAMPLES, Settings
 from benchmarks.protocol import STANDARD
 from common.cli import MANY, shared_options
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from analysis.evidence.settings import Settings
 from analysis.sources import Source
-from analysis.statistics.settings import Settings
 from benchmarks.protocol import AVERAGE, TASKS
 from common.errors import UserError
 from common.registry import Registry

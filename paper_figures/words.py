@@ -17,8 +17,8 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.grades import CONTRADICTED, GRADES, SUPPORTED
 from analysis.claims.statements import Claim
 from analysis.claims.verdicts import Verdict, judge
+from analysis.evidence.intervals import caption_of
 from analysis.records import records
-from analysis.statistics.intervals import caption_of
 from benchmarks.protocol import TASKS
 from paper_figures.figure import FigureSpec, Inputs
 

@@ -11,8 +11,8 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import Claim
 from analysis.claims.verdicts import Verdict, judge, judge_claim
 from analysis.claims.wording import how_tested
+from analysis.evidence.settings import Settings
 from analysis.sources import Source
-from analysis.statistics.settings import Settings
 
 __all__ = ["Assessment", "Opinion", "assess"]
 
@@ -64,7 +64,7 @@ def assess(source: Source, settings: Settings, *, second_opinion: bool = True) -
 
     Args:
         source: published cells or runs.
-        settings: `interval` chooses the test (see `analysis.statistics.intervals`).
+        settings: `interval` chooses the test (see `analysis.evidence.intervals`).
         second_opinion: fit the mixed-effects models too, when there are runs.
 
     Raises:

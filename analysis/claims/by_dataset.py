@@ -17,8 +17,8 @@ import numpy as np
 from analysis.claims.grades import ALPHA
 from analysis.claims.statements import AtLeast, Claim, Node, comparisons
 from analysis.claims.verdicts import Verdict, judge
-from analysis.statistics.contrasts import Comparison, Contrast, Spread, Term
-from analysis.statistics.findings import Finding
+from analysis.evidence.contrasts import Comparison, Contrast, Spread, Term
+from analysis.evidence.findings import Finding
 from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
 
 __all__ = [

@@ -1,6 +1,6 @@
 """What a claim is made of: contrasts of scores, ratios of spreads, and how many of them have to hold.
 
-A claim is a tree of contrasts (`analysis.statistics.contrasts`): "at each size" needs all of its parts, "most tasks"
+A claim is a tree of contrasts (`analysis.evidence.contrasts`): "at each size" needs all of its parts, "most tasks"
 some of them, "differs somewhere" one.
 """
 
@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from analysis.statistics.contrasts import Comparison, Contrast, Term
+from analysis.evidence.contrasts import Comparison, Contrast, Term
 
 __all__ = [
     "AtLeast",

@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
-from analysis.statistics.contrasts import Contrast, Term
-from analysis.statistics.findings import Finding
+from analysis.evidence.contrasts import Contrast, Term
+from analysis.evidence.findings import Finding
 from common.errors import UserError
 from pretraining.model_names import parse
 

@@ -9,8 +9,8 @@ from functools import cache, cached_property
 from analysis.claims.grades import ALPHA, Grade, Weighed, grade_of
 from analysis.claims.statements import AtLeast, Claim, Node
 from analysis.claims.typical import typical_contrast
-from analysis.statistics.contrasts import Comparison
-from analysis.statistics.findings import Finding
+from analysis.evidence.contrasts import Comparison
+from analysis.evidence.findings import Finding
 from analysis.statistics.inference import holm, partial_conjunction
 
 __all__ = [

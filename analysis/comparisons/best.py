@@ -12,9 +12,9 @@ from scipy import stats
 from analysis.comparisons.field import Field, field_of
 from analysis.comparisons.questions import QUESTIONS, Contest, Question
 from analysis.comparisons.scopes import Scope
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import Source
-from analysis.statistics.settings import Settings
 from common.errors import UserError
 from common.progress import progress
 

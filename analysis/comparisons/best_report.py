@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.comparisons.best import Answer, Chance
 from analysis.comparisons.questions import Question
-from analysis.statistics.intervals import caption_of
+from analysis.evidence.intervals import caption_of
 from common.tables import Document, Grid
 
 __all__ = ["best_document"]

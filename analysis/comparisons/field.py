@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.comparisons.scopes import ALL, OVERALL, Scope, scopes_in_order
+from analysis.evidence.contrasts import Contrast, Term
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import Source
-from analysis.statistics.contrasts import Contrast, Term
-from analysis.statistics.evidence import Evidence
-from analysis.statistics.settings import Settings
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from common.errors import UserError, nearest
 from pretraining.model_names import MODELS

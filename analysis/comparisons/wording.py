@@ -10,7 +10,7 @@ from analysis.comparisons.comparison import Comparison
 from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN, Difference
 from analysis.comparisons.ranking import Ranking
 from analysis.comparisons.scopes import OVERALL, Scope
-from analysis.statistics.intervals import INTERVALS, caption_of
+from analysis.evidence.intervals import INTERVALS, caption_of
 from analysis.statistics.superiority import stratified_words, superiority_words
 from common.tables import signed
 

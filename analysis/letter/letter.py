@@ -9,9 +9,9 @@ from pathlib import Path
 
 from analysis.claims.answer import QUESTION, answer
 from analysis.claims.assessment import Assessment, assess
+from analysis.evidence.settings import Settings
 from analysis.letter.traps import measured_traps
 from analysis.sources import Source, standard_of
-from analysis.statistics.settings import Settings
 from analysis.tables.audit import Audit, audit
 from analysis.tables.paper_arithmetic import Check, Reference
 from benchmarks.protocol import AVERAGE

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import pandas as pd
 from scipy import special
 
+from analysis.evidence.seed_scores import seed_scores
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE
 from analysis.statistics.learning_rate_selection import select_runs
-from analysis.statistics.seed_scores import seed_scores
 from benchmarks.protocol import AVERAGE
 from common.registry import Registry
 

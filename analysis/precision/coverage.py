@@ -16,13 +16,13 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from analysis.evidence.evidence import Evidence, level_of
+from analysis.evidence.intervals import INTERVALS
+from analysis.evidence.settings import Settings
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, TEST_INSTANCES, published_values
 from analysis.sources import Source
 from analysis.statistics.crossed import crossed_bounds
-from analysis.statistics.evidence import Evidence, level_of
-from analysis.statistics.intervals import INTERVALS
 from analysis.statistics.learning_rate_selection import select_runs
-from analysis.statistics.settings import Settings
 from benchmarks.protocol import AVERAGE, is_paired
 from common.errors import UserError
 from common.progress import progress

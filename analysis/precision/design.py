@@ -20,15 +20,15 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from analysis.evidence.contrasts import Contrast, Term
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.intervals import CROSSED, INTERVALS, POOLED, T
+from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS
+from analysis.evidence.settings import Settings
 from analysis.precision.coverage import SOURCE_CELLS
 from analysis.precision.power import MOST_SEEDS, PlannedTest, fewest
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
-from analysis.statistics.contrasts import Contrast, Term
-from analysis.statistics.evidence import Evidence
-from analysis.statistics.intervals import CROSSED, INTERVALS, POOLED, T
-from analysis.statistics.pooled import FEWEST_CELLS, FEWEST_SEEDS
-from analysis.statistics.settings import Settings
 from benchmarks.protocol import AVERAGE, TASKS, title_of
 from common.errors import UserError
 from common.tables import Document, Grid

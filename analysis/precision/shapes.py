@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from analysis.evidence.intervals import INTERVALS, T
 from analysis.precision.coverage import Cells, holding, seed_bounds, simulate_dataset
-from analysis.statistics.intervals import INTERVALS, T
 from common.progress import progress
 from common.registry import Registry
 

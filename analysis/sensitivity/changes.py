@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from analysis.claims.statements import AtLeast, Claim, Node, all_of
-from analysis.statistics.contrasts import Comparison, Contrast, Term
+from analysis.evidence.contrasts import Comparison, Contrast, Term
 from benchmarks.protocol import AVERAGE
 
 __all__ = ["READINGS", "changed", "on_datasets", "with_margin"]

@@ -9,16 +9,16 @@ from functools import cache
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import comparisons
+from analysis.evidence.cells import SMALLEST_HALF_WIDTH
+from analysis.evidence.contrasts import Comparison, Contrast, Spread
+from analysis.evidence.findings import Finding, contrast_finding
+from analysis.evidence.intervals import T
+from analysis.evidence.settings import Settings
 from analysis.published_cells import NORMAL_QUANTILE, published_values
 from analysis.records import records
 from analysis.sensitivity.pretraining import FindingOf
 from analysis.sources import Source
-from analysis.statistics.cells import SMALLEST_HALF_WIDTH
-from analysis.statistics.contrasts import Comparison, Contrast, Spread
 from analysis.statistics.estimates import Student
-from analysis.statistics.findings import Finding, contrast_finding
-from analysis.statistics.intervals import T
-from analysis.statistics.settings import Settings
 
 __all__ = ["correlated", "evidence_of", "known_contrasts", "with_errors"]
 

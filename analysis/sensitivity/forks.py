@@ -19,18 +19,18 @@ from analysis.claims.grades import SUPPORTED as SUPPORTED_GRADE
 from analysis.claims.grades import UNDECIDABLE
 from analysis.claims.statements import Claim, comparisons
 from analysis.claims.verdicts import Verdict, judge_claim
+from analysis.evidence.contrasts import Spread
+from analysis.evidence.intervals import INTERVALS, T
+from analysis.evidence.settings import Settings
 from analysis.published_cells import N_SEEDS
 from analysis.sensitivity.changes import READINGS, changed, on_datasets, with_margin
 from analysis.sensitivity.evidence import correlated, evidence_of
 from analysis.sensitivity.gaps import gap_by_selection
 from analysis.sensitivity.overturning import CONTRADICTED, SUPPORTED, state_of
 from analysis.sources import Source
-from analysis.statistics.contrasts import Spread
 from analysis.statistics.inference import holm
-from analysis.statistics.intervals import INTERVALS, T
 from analysis.statistics.learning_rate_selection import SELECTIONS
 from analysis.statistics.measured_coverage import too_narrow
-from analysis.statistics.settings import Settings
 from benchmarks.protocol import DATASETS, datasets_of
 from common.errors import UserError
 from common.progress import progress

@@ -6,11 +6,11 @@ from itertools import product
 
 import pandas as pd
 
+from analysis.evidence.seed_scores import seed_scores
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.records import records
 from analysis.statistics.estimates import standard_error
 from analysis.statistics.learning_rate_selection import SELECTIONS
-from analysis.statistics.seed_scores import seed_scores
 from benchmarks.protocol import AVERAGE, TASKS, datasets_of
 from pretraining.paper_settings import SHAPES
 

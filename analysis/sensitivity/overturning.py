@@ -9,8 +9,8 @@ from functools import cache
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.verdicts import ALPHA, Verdict, judge
+from analysis.evidence.findings import Finding
 from analysis.sensitivity.pretraining import SHARINGS, FindingOf, with_pretraining_spread
-from analysis.statistics.findings import Finding
 
 __all__ = [
     "CONTRADICTED", "MOVED", "SPREADS", "SUPPORTED", "UNDECIDED", "UNKNOWN", "Moved", "Overturned", "overturn",

@@ -16,11 +16,11 @@ from importlib import resources
 import numpy as np
 
 from analysis.claims.catalogue import CLAIMS
+from analysis.evidence.contrasts import Comparison, Spread, Term
+from analysis.evidence.findings import Finding, contrast_finding
+from analysis.evidence.seed_scores import seed_scores
 from analysis.sources import Source
-from analysis.statistics.contrasts import Comparison, Spread, Term
 from analysis.statistics.estimates import Student
-from analysis.statistics.findings import Finding, contrast_finding
-from analysis.statistics.seed_scores import seed_scores
 from analysis.statistics.variance_components import variance_components
 from benchmarks.protocol import AVERAGE, TASKS
 from common.registry import Registry

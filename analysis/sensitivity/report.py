@@ -13,6 +13,7 @@ from analysis.claims.assessment import Opinion, assess
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.grades import GRADES
 from analysis.claims.wording import format_p
+from analysis.evidence.settings import Settings
 from analysis.records import records
 from analysis.sensitivity.evidence import with_errors
 from analysis.sensitivity.forks import GRID, Multiverse, explore
@@ -20,7 +21,6 @@ from analysis.sensitivity.overturning import MOVED, SPREADS, Overturned, overtur
 from analysis.sensitivity.pretraining import SHARINGS, MeasuredSpread, measured_spreads, spreads_of, trunks
 from analysis.sensitivity.second_opinion import SCALES, opinion_curve
 from analysis.sources import Source, standard_of
-from analysis.statistics.settings import Settings
 from common.tables import Document, Grid, Rows
 from pretraining.model_names import parse
 

@@ -21,15 +21,15 @@ from analysis.claims.assessment import Opinion
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.statements import AtLeast, Claim, Node
+from analysis.evidence.contrasts import Comparison, Spread
+from analysis.evidence.findings import Finding
+from analysis.evidence.settings import Settings
 from analysis.sensitivity.changes import on_datasets
 from analysis.sensitivity.evidence import with_errors
 from analysis.sensitivity.pretraining import FindingOf
 from analysis.sources import Source
 from analysis.statistics.bayesian import PRIOR_SCALE, posterior_of_mean, share_below
-from analysis.statistics.contrasts import Comparison, Spread
 from analysis.statistics.estimates import Student
-from analysis.statistics.findings import Finding
-from analysis.statistics.settings import Settings
 from benchmarks.protocol import AVERAGE, datasets_of
 from common.progress import progress
 

@@ -8,10 +8,10 @@ from functools import partial
 from math import nan
 from pathlib import Path
 
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
 from analysis.records import records
 from analysis.sources import Source
-from analysis.statistics.settings import Settings
 from analysis.tables.paper_arithmetic import Check, Reference, check_arithmetic
 from benchmarks.protocol import AVERAGE, DATASETS, LEARNING_RATES, SEEDS, datasets_of
 from common.errors import UserError

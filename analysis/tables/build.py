@@ -12,11 +12,11 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.evidence.intervals import caption_of
+from analysis.evidence.scores_table import COLUMNS
 from analysis.published_cells import published_cells
 from analysis.records import records
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.intervals import caption_of
-from analysis.statistics.scores_table import COLUMNS
 from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, datasets_of
 from common.errors import UserError
 from pretraining.model_names import MODELS, TABLES, Model, format_steps, parse

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from analysis.evidence.intervals import PAPER, caption_of
 from analysis.published_cells import N_SEEDS
 from analysis.records import records
-from analysis.statistics.intervals import PAPER, caption_of
 from analysis.tables.build import Cell, Table
 from common.tables import Document, Grid, fill_template
 
@@ -64,7 +64,7 @@ def _spans(cell: Cell) -> list[str]:
 
 
 def scores_document(scores: pd.DataFrame) -> Document:
-    """Return scores in percent (`analysis.statistics.scores_table.COLUMNS`), as the paper prints them and as data."""
+    """Return scores in percent (`analysis.evidence.scores_table.COLUMNS`), as the paper prints them and as data."""
     rows = [[_text(value) for value in row] for row in scores.itertuples(index=False)]
     words = caption_of(records(scores, "n_seeds", "interval"))
     body: list[str | Grid] = [Grid([list(scores.columns), *rows]), "", f"low, high: {words}."]

@@ -16,9 +16,9 @@ from analysis.claims.pages.documents import verdicts_document
 from analysis.claims.pages.explain import explanations
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, says, sentence
+from analysis.evidence.settings import Settings
 from analysis.letter.letter import Letter, letter_document, write_letter
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.settings import Settings
 from analysis.tables.audit import Audit, AuditedCell, audit
 from analysis.tables.build import Cell, Table, build_table, table_numbers
 from analysis.tables.render import table_document

@@ -11,9 +11,9 @@ import jinja2
 from analysis.claims.answer import QUESTION
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, p_texts
+from analysis.evidence.findings import Finding
+from analysis.evidence.settings import Settings
 from analysis.precision.coverage import KINDS
-from analysis.statistics.findings import Finding
-from analysis.statistics.settings import Settings
 from analysis.tables.audit import STATUSES
 from analysis.tables.build import Cell
 from analysis.tables.paper_arithmetic import Reference

@@ -18,9 +18,9 @@ from analysis.claims.pages.by_dataset import dataset_sentences
 from analysis.claims.statements import Claim, comparisons
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_p, says
+from analysis.evidence.contrasts import Contrast
+from analysis.evidence.findings import Finding
 from analysis.records import records
-from analysis.statistics.contrasts import Contrast
-from analysis.statistics.findings import Finding
 from benchmarks.protocol import AVERAGE, title_of
 from common.errors import UserError
 from paper_figures.drawing.page import WIDTH, Sheet, bend, inches

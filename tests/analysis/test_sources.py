@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, SOURCES, NamedSource, Request, Source, open_source, standard_of
-from analysis.statistics.settings import Settings
 from analysis.store.runs_table import write_runs
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs, random_runs

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from analysis.__main__ import main
+from analysis.evidence.intervals import INTERVALS, PAPER
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.intervals import INTERVALS, PAPER
 from analysis.store.runs_table import write_runs
 from clm_or_mlm.rooms import ROOMS
 from common.errors import UserError

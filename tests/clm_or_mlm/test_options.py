@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from analysis.__main__ import main
+from analysis.evidence.intervals import INTERVALS
 from analysis.sources import PUBLISHED
-from analysis.statistics.intervals import INTERVALS
 from clm_or_mlm.options import ScoreOptions, SourceOptions
 from common.errors import UserError
 from tests.analysis.stores import RELEASED

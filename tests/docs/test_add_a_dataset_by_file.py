@@ -15,9 +15,9 @@ from transformers import AutoModel
 
 import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
 from analysis.__main__ import main as analysis
-from analysis.statistics.evidence import Evidence
-from analysis.statistics.scores_table import scores_of
-from analysis.statistics.settings import Settings
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.scores_table import scores_of
+from analysis.evidence.settings import Settings
 from benchmarks.__main__ import main as benchmarks
 from benchmarks.datasets.local_dataset import load, verify
 from benchmarks.own_datasets.definition_file import read_definitions

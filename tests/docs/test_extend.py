@@ -24,11 +24,12 @@ from transformers import AutoModel
 import benchmarks.metrics.standard as standard_metrics
 from analysis.__main__ import main as analysis_main
 from analysis.claims.statements import difference
-from analysis.statistics import intervals, learning_rate_selection
-from analysis.statistics.evidence import Evidence
-from analysis.statistics.scores_table import scores_of
-from analysis.statistics.seed_scores import seed_scores
-from analysis.statistics.settings import Settings
+from analysis.evidence import intervals
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.scores_table import scores_of
+from analysis.evidence.seed_scores import seed_scores
+from analysis.evidence.settings import Settings
+from analysis.statistics import learning_rate_selection
 from benchmarks.__main__ import main as benchmarks_main
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
@@ -155,7 +156,7 @@ def test_an_interval_has_its_own_numbers_in_scores_and_claims() -> None:
 
 def test_the_commands_take_an_interval(capsys: pytest.CaptureFixture[str]) -> None:
     scores, _ = commands("An interval")
-    said, claims = outputs("An interval", "analysis.statistics.intervals")
+    said, claims = outputs("An interval", "analysis.evidence.intervals")
     printed = said.splitlines()
     assert all(",population," in line for line in printed[1:])
     assert not analysis_main([word.replace("population", "paper") for word in scores[1:]])

@@ -12,9 +12,9 @@ from PIL import Image
 import clm_or_mlm as cm
 from analysis.claims.answer import answer
 from analysis.claims.assessment import assess
+from analysis.evidence.settings import Settings
 from analysis.letter.letter import letter_document, write_letter
 from analysis.sources import PUBLISHED, open_source
-from analysis.statistics.settings import Settings
 from common.provenance import ROOT
 from common.tables import show
 from paper_figures.drawing.style import paper_style

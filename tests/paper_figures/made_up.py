@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from analysis.evidence.settings import Settings
 from analysis.sources import Source
-from analysis.statistics.settings import Settings
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from paper_figures.figure import FIGURES, FigureSpec, Inputs
 from pretraining.model_names import FIGURES as STUDY_FIGURES

@@ -8,8 +8,8 @@ import sys
 import pandas as pd
 import pytest
 
+from analysis.evidence.settings import Settings
 from analysis.sources import Source
-from analysis.statistics.settings import Settings
 from common.errors import UserError
 from common.provenance import ROOT
 from paper_figures.figure import FIGURES, Inputs, figures_named

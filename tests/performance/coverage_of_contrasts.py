@@ -19,10 +19,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from analysis.statistics.contrasts import Contrast, Term
-from analysis.statistics.evidence import Evidence
-from analysis.statistics.seed_scores import seed_scores
-from analysis.statistics.settings import Settings
+from analysis.evidence.contrasts import Contrast, Term
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.seed_scores import seed_scores
+from analysis.evidence.settings import Settings
 from analysis.store.runs_table import COLUMNS
 from benchmarks.protocol import AVERAGE, LEARNING_RATES, datasets_of
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from analysis.evidence.contrasts import Contrast, Term
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.settings import Settings
 from analysis.precision.design import Spread, Study, planned_test
-from analysis.statistics.contrasts import Contrast, Term
-from analysis.statistics.evidence import Evidence
 from analysis.statistics.inference import holm
-from analysis.statistics.settings import Settings
 from tests.performance.timing import parser_of
 
 MODELS = 46

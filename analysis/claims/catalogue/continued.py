@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analysis.claims.catalogue.terms import ALL, FULL, Region, mlm, within
 from analysis.claims.statements import Claim, all_of, difference, weighted
-from analysis.statistics.contrasts import Contrast
+from analysis.evidence.contrasts import Contrast
 
 __all__ = ["CLAIMS"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from analysis.claims.catalogue.terms import BELOW, MARGINS, SIZES, Region, clm, mlm, within
 from analysis.claims.statements import Claim, all_of, difference, weighted
-from analysis.statistics.contrasts import Contrast
+from analysis.evidence.contrasts import Contrast
 
 __all__ = ["CLAIMS"]
 

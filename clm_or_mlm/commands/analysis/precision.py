@@ -8,14 +8,14 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from analysis.evidence.intervals import INTERVALS
+from analysis.evidence.settings import DEFAULT_SEED
 from analysis.precision import coverage_report, shapes_report
 from analysis.precision.clusters import clusters_document, simulate_clusters
 from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.precision.design import PLANNED, Study, design_document
 from analysis.precision.power import MOST_SEEDS
 from analysis.precision.shapes import SHAPE_TRIALS, simulate_shapes
-from analysis.statistics.intervals import INTERVALS
-from analysis.statistics.settings import DEFAULT_SEED
 from clm_or_mlm.options import OutFile, SourceOptions
 from common.errors import UserError
 from common.tables import PRINTED, write

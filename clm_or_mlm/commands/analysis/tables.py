@@ -8,8 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED
-from analysis.statistics.settings import Settings
 from analysis.tables import audit as audits
 from analysis.tables.audit import AUDIT_FORMATS, audit_document, runs_of_stand_ins, verdict
 from analysis.tables.build import build_table, table_numbers

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from analysis.claims.statements import Claim, Node
 from analysis.claims.verdicts import judge_claim
-from analysis.statistics.contrasts import Contrast, Term
-from analysis.statistics.findings import Finding
+from analysis.evidence.contrasts import Contrast, Term
+from analysis.evidence.findings import Finding
 
 
 def part(name: str) -> Contrast:

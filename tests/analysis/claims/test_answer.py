@@ -15,11 +15,11 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.catalogue.two_stage import BY_SPLIT
 from analysis.claims.statements import comparisons
 from analysis.claims.verdicts import judge
+from analysis.evidence.contrasts import Comparison, Contrast
+from analysis.evidence.findings import Finding
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, open_source
-from analysis.statistics.contrasts import Comparison, Contrast
-from analysis.statistics.findings import Finding
-from analysis.statistics.settings import Settings
 from pretraining.model_names import SPLITS, parse
 
 

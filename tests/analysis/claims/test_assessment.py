@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from analysis.claims.assessment import assess
+from analysis.evidence.settings import Settings
 from analysis.sources import Source
-from analysis.statistics.settings import Settings
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs, with_instances
 

@@ -17,12 +17,12 @@ from analysis.claims.by_dataset import (
 )
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import comparisons, difference
+from analysis.evidence.contrasts import Contrast, Spread
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.findings import Finding
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED
-from analysis.statistics.contrasts import Contrast, Spread
-from analysis.statistics.evidence import Evidence
-from analysis.statistics.findings import Finding
-from analysis.statistics.settings import Settings
 from benchmarks.protocol import datasets_of
 from tests.analysis.made_up import made_up_runs
 

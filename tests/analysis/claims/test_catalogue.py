@@ -7,10 +7,10 @@ import pytest
 
 from analysis.claims.catalogue import CLAIMS, FAMILIES, MARGINS
 from analysis.claims.statements import AtLeast, comparisons, weighted
+from analysis.evidence.contrasts import Contrast, Spread
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED
-from analysis.statistics.contrasts import Contrast, Spread
-from analysis.statistics.settings import Settings
 from benchmarks.protocol import TASKS
 from pretraining.model_names import MODELS, RATIOS
 

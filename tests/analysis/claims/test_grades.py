@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.grades import ALPHA, GRADES, Weighed, grade_of
 from analysis.claims.verdicts import judge
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED
-from analysis.statistics.settings import Settings
 from common.provenance import ROOT
 
 EXPECTED = {

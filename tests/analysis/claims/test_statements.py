@@ -7,7 +7,7 @@ import math
 import pytest
 
 from analysis.claims.statements import AtLeast, all_of, any_of, comparisons, difference, weighted
-from analysis.statistics.contrasts import Contrast, Spread
+from analysis.evidence.contrasts import Contrast, Spread
 from tests.analysis.claims.given import part
 
 

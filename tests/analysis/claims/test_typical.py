@@ -9,10 +9,10 @@ import pytest
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import comparisons, difference
 from analysis.claims.typical import shared_trunks, typical_contrast
+from analysis.evidence.contrasts import Spread
+from analysis.evidence.findings import Finding
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED
-from analysis.statistics.contrasts import Spread
-from analysis.statistics.findings import Finding
-from analysis.statistics.settings import Settings
 
 FINDING_OF = PUBLISHED.evidence(Settings(interval="t")).finding
 A, B = "610m-clm-42k", "610m-mlm40-42k"

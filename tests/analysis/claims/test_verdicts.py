@@ -9,8 +9,8 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import all_of, any_of, both_of
 from analysis.claims.verdicts import judge
 from analysis.claims.wording import sentence
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED
-from analysis.statistics.settings import Settings
 from tests.analysis.claims.given import Given, claim_of, part, verdict_of
 
 

@@ -13,10 +13,10 @@ from statsmodels.stats.multitest import multipletests
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import AtLeast, Node
 from analysis.claims.verdicts import judge
+from analysis.evidence.contrasts import Contrast, Spread
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
 from analysis.sources import PUBLISHED
-from analysis.statistics.contrasts import Contrast, Spread
-from analysis.statistics.settings import Settings
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from analysis.claims.wording import format_effect, format_p, how_tested, seeds_in_words, sentence
-from analysis.statistics.contrasts import Spread
-from analysis.statistics.findings import Finding
-from analysis.statistics.intervals import INTERVALS
+from analysis.evidence.contrasts import Spread
+from analysis.evidence.findings import Finding
+from analysis.evidence.intervals import INTERVALS
 from tests.analysis.claims.given import part, verdict_of
 
 

@@ -7,9 +7,9 @@ import pytest
 from scipy import integrate, stats
 
 from analysis.comparisons.best import best_of
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.settings import Settings
 from common.errors import UserError
 from tests.analysis.comparisons.given import best_runs, drawn
 

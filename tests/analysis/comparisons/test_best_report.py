@@ -6,8 +6,8 @@ import json
 
 from analysis.comparisons.best import best_of
 from analysis.comparisons.best_report import best_document
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED
-from analysis.statistics.settings import Settings
 from common.tables import PRINTED, show
 
 ANSWER = best_of(PUBLISHED, Settings(interval="t", resamples=500), ["split", "model"])

@@ -17,9 +17,9 @@ from analysis.claims.catalogue.terms import MARGINS
 from analysis.comparisons.differences import compare_pair, margin_of, pairwise
 from analysis.comparisons.field import field_of
 from analysis.comparisons.scopes import OVERALL, Scope
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source, open_source
-from analysis.statistics.settings import Settings
 from analysis.store.runs_table import read_runs
 from benchmarks.protocol import AVERAGE, datasets_of
 from tests.analysis.comparisons.given import MADE_UP, REAL, RELEASED, best_runs, drawn, real_and_made_up

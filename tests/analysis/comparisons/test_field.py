@@ -5,8 +5,8 @@ import pytest
 
 from analysis.comparisons.field import field_of
 from analysis.comparisons.scopes import OVERALL, Scope
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.settings import Settings
 from benchmarks.protocol import AVERAGE
 from common.errors import UserError
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn, real_and_made_up

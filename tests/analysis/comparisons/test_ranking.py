@@ -8,8 +8,8 @@ from scipy import stats
 
 from analysis.comparisons.field import field_of
 from analysis.comparisons.ranking import critical_difference, mean_ranks, rank_models
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.settings import Settings
 from tests.analysis.comparisons.given import best_runs, drawn
 
 SETTINGS = Settings(interval="t", resamples=2_000)

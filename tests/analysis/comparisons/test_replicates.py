@@ -10,8 +10,8 @@ from scipy import stats
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.scopes import Scope
 from analysis.comparisons.wording import footer
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.settings import Settings
 from common.errors import UserError
 from tests.analysis.comparisons.given import REAL, best_runs
 

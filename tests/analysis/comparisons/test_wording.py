@@ -4,8 +4,8 @@ import numpy as np
 
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.wording import about, difference_tables, footer, ranking_sentences
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.settings import Settings
 from common.tables import signed
 from tests.analysis.comparisons.given import MADE_UP, REAL
 from tests.analysis.made_up import with_instances

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from analysis.evidence.settings import Settings
 from analysis.letter.letter import LETTER_FORMATS, Letter, Section, letter_document, write_letter
 from analysis.letter.traps import TRAPS
 from analysis.sources import PUBLISHED, Source, open_source
-from analysis.statistics.settings import Settings
 from analysis.tables.paper_arithmetic import Reference, check_arithmetic
 from benchmarks.runs import RESULTS, RUN
 from common.errors import UserError

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.scores_table import scores_of
+from analysis.evidence.settings import Settings
 from analysis.precision.coverage import (
     KINDS,
     Cells,
@@ -18,9 +21,6 @@ from analysis.precision.coverage import (
 )
 from analysis.published_cells import TEST_INSTANCES
 from analysis.sources import Source
-from analysis.statistics.evidence import Evidence
-from analysis.statistics.scores_table import scores_of
-from analysis.statistics.settings import Settings
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs, with_instances

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from analysis.evidence.intervals import INTERVALS
 from analysis.precision import shapes
 from analysis.precision.shapes import SHAPES, simulate_shapes
-from analysis.statistics.intervals import INTERVALS
 from tests.analysis.stores import RELEASED
 
 

@@ -6,10 +6,10 @@ from functools import cache
 
 import pandas as pd
 
+from analysis.evidence.settings import Settings
 from analysis.sensitivity.overturning import Overturned
 from analysis.sensitivity.report import Sensitivity, sensitivity_of
 from analysis.sources import PUBLISHED
-from analysis.statistics.settings import Settings
 
 
 @cache

@@ -9,11 +9,11 @@ from statsmodels.stats.multitest import multipletests
 
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
+from analysis.evidence.intervals import INTERVALS
+from analysis.evidence.settings import Settings
 from analysis.sensitivity.forks import FORKS, explore, universes
 from analysis.sensitivity.overturning import state_of
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.intervals import INTERVALS
-from analysis.statistics.settings import Settings
 from common.errors import UserError
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
 from tests.analysis.made_up import with_instances

@@ -4,10 +4,10 @@ import pytest
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.verdicts import judge
+from analysis.evidence.settings import Settings
 from analysis.sensitivity.overturning import MOVED, SPREADS, state_of
 from analysis.sensitivity.pretraining import SHARINGS, with_pretraining_spread
 from analysis.sources import PUBLISHED
-from analysis.statistics.settings import Settings
 from tests.analysis.sensitivity.found import overturned
 
 FOUND = PUBLISHED.evidence(Settings(interval="t")).finding

@@ -12,6 +12,7 @@ from scipy import stats
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import comparisons, difference, weighted
 from analysis.claims.verdicts import judge, judge_claim
+from analysis.evidence.settings import Settings
 from analysis.sensitivity.evidence import evidence_of
 from analysis.sensitivity.pretraining import (
     SHARINGS,
@@ -22,7 +23,6 @@ from analysis.sensitivity.pretraining import (
     with_pretraining_spread,
 )
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.settings import Settings
 from pretraining.model_names import MODELS
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
 from tests.analysis.made_up import made_up_runs

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from analysis.claims.catalogue import CLAIMS
+from analysis.evidence.settings import Settings
 from analysis.sensitivity.report import multiverse_document, sensitivity_document, sensitivity_of
 from analysis.sources import Source, open_source
-from analysis.statistics.settings import Settings
 from common.tables import PRINTED, show
 from tests.analysis.comparisons.given import best_runs, drawn
 from tests.analysis.sensitivity.found import published

@@ -8,12 +8,12 @@ from scipy import stats
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import Claim, all_of, any_of, difference
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sensitivity.second_opinion import SCALES, _sum_of, opinion_curve, second_opinions
 from analysis.sources import PUBLISHED
 from analysis.statistics.bayesian import hierarchical, share_below
 from analysis.statistics.estimates import Student
-from analysis.statistics.settings import Settings
 
 FOUND = PUBLISHED.evidence(Settings(interval="t")).finding
 MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.statistics.evidence import Evidence
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.scores_table import scores_of
+from analysis.evidence.settings import Settings
 from analysis.statistics.learning_rate_selection import SELECTIONS, Selection, select_runs
-from analysis.statistics.scores_table import scores_of
-from analysis.statistics.settings import Settings
 from analysis.store.runs_table import read_runs
 from common.errors import UserError
 from tests.analysis.stores import RELEASED

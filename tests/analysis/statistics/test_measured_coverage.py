@@ -7,8 +7,8 @@ import re
 import pytest
 from scipy import stats
 
+from analysis.evidence.intervals import INTERVALS, caption_of
 from analysis.precision.shapes import SEED_COUNTS, SHAPES, simulate_shapes
-from analysis.statistics.intervals import INTERVALS, caption_of
 from analysis.statistics.measured_coverage import SHOWN_SHAPES, coverage_words, measured_coverage, too_narrow
 
 

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.statistics.evidence import Evidence
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.scores_table import scores_of
+from analysis.evidence.seed_scores import seed_scores
+from analysis.evidence.settings import Settings
 from analysis.statistics.learning_rate_selection import SELECTIONS
 from analysis.statistics.resampling import every_resample
 from analysis.statistics.reselection import Reselection
-from analysis.statistics.scores_table import scores_of
-from analysis.statistics.seed_scores import seed_scores
-from analysis.statistics.settings import Settings
 from benchmarks.protocol import DATASETS
 from tests.analysis.made_up import random_runs
 from tests.analysis.stores import RELEASED

@@ -12,9 +12,9 @@ import pytest
 from analysis.__main__ import main
 from analysis.claims.assessment import assess
 from analysis.claims.pages.documents import verdicts_document
+from analysis.evidence.seed_scores import seed_scores
+from analysis.evidence.settings import Settings
 from analysis.sources import open_source
-from analysis.statistics.seed_scores import seed_scores
-from analysis.statistics.settings import Settings
 from analysis.store.runs_table import write_runs
 from analysis.store.stand_ins import STAND_INS
 from analysis.tables.build import build_table

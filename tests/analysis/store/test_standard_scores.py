@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from analysis.__main__ import main
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import open_source, standard_of
-from analysis.statistics.settings import Settings
 from analysis.store.ingest import RefusedStoreError, ingest
 from analysis.store.runs_table import read_runs, read_table
 from analysis.tables.render import TABLE_FORMATS

@@ -11,10 +11,10 @@ import pytest
 
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.report import comparison_document
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.scores_table import scores_of
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED
-from analysis.statistics.evidence import Evidence
-from analysis.statistics.scores_table import scores_of
-from analysis.statistics.settings import Settings
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import table_document
 from common.tables import Document, Grid, show

@@ -10,10 +10,10 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.scores_table import scores_of
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
-from analysis.statistics.evidence import Evidence
-from analysis.statistics.scores_table import scores_of
-from analysis.statistics.settings import Settings
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from common.errors import UserError

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.settings import Settings
 from clm_or_mlm.report.content import Content, gather
 from clm_or_mlm.report.html_page import render_page
 from paper_figures.figure import Inputs

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from analysis.claims.answer import HEADLINES
 from analysis.claims.catalogue import CLAIMS
+from analysis.evidence.settings import Settings
 from analysis.sources import Source
-from analysis.statistics.settings import Settings
 from clm_or_mlm.report.content import Content, gather
 from clm_or_mlm.report.html_page import render_page
 from paper_figures.figure import Inputs

@@ -6,9 +6,9 @@ import html
 import re
 from dataclasses import replace
 
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.settings import Settings
 from clm_or_mlm.report.content import Content
 from clm_or_mlm.report.html_page import render_page
 

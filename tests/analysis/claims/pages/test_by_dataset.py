@@ -12,9 +12,9 @@ from analysis.__main__ import main
 from analysis.claims.assessment import Assessment, assess
 from analysis.claims.pages.by_dataset import _bar, counted_by_dataset, dataset_sentences
 from analysis.claims.statements import difference
+from analysis.evidence.findings import Finding
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED
-from analysis.statistics.findings import Finding
-from analysis.statistics.settings import Settings
 from common.errors import UserError
 from tests.analysis.stores import RELEASED
 

@@ -8,8 +8,8 @@ from analysis.__main__ import main
 from analysis.claims.assessment import Assessment, assess
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.pages.documents import verdicts_document
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED
-from analysis.statistics.settings import Settings
 from clm_or_mlm.commands.analysis.claims import choose
 from common.errors import UserError
 from common.tables import PRINTED, show

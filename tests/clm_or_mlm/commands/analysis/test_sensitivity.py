@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
+from analysis.evidence.settings import Settings
 from analysis.sensitivity import report
 from analysis.sources import PUBLISHED
-from analysis.statistics.settings import Settings
 from common.errors import UserError
 
 

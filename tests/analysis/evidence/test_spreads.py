@@ -10,10 +10,10 @@ from scipy import stats
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import comparisons
+from analysis.evidence.contrasts import Spread
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.contrasts import Spread
-from analysis.statistics.evidence import Evidence
-from analysis.statistics.settings import Settings
 from tests.analysis.made_up import made_up_runs
 
 MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"

@@ -11,16 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from analysis.evidence.contrasts import Cell
+from analysis.evidence.pooled import ResidualPools
+from analysis.evidence.seed_scores import seed_scores
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.records import records
-from analysis.statistics.contrasts import Cell
 from analysis.statistics.estimates import standard_error, student_estimate
 from analysis.statistics.instance_covariance import InstanceCovariance
 from analysis.statistics.learning_rate_selection import Selection, select_runs
-from analysis.statistics.pooled import ResidualPools
 from analysis.statistics.resampling import Resampling
 from analysis.statistics.reselection import Reselection
-from analysis.statistics.seed_scores import seed_scores
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from analysis.statistics.evidence import Evidence
+from analysis.evidence.evidence import Evidence
 from benchmarks.protocol import AVERAGE, TASKS, in_order
 from pretraining.model_names import MODELS
 

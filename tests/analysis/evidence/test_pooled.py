@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.statistics.contrasts import Contrast, Term
+from analysis.evidence.contrasts import Contrast, Term
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS, Part, ResidualPools
+from analysis.evidence.sample import Sample
+from analysis.evidence.settings import Settings
 from analysis.statistics.estimates import Student, Studentised
-from analysis.statistics.evidence import Evidence
-from analysis.statistics.pooled import FEWEST_CELLS, FEWEST_SEEDS, Part, ResidualPools
 from analysis.statistics.resampling import Resampling
-from analysis.statistics.sample import Sample
-from analysis.statistics.settings import Settings
 from tests.analysis.made_up import made_up_runs
 
 HOW = Resampling(resamples=2_000, seed=5)

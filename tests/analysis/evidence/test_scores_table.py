@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from analysis.evidence.evidence import Evidence
+from analysis.evidence.intervals import INTERVALS
+from analysis.evidence.scores_table import COLUMNS, order_scores, scores_of
+from analysis.evidence.seed_scores import seed_scores
+from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
 from analysis.sources import open_source
-from analysis.statistics.evidence import Evidence
-from analysis.statistics.intervals import INTERVALS
-from analysis.statistics.scores_table import COLUMNS, order_scores, scores_of
-from analysis.statistics.seed_scores import seed_scores
-from analysis.statistics.settings import Settings
 from benchmarks.protocol import TASKS, datasets_of
 from common.errors import UserError
 from pretraining.model_names import MODELS

@@ -1,7 +1,7 @@
 """The one engine: from a source's cells to what they say about a contrast, a level or a ratio of spreads.
 
 printed cells       Welch, from means and intervals (interval / 1.96 is the standard error, n = 5)
-runs                by the kind of interval (`analysis.statistics.intervals`)
+runs                by the kind of interval (`analysis.evidence.intervals`)
 runs and cells      Welch, each from its own seeds
 """
 
@@ -18,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.statistics.cells import CellTable
-from analysis.statistics.contrasts import Cell, Comparison, Contrast, Spread, Term
+from analysis.evidence.cells import CellTable
+from analysis.evidence.contrasts import Cell, Comparison, Contrast, Spread, Term
+from analysis.evidence.findings import Finding, contrast_finding
+from analysis.evidence.intervals import PAPER, Estimated, T
+from analysis.evidence.sample import Sample, welch_of
+from analysis.evidence.settings import Settings
+from analysis.evidence.spreads import spread_finding
 from analysis.statistics.estimates import Estimate, Student, student_estimate
-from analysis.statistics.findings import Finding, contrast_finding
-from analysis.statistics.intervals import PAPER, Estimated, T
-from analysis.statistics.sample import Sample, welch_of
-from analysis.statistics.settings import Settings
-from analysis.statistics.spreads import spread_finding
 
 __all__ = ["Evidence", "Level"]
 

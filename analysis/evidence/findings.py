@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from analysis.statistics.contrasts import Comparison, Contrast
+from analysis.evidence.contrasts import Comparison, Contrast
 from analysis.statistics.estimates import Estimate, Student
 from analysis.statistics.inference import region_p
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from analysis.statistics.intervals import DEFAULT_OF_RUNS, INTERVALS, Interval
+from analysis.evidence.intervals import DEFAULT_OF_RUNS, INTERVALS, Interval
 from analysis.statistics.learning_rate_selection import SELECTIONS, Selection
 from analysis.statistics.resampling import Resampling
 from common.errors import UserError

@@ -10,10 +10,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from analysis.statistics.cells import CellTable
-from analysis.statistics.contrasts import Cell, Term
+from analysis.evidence.cells import CellTable
+from analysis.evidence.contrasts import Cell, Term
+from analysis.evidence.pooled import Part, ResidualPools
 from analysis.statistics.estimates import Student, welch_estimate
-from analysis.statistics.pooled import Part, ResidualPools
 from analysis.statistics.resampling import Resamples
 
 __all__ = ["Sample", "welch_of"]

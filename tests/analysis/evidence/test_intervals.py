@@ -11,19 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.sources import PUBLISHED
-from analysis.statistics.contrasts import Contrast, Term
-from analysis.statistics.estimates import Student
-from analysis.statistics.evidence import Evidence, level_of
-from analysis.statistics.intervals import (
+from analysis.evidence.contrasts import Contrast, Term
+from analysis.evidence.evidence import Evidence, level_of
+from analysis.evidence.intervals import (
     DEFAULT_OF_CELLS,
     DEFAULT_OF_RUNS,
     INTERVALS,
     Interval,
     caption_of,
 )
-from analysis.statistics.pooled import FEWEST_SEEDS
-from analysis.statistics.settings import Settings
+from analysis.evidence.pooled import FEWEST_SEEDS
+from analysis.evidence.settings import Settings
+from analysis.sources import PUBLISHED
+from analysis.statistics.estimates import Student
 from clm_or_mlm.options import ScoreOptions
 from common.errors import UserError
 from common.provenance import ROOT

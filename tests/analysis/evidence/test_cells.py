@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.statistics.cells import SMALLEST_HALF_WIDTH, CellTable
+from analysis.evidence.cells import SMALLEST_HALF_WIDTH, CellTable
 from analysis.statistics.learning_rate_selection import SELECTIONS
 from analysis.statistics.resampling import Resampling
 from tests.analysis.made_up import made_up_runs

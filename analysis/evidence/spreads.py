@@ -8,9 +8,9 @@ from functools import reduce
 import numpy as np
 import pandas as pd
 
-from analysis.statistics.contrasts import Spread
+from analysis.evidence.contrasts import Spread
+from analysis.evidence.findings import Finding
 from analysis.statistics.estimates import Resampled
-from analysis.statistics.findings import Finding
 from analysis.statistics.inference import brown_forsythe, region_p, spread_ratios
 from analysis.statistics.resampling import Resampling
 from analysis.store.stand_ins import averaged_datasets
@@ -27,7 +27,7 @@ def spread_finding(
     Args:
         comparison: the groups.
         runs: a runs table.
-        values: its scores by seed (`analysis.statistics.seed_scores`).
+        values: its scores by seed (`analysis.evidence.seed_scores`).
         resampling: the resamples.
     """
     groups = []

@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from analysis.evidence.pooled import FEWEST_SEEDS
+from analysis.evidence.sample import Sample
 from analysis.statistics.crossed import LIMITS, crossed_estimate
 from analysis.statistics.estimates import (
     Estimate,
@@ -24,9 +26,7 @@ from analysis.statistics.estimates import (
     studentised_estimate,
 )
 from analysis.statistics.measured_coverage import coverage_words
-from analysis.statistics.pooled import FEWEST_SEEDS
 from analysis.statistics.resampling import Resamples, mean_in_order
-from analysis.statistics.sample import Sample
 from common.errors import UserError
 from common.registry import Registry
 
