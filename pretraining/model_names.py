@@ -6,6 +6,7 @@ A name in the released scheme says everything about a model:
     610m-clm-10k-mlm40-42k        10k steps of CLM without decay, then MLM at 40 % up to step 42k, decay included
     610m-clm-dec42k-mlm40-64k     the decayed 42k CLM model, then 22k steps of MLM (continued pretraining, CPT)
     610m-mlm40-42k-1000           the undecayed trunk of 610m-mlm40-42k at step 1,000
+    610m-mlm40-42k-s1             610m-mlm40-42k pretrained again with another seed, the study's plus 1
 
 Standard library only.
 """
@@ -21,7 +22,7 @@ from common.registry import Registry
 from pretraining.paper_settings import SHAPES, TRAINING
 
 __all__ = [
-    "FIGURES", "MODELS", "OBJECTIVES", "PAPER", "TABLES", "Design", "Model", "ObjectiveName", "Stage",
+    "FIGURES", "MODELS", "OBJECTIVES", "PAPER", "TABLES", "Design", "Model", "ObjectiveName", "Stage", "arm_of",
     "format_steps", "parse",
 ]  # fmt: skip
 
@@ -50,6 +51,8 @@ _STEPS = r"\d+k?"
 _LONGEST = 120
 """Letters of the longest name of a model."""
 _MOST_STEPS = 10**9
+_AGAIN = re.compile(r"(?P<arm>.+)-s(?P<seed>[1-9]\d{0,3})")
+"""The end of a name: pretrained again, with another seed."""
 
 
 def _grammar() -> str:
@@ -118,6 +121,8 @@ class Model:
     """Optimiser steps that went into the checkpoint, from random weights on."""
     decay_steps: int = field(repr=False)
     """Length of the closing decay of its design."""
+    seed: int = 0
+    """Added to the study's seed: weights, masks and order of sequences of another pretraining."""
 
     @property
     def decayed(self) -> bool:
@@ -149,6 +154,8 @@ class Model:
 
         def add(stage: str, objective: str, start: int, end: int, phase: str) -> None:
             nonlocal parent
+            if self.seed and stage != self.name:
+                stage = f"{stage}-s{self.seed}"
             if end > start:
                 kind, ratio = _split_objective(objective)
                 before = parent if parent != stage else None
@@ -200,8 +207,9 @@ class Design:
             raise UserError(
                 f"a model's name has at most {_LONGEST} letters, not {len(name)}: {name[:40]!r}..."
             )
+        arm, seed = arm_of(name)
         match = (
-            re.fullmatch(_grammar(), name.removeprefix(self.prefix)) if name.startswith(self.prefix) else None
+            re.fullmatch(_grammar(), arm.removeprefix(self.prefix)) if name.startswith(self.prefix) else None
         )
         if match is None or match["size"] not in self.sizes:
             known = tuple(MODELS) if self is PAPER else ()
@@ -236,7 +244,14 @@ class Design:
             switch=switch,
             steps=steps,
             decay_steps=self.decay_steps,
+            seed=seed,
         )
+
+
+def arm_of(name: str) -> tuple[str, int]:
+    """Return the model without the seed of its pretraining, and that: `mine-s2` is `mine`, 2; `mine` alone is 0."""
+    match = _AGAIN.fullmatch(name)
+    return (match["arm"], int(match["seed"])) if match else (name, 0)
 
 
 def format_steps(steps: int) -> str:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis.statistics.learning_rate_selection import select_runs
 from common.errors import UserError
+from pretraining.model_names import arm_of
 
 __all__ = ["with_arms"]
 
@@ -22,7 +23,7 @@ def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd
 
     Args:
         runs: a runs table.
-        patterns: shell patterns of model names.
+        patterns: models, each with its other pretrainings (`NAME` with `NAME-s1`, `NAME-s2`), or shell patterns.
         selection: rule that chooses learning rates; one of `learning_rate_selection.SELECTIONS`.
 
     Raises:
@@ -32,11 +33,12 @@ def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd
     names = list(dict.fromkeys(runs["model"]))
     kept, parts, first = runs, [], int(runs["seed"].max()) + 1
     for pattern in patterns:
-        members = fnmatch.filter(names, pattern)
+        members = [name for name in names if pattern == arm_of(name)[0] or fnmatch.fnmatchcase(name, pattern)]
         if len(members) < 2:
             raise UserError(
                 f"--replicates {pattern}: matches {', '.join(members) or 'no model'}; an arm has two pretrainings or "
-                "more, whose names a shell pattern such as 'mine-s*' takes together (with --add-model, too)"
+                "more: NAME takes NAME, NAME-s1, NAME-s2 together, a shell pattern such as 'mine-s*' what it matches "
+                "(foreign names with --add-model, too)"
             )
         taken = [name for name in members if name not in set(kept["model"])]
         if taken:

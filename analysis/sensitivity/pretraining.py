@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import math
-import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -24,7 +23,7 @@ from analysis.statistics.estimates import Student
 from analysis.statistics.variance_components import variance_components
 from benchmarks.protocol import AVERAGE, TASKS
 from common.registry import Registry
-from pretraining.model_names import parse
+from pretraining.model_names import arm_of, parse
 
 __all__ = [
     "SHARINGS", "FindingOf", "MeasuredSpread", "Sharing", "measured_spreads", "spreads_of", "trunk_of", "trunks",
@@ -139,12 +138,8 @@ def measured_spreads() -> list[MeasuredSpread]:
         ]  # fmt: skip
 
 
-_REPLICATE = re.compile(r"(?P<arm>.+)-s(?:eed)?\d+")
-"""A model that is one of several pretrainings: `mine-s1`, `mine-s2`."""
-
-
 def spreads_of(source: Source) -> list[MeasuredSpread]:
-    """Return what the source's own pretrainings measured, by task: models called `NAME-s1`, `NAME-s2` are one NAME.
+    """Return what the source's own pretrainings measured, by task: `NAME`, `NAME-s1` and `NAME-s2` are three of NAME.
 
     The variance between pretrainings beyond their fine-tuning seeds', of the seeds that all of them have.
     """
@@ -152,8 +147,8 @@ def spreads_of(source: Source) -> list[MeasuredSpread]:
         return []
     arms: dict[str, list[str]] = {}
     for name in dict.fromkeys(source.runs["model"]):
-        if match := _REPLICATE.fullmatch(name):
-            arms.setdefault(match["arm"], []).append(name)
+        arms.setdefault(arm_of(name)[0], []).append(name)
+    arms = {arm: names for arm, names in arms.items() if len(names) > 1}
     chosen = source.runs[source.runs["model"].isin([name for names in arms.values() for name in names])]
     if chosen.empty:
         return []

@@ -15,6 +15,7 @@ import logging
 import statistics
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def train(
     """Train a model, or one stage of the plan such as the trunk `610m-clm`, as far as it is not done.
 
     Args:
-        name: a model's name, or a stage's.
+        name: a model's name, or a stage's; one that ends in `-s2` is trained with the settings' seed plus 2.
         data: shards as `python -m pretraining shards` writes them, a folder or an address (`remote_shards`).
         out: folder of checkpoints, logs and models, shared by the models of a study.
         study: names, shapes and settings.
@@ -73,13 +74,15 @@ def train(
     if stop_file is not None and stop_file.exists():
         raise UserError(f"{stop_file}: exists already and would stop training at once; remove it first")
     model, plan, targets, whole = targets_of(name, study)
+    config = config or study.config
+    config = replace(config, seed=config.seed + model.seed)
     ranks = Ranks.here()
     if ranks.rank:
         # Only the first process logs.
         logging.getLogger("pretraining").setLevel(logging.WARNING)
     context = TrainingContext(
         study=study,
-        config=config or study.config,
+        config=config,
         plan=plan,
         size=model.size,
         data=data,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from pretraining.model_names import (
     TABLES,
     Design,
     ObjectiveName,
+    arm_of,
     format_steps,
     parse,
 )
@@ -105,6 +107,7 @@ def test_what_a_two_stage_name_says() -> None:
         ("700m-mlm40-42k", "unknown model"),
         ("610m-clm-41k-mlm40-42k", "at least 43000"),
         ("610m-clm-42k-41000", "at most 40000"),
+        ("610m-clm-42k-s0", "did you mean '610m-clm-42k'"),
         ("bert-base-uncased", "a name reads SIZE-OBJECTIVE-STEPS"),
         ("", "unknown model"),
     ],
@@ -119,6 +122,16 @@ def test_names_in_the_scheme_that_the_paper_did_not_train() -> None:
     assert model.ratio == 60
     assert model.figures == ()
     assert parse("1b-clm-22k").steps == 22_000
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_another_pretraining_has_the_same_stages_and_shares_none(name: str) -> None:
+    first, again = MODELS[name], parse(f"{name}-s2")
+    assert (again.name, again.seed, arm_of(again.name)) == (f"{name}-s2", 2, (name, 2))
+    assert (first.seed, arm_of(name)) == (0, (name, 0))
+    for one, other in zip(first.stages, again.stages, strict=True):
+        parent = None if one.parent is None else f"{one.parent}-s2"
+        assert other == replace(one, name=f"{one.name}-s2", parent=parent)
 
 
 def test_a_design_of_its_own_has_prefix_sizes_and_decay() -> None:

@@ -44,12 +44,12 @@ def compare(
       python -m analysis compare 610m-mlm40-42k 610m-clm-42k
       python -m analysis compare mine 610m-mlm40-42k --source results/ --add-model mine
       python -m analysis compare '*' --source released
-      python -m analysis compare 610m-clm-42k --replicates 'mine-s*' --source results/ --add-model 'mine-s*'
+      python -m analysis compare 610m-clm-42k --replicates mine --source results/ --add-model 'mine*'
 
     Args:
         models: names, or shell patterns of models of the source
-        replicates: models that are pretrainings of one arm, which is compared under this pattern: its spread is over
-            pretrainings, each the mean of its fine-tuning seeds
+        replicates: a model that is compared with its other pretrainings (NAME with NAME-s1, NAME-s2) as one arm, or a
+            shell pattern of such: its spread is over pretrainings, each the mean of its fine-tuning seeds
         margin: differences below it are practically nil (default: 0.5 SC, 0.25 TC, 1 QA, 0.5 IR)
         rho: correlation between seeds that the posterior allows for
         format: how it is written

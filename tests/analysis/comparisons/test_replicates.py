@@ -80,6 +80,21 @@ def test_an_arm_is_next_to_a_model_that_was_pretrained_once() -> None:
     assert f"{REAL} was pretrained once" in " ".join(footer(result))
 
 
+def test_a_models_name_takes_its_other_pretrainings_with_it() -> None:
+    arm = pretrained(3, 0, 0.4, 4)
+    named = dict(
+        zip(("mine", "mine-s1", "mine-s7", "mine-too"), [*arm.values(), arm["mine0-s0"]], strict=True)
+    )
+    result = compare(
+        source_of(named, {REAL: {"sst2": [81.0, 81.2]}}), [REAL], Settings(), replicates=["mine"]
+    )
+    by_pattern = compare(
+        source_of(arm, {REAL: {"sst2": [81.0, 81.2]}}), [REAL], Settings(), replicates=["mine0-s*"]
+    )
+    assert result.field.models == (REAL, "mine")
+    assert [one.effect for one in result.differences] == [one.effect for one in by_pattern.differences]
+
+
 @pytest.mark.parametrize(
     ("patterns", "words"),
     [

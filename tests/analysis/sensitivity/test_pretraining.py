@@ -126,9 +126,9 @@ def test_every_measured_spread_says_where_it_was_measured() -> None:
 
 
 def test_a_sources_own_pretrainings_are_measured() -> None:
-    """Three models called mine-s1 to mine-s3 that differ by known levels; others are no replicates."""
+    """Eight pretrainings of one model that differ by known levels; others are no replicates."""
     rng = np.random.default_rng(3)
-    names = [f"mine-s{place}" for place in range(1, 9)]
+    names = ["mine", *(f"mine-s{place}" for place in range(1, 8))]
     levels = dict(zip(names, rng.normal(0, 0.01, len(names)), strict=True))
     runs = made_up_runs(rng, models=[*names, REAL], shift=levels, sd=0.002)
     found = spreads_of(Source(label="mine", runs=runs))

@@ -54,6 +54,20 @@ def test_the_model_is_a_folder_others_load(done: Path, data: Path) -> None:
     assert all(torch.equal(value, saved[name]) for name, value in model.state_dict().items())
 
 
+def test_another_pretraining_is_the_same_model_with_another_seed(
+    study: Study, data: Path, tmp_path: Path
+) -> None:
+    name = "mini-s-clm-24"
+    assert train(f"{name}-s3", data=data, out=tmp_path / "named", study=study)
+    assert train(name, data=data, out=tmp_path / "set", study=study, config=changed(study, "seed=3"))
+    assert train(name, data=data, out=tmp_path / "first", study=study)
+    named, by_hand = weights_hash(tmp_path / "named", f"{name}-s3"), weights_hash(tmp_path / "set", name)
+    assert named == by_hand != weights_hash(tmp_path / "first", name)
+    # It has a trunk of its own, next to the first one's.
+    assert train(f"{name}-s3", data=data, out=tmp_path / "first", study=study)
+    assert weights_hash(tmp_path / "first", f"{name}-s3") == named
+
+
 def test_a_second_call_does_nothing_and_trunks_are_shared(
     done: Path, study: Study, data: Path, tmp_path: Path
 ) -> None:
