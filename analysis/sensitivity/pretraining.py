@@ -12,18 +12,15 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from importlib import resources
 
-import numpy as np
-
 from analysis.claims.catalogue import CLAIMS
 from analysis.evidence.contrasts import Comparison, Spread, Term
 from analysis.evidence.findings import Finding, contrast_finding
-from analysis.evidence.seed_scores import seed_scores
+from analysis.precision.components import PRETRAINING, components_table
 from analysis.sources import Source
 from analysis.statistics.estimates import Student
-from analysis.statistics.variance_components import variance_components
 from benchmarks.protocol import AVERAGE, TASKS
 from common.registry import Registry
-from pretraining.model_names import arm_of, parse
+from pretraining.model_names import parse
 
 __all__ = [
     "SHARINGS", "FindingOf", "MeasuredSpread", "Sharing", "measured_spreads", "spreads_of", "trunk_of", "trunks",
@@ -139,35 +136,16 @@ def measured_spreads() -> list[MeasuredSpread]:
 
 
 def spreads_of(source: Source) -> list[MeasuredSpread]:
-    """Return what the source's own pretrainings measured, by task: `NAME`, `NAME-s1` and `NAME-s2` are three of NAME.
-
-    The variance between pretrainings beyond their fine-tuning seeds', of the seeds that all of them have.
-    """
-    if source.runs is None:
+    """Return what the source's own pretrainings measured, by task (`analysis.precision.components`)."""
+    if source.runs is None or (table := components_table(source)).empty:
         return []
-    arms: dict[str, list[str]] = {}
-    for name in dict.fromkeys(source.runs["model"]):
-        arms.setdefault(arm_of(name)[0], []).append(name)
-    arms = {arm: names for arm, names in arms.items() if len(names) > 1}
-    chosen = source.runs[source.runs["model"].isin([name for names in arms.values() for name in names])]
-    if chosen.empty:
-        return []
-    scores = seed_scores(chosen).T
-    found = []
-    for arm, names in arms.items():
-        for task in TASKS:
-            keys = [(name, task, AVERAGE) for name in names if (name, task, AVERAGE) in scores]
-            values = np.array([scores[key].to_numpy() for key in keys]) if len(keys) > 1 else np.empty((0, 0))
-            values = values[:, np.isfinite(values).all(axis=0)]
-            if min(values.shape) < 2:
-                continue
-            axes = ("pretraining", "fine-tuning")
-            between = variance_components(values, axes, within={"fine-tuning": axes[:1]})[frozenset(axes[:1])]
-            found.append(
-                MeasuredSpread(
-                    sd=math.sqrt(max(0.0, between.variance)), network=arm, pretrainings=len(keys), score=task,
-                    varies="pretraining", where=source.label,
-                    interval=(math.sqrt(between.low), math.sqrt(between.high)),
-                )
-            )  # fmt: skip
-    return found
+    table = table[table["component"] == PRETRAINING]
+    averages = {task: names[0] if len(names := source.datasets_of(task)) == 1 else AVERAGE for task in TASKS}
+    return [
+        MeasuredSpread(
+            sd=row["sd"], network=row["models"], pretrainings=row["pretrainings"], score=row["task"],
+            varies="pretraining", where=source.label, interval=(row["low"], row["high"]),
+        )
+        for row in table.to_dict("records")
+        if row["dataset"] == averages[row["task"]]
+    ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`python -m analysis coverage` and `design`: how far intervals can be trusted, and how many runs are enough."""
+"""`python -m analysis coverage`, `design`, `variance`: how far intervals can be trusted, how many runs are enough."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from analysis.evidence.intervals import INTERVALS
 from analysis.evidence.settings import DEFAULT_SEED
 from analysis.precision import coverage_report, shapes_report
 from analysis.precision.clusters import clusters_document, simulate_clusters
+from analysis.precision.components import components_document
 from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.precision.design import PLANNED, Study, design_document
 from analysis.precision.power import MOST_SEEDS
@@ -20,7 +21,7 @@ from clm_or_mlm.options import OutFile, SourceOptions
 from common.errors import UserError
 from common.tables import PRINTED, write
 
-__all__ = ["coverage", "design"]
+__all__ = ["coverage", "design", "variance"]
 
 _COUNT = Parameter(validator=Number(gte=1, lte=MOST_SEEDS))
 _POINTS = Parameter(metavar="POINTS", validator=Number(gte=0, lt=math.inf))
@@ -114,3 +115,22 @@ def design(
     )  # fmt: skip
     opened = source.open(need_instances=INTERVALS[interval].needs_instances)
     write(design_document(opened, study), format, out)
+
+
+def variance(
+    *,
+    source: SourceOptions = SourceOptions(),
+    format: Annotated[str, Parameter(choices=PRINTED)] = "text",
+    out: OutFile = None,
+) -> None:
+    """Print how much pretraining, fine-tuning seed, test set and dataset each move a score.
+
+    From models that were pretrained more than once: NAME, NAME-s1, NAME-s2. Also the standard error that more of each
+    leaves to a difference between two models.
+
+    example: python -m analysis variance --source miniature
+
+    Args:
+        format: how it is written
+    """
+    write(components_document(source.open()), format, out)
