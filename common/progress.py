@@ -16,7 +16,7 @@ __all__ = ["Meter", "progress"]
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
-_LINE_SECONDS = 60.0
+_FIRST_SECONDS, _LINE_SECONDS = 5.0, 60.0
 _BAR = functools.partial(tqdm, delay=2.0, disable=None, leave=False)
 
 
@@ -31,12 +31,13 @@ def progress(items: Iterable[T], what: str, total: int | None = None, unit: str 
 class Meter(contextlib.AbstractContextManager["Meter"]):
     """Shows how far work has come, its rate and its ETA; use as a context manager.
 
-    On a terminal a bar appears after two seconds. Elsewhere, as in a Slurm log, one line a minute is logged.
+    On a terminal a bar appears after two seconds. Elsewhere, as in a Slurm log, a line is logged after five seconds,
+    then ever more rarely, down to one a minute. The last note stays in both.
     """
 
     def __init__(self, what: str, total: float, *, done: float = 0.0, unit: str = "it") -> None:
         """Start at `done` of `total`; the ETA is taken from what this process has done."""
-        self._what, self._total, self._unit = what, total, unit
+        self._what, self._total, self._note, self._wait = what, total, "", _FIRST_SECONDS
         self._first = self._done = done
         self._began = self._reported = time.monotonic()
         self._bar = _BAR(desc=what, total=total, initial=done, unit=unit, unit_scale=True)
@@ -45,14 +46,16 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
         """Report that `done` of the total is finished, with a note such as a loss or a rate."""
         self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(done - self._done)
-        self._done = done
+        self._done, self._note = done, note
         now = time.monotonic()
-        if self._bar.disable and now - self._reported >= _LINE_SECONDS:
-            self._reported = now
+        if self._bar.disable and now - self._reported >= self._wait:
+            self._reported, self._wait = now, min(2 * self._wait, _LINE_SECONDS)
             rate = (done - self._first) / (now - self._began)
-            eta = f"{(self._total - done) / rate / 3600:.2f} h to go" if rate > 0 else "no ETA yet"
+            eta = f"{tqdm.format_interval((self._total - done) / rate)} to go" if rate > 0 else "no ETA yet"
             logger.info("%s: %.1f %%, %s, %s", self._what, 100 * done / max(self._total, 1e-9), eta, note)
 
     def __exit__(self, *error: object) -> None:
-        """Remove the bar."""
+        """Remove the bar and log the last note."""
         self._bar.close()
+        if self._note and error[0] is None:
+            logger.info("%s: %s", self._what, self._note)

@@ -55,7 +55,8 @@ def build(
     Raises:
         UserError: another request's shards are in `out`, or source or tokenizer cannot be used.
     """
-    source, encoder = open_source(specs, settings.text_field), load_tokenizer(tokenizer)
+    source = open_source(specs, settings.text_field, settings.document_separator)
+    encoder = load_tokenizer(tokenizer)
     request = {
         "source": source.identity(),
         "tokenizer": encoder.sha256,
@@ -78,12 +79,26 @@ def build(
     _write_splits(source, out, settings, writer, encoder, count)
     held_out, trained = writer.splits["validation"].documents, writer.splits["train"].documents
     if not held_out or not trained:
-        raise UserError(
-            f"{out}: of {trained + held_out} documents {held_out} were held out; change --validation-share so that "
-            f"both splits have some"
-        )
+        writer.discard()  # what was asked for cannot be, so that nothing of it may stop the next request
+        raise UserError(_too_few(source, settings, held_out, held_out + trained))
     _finish(source, out, writer, encoder, request)
     return True
+
+
+def _too_few(source: Source, settings: ShardSettings, held_out: int, count: int) -> str:
+    """Say that a split has no document, and what gives it one."""
+    if count < 2:
+        found = "only one document" if count else "no text"
+        return (
+            f"{source.spec}: {found} was found, and training and validation need one each; a text file is split by "
+            f"--document-separator (now: {settings.document_separator}; `line` makes each line a document)"
+        )
+    share = settings.validation_share
+    better = f"more than that, such as {min(0.5, 10 / count):.2g}" if not held_out else "less than that"
+    return (
+        f"{source.spec}: {held_out} of {count} documents were held out for validation (--validation-share {share:g}) "
+        f"and {count - held_out} left for training; ask for {better}"
+    )
 
 
 def _write_splits(

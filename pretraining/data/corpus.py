@@ -11,8 +11,8 @@ import glob
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -24,15 +24,10 @@ from common.errors import UserError
 from common.files import sha256_file
 from common.packed import ARCHIVES, plain_suffix, unpacked
 
-__all__ = [
-    "FILE_KINDS",
-    "SOURCES",
-    "Document",
-    "Source",
-    "batched",
-    "open_source",
-]
+__all__ = ["BLANK", "FILE_KINDS", "SOURCES", "Document", "Source", "batched", "open_source"]
 
+BLANK, LINE, FILE = "blank", "line", "file"
+"""What ends a document in a text file: a blank line, every line, the file alone."""
 _HUB = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?")
 
 
@@ -62,8 +57,10 @@ class Source:
     """Bytes of each file."""
     revision: str | None
     """Commit of a hub dataset; None for local files."""
-    text_field: str
+    text_field: str = "text"
     """Column or key that holds the text."""
+    separator: str = BLANK
+    """What ends a document in a text file: `BLANK`, `LINE`, `FILE`, or a line that reads so."""
     open: Callable[[str], IO[bytes]] = lambda file: Path(file).open("rb")  # noqa: SIM115  # by the caller
     """Opens one of the files for reading."""
 
@@ -101,7 +98,7 @@ class Source:
     def _texts(self, number: int, start: int) -> Iterator[tuple[str, int]]:
         name, size = self.files[number], self.sizes[number]
         with self.open(name) as raw:
-            yield from FILE_KINDS[plain_suffix(name)](CorpusFile(name, raw, size, self.text_field), start)
+            yield from FILE_KINDS[plain_suffix(name)](CorpusFile(name, raw, size, self), start)
 
 
 class CorpusFile(NamedTuple):
@@ -113,28 +110,27 @@ class CorpusFile(NamedTuple):
     """Its bytes."""
     size: int
     """How many."""
-    text_field: str
-    """Column or key that holds the text."""
+    source: Source
+    """Where it belongs, which says how it is read."""
 
 
-def open_source(specs: Sequence[str], text_field: str = "text") -> Source:
+def open_source(specs: Sequence[str], text_field: str = "text", separator: str = BLANK) -> Source:
     """Return the source of local paths, folders and patterns, or of one `hf:owner/name[:config][@revision]`.
 
     Raises:
         UserError: nothing is there, a file's kind is unknown, or the hub does not answer.
     """
     fitting = [prefix for prefix in SOURCES for spec in specs if spec.startswith(prefix)]
-    return SOURCES[max(fitting, key=len)](specs, text_field)
+    return replace(SOURCES[max(fitting, key=len)](specs), text_field=text_field, separator=separator)
 
 
-def _local_source(specs: Sequence[str], text_field: str) -> Source:
+def _local_source(specs: Sequence[str]) -> Source:
     paths = [path for spec in specs for path in _local(spec)]
     return Source(
         spec=" ".join(specs),
         files=tuple(map(str, paths)),
         sizes=tuple(path.stat().st_size for path in paths),
         revision=None,
-        text_field=text_field,
     )
 
 
@@ -158,7 +154,7 @@ def _local(spec: str) -> list[Path]:
     return files
 
 
-def _hub_source(specs: Sequence[str], text_field: str) -> Source:
+def _hub_source(specs: Sequence[str]) -> Source:
     if len(specs) > 1:
         raise UserError("give either one hub dataset or local files, not both")
     spec = specs[0]
@@ -182,9 +178,7 @@ def _hub_source(specs: Sequence[str], text_field: str) -> Source:
         raise UserError(f"{spec}: the hub did not give its files: {first}") from None
     if not files or any(plain_suffix(file) not in FILE_KINDS for file in files):
         raise UserError(f"{spec}: its train split is no Parquet, JSON-lines or text files")
-    return Source(
-        spec=spec, files=files, sizes=sizes, revision=revision, text_field=text_field, open=_open_on_hub
-    )
+    return Source(spec=spec, files=files, sizes=sizes, revision=revision, open=_open_on_hub)
 
 
 def _open_on_hub(file: str) -> IO[bytes]:
@@ -193,8 +187,8 @@ def _open_on_hub(file: str) -> IO[bytes]:
     return HfFileSystem().open(file, "rb")  # type: ignore[no-any-return]
 
 
-SOURCES: dict[str, Callable[[Sequence[str], str], Source]] = {"": _local_source, "hf:": _hub_source}
-"""The source of what the user gave and a text field, by how the former begins; the longest beginning counts."""
+SOURCES: dict[str, Callable[[Sequence[str]], Source]] = {"": _local_source, "hf:": _hub_source}
+"""The source of what the user gave, by how that begins; the longest beginning counts."""
 
 
 def batched(documents: Iterator[Document], characters: int, most: int) -> Iterator[list[Document]]:
@@ -230,7 +224,7 @@ def _row(line: bytes) -> Any:
 
 
 def _parquet_texts(file: CorpusFile, start: int) -> Iterator[tuple[str, int]]:
-    table, column_name = pyarrow.parquet.ParquetFile(file.raw), file.text_field
+    table, column_name = pyarrow.parquet.ParquetFile(file.raw), file.source.text_field
     if column_name not in table.schema_arrow.names:
         known = ", ".join(table.schema_arrow.names)
         raise UserError(f"{file.name}: has no column {column_name!r}; it has {known} (--text-field)")
@@ -260,32 +254,47 @@ def _from_json(file: CorpusFile, number: int, line: bytes) -> str:
         row = _row(line)
     except ValueError:
         raise UserError(f"{file.name}: line {number + 1} is not JSON") from None
-    if not isinstance(row, dict) or file.text_field not in row:
+    if not isinstance(row, dict) or file.source.text_field not in row:
         known = ", ".join(map(str, row)) if isinstance(row, dict) else "no keys"
         raise UserError(
-            f"{file.name}: line {number + 1} has no {file.text_field!r}; it has {known} (--text-field)"
+            f"{file.name}: line {number + 1} has no {file.source.text_field!r}; it has {known} (--text-field)"
         )
-    text = row[file.text_field]
+    text = row[file.source.text_field]
     if not isinstance(text, str | None):
         raise UserError(
-            f"{file.name}: line {number + 1} has a {type(text).__name__} in {file.text_field!r}, "
+            f"{file.name}: line {number + 1} has a {type(text).__name__} in {file.source.text_field!r}, "
             f"not text (--text-field)"
         )
     # Halves of surrogate pairs have no UTF-8.
     return (text or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _whole_text(file: CorpusFile, start: int) -> Iterator[tuple[str, int]]:
-    if start == 0:
-        yield unpacked(file.name, file.raw).read().decode("utf-8"), file.raw.tell()
+def _plain_texts(file: CorpusFile, start: int) -> Iterator[tuple[str, int]]:
+    texts = filter(str.strip, _between(unpacked(file.name, file.raw), file.source.separator))
+    for text in itertools.islice(texts, start, None):
+        yield text, file.raw.tell()
+
+
+def _between(lines: Iterable[bytes], separator: str) -> Iterator[str]:
+    """Yield the texts between the lines that end a document, without the line breaks around them."""
+    held: list[str] = []
+    end = "" if separator == BLANK else separator
+    for line in (line.decode("utf-8") for line in lines):
+        is_end = separator != FILE and line.strip() == end
+        if not is_end:
+            held.append(line)
+        if is_end or separator == LINE:
+            yield "".join(held).strip("\ufeff\r\n")
+            held.clear()
+    yield "".join(held).strip("\ufeff\r\n")
 
 
 FILE_KINDS: dict[str, Callable[[CorpusFile, int], Iterator[tuple[str, int]]]] = {
     ".parquet": _parquet_texts,
     ".jsonl": _json_texts,
     ".json": _json_texts,
-    ".txt": _whole_text,
-    ".raw": _whole_text,
+    ".txt": _plain_texts,
+    ".raw": _plain_texts,
 }
 """The texts of a file from a row on, each with the bytes of the file read so far, by its suffix: a row or a line
-each, or one document a file."""
+each, or what stands between the lines that end a document."""

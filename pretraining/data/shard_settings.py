@@ -29,6 +29,9 @@ class ShardSettings:
 
     text_field: str = "text"
     """column or key of the text"""
+    document_separator: str = "blank"
+    """what ends a document of a text file: a blank line (blank), every line (line), its end alone (file), or a line
+    that reads so"""
     validation_share: float = 0.005
     """share of the documents that is held out, 0 to 1, chosen by hash"""
     validation_tokens: int = 4_000_000

@@ -137,10 +137,10 @@ class ShardWriter:
         Raises:
             UserError: the folder holds the unfinished shards of another request.
         """
-        self._scratch = out / UNFINISHED
+        self._out, self._scratch = out, out / UNFINISHED
         self._remedy = f"remove {out} and run the same command again"
-        path = self._scratch / "request.json"
-        if path.is_file() and read_manifest(path, self._remedy) != request:
+        path, state = self._scratch / "request.json", self._scratch / "state.json"
+        if state.is_file() and not (path.is_file() and read_manifest(path, self._remedy) == request):
             raise UserError(
                 f"{out}: holds the unfinished shards of another request; choose another --out or remove it"
             )
@@ -203,6 +203,12 @@ class ShardWriter:
     def remove(self) -> None:
         """Remove the record, once the shards are complete."""
         shutil.rmtree(self._scratch)
+
+    def discard(self) -> None:
+        """Remove the record and the shards."""
+        self.remove()
+        for path in (path for name in SPLITS for path in (self._out / name).glob("shard.*")):
+            path.unlink()
 
     def _load(self) -> None:
         path = self._scratch / "state.json"

@@ -13,7 +13,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 
 import torch
 from composer import Trainer
@@ -299,15 +298,15 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         return replace(batch, step=step)
 
     def _announce_epochs(self) -> None:
-        """Say which steps begin another pass over the data, before they come."""
+        """Say at which step another pass over the data begins first, and how many there will be."""
         each, skips = self.context.data.order.steps_per_epoch, self.config.skips
-        epochs = (batch_number(skips, step) // each for step in range(self.step, self.target))
-        for step, (before, epoch) in enumerate(pairwise(epochs), self.step + 1):
-            if epoch > before:
-                logger.warning(
-                    "%s: the data hold %s steps; step %d begins pass %d over them", self.stage.name, f"{each:,}",
-                    step, epoch + 1,
-                )  # fmt: skip
+        epochs = [batch_number(skips, step) // each + 1 for step in range(self.step, self.target)]
+        later = [(step, epoch) for step, epoch in enumerate(epochs, self.step) if epoch > epochs[0]]
+        if later:
+            logger.warning(
+                "%s: the data hold %s steps; step %d begins pass %d over them, and the stage ends in pass %d",
+                self.stage.name, f"{each:,}", *later[0], epochs[-1],
+            )  # fmt: skip
 
     def _starts_with_validation(self) -> bool:
         """Return whether to validate before the first step: not where the parent's objective continues."""

@@ -1,4 +1,4 @@
-"""Progress where there is no terminal: nothing for short work, a line a minute for long work."""
+"""Progress where there is no terminal: nothing for short work, ever rarer lines for long work."""
 
 from __future__ import annotations
 
@@ -15,12 +15,30 @@ def test_items_pass_through_in_silence(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().err == ""
 
 
-def test_a_log_gets_a_line_with_share_rate_and_time_left(
+def test_a_log_gets_lines_with_share_rate_and_time_left(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock = iter([0.0, 30.0, 90.0])
+    """After 5 seconds, then after 10, 20, 40, and from then on every 60; the clock ticks every 4."""
+    clock = iter(range(0, 4000, 4))
     monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
     with caplog.at_level(logging.INFO), Meter("train", 400, done=100, unit="step") as meter:
-        meter.update(150)
-        meter.update(200, "loss 3.2")
-    assert caplog.messages == ["train: 50.0 %, 0.05 h to go, loss 3.2"]
+        for step in range(101, 176):
+            meter.update(step, f"loss {step}")
+    assert caplog.messages[0] == "train: 25.5 %, 19:52 to go, loss 102"
+    assert [line.rpartition(" ")[2] for line in caplog.messages[:-1]] == [
+        "102",
+        "105",
+        "110",
+        "120",
+        "135",
+        "150",
+        "165",
+    ]
+    assert caplog.messages[-1] == "train: loss 175"
+
+
+def test_what_failed_has_no_last_note(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO), pytest.raises(ZeroDivisionError), Meter("train", 2) as meter:
+        meter.update(1, "loss 1")
+        raise ZeroDivisionError
+    assert not caplog.messages

@@ -16,7 +16,7 @@ from common.manifest import read_manifest
 from pretraining.__main__ import main
 from pretraining.data import build_shards
 from pretraining.data.build_shards import build
-from pretraining.data.manifest import UNFINISHED, load_manifest
+from pretraining.data.manifest import UNFINISHED, load_manifest, verify
 from pretraining.data.shard_settings import SHARDS, ShardSettings
 from pretraining.data.tokenizer import TextTokenizer, load_tokenizer, train_tokenizer
 from tests.pretraining.data.made_up_shards import DOCUMENTS, SETTINGS, hashes, sources, stream
@@ -110,9 +110,41 @@ def test_mistakes_are_reported(room: Path, tmp_path: Path) -> None:
         ShardSettings(validation_share=0)
     with pytest.raises(UserError, match="unknown compression 'gzip'; one of zstd, none"):
         ShardSettings(compression="gzip")
-    few = write_jsonl(tmp_path / "few.jsonl", DOCUMENTS[:3])
-    with pytest.raises(UserError, match="0 were held out; change --validation-share"):
-        build([str(few)], str(room / "tokenizer"), tmp_path / "few", ShardSettings(), workers=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "wrong", "right", "message"),
+    [
+        ("a.txt", "one\ntwo\nthree\n", {}, {"document_separator": "line"}, "only one document was found"),
+        ("a.txt", "\n\n", {}, None, "no text was found"),
+        ("a.jsonl", '{"body": "one"}\n{"body": "two"}\n', {}, {"text_field": "body"}, "it has body"),
+        ("a.txt", "one\n\ntwo\n", {"validation_share": 0.01}, {}, "0 of 2 documents were held out"),
+        ("a.txt", "one\n\ntwo\n", {"validation_share": 0.99}, {}, "2 of 2 documents were held out"),
+    ],
+)
+def test_a_failed_call_does_not_stop_the_corrected_one(
+    room: Path, tmp_path: Path, name: str, content: str, wrong: dict, right: dict | None, message: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    out, tokenizer = tmp_path / "out", str(room / "tokenizer")
+    with pytest.raises(UserError, match=message):
+        build(
+            [str(tmp_path / name)],
+            tokenizer,
+            out,
+            ShardSettings(**{"validation_share": 0.5} | wrong),
+            workers=0,
+        )
+    assert not list(out.glob("*/shard.*"))
+    if right is not None:
+        build(
+            [str(tmp_path / name)],
+            tokenizer,
+            out,
+            ShardSettings(**{"validation_share": 0.5} | right),
+            workers=0,
+        )
+        assert not verify(out)
 
 
 def start(source: Path, tokenizer: str, out: Path) -> subprocess.Popen[bytes]:

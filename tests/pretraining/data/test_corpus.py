@@ -44,13 +44,31 @@ def test_every_kind_gives_the_same_documents_and_resumes_anywhere(tmp_path: Path
     assert found[-1].read_bytes == path.stat().st_size
 
 
-def test_text_files_are_one_document_each(tmp_path: Path) -> None:
-    (tmp_path / "x.txt").write_text("first\n\nstill first")
-    (tmp_path / "y.txt").write_text("second")
-    source = open_source([str(tmp_path)])
+@pytest.mark.parametrize(
+    ("separator", "texts"),
+    [
+        ("blank", ["one\nstill one", "two", "three"]),
+        ("line", ["one", "still one", "two", "three"]),
+        ("file", ["one\nstill one\n \n\n\ntwo", "three"]),
+        ("two", ["one\nstill one\n ", "three"]),
+    ],
+)
+def test_text_files_are_split_where_a_document_ends(tmp_path: Path, separator: str, texts: list[str]) -> None:
+    (tmp_path / "x.txt").write_bytes(b"\xef\xbb\xbf\none\nstill one\n \n\n\ntwo\n")
+    (tmp_path / "y.txt").write_text("three")
+    source = open_source([str(tmp_path)], separator=separator)
     found = list(source.documents())
-    assert [document.text for document in found] == ["first\n\nstill first", "second"]
-    assert [d.text for d in source.documents(found[0].file, found[0].row)] == ["second"]
+    assert [document.text for document in found] == texts
+    for place, document in enumerate(found):
+        assert [d.text for d in source.documents(document.file, document.row)] == texts[place + 1 :]
+
+
+def test_lines_that_end_in_two_characters_are_lines(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_bytes(b"one\r\nstill one\r\n\r\ntwo\r\n---\r\nstill two")
+    assert [d.text for d in open_source([str(tmp_path)]).documents()] == [
+        "one\r\nstill one", "two\r\n---\r\nstill two"
+    ]  # fmt: skip
+    assert len(list(open_source([str(tmp_path)], separator="---").documents())) == 2
 
 
 def test_folders_and_patterns_are_read_in_order_of_names(tmp_path: Path) -> None:

@@ -40,13 +40,12 @@ def test_a_made_up_kind_of_file_and_compression_are_read(
 
 
 def test_a_made_up_kind_of_source_is_found_by_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    def find(specs: object, text_field: str) -> Source:
+    def find(specs: object) -> Source:
         return Source(
             spec="made:up",
             files=("x.txt",),
             sizes=(5,),
             revision="1",
-            text_field=text_field,
             open=lambda file: io.BytesIO(b"hello"),
         )
 
