@@ -252,6 +252,7 @@ _MODULES = {
     "supplementary.claims": ("claims",),
     "supplementary.multiverse": ("multiverse",),
     "supplementary.coverage": ("coverage",),
+    "supplementary.sizes": ("sizes",),
 }
 
 FIGURES: Registry[LazyFigure] = Registry(

@@ -199,16 +199,16 @@ def test_a_figure_is_drawn_and_is_in_all(
 ) -> None:
     code, entry = blocks("A figure")
     ((room, *words),) = commands("A figure")
-    module = ModuleType("paper_figures.figures.sizes")
+    module = ModuleType("paper_figures.figures.ratios")
     exec(compile(code, str(PAGE), "exec"), vars(module))
     monkeypatch.setitem(sys.modules, module.__name__, module)
     with added(registry, entry, registry.FIGURES):
-        assert "sizes" in [figure.name for figure in registry.figures_named(["all"])]
+        assert "ratios" in [figure.name for figure in registry.figures_named(["all"])]
         assert room == "paper_figures" and figures_main([*words, "--out", str(tmp_path)]) == 0
     assert [Path(line).name for line in capsys.readouterr().out.splitlines()] == [
-        f"sizes.{ending}" for ending in ("pdf", "png", "svg", "csv", "txt", "json", "provenance.json")
+        f"ratios.{ending}" for ending in ("pdf", "png", "svg", "csv", "txt", "json", "provenance.json")
     ]
-    data = pd.read_csv(tmp_path / "sizes.csv")
+    data = pd.read_csv(tmp_path / "ratios.csv")
     assert set(data["series"]) == {"20 %", "30 %", "40 %", "50 %"}
     assert set(data["x"]) == {210, 610, 1000}
     assert len(data) == 48

@@ -22,7 +22,7 @@ INDEX = "docs/README.md"
 TOPS = {name.split("/")[0] for name in TRACKED if "/" in name}
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 EXAMPLES = {
-    "benchmarks/datasets/readers/reviews.py", "own_train.py", "paper_figures/figures/sizes.py",
+    "benchmarks/datasets/readers/reviews.py", "own_train.py", "paper_figures/figures/ratios.py",
     "paper_figures.figures.sizes", "watch.py",
 }  # fmt: skip
 """What pages have the reader write."""

@@ -59,3 +59,10 @@ def test_the_coverage_is_drawn_from_the_simulation(tmp_path: Path, monkeypatch: 
     assert set(data["target"]) == {"seeds", "seeds and instances"} and len(data) == 26
     assert data["t"].between(0, 1).all() and np.isfinite(data["crossed"]).all()
     assert "MS MARCO" not in (tmp_path / "coverage.txt").read_text()  # ranges are given, not every dataset
+
+
+def test_sizes_are_drawn_from_their_table(tmp_path: Path) -> None:
+    assert main(["sizes", "--format", "svg", "--out", str(tmp_path)]) == 0
+    data = pd.read_csv(tmp_path / "sizes.csv")
+    assert len(data) == 3 * 13
+    assert "610M orders 90% of 10 pairs of recipes as 1B does" in (tmp_path / "sizes.txt").read_text()

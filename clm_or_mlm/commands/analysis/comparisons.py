@@ -1,4 +1,4 @@
-"""`python -m analysis compare` and `best`: models against each other, and which of them is the best."""
+"""`python -m analysis compare`, `best`, `sizes`: models against each other, the best of them, small ones and large."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from cyclopts import Parameter
 from analysis.comparisons import best_report, report
 from analysis.comparisons.best import best_of
 from analysis.comparisons.comparison import compare as compared
+from analysis.comparisons.sizes import sizes_document
 from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions
 from common.cli import MANY
 from common.errors import UserError
 from common.tables import PRINTED, write
 from pretraining.model_names import MODELS
 
-__all__ = ["best", "compare"]
+__all__ = ["best", "compare", "sizes"]
 
 _HOW = "how they are compared"
 
@@ -90,3 +91,22 @@ def best(
     opened = source.open(need_instances=score.needs_instances())
     answer = best_of(opened, score.settings(opened), question)
     write(best_report.best_document(answer), format, out)
+
+
+def sizes(
+    *,
+    source: SourceOptions = SourceOptions(),
+    format: Annotated[str, Parameter(choices=PRINTED)] = "text",
+    out: OutFile = None,
+) -> None:
+    """Print how often a smaller model orders two recipes as the larger one does, by dataset.
+
+    Of the four masking ratios and CLM at 210M, 610M and 1B; and which three datasets keep the decisions of all. The
+    figure: python -m paper_figures sizes.
+
+    example: python -m analysis sizes
+
+    Args:
+        format: how it is written
+    """
+    write(sizes_document(source.open()), format, out)
