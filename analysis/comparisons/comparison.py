@@ -66,10 +66,6 @@ def compare(
         UserError: an unknown model, fewer than two, nothing in common, or no test for the interval.
     """
     if replicates:
-        if settings.method.needs_instances:
-            raise UserError(
-                f"--replicates is about other pretrainings; leave --interval {settings.interval} out"
-            )
         runs = with_arms(source.need_runs("--replicates"), replicates, settings.selection)
         source, names = replace(source, runs=runs), [*names, *replicates]
     field = field_of(source, names, settings)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from analysis.statistics.instance_covariance import MEMBERS
 from analysis.statistics.learning_rate_selection import select_runs
 from common.errors import UserError
 from pretraining.model_names import arm_of
@@ -25,6 +26,9 @@ def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd
         runs: a runs table.
         patterns: models, each with its other pretrainings (`NAME` with `NAME-s1`, `NAME-s2`), or shell patterns.
         selection: rule that chooses learning rates; one of `learning_rate_selection.SELECTIONS`.
+
+    Returns:
+        A runs table; the column `MEMBERS` says of which runs a pretraining's row is the mean.
 
     Raises:
         UserError: fewer than two models match, or a model is in two arms.
@@ -47,10 +51,12 @@ def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd
         places = {name: first + place for place, name in enumerate(members)}
         first += len(members)
         rows = chosen[chosen["model"].isin(members)]
-        means = rows.groupby(["model", "task", "dataset"], as_index=False, observed=True)[
-            ["validation_score", "test_score"]
-        ].mean()
+        cells = rows.groupby(["model", "task", "dataset"], as_index=False, observed=True)
+        means = cells[["validation_score", "test_score"]].mean()
+        runs_of = rows[["model", "lr", "seed"]].apply(tuple, axis=1)
+        keys = [rows[name] for name in ("model", "task", "dataset")]
+        means[MEMBERS] = runs_of.groupby(keys, observed=True).agg(list).to_numpy()
         sizes = rows.drop_duplicates(["model", "task", "dataset"])
         arm = sizes.drop(columns=["validation_score", "test_score"]).merge(means)
         parts.append(arm.assign(seed=arm["model"].map(places), model=pattern))
-    return pd.concat([kept, *(part[kept.columns] for part in parts)], ignore_index=True)
+    return pd.concat([kept, *parts], ignore_index=True)

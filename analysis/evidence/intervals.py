@@ -7,6 +7,7 @@ docs/intervals.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -166,7 +167,7 @@ def _means(drawn: Array) -> Array:
 
 def _crossed(sample: Sample) -> Estimated | None:
     if sample.values is None:
-        return _t(sample)
+        return _crossed_apart(sample)
     if sample.covariance is None:
         found = _t(sample)
         return found and replace(found, interval="crossed", test="paired by seed (instances missing)")
@@ -175,6 +176,22 @@ def _crossed(sample: Sample) -> Estimated | None:
     if estimate.error == 0:
         estimate = student_estimate(sample.values, sample.if_flat)
     return _within(sample.values, estimate, "crossed", "paired by seed and instance")
+
+
+def _crossed_apart(sample: Sample) -> Estimated | None:
+    """Return the estimate of cells without common seeds: Welch's, with what they share through the test instances."""
+    found, known = _t(sample), sample.cells.covariances
+    shared = None if known is None else known.between_cells(sample.weighted)
+    if found is None or shared is None or sample.welch is None or sample.welch.error == 0:
+        return found
+    variance, freedom = shared
+    own = sample.welch.error**2
+    total = own + variance
+    estimate = Student(
+        effect=sample.welch.effect, error=math.sqrt(total), instance_share=variance / total,
+        df=total**2 / (own**2 / sample.welch.df + variance**2 / freedom),
+    )  # fmt: skip
+    return Estimated(estimate=estimate, interval="crossed", test="Welch and by instance (no seeds in common)")
 
 
 PAPER = Interval(

@@ -44,7 +44,7 @@ class Sample:
         count = int(self._shared.sum())
         return math.hypot(*(term.weight * self.cells.if_flat(term.cell, count) for term in self.terms))
 
-    @property
+    @cached_property
     def welch(self) -> Student | None:
         """Welch's estimate from each cell's own seeds; None where a cell has one seed."""
         return welch_of(self.cells, self.terms)
@@ -93,16 +93,17 @@ class Sample:
         known = self.cells.covariances
         if known is None or len(self._seeds) < 2:
             return None
-        return known.between_seeds(self._weighted, self._seeds)
+        return known.between_seeds(self.weighted, self._seeds)
 
     @property
     def freedom(self) -> float:
         """Degrees of freedom of `covariance`."""
         known = self.cells.covariances
-        return math.inf if known is None else known.freedom(self._weighted, self._seeds)
+        return math.inf if known is None else known.freedom(self.weighted, self._seeds)
 
     @property
-    def _weighted(self) -> list[tuple[float, str, str]]:
+    def weighted(self) -> list[tuple[float, str, str]]:
+        """Weight, model and dataset of every score that the contrast is made of."""
         return [
             (term.weight / len(names), term.model, name)
             for term in self.terms

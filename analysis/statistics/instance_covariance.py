@@ -10,6 +10,7 @@ import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +23,15 @@ from analysis.store.instances import read_clusters, read_instances
 from benchmarks.protocol import DATASETS, in_order, is_paired
 from common.progress import progress
 
-__all__ = ["InstanceCovariance", "note_single_instances"]
+__all__ = ["MEMBERS", "InstanceCovariance", "note_single_instances"]
 
 logger = logging.getLogger(__name__)
 
 Array = npt.NDArray[np.float64]
 Weighted = tuple[float, str, str]
 """A weight, a model and a dataset."""
+MEMBERS = "members"
+"""Column of a runs table: (model, learning rate, seed) of the runs whose mean a row is; missing where it is a run."""
 
 
 def note_single_instances(datasets: Iterable[str]) -> None:
@@ -55,10 +58,12 @@ class InstanceCovariance:
         matrices, freedoms, places, single = {}, {}, {}, []
         for dataset in progress(in_order(chosen["dataset"]), "covariances over instances", unit="dataset"):
             rows = chosen[chosen["dataset"] == dataset]
+            runs, weights = _runs_of(rows) if MEMBERS in rows else (rows, None)
             scores, clusters = (
-                read_instances(instances, dataset, rows),
-                read_clusters(instances, dataset, rows),
+                read_instances(instances, dataset, runs),
+                read_clusters(instances, dataset, runs),
             )
+            scores = scores if weights is None else weights @ scores
             matrices[dataset] = 1e4 * covariance_of_means(scores, clusters, paired=is_paired(dataset))
             single += [dataset] if clusters is None else []
             freedoms[dataset] = freedom_of(scores.shape[1] if clusters is None else clusters)
@@ -94,6 +99,36 @@ class InstanceCovariance:
             total, squares = total + shared, squares + shared**2 / self._freedoms[dataset]
         return total**2 / squares if squares > 0 else math.inf
 
+    def between_cells(self, parts: Sequence[Weighted]) -> tuple[float, float] | None:
+        """Return the variance that a weighted sum of models' means has through the test instances, seeds being apart.
+
+        Each run's own is left out: it is part of the spread between seeds (`analysis.statistics.crossed`).
+
+        Returns:
+            Squared points, and Satterthwaite's degrees of freedom; None where a model's runs are not known.
+        """
+        weights: dict[str, dict[str, float]] = {}
+        for weight, model, dataset in parts:
+            of_models = weights.setdefault(dataset, {})
+            of_models[model] = of_models.get(model, 0.0) + weight
+        variances = []
+        for dataset, of_models in weights.items():
+            runs = {
+                name: [n for key, n in self._places.get(dataset, {}).items() if key[0] == name]
+                for name in of_models
+            }
+            if min(map(len, runs.values())) < 2:
+                return None
+            total = 0.0
+            for first, second in product(of_models, repeat=2):
+                block = self._matrices[dataset][np.ix_(runs[first], runs[second])]
+                own = np.trace(block) if first == second else 0.0
+                count = block.size - (len(block) if first == second else 0)
+                total += of_models[first] * of_models[second] * float(block.sum() - own) / count
+            variances.append((max(0.0, total), self._freedoms[dataset]))
+        total, squares = sum(one for one, _ in variances), sum(one**2 / freedom for one, freedom in variances)
+        return total, total**2 / squares if squares > 0 else math.inf
+
     def _of_datasets(
         self, parts: Sequence[Weighted], seeds: Sequence[int]
     ) -> Iterator[tuple[str, Array | None]]:
@@ -110,3 +145,14 @@ class InstanceCovariance:
             size = len(seeds)
             blocks = self._matrices[dataset][np.ix_(rows, rows)].reshape(len(here), size, len(here), size)
             yield dataset, np.einsum("i,ikjl,j->kl", weights, blocks, weights)
+
+
+def _runs_of(rows: pd.DataFrame) -> tuple[pd.DataFrame, Array]:
+    """Return the runs behind some rows, and the weight of each in each row: (n_rows, n_runs)."""
+    listed = [
+        members if isinstance(members, list) else [own]
+        for members, own in zip(rows[MEMBERS], records(rows, "model", "lr", "seed"), strict=True)
+    ]
+    weights = np.repeat(np.eye(len(rows)), [len(runs) for runs in listed], axis=1)
+    runs = pd.DataFrame([run for runs in listed for run in runs], columns=["model", "lr", "seed"])
+    return runs, weights / weights.sum(axis=1, keepdims=True)

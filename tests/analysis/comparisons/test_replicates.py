@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,8 +15,10 @@ from analysis.comparisons.scopes import Scope
 from analysis.comparisons.wording import footer
 from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
+from analysis.store.instances import RunScores, read_instances
 from common.errors import UserError
 from tests.analysis.comparisons.given import REAL, best_runs
+from tests.analysis.made_up import write_instances
 
 SST2 = Scope("SC", "sst2")
 
@@ -112,3 +117,57 @@ def test_printed_cells_have_no_pretrainings_to_take_together() -> None:
     with pytest.raises(UserError, match="needs single runs"):
         compare(PUBLISHED, [REAL], Settings(), replicates=["610m-*"])
     assert isinstance(PUBLISHED.scores(Settings()), pd.DataFrame)
+
+
+def with_instances(
+    folder: Path, rng: np.random.Generator, *, pretrainings: int = 5, seeds: int = 5, count: int = 300
+) -> Source:
+    """Return two arms of one true score, whose runs share instances and vary by pretraining, seed and instance."""
+    common = rng.normal(0, 0.3, count)
+    cells: dict[tuple[str, str], list[RunScores]] = {}
+    rows: Arm = {}
+    for arm in ("first", "second"):
+        by_model = rng.normal(0, 0.15, count)
+        for place in range(pretrainings):
+            level = 0.5 + rng.normal(0, 0.01) + by_model + common + rng.normal(0, 0.1, count)
+            scores = [level + rng.normal(0, 0.005) + rng.normal(0, 0.1, count) for _ in range(seeds)]
+            cells[f"{arm}-s{place + 1}", "sst2"] = [
+                RunScores(lr=1e-4, seed=seed, validation=score, test=score)
+                for seed, score in enumerate(scores)
+            ]
+            rows[f"{arm}-s{place + 1}"] = {"sst2": [100 * score.mean() for score in scores]}
+    write_instances(folder, cells)
+    return replace(source_of(rows), instances=folder)
+
+
+def test_an_arm_over_instances_too_is_the_multi_bootstrap_of_three_levels(tmp_path: Path) -> None:
+    """Pretrainings and instances resampled, crossed, each pretraining the mean of its seeds (Sellam et al. 2022)."""
+    rng = np.random.default_rng(1)
+    source = with_instances(tmp_path / "instances", rng, pretrainings=20)
+    result = compare(source, [], Settings(interval="crossed"), replicates=["first", "second"])
+    [one] = [row for row in result.differences if row.scope == SST2]
+    assert source.instances is not None and source.runs is not None
+    scores = read_instances(source.instances, "sst2", source.runs).reshape(2, 20, 5, -1).mean(axis=2) * 100
+    drawn = []
+    for _ in range(2_000):
+        picks, columns = rng.integers(0, 20, (2, 20)), rng.integers(0, scores.shape[-1], scores.shape[-1])
+        first, second = (
+            arm[pick].mean(axis=0)[columns].mean() for arm, pick in zip(scores, picks, strict=True)
+        )
+        drawn.append(first - second)
+    assert (one.high - one.low) / 2 / 1.98 == pytest.approx(np.std(drawn, ddof=1), rel=0.06)
+    plain = compare(source, [], Settings(interval="t"), replicates=["first", "second"]).differences[0]
+    assert plain.effect == pytest.approx(one.effect) and one.high - one.low > 1.5 * (plain.high - plain.low)
+
+
+@pytest.mark.slow
+def test_three_levels_cover(tmp_path: Path) -> None:
+    """Five pretrainings of each arm, five seeds, 300 instances: the truth is no difference."""
+    rng, held, trials = np.random.default_rng(2), 0, 400
+    for trial in range(trials):
+        source = with_instances(tmp_path / f"{trial}", rng)
+        [one] = compare(source, [], Settings(interval="crossed"), replicates=["first", "second"]).differences[
+            :1
+        ]
+        held += one.low <= 0 <= one.high
+    assert held / trials >= 0.93
