@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.hub_files import Pin
 from common.registry import Registry
 
-__all__ = ["TASKS", "Dataset", "Task"]
+__all__ = ["LANGUAGES", "TASKS", "Dataset", "Task"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,9 @@ TASKS: Registry[Task] = Registry(
 )  # fmt: skip
 """The four families in the paper's order."""
 
+
+LANGUAGES = ("ar", "de", "en", "es", "hi", "vi", "zh")
+"""Those that MLQA's evaluation knows: `Dataset.language`."""
 
 _CLUSTERS = {"TC": "document", "QA": "context"}
 """Of a form whose instances come in clusters: sentences of one document, questions of one context."""
@@ -92,12 +95,20 @@ class Dataset:
     cluster: str = field(default="", compare=False)
     """The column of the local form whose rows with one value are a cluster: test instances that are right or wrong
     together. A form's own where it is not named; empty: none, every instance stands for itself."""
+    language: str = ""
+    """The language by whose rules MLQA's evaluation compares answers; empty: SQuAD's rules, which are English."""
     label_names: tuple[str, ...] = field(default=(), compare=False)
     """Names of the classes, labels or tags by id."""
     reader: str = field(default="", compare=False)
     """How its original files are read: a key of `benchmarks.datasets.readers.READERS`; as its form where not named."""
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
     """Names of the columns of its files by field; the reader's own where they are not named."""
+    header: tuple[str, ...] = field(default=(), compare=False)
+    """Names of the columns of tables of text without a header."""
+    quotes: bool | None = field(default=None, compare=False)
+    """Whether quotes around fields of a TSV file are not of their text; None: as the file shows."""
+    ids: str = field(default="", compare=False)
+    """`none` where the ids of the files are not unique and rows are numbered instead."""
     as_published: bool = field(default=False, compare=False)
     """Whether its three splits are as published; else validation is carved from train unless it is given, too."""
     originals: str = field(default="", compare=False)

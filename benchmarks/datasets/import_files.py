@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from benchmarks.datasets.local_dataset import write
 from benchmarks.datasets.readers import read_originals
@@ -20,7 +21,7 @@ from benchmarks.protocol import Dataset
 from common.errors import UserError
 from common.files import sha256_file
 
-__all__ = ["describe_files", "import_dataset", "make", "overlaps", "recognise", "report"]
+__all__ = ["describe_files", "import_dataset", "make", "overlaps", "recognise", "report", "unused"]
 
 _NAMES = (
     ("corpus", r"corpus|collection|passages?"),
@@ -65,8 +66,14 @@ def describe_files(files: Mapping[str, Sequence[Path]]) -> list[dict[str, Any]]:
         {"role": role, "name": part.name, "bytes": part.stat().st_size, "sha256": sha256_file(part)}
         for role, paths in files.items()
         for path in paths
-        for part in ([path] if path.is_file() else sorted(p for p in path.rglob("*_gold_conll")))
+        for part in _parts(path)
     ]
+
+
+def _parts(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    return sorted(path.rglob("*_gold_conll")) or sorted(part for part in path.rglob("*") if part.is_file())
 
 
 def make(dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, source: Mapping[str, Any],
@@ -86,8 +93,20 @@ def make(dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, s
     """
     own = {role: tuple(paths) for role, paths in files.items()}
     content = read_originals(Inputs(dataset=dataset, files=own, reading=Reading(skip_bad=skip_bad)))
-    content = replace_fields(content, notes=(*content.notes, *overlaps(FORMS[dataset.form], content.tables)))
+    form = FORMS[dataset.form]
+    notes = (*content.notes, *unused(dataset, content.tables), *overlaps(form, content.tables))
+    content = replace_fields(content, notes=notes)
     return write(data, dataset, content, source=source, replace=replace)
+
+
+def unused(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
+    """Yield a sentence that names the labels of a dataset of one's own of which `train` has no example."""
+    if not dataset.content or (column := FORMS[dataset.form].label) is None:
+        return
+    ids = tables["train"][column]
+    there = set((pc.list_flatten(ids) if pa.types.is_list(ids.type) else ids).to_pylist())
+    if lacking := [name for number, name in enumerate(dataset.label_names) if number not in there]:
+        yield f"train has no example of {', '.join(lacking)}"
 
 
 def overlaps(form: LocalForm, tables: Mapping[str, pa.Table]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.dataset import Dataset
+from benchmarks.dataset import LANGUAGES, Dataset
 from benchmarks.hub_files import Pin
 from common.errors import UserError, nearest
 from common.registry import Registry
@@ -146,6 +146,10 @@ class _Table:
     metric: str = ""
     prompt: str = ""
     columns: Any = None
+    header: tuple[str, ...] = ()
+    quotes: bool | None = None
+    ids: str = ""
+    language: str = ""
     files: Any = None
     hub: Any = ()
     epochs: int | None = None
@@ -196,8 +200,12 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         may_abstain=kind.name == "answers or none",
         headline=metric,
         value_range=(given.range[0], given.range[1]) if given.range else None,
+        language=given.language,
         label_names=labels,
         columns=named,
+        header=given.header,
+        quotes=given.quotes,
+        ids=given.ids,
         originals=" and ".join(kind.roles) + (f" with the columns {words}" if named else ""),
         files={role: tuple(folder / path for path in paths) for role, paths in files.items()},
         pins=pins,
@@ -244,6 +252,10 @@ def _faults(name: str, given: _Table, kind: Kind, labels: Sequence[str], metric:
         yield f"the prompt has the place {{{min(wrong)}}}; it can have {{{'}, {'.join(places)}}}"
     if given.prompt and "{text}" not in given.prompt:
         yield "the prompt lacks the place {text}"
+    if given.ids not in ("", "none") or (given.ids and kind.task != "QA"):
+        yield f"ids = {given.ids!r}; only answers have ids, and only 'none' can be said of them: that they are ignored"
+    if given.language and (kind.task != "QA" or given.language not in LANGUAGES):
+        yield f"language = {given.language!r}; MLQA's evaluation has rules for answers in {', '.join(LANGUAGES)}"
     if given.files and given.hub:
         yield "give `files` or `hub`, not both"
 

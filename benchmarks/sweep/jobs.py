@@ -158,7 +158,7 @@ def descriptions(request: Request) -> dict[str, dict[str, Any]]:
             **shared,
             "epochs": known[known[name].trained_on].epochs,
             "prompt": known[name].prompt,
-            "metric": known[name].headline,
+            "metric": " ".join(filter(None, (known[name].headline, known[name].language))),
             "training_data": contents[known[name].trained_on],
             "evaluation_data": contents[name],
         }

@@ -69,6 +69,7 @@ class QuestionAnswering(SupervisedFamily):
         )
         return QuestionAnsweringSplit(
             may_abstain=dataset.may_abstain,
+            language=dataset.language,
             contexts=table["context"].to_pylist(),
             answers=[[answer["text"] for answer in answers] for answers in table["answers"].to_pylist()],
             questions=questions,
@@ -123,6 +124,8 @@ class QuestionAnsweringSplit:
 
     may_abstain: bool
     """Whether an empty answer is allowed (SQuAD 2.0)."""
+    language: str
+    """By which rules answers are compared."""
     contexts: list[str]
     """Raw contexts."""
     answers: list[list[str]]
@@ -149,6 +152,7 @@ class QuestionAnsweringSplit:
             gold=self.gold,
             texts=self._decode(margins, more),
             answers=self.answers,
+            language=self.language,
         )
 
     def _margins(self, model: TaskModel, batches: list[PaddedBatch], shape: Ragged, device: Device) -> Ragged:

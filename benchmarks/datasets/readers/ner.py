@@ -167,8 +167,8 @@ def read(inputs: Inputs) -> Content:
 
 
 def _parts(path: Path) -> list[Path]:
-    """Return the files of a folder (CoNLL-2012 has thousands), or the file itself."""
-    if not path.is_dir():
+    """Return the files of a folder (CoNLL-2012 has thousands), or the file or saved dataset itself."""
+    if not path.is_dir() or any(path.glob("dataset_*.json")):
         return [path]
     parts = sorted(path.rglob("*_gold_conll"))
     if not parts:

@@ -1,4 +1,8 @@
-"""Original distribution files: plain, .gz or .zst; TSV, JSON, JSON lines or Parquet. Bad rows are named."""
+"""Original distribution files: plain, .gz or .zst; TSV, JSON, JSON lines or Parquet. Bad rows are named.
+
+Files of one's own may be CSV or Arrow, too, and their TSV may have quotes or no header
+(`benchmarks.datasets.readers.own_tables`).
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.dataset import Dataset
+from benchmarks.datasets.readers.own_tables import Line, saved, table_lines
 from benchmarks.datasets.schema import DOCUMENT
 from common.errors import UserError, first_line
 from common.packed import plain_suffix, unpacked
@@ -37,6 +43,9 @@ class BadRowError(ValueError):
 
 class Reading:
     """What to do with bad rows: stop with a sentence that names the line, or skip, count and say so."""
+
+    own: Dataset | None = None
+    """The dataset of one's own that is read, of which there is one."""
 
     def __init__(self, *, skip_bad: bool = False) -> None:
         self._skip_bad = skip_bad
@@ -165,26 +174,31 @@ def is_json(path: Path) -> bool:
 
 def is_text(path: Path) -> bool:
     """Return whether a file's lines need not name their fields, by its name."""
-    return plain_suffix(path) not in _ROWS
+    return not path.is_dir() and plain_suffix(path) not in _ROWS
 
 
 def records(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
-    """Yield (where, row) of Parquet, JSON lines, a JSON array or object of rows, or a TSV file with a header.
+    """Yield (where, row) of Parquet, Arrow, JSON lines, a JSON array or object of rows, or a table with a header.
 
     Args:
         path: the file; its kind follows from its name.
         reading: is given the lines that cannot be read.
     """
-    return _ROWS.get(plain_suffix(path), _tsv_rows)(path, reading)
+    read = _saved_rows if path.is_dir() else _ROWS.get(plain_suffix(path), _table_rows)
+    return read(path, reading)
 
 
 def class_names(path: Path, column: str) -> tuple[str, ...]:
-    """Return the class names that a hub's Parquet file declares for `column`; none where it names none."""
-    if not is_parquet(path):
+    """Return the class names that a hub's Parquet file, or Arrow, declares for `column`; none where it names none."""
+    if path.is_dir() or plain_suffix(path) == ".arrow":
+        features: Any = saved(path).features.to_dict()
+    elif is_parquet(path):
+        with parquet_file(path) as file:
+            metadata = (file.schema_arrow.metadata or {}).get(b"huggingface")
+        features = orjson.loads(metadata)["info"]["features"] if metadata else {}
+    else:
         return ()
-    with parquet_file(path) as file:
-        metadata = (file.schema_arrow.metadata or {}).get(b"huggingface")
-    feature = orjson.loads(metadata)["info"]["features"].get(column) if metadata else None
+    feature = features.get(column)
     while feature is not None:
         feature = feature[0] if isinstance(feature, list) else feature
         if feature.get("names"):
@@ -249,22 +263,31 @@ def _parquet_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
                 number += 1
 
 
-def _tsv_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
-    header: list[str] = []
-    for number, line in lines(path):
-        fields = line.split("\t")
-        if number == 1:
-            header = fields
-        elif not line.strip():
-            continue
+def _table_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
+    found: Iterator[Line]
+    if reading.own is None:
+        found = ((number, line.split("\t")) for number, line in lines(path) if number == 1 or line.strip())
+    else:
+        found = table_lines(path, list(lines(path)), reading.own)
+    _, header = next(found, (0, []))
+    for number, fields in found:
+        if isinstance(fields, str):
+            reading.bad(f"{path}:{number}", fields)
         elif len(fields) != len(header):
             reading.bad(f"{path}:{number}", f"the line has {len(fields)} columns instead of {len(header)}")
         else:
             yield f"{path}:{number}", dict(zip(header, fields, strict=True))
 
 
+def _saved_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
+    for number, row in enumerate(saved(path)):
+        yield f"{path}: row {number}", dict(row)
+
+
 _ROWS: dict[str, Callable[[Path, Reading], Iterator[tuple[str, Row]]]] = {
     ".parquet": _parquet_rows,
+    ".arrow": _saved_rows,
+    ".csv": _table_rows,
     ".jsonl": _json_line_rows,
     ".json": _json_rows,
 }

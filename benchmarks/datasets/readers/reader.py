@@ -32,6 +32,9 @@ class Inputs:
     reading: Reading
     """Reads them, and knows what to do with bad lines."""
 
+    def __post_init__(self) -> None:
+        self.reading.own = self.dataset if self.dataset.content else None
+
     def of(self, role: str) -> tuple[Path, ...]:
         """Return the files of a role, none when it was not given."""
         return self.files.get(role, ())

@@ -29,7 +29,12 @@ __all__ = ["answers_of", "question_rows", "read", "read_record"]
 
 
 def question_rows(
-    path: Path, reading: Reading, *, unanswerable: bool, rename: Mapping[str, str] | None = None
+    path: Path,
+    reading: Reading,
+    *,
+    unanswerable: bool,
+    rename: Mapping[str, str] | None = None,
+    ids: bool = True,
 ) -> list[Row]:
     """Return the questions of a file with the columns of the local form.
 
@@ -38,6 +43,7 @@ def question_rows(
         reading: is given the questions without an answer, and answers that are not in their context.
         unanswerable: whether a question may have no answer.
         rename: what columns of other names are.
+        ids: whether the file's own ids are kept, each of which must occur once; else questions are numbered.
     """
     found = []
     for number, (where, read) in enumerate(_flat(path, reading)):
@@ -48,7 +54,11 @@ def question_rows(
             answers = answers_of(row.get("answers"), context)
             if not answers and not unanswerable:
                 raise BadRowError("the question has no answer, and this dataset has no unanswerable ones")
-            identity = str(row.get("id", row.get("idx", f"{path.name}-{number}")))
+            identity = (
+                str(row.get("id", row.get("idx", f"{path.name}-{number}")))
+                if ids
+                else f"{path.name}-{number}"
+            )
             reading.once(identity, str(path), where)
             found.append({"id": identity, "question": question, "context": context, "answers": answers})
     return found
@@ -108,9 +118,12 @@ def read(inputs: Inputs) -> Content:
     """Read questions with their contexts and answers."""
     dataset = inputs.dataset
     rename = {name: field for field, names in dataset.columns.items() for name in names}
+    kept = dataset.ids != "none"
     return with_splits(
         inputs,
-        lambda path: question_rows(path, inputs.reading, unanswerable=dataset.may_abstain, rename=rename),
+        lambda path: question_rows(
+            path, inputs.reading, unanswerable=dataset.may_abstain, rename=rename, ids=kept
+        ),
     )
 
 

@@ -6,6 +6,7 @@ GLUE's are read from the hub's Parquet, the official TSV, or `{index: {text_a, t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,56 +23,143 @@ from benchmarks.datasets.readers.original_files import (
 )
 from benchmarks.datasets.readers.reader import Inputs, with_splits
 from benchmarks.datasets.schema import DOCUMENT
-from common.errors import nearest
+from common.errors import UserError, nearest
 
-__all__ = ["read", "text_rows"]
+__all__ = ["Labels", "read", "text_rows"]
+
+
+@dataclass(kw_only=True)
+class Labels:
+    """The labels of one file: names or numbers, never both."""
+
+    names: Sequence[str]
+    """The dataset's labels by id."""
+    declared: Sequence[str] = ()
+    """The names that the file itself gives its numbers."""
+    kinds: set[str] = field(default_factory=set)
+    """What has been read so far."""
+    seen: set[int] = field(default_factory=set)
+    """Ids that have been read."""
+
+    def id_of(self, value: Any) -> int:
+        """Return the id of a label's name, or of a number.
+
+        A number counts in `declared`; else from 0 in `names`, unless these have numbers among them: then it is a name.
+
+        Raises:
+            BadRowError: it is neither, or names and numbers are in one file.
+        """
+        text, kind = str(value).strip(), "names"
+        if self.declared and isinstance(value, int) and not isinstance(value, bool):
+            text = self.declared[value] if 0 <= value < len(self.declared) else text
+        elif text.isdecimal() and not any(name.isdecimal() for name in self.names):
+            kind = "numbers"
+            if text == str(int(text[:9])) and int(text) < len(self.names):
+                text = self.names[int(text)]
+        if text not in self.names:
+            if text == "-1":
+                raise BadRowError(
+                    "the example has no label; unlabelled test files such as GLUE's are left out"
+                )
+            counted = "; numbers count from 0" if kind == "numbers" else nearest(text, self.names)
+            raise BadRowError(f"{value!r} is outside the label set {', '.join(self.names)}{counted}")
+        if self.kinds - {kind}:
+            before = min(self.kinds)
+            raise BadRowError(
+                f"{value!r} is one of the {kind}, but labels before it are {before}; write names only"
+            )
+        self.kinds.add(kind)
+        self.seen.add(self.names.index(text))
+        return self.names.index(text)
 
 
 def read(inputs: Inputs) -> Content:
-    """Read texts or pairs with what the dataset's form says of them."""
-    return with_splits(inputs, lambda path: text_rows(path, inputs.reading, inputs.dataset))
+    """Read texts or pairs with what the dataset's form says of them.
+
+    Raises:
+        UserError: the numbers of own files do not count from 0, or are 0 and 1 for each label.
+    """
+    dataset, found = inputs.dataset, list[Labels]()
+    content = with_splits(inputs, lambda path: text_rows(path, inputs.reading, dataset, found))
+    if dataset.content and (fault := _doubt(dataset, found, content)):
+        raise UserError(f"{dataset.name}: {fault}")
+    return content
 
 
-def text_rows(path: Path, reading: Reading, dataset: Dataset) -> list[Row]:
-    """Return the rows of a file with the columns of the local form; `reading` is given the bad ones."""
+def _doubt(dataset: Dataset, found: Sequence[Labels], content: Content) -> str:
+    """Return why numbers among the labels may mean something else; empty where they cannot."""
+    names = dataset.label_names
+    seen = set().union(*(labels.seen for labels in found if not labels.declared))
+    if any("numbers" in labels.kinds for labels in found):
+        if 0 not in seen:
+            return (
+                f"labels are numbers and none is 0, the number of {names[0]}; where they count from 1, write the "
+                "labels' names instead"
+            )
+        lists = content.tables["train"].to_pylist() if dataset.form == "SC-labels" else []
+        if lists and all(len(row["labels"]) == len(names) for row in lists):
+            return (
+                "every example has as many numbers as there are labels, as where 0 and 1 say whether it has each; "
+                "write the names or numbers of those that it has"
+            )
+    elif seen < set(range(len(names))) and all(names[number].isdecimal() for number in seen):
+        written = {int(names[number]): number for number in seen}
+        for base in (0, 1):
+            meant = {value: value - base for value in written}
+            if meant != written and all(0 <= number < len(names) for number in meant.values()):
+                return (
+                    f"of the labels {', '.join(names)} the files have only {', '.join(map(str, sorted(written)))}, "
+                    f"which may count from {base}; leave labels without an example out of `labels`"
+                )
+    return ""
+
+
+def text_rows(path: Path, reading: Reading, dataset: Dataset, found: list[Labels] | None = None) -> list[Row]:
+    """Return the rows of a file with the columns of the local form; `reading` is given the bad ones.
+
+    The file's labels are added to `found`.
+    """
     columns, (name, target) = dataset.columns, _TARGETS[dataset.form]
     may_lack = "second" not in columns or dataset.form == "SC-value"
-    declared = class_names(path, columns[name][0])
-    found = []
+    labels = Labels(names=dataset.label_names, declared=class_names(path, columns[name][0]))
+    rows = []
     for where, row in records(path, reading):
         with reading.row(where):
-            first, second = str(pick(row, columns["text"])), None
+            first, second = _text(row, columns["text"]), None
             if not may_lack or any(row.get(column) is not None for column in columns.get("second", ())):
-                second = str(pick(row, columns["second"]))
-            value = target(dataset, pick(row, columns[name]), declared)
+                second = _text(row, columns["second"])
+            value = target(dataset, pick(row, columns[name]), labels)
             document = document_of(row, columns.get(DOCUMENT, ()))
-            found.append({"first": first, "second": second, name: value, **document})
-    return found
+            rows.append({"first": first, "second": second, name: value, **document})
+    if found is not None:
+        found.append(labels)
+    return rows
 
 
-def _label(dataset: Dataset, value: Any, declared: Sequence[str]) -> int:
-    """Return the id of a label's name, or of a number that counts in `declared`, else in the dataset's labels."""
-    labels = dataset.label_names
-    text, names = str(value).strip(), declared or labels
-    if text not in labels and text.isdecimal() and len(text) < 10 and int(text) < len(names):
-        text = names[int(text)]
-    if text in labels:
-        return labels.index(text)
-    if text == "-1":
-        raise BadRowError("the example has no label; unlabelled test files such as GLUE's are left out")
-    raise BadRowError(f"{value!r} is outside the label set {', '.join(labels)}{nearest(text, labels)}")
+def _text(row: Row, names: Sequence[str]) -> str:
+    """Return a text, or a number as one; a missing value (NaN), a list or an object is no text."""
+    value = pick(row, names)
+    if isinstance(value, bool | list | dict | bytes) or value != value:
+        raise BadRowError(f"{names[0]} is no text: {value!r:.80}")
+    return str(value)
 
 
-def _labels(dataset: Dataset, value: Any, declared: Sequence[str]) -> list[int]:
+def _label(dataset: Dataset, value: Any, labels: Labels) -> int:
+    return labels.id_of(value)
+
+
+def _labels(dataset: Dataset, value: Any, labels: Labels) -> list[int]:
     """Return the ids of a list of labels, or of names between commas, in ascending order."""
     parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-    ids = [_label(dataset, part, declared) for part in parts]
+    if not isinstance(parts, list):
+        raise BadRowError(f"{value!r:.80} is no list of labels, nor names between commas")
+    ids = [labels.id_of(part) for part in parts]
     if len(set(ids)) < len(ids):
-        raise BadRowError(f"a label occurs twice in {value!r}")
+        raise BadRowError(f"a label occurs twice in {value!r}; write the names of those that the example has")
     return sorted(ids)
 
 
-def _number(dataset: Dataset, value: Any, declared: Sequence[str]) -> float:
+def _number(dataset: Dataset, value: Any, labels: Labels) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -82,9 +170,9 @@ def _number(dataset: Dataset, value: Any, declared: Sequence[str]) -> float:
     return number
 
 
-_TARGETS: dict[str, tuple[str, Callable[[Dataset, Any, Sequence[str]], Any]]] = {
+_TARGETS: dict[str, tuple[str, Callable[[Dataset, Any, Labels], Any]]] = {
     "SC": ("label", _label),
     "SC-labels": ("labels", _labels),
     "SC-value": ("value", _number),
 }
-"""For each form the field next to the texts, and what makes it of a row's value and the names that a file declares."""
+"""For each form the field next to the texts, and what makes it of a row's value and the labels of its file."""
