@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from analysis.evidence.scores_table import scores_of
 from analysis.evidence.settings import Settings
-from analysis.sources import Source
+from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, TASKS
 from common.errors import UserError
 from common.registry import Registry
+from pretraining.model_names import MODELS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,10 +118,24 @@ class Inputs:
         )
 
     @cached_property
+    def own_models(self) -> frozenset[str]:
+        """Models with runs that the paper does not have, whose scores may stand among its printed ones."""
+        runs = self.source.runs
+        return (
+            frozenset()
+            if runs is None or not self.source.comparable
+            else frozenset(runs["model"]) - set(MODELS)
+        )
+
+    @cached_property
     def averages(self) -> pd.DataFrame:
-        """The task averages of the source's scores."""
-        scores = self.source.scores(self.settings)
-        return scores[scores["dataset"] == AVERAGE].assign(source=self.name)
+        """The task averages of the source's scores; with `own_models` the printed ones of models without runs too."""
+        evidence = self.source.evidence(self.settings, printed=bool(self.own_models))
+        scores = scores_of(evidence, source=self.name)
+        if self.own_models and self.source.runs is not None:
+            printed = ~scores["model"].isin(self.source.runs["model"])
+            scores = scores.assign(source=scores["source"].mask(printed, PUBLISHED.label))
+        return scores[scores["dataset"] == AVERAGE]
 
 
 @dataclass(frozen=True, kw_only=True)

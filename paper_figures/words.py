@@ -85,23 +85,21 @@ def source_sentence(figure: FigureSpec, data: pd.DataFrame, inputs: Inputs) -> s
     if figure.from_logs:
         return "Source: training logs."
     runs = inputs.source.runs
-    if runs is None:
-        where = f"published {figure.tables} of arXiv 2507.00994v4"
-    else:
-        drawn = {name for names in data["model"] for name in names.split()}
+    where = f"published {figure.tables} of arXiv 2507.00994v4"
+    if runs is not None:
+        own = data[data["source"] == inputs.name]
+        drawn = {name for names in own["model"] for name in names.split()}
         size = f"{runs['model'].isin(drawn).sum():,} runs of {len(drawn):,} model{'' if len(drawn) == 1 else 's'}"
-        where = (
-            f"the authors' released runs ({size})" if inputs.name == "released" else f"{inputs.name} ({size})"
-        )
+        others = f"; the other points are {where}" if len(own) < len(data) else ""
+        name = "the authors' released runs" if inputs.name == "released" else inputs.name
+        where = f"{name} ({size}){others}"
     chosen = "" if runs is None or not figure.selected else f", {inputs.settings.rule.words}"
     if not figure.averaged:
         return f"Source: {where}{chosen}."
-    seeds = data["n_seeds"]
-    low, high = int(seeds.min()), int(seeds.max())
+    low, high = int(data["n_seeds"].min()), int(data["n_seeds"].max())
     many = f"{low}" if low == high else f"{low} to {high}"
-    seeds_word = "seed" if high == 1 else "seeds"
-    mean = f"task averages, mean over {many} {seeds_word}{chosen}"
-    return f"Source: {where}; {mean}, {caption_of(records(data, 'n_seeds', 'interval'))}."
+    mean = f"Task averages, means over {many} {'seed' if high == 1 else 'seeds'}{chosen}"
+    return f"Source: {where}. {mean}; bars: {caption_of(records(data, 'n_seeds', 'interval'))}."
 
 
 def selection_sentence(inputs: Inputs) -> str:

@@ -112,11 +112,13 @@ def _on_the_question(main: Verdict, *, stand_ins: bool) -> str:
 def _lead(verdict: Verdict) -> str:
     tree = verdict.tree
     if verdict.grade.sided:
-        return "Yes, after CLM" if verdict.grade.sided > 0 else "Not after CLM"
+        return "Yes, always starting with CLM" if verdict.grade.sided > 0 else "Yes, and without CLM first"
     if tree.hold and tree.fail:
         return "It depends"
     if tree.hold:
-        return "Mostly yes, after CLM" if 2 * tree.hold >= len(tree.units) else "Sometimes, after CLM"
+        return (
+            "Yes, but start with CLM" if 2 * tree.hold >= len(tree.units) else "Sometimes, starting with CLM"
+        )
     return "Undecided"
 
 
@@ -140,7 +142,7 @@ def _among(main: Verdict, splits: list[Verdict], verdicts: Iterable[Verdict]) ->
         f"{shown_among(main, more)} with {words} ({sum(len(one.tree.units) for one in (main, *more))})"
         for words, more in tested.items()
     ]
-    counted = f"Of the {main.tree.hold} shown at {SPLIT} %, so many are left when more comparisons are tested at once"
+    counted = f"How many of the {main.tree.hold} shown at {SPLIT} % survive when more comparisons are tested at once"
     return [f"{counted}: {', '.join(left[:-1])}, and {left[-1]}."]
 
 
@@ -155,7 +157,7 @@ def _over_places(verdict: Verdict, assessment: Assessment) -> RandomEffects:
 
 def _as_samples(means: dict[str, RandomEffects]) -> list[str]:
     said = [
-        f"{one.mean:+.1f} [{one.low:+.1f}, {one.high:+.1f}] with the {kind} as a sample of {kind}"
+        f"{one.mean:+.1f} [{one.low:+.1f}, {one.high:+.1f}] with the {kind} as a random sample"
         for kind, one in means.items()
         if math.isfinite(one.mean)
     ]
@@ -166,7 +168,7 @@ def _replicated(main: Verdict) -> str:
     seeds, shared = f" ({main.seeds} seeds)" if main.seeds else "", shared_trunks(main.known)
     return (
         f"Fine-tuning was replicated{seeds}, pretraining was not: each model was pretrained once"
-        f"{shared and f', and {shared}'}, so none of this says how much another pretraining would move the numbers."
+        f"{shared and f', and {shared}'}, so none of this says how much a second pretraining would change the numbers."
     )
 
 
@@ -174,4 +176,4 @@ def _on_all(verdicts: Iterable[Verdict]) -> str:
     given = Counter(verdict.verdict for verdict in verdicts)
     parts = [f"{n} {grade.counted[n != 1]}" for name, grade in GRADES.items() if (n := given[name])]
     listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-    return f"Of {given.total()} findings tested {listed}."
+    return f"Of {given.total()} findings tested, {listed}."

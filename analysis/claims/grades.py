@@ -64,14 +64,14 @@ GRADES: Registry[Grade] = Registry(
         ),
         Grade(
             name="supported before adjustment", short="supported unadj.", symbol="p", sided=1,
-            meaning="the whole statement holds judged alone, not after the adjustment over its family",
-            counted=("holds before correction for several tests", "hold before correction for several tests"),
+            meaning="the whole statement holds on its own, not after the adjustment over its family",
+            counted=("holds without correction for multiple tests", "hold without correction for multiple tests"),
             fits=lambda found: found.p_for <= ALPHA,
         ),
         Grade(
             name="mixed", short="mixed", symbol="m",
             meaning="at least one part holds and at least one fails",
-            counted=("cuts both ways", "cut both ways"),
+            counted=("is mixed", "are mixed"),
             fits=lambda found: found.hold > 0 and found.fail > 0,
         ),
         Grade(
@@ -82,9 +82,9 @@ GRADES: Registry[Grade] = Registry(
         ),
         Grade(
             name="contradicted before adjustment", short="contradicted unadj.", symbol="c", sided=-1,
-            meaning="the statement fails judged alone, or the interval of a comparison that it needs is wholly outside "
+            meaning="the statement fails on its own, or the interval of a comparison that it needs is wholly outside "
             "the claimed region, and no part is shown to hold",
-            counted=("is contradicted before that correction", "are contradicted before that correction"),
+            counted=("is contradicted without that correction", "are contradicted without that correction"),
             fits=lambda found: found.p_against <= ALPHA or (found.outside and not found.hold),
         ),
         Grade(
@@ -102,7 +102,7 @@ GRADES: Registry[Grade] = Registry(
         Grade(
             name="not decidable from this source", short="not decidable", symbol=".",
             meaning="no part is shown to hold or to fail, and some comparisons could not be computed",
-            counted=("needs another source", "need another source"),
+            counted=("needs individual runs", "need individual runs"),
             fits=lambda found: True,
         ),
     ),

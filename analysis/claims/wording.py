@@ -45,7 +45,7 @@ def format_effect(finding: Finding) -> str:
 
 
 def says(finding: Finding) -> str:
-    """Return `holds`, `fails` or `open`: what a comparison says of its region, judged alone."""
+    """Return `holds`, `fails` or `open`: what a comparison says of its region on its own."""
     if finding.p_for <= ALPHA:
         return "holds"
     return "fails" if finding.p_against <= ALPHA else "open"
@@ -77,7 +77,9 @@ def how_tested(interval: str, findings: Iterable[Finding], *, published: bool) -
         tests = (INTERVALS[name].tests for name in used)
         test = f"{', or '.join(tests)} (Welch's t where models share no seeds)"
         over = "fine-tuning seeds and test instances" if INTERVALS[interval].needs_instances else over
-    known = "".join(coverage_words(name, count) for name, count in used.items())
+    known = "".join(
+        f"; {name} {words}" for name, count in used.items() if (words := coverage_words(name, count))
+    )
     return (
         f"Tests and 95 % intervals ({', '.join(used)}): {test}{known}.",
         f"They are about other {over}; each model was pretrained once, so nothing here speaks of another pretraining.",
@@ -86,12 +88,12 @@ def how_tested(interval: str, findings: Iterable[Finding], *, published: bool) -
 
 
 def readout(tree: Branch) -> str:
-    """Return `holds in at least 8 of 12, fails in at least 0 (simultaneous 95 %)`, and how many hold judged alone."""
+    """Return `holds in at least 8 of 12, fails in at least 0 (simultaneous 95 %)`, and how many do so uncorrected."""
     total = len(tree.units)
     alone = sum(unit.p_for <= ALPHA for unit in tree.units)
     failing = sum(unit.p_against <= ALPHA for unit in tree.units)
     judged = (
-        f"; judged alone {alone} hold and {failing} fail"
+        f"; without correction {alone} hold and {failing} fail"
         if (alone, failing) != (tree.hold, tree.fail)
         else ""
     )

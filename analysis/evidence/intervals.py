@@ -77,7 +77,7 @@ class Interval:
 
     def caption(self, n_seeds: int) -> str:
         """Return the words of a caption: the interval, and its measured coverage with so many seeds, at least 2."""
-        return f"{self.words}{coverage_words(self.name, n_seeds)}"
+        return ", which ".join(filter(None, (self.words, coverage_words(self.name, n_seeds))))
 
     def need_cells(self) -> Callable[[Student], Student]:
         """Return `of_cells`, or raise a `UserError` that names the intervals that printed cells can give."""

@@ -78,7 +78,7 @@ def write_letter(source: Source, settings: Settings, assessment: Assessment | No
         _against_its_code(result, source),
         _against_its_release(result),
         _verdicts(assessment, given.findings),
-        Section(title="What nobody can know from what is released", lead="", points=UNKNOWABLE),
+        Section(title="What the release cannot answer", lead="", points=UNKNOWABLE),
     )
     return Letter(
         title=f"Audit of arXiv 2507.00994v4 against {source.label}", sections=sections, differs=result.differs

@@ -14,7 +14,7 @@ from importlib import resources
 __all__ = ["COVERAGE_FILE", "ENOUGH", "SHOWN_SHAPES", "coverage_words", "measured_coverage", "too_narrow"]
 
 COVERAGE_FILE = "interval_coverage.csv"
-SHOWN_SHAPES = {"normal": "with normal seeds", "collapse": "where one seed in ten collapses"}
+SHOWN_SHAPES = {"normal": "of the time", "collapse": "if one seed in ten collapses"}
 """The shapes whose coverage captions say, and how."""
 ENOUGH = 0.94
 """Coverage with normal seeds below which a nominal 95 % interval is known to be too narrow."""
@@ -48,11 +48,12 @@ def too_narrow(interval: str, n_seeds: int) -> str:
 
 
 def coverage_words(interval: str, n_seeds: int) -> str:
-    """Return `; of 5 simulated seeds it holds the mean in 98 % with normal seeds, ...`, or nothing if not known."""
+    """Return `covers the true mean 95 % of the time in simulation (...)`, or nothing if not known."""
     found = {words: measured_coverage(interval, shape, n_seeds) for shape, words in SHOWN_SHAPES.items()}
     known = {words: one for words, one in found.items() if one is not None}
     if not known:
         return ""
     seeds = next(iter(known.values()))[1]
-    shares = ", ".join(f"{100 * share:.0f} % {words}" for words, (share, _) in known.items())
-    return f"; of {seeds} simulated seeds it holds the mean in {shares}"
+    first, *others = (f"{100 * share:.0f} % {words}" for words, (share, _) in known.items())
+    more = f" ({', '.join(others)})" if others else ""
+    return f"covers the true mean {first} in simulation with {seeds} seeds{more}"

@@ -26,7 +26,7 @@ def warn_of_other_sizes(source: str, runs: pd.DataFrame) -> None:
     ]
     if other:
         logger.warning(
-            "%s: not the paper's test sets, so do not hold these scores against its numbers: %s",
+            "%s: not the paper's test sets, so these scores are not comparable with the paper's numbers: %s",
             source, ", ".join(other),
         )  # fmt: skip
 

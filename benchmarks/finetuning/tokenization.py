@@ -154,8 +154,8 @@ def answer_positions(offsets: NDArray[np.int64], context: NDArray[np.bool_], ans
 
     From the last token that begins at the answer's first character or before, to the first token that ends at its last
     character or behind: of a character that is split over tokens at the answer's beginning, that is the last piece.
-    Nothing where the context was cut before the answer. Of an answer that is cut in the middle the tokens that are
-    left; the paper's code makes labels that are longer than the text there, and its collator stops.
+    Nothing where the context was cut before the answer. If an answer is truncated, the tokens that are
+    left count; the paper's code makes labels that are longer than the text there, and its collator stops.
 
     Args:
         offsets: first character and the one after the last of each token, in its segment; shape (tokens, 2).

@@ -42,7 +42,7 @@ class Comparison:
     effect: str
     """With its interval."""
     says: str
-    """`holds`, `fails` or `open`, judged alone."""
+    """`holds`, `fails` or `open`, on its own."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,24 +48,24 @@ def start_series(model: Model) -> str:
 
 
 def clm_share(model: Model) -> float | None:
-    """Return the share of CLM steps in percent: 0 for MLM, 100 for CLM; None for other mixes or another ratio.
+    """Return the share of CLM steps in percent: 0 for MLM, 100 for CLM; None for other mixes.
 
     The paper's splits are whole thousands of steps (22.7 to 77.3 %) and are drawn at their nominal 25, 50 and 75 %.
     """
-    if model.kind == "base" and model.objectives in (("mlm40",), ("clm",)):
-        return 100.0 * (model.objectives == ("clm",))
-    if model.kind == "two-stage" and model.objectives == ("clm", "mlm40"):
+    if model.kind == "base" and model.objective in ("mlm", "clm"):
+        return 100.0 * (model.objective == "clm")
+    if model.kind == "two-stage" and model.objective == "clm+mlm":
         share = 100 * model.first_share
         return float(25 * round(share / 25)) if model.name in _SPLITS else share
     return None
 
 
 def _cpt_steps(model: Model) -> int | None:
-    """Return the steps of MLM at 40 % added to a decayed 610M base model of the full budget; 0 for that base."""
-    if model.size == "610m" and model.kind == "base" and model.steps == BUDGET:
+    """Return the steps of MLM at 40 % added to a decayed base model of the full budget; 0 for that base."""
+    if model.kind == "base" and model.steps == BUDGET:
         return 0
     continued = model.kind == "continued" and model.objectives[1] == "mlm40" and model.switch == BUDGET
-    return model.steps - BUDGET if continued and model.size == "610m" else None
+    return model.steps - BUDGET if continued else None
 
 
 def training_flops(model: Model) -> float:
@@ -74,17 +74,25 @@ def training_flops(model: Model) -> float:
 
 
 def by_size(model: Model) -> Position | None:
-    """Return the point of a base model of the full budget: MLM at 40 % or CLM, in the group of its size."""
-    if model.kind != "base" or model.steps != BUDGET or model.ratio not in (40, None):
+    """Return the point of a model in the group of its size: MLM at 40 % or CLM of the full budget, or one's own."""
+    if model.kind == "intermediate":
         return None
-    return Position(series=model.objective.upper(), x=model.size.upper())
+    is_usual = model.kind == "base" and model.steps == BUDGET and model.ratio in (40, None)
+    return Position(series=model.objective.upper() if is_usual else model.name, x=model.size.upper())
 
 
 def by_ratio(model: Model) -> Position | None:
-    """Return the point of an MLM base model of the full budget, whatever its ratio, on the line of its size."""
-    if model.kind != "base" or model.steps != BUDGET or model.objective != "mlm" or model.ratio is None:
+    """Return the point of an MLM base model, whatever its ratio, on the line of its size and budget."""
+    if model.kind != "base" or model.objective != "mlm" or model.ratio is None:
         return None
-    return Position(series=model.size.upper(), x=float(model.ratio))
+    return Position(series=_series(model, model.size.upper(), steps=BUDGET), x=float(model.ratio))
+
+
+def _series(model: Model, *words: str, steps: int = 0, ratio: int | None = None) -> str:
+    """Return the words with what a model of one's own has that is not the figure's: its ratio, its budget."""
+    own_ratio = f"MLM {model.ratio} %" if ratio and model.ratio not in (ratio, None) else ""
+    own_steps = "" if model.steps == steps else f"{format_steps(model.steps).upper()} steps"
+    return ", ".join(filter(None, (*words, own_ratio, own_steps)))
 
 
 def by_steps(model: Model) -> Position | None:
@@ -107,23 +115,19 @@ def _flops_ticks(flops: set[float]) -> list[float]:
 
 
 def at_610m(model: Model) -> Position | None:
-    """Return the point of a 610M model of MLM (40 %), CLM or CLM and then MLM, on the line of its budget."""
-    share = clm_share(model)
-    if share is None or model.size != "610m":
-        return None
-    return Position(series=f"{format_steps(model.steps).upper()} steps", x=share)
+    """Return the point of a model of MLM, CLM or CLM and then MLM, on the line of its budget; the paper's are 610M."""
+    share, size = clm_share(model), "" if model.size == "610m" else model.size.upper()
+    return None if share is None else Position(series=_series(model, size, ratio=40), x=share)
 
 
 def at_1b(model: Model) -> Position | None:
-    """Return the point of a 1B model of the full budget by its share of CLM."""
-    share = clm_share(model)
-    if share is None or model.size != "1b" or model.steps != BUDGET:
-        return None
-    return Position(series="1B", x=share)
+    """Return the point of a model by its share of CLM; the paper's are 1B, of the full budget."""
+    share, size = clm_share(model), model.size.upper()
+    return None if share is None else Position(series=_series(model, size, steps=BUDGET, ratio=40), x=share)
 
 
 def before_and_after(model: Model) -> Position | None:
-    """Return the point of a 610M base model, or of 22K steps of MLM at 40 % on top of one."""
+    """Return the point of a base model of 42K steps, or of 22K steps of MLM at 40 % on top of one."""
     steps = _cpt_steps(model)
     if steps not in (0, _CPT):
         return None
@@ -131,7 +135,7 @@ def before_and_after(model: Model) -> Position | None:
 
 
 def by_length(model: Model) -> Position | None:
-    """Return the point of a 610M base model (0) or of one continued with MLM at 40 %, x in thousands of steps."""
+    """Return the point of a base model of 42K steps (0) or of what continues it, x in thousands of steps."""
     steps = _cpt_steps(model)
     return None if steps is None else Position(series=start_series(model), x=steps / 1000)
 
@@ -147,6 +151,7 @@ FIGURES = (
         claim="F1",
         x_label="Model size",
         groups=lambda sizes: sorted(sizes, key=size_rank),
+        others="Others",
         seen="Points with intervals in four panels, one a task: MLM at 40 % and CLM at each model size.",
         numbers=partial(describe_differences, x_text="{}"),
         note=f"MLM masks 40 %; 42K steps. {_AXES}",

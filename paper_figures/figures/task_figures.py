@@ -18,7 +18,7 @@ from paper_figures.drawing.marks import draw_groups, draw_lines, names_fit, writ
 from paper_figures.drawing.page import line_handles, make_page, task_panels
 from paper_figures.drawing.style import Look, looks_of
 from paper_figures.figure import COLUMNS, FigureSpec, Inputs
-from pretraining.model_names import MODELS, Design, Model, parse
+from pretraining.model_names import MODELS, OBJECTIVES, Design, Model
 
 __all__ = [
     "Position", "PositionRule", "TaskFigure", "collect", "continued_only", "describe_differences", "describe_points",
@@ -59,6 +59,8 @@ class TaskFigure(FigureSpec):
     log_x: bool = False
     dodge: bool = True
     """Whether lines stand next to each other at one x."""
+    others: str = ""
+    """The group of models whose names say nothing; without it they are not drawn."""
     continued: bool = False
     """Whether it compares models with what continues them: base models that nothing continues are left out, unless
     their series is one of `looks`."""
@@ -76,8 +78,8 @@ class TaskFigure(FigureSpec):
 
     def collect(self, inputs: Inputs) -> pd.DataFrame:
         """Return the averages of its models and of one's own (`collect`); `UserError` where there is none."""
-        data = refuse_empty(self, collect(self, self.position, inputs, others=self.continued), inputs)
-        return refuse_empty(self, continued_only(data, self.looks), inputs) if self.continued else data
+        data = collect(self, self.position, inputs, others=self.continued, foreign=self.others)
+        return refuse_empty(self, continued_only(data, self.looks) if self.continued else data, inputs)
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         """Return its panels; series are named where they end, or in a legend where the last panel lacks one."""
@@ -128,7 +130,7 @@ class TaskFigure(FigureSpec):
 
 
 def collect(
-    figure: FigureSpec, position: PositionRule, inputs: Inputs, *, others: bool = False
+    figure: FigureSpec, position: PositionRule, inputs: Inputs, *, others: bool = False, foreign: str = ""
 ) -> pd.DataFrame:
     """Return the data of a figure of task averages: its models, then models of one's own for which the rule has one.
 
@@ -137,13 +139,14 @@ def collect(
         position: its rule.
         inputs: the source.
         others: whether models of the paper that the figure does not show may be drawn too.
+        foreign: the x of models whose names say nothing; empty: they are left out.
 
     Returns:
         Columns `COLUMNS`, ordered by panel, series and x as drawn.
     """
     averages = inputs.averages
     names = [*figure.models, *(name for name in averages["model"].unique() if others or name not in MODELS)]
-    positions = {name: there for name in names if (there := _placed(name, position)) is not None}
+    positions = {name: there for name in names if (there := _placed(name, position, foreign)) is not None}
     own = sorted((name for name in positions if name not in figure.models), key=lambda n: _rank(positions[n]))
     order = [*(name for name in figure.models if name in positions), *own]
     series = list(dict.fromkeys(positions[name].series for name in order))
@@ -162,23 +165,24 @@ def collect(
 
 
 def refuse_empty(figure: FigureSpec, data: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
-    """Return `data`, unless it has no rows.
+    """Return `data`, unless nothing of it is the source's.
 
     Raises:
-        UserError: it has none; the sentence names what the figure needs.
+        UserError: nothing is; the sentence names what the figure needs.
     """
-    if data.empty:
-        names = figure.models
-        some = (
-            ", ".join(names)
-            if len(names) < 4
-            else f"{names[0]}, {names[1]} and {len(names) - 2} other models"
-        )
+    if inputs.name in set(data["source"]):
+        return data
+    source, names = inputs.source, figure.models
+    own = sorted(inputs.own_models & set(inputs.averages["model"]))
+    if own:
         raise UserError(
-            f"{figure.label} cannot be drawn from {inputs.source.label}: it holds no task average "
-            f"({inputs.source.average_needs}) of {some}"
+            f"{figure.label} ({figure.title}) has no place for {', '.join(own)}; --source published draws the paper's"
         )
-    return data
+    some = ", ".join(names) if len(names) < 4 else f"{names[0]}, {names[1]} and {len(names) - 2} other models"
+    raise UserError(
+        f"{figure.label} cannot be drawn from {source.label}: it holds no task average ({source.average_needs}) of "
+        f"{', '.join(sorted(inputs.own_models)) or some}"
+    )
 
 
 def continued_only(data: pd.DataFrame, known: Iterable[str]) -> pd.DataFrame:
@@ -201,12 +205,15 @@ def expected_points(models: Iterable[str], position: PositionRule) -> dict[str, 
 
 
 def find_model(name: str) -> Model | None:
-    """Return the model of a name in the released scheme, of any size such as `2b`; None for any other name."""
+    """Return the model of a name in the scheme, of any study and size such as `toy-s` or `2b`; None for other names."""
     if name in MODELS:
         return MODELS[name]
-    size = name.split("-")[0]
+    objectives = "|".join(item.pattern for item in OBJECTIVES.values())
+    match = re.match(rf"(?P<prefix>(?:[^-]+-)*?)(?P<size>[^-]+)-(?:{objectives})-", name)
+    if match is None:
+        return None
     try:
-        return Design(sizes=(size,)).parse(name) if re.fullmatch(r"\d+(\.\d+)?[mb]", size) else parse(name)
+        return Design(prefix=match["prefix"], sizes=(match["size"],), decay_steps=0).parse(name)
     except UserError:
         return None
 
@@ -267,9 +274,11 @@ def _panels(data: pd.DataFrame, title: str) -> Iterator[tuple[str, pd.DataFrame]
         yield title or f"{TASKS[str(name)].title} ({TASKS[str(name)].metric}, %)", rows
 
 
-def _placed(name: str, position: PositionRule) -> Position | None:
+def _placed(name: str, position: PositionRule, foreign: str = "") -> Position | None:
     model = find_model(name)
-    return None if model is None else position(model)
+    if model is None:
+        return Position(series=name, x=foreign) if foreign else None
+    return position(model)
 
 
 def _x_rank(x: float | str) -> float:

@@ -26,7 +26,7 @@ from paper_figures.words import caption
 from tests.analysis.made_up import made_up_runs
 
 MODELS = [f"{size}-{kind}-42k" for size in ("210m", "610m", "1b") for kind in ("clm", "mlm40")]
-HOLDS = re.compile(r"of \d+ simulated seeds it holds the mean in \d+\s%")
+HOLDS = re.compile(r"covers the true mean \d+\s% of the time")
 PAPERS = PAPER.caption(5)
 
 

@@ -79,7 +79,7 @@ def test_the_alt_text_has_the_numbers_and_the_source(files: dict[str, bytes]) ->
     text = files["txt"].decode()
     assert "610M 87.56 at 20 % masking" in text and "highest 88.23 at 40 % masking" in text
     assert "Tables 2\u20135" in text
-    assert "95 % interval by Student's t; of 5 simulated seeds it holds the mean in 95 %" in text
+    assert "95 % interval by Student's t, which covers the true mean 95 % of the time" in text
 
 
 def test_the_provenance_says_where_from(files: dict[str, bytes]) -> None:

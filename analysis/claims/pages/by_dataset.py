@@ -41,10 +41,10 @@ def dataset_sentences(reading: DatasetReading) -> list[str]:
     for name, contrasts in reading.makers.items():
         named = "; ".join(_without(one, name) for one in contrasts[:_MOST_NAMED])
         more = f"; and {len(contrasts) - _MOST_NAMED} more" if len(contrasts) > _MOST_NAMED else ""
-        lines.append(f"{DATASETS[name].title} makes the result of {named}{more}.")
+        lines.append(f"The result depends on {DATASETS[name].title}: {named}{more}.")
     silent = [f"{DATASETS[name].title} (0 of {count})" for name, count in reading.silent.items()]
     if silent:
-        lines.append(f"Shown in none of its comparisons: {', '.join(silent)}.")
+        lines.append(f"No comparison holds on: {', '.join(silent)}.")
     return lines
 
 
@@ -53,9 +53,9 @@ def short_dataset_sentences(reading: DatasetReading) -> list[str]:
     lines = []
     if reading.makers:
         named = ", ".join(f"{DATASETS[name].title} ({len(found)})" for name, found in reading.makers.items())
-        lines.append(f"Averages that hold by one dataset: {named}.")
+        lines.append(f"Averages that hold because of one dataset: {named}.")
     if reading.silent:
-        lines.append(f"Shown on none of: {', '.join(DATASETS[name].title for name in reading.silent)}.")
+        lines.append(f"No comparison holds on: {', '.join(DATASETS[name].title for name in reading.silent)}.")
     return lines
 
 

@@ -52,8 +52,13 @@ def published() -> Assessment:
 @pytest.mark.parametrize(
     ("p_for", "p_against", "begins", "says"),
     [
-        (1e-9, 1.0, "Yes, after CLM: ", "in at least 12 of 12 comparisons (simultaneous 95 %)"),
-        (1.0, 1e-9, "Not after CLM: ", "in at least 0 of 12 comparisons"),
+        (
+            1e-9,
+            1.0,
+            "Yes, always starting with CLM: ",
+            "in at least 12 of 12 comparisons (simultaneous 95 %)",
+        ),
+        (1.0, 1e-9, "Yes, and without CLM first: ", "in at least 0 of 12 comparisons"),
         (0.5, 0.5, "Undecided: ", "none of 12 comparisons shows"),
     ],
 )
@@ -75,7 +80,7 @@ def test_a_source_without_any_says_why() -> None:
     found = answer(given(lambda comparison: Finding(comparison=comparison, missing="no runs of 610m")))
     assert found.headline.endswith("beats MLM alone: no runs of 610m.")
     assert not found.splits and not found.cautions
-    assert found.findings == f"Of {len(CLAIMS)} findings tested {len(CLAIMS)} need another source."
+    assert found.findings == f"Of {len(CLAIMS)} findings tested, {len(CLAIMS)} need individual runs."
 
 
 def test_the_headline_names_split_models_budgets_and_tasks(published: Assessment) -> None:
@@ -134,7 +139,7 @@ def test_tasks_and_trunks_are_said(published: Assessment) -> None:
     }
     t = stats.ttest_1samp([sum(effects) / len(effects) for effects in by_task.values()], 0)
     low, high = t.confidence_interval(0.95)
-    assert low < 0 < high and "with the tasks as a sample of tasks" in cautions  # -0.5 to +3.7, errors aside
+    assert low < 0 < high and "with the tasks as a random sample" in cautions  # -0.5 to +3.7, errors aside
     assert "(5 seeds), pretraining was not" in cautions and "2 trunks (610m-clm, 610m-mlm40)" in cautions
 
 

@@ -25,7 +25,7 @@ def test_every_interval_over_seeds_was_simulated_with_every_shape() -> None:
 def test_a_number_of_seeds_that_was_not_simulated_gets_the_next_fewer() -> None:
     assert measured_coverage("t", "normal", 12) == measured_coverage("t", "normal", 10)
     assert measured_coverage("t", "normal", 1) is None
-    assert "normal" in coverage_words("crossed", 5) and "collapse" not in coverage_words("crossed", 5)
+    assert "of the time" in coverage_words("crossed", 5) and "collapse" not in coverage_words("crossed", 5)
 
 
 def test_the_file_is_what_a_smaller_simulation_gives_within_its_error() -> None:
@@ -40,8 +40,8 @@ def test_the_file_is_what_a_smaller_simulation_gives_within_its_error() -> None:
 def test_a_caption_names_every_interval_seen_with_the_fewest_seeds_of_each() -> None:
     text = caption_of([(5, "studentised"), (8, "studentised"), (2, "t"), (1, "studentised")])
     first, second = text.split("; with 2 seeds ")
-    assert first.startswith("95 % symmetric studentised bootstrap") and "of 5 simulated seeds" in first
-    assert second.startswith("95 % interval by Student's t") and "of 2 simulated seeds" in second
+    assert first.startswith("95 % symmetric studentised bootstrap") and "in simulation with 5 seeds" in first
+    assert second.startswith("95 % interval by Student's t") and "in simulation with 2 seeds" in second
     assert caption_of([(1, "t")]) == "single seeds, which have no interval"
 
 
@@ -67,8 +67,8 @@ def test_an_interval_that_holds_the_mean_often_enough_or_is_unknown_is_not_too_n
 def test_students_interval_is_said_to_hold_the_mean_of_normal_seeds_in_95_percent(n_seeds: int) -> None:
     words = coverage_words("t", n_seeds)
     shown = re.fullmatch(
-        rf"; of {n_seeds} simulated seeds it holds the mean in (\d\d) % with normal seeds, "
-        r"(\d\d) % where one seed in ten collapses",
+        rf"covers the true mean (\d\d) % of the time in simulation with {n_seeds} seeds "
+        r"\((\d\d) % if one seed in ten collapses\)",
         words,
     )
     assert shown and int(shown[1]) == pytest.approx(95, abs=0.5) and 75 < int(shown[2]) < 95
