@@ -1,7 +1,8 @@
-"""`python -m analysis compare`, `best`, `sizes`: models against each other, the best of them, small ones and large."""
+"""`python -m analysis compare`, `best`, `sizes`, `certify`: models against each other, runs against a reference."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -9,14 +10,16 @@ from cyclopts import Parameter
 from analysis.comparisons import best_report, report
 from analysis.comparisons.best import best_of
 from analysis.comparisons.comparison import compare as compared
+from analysis.comparisons.replication import replication_document, replication_of
 from analysis.comparisons.sizes import sizes_document
+from analysis.sources import open_source
 from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions
 from common.cli import MANY
 from common.errors import UserError
 from common.tables import PRINTED, write
 from pretraining.model_names import MODELS
 
-__all__ = ["best", "compare", "sizes"]
+__all__ = ["best", "certify", "compare", "sizes"]
 
 _HOW = "how they are compared"
 
@@ -110,3 +113,37 @@ def sizes(
         format: how it is written
     """
     write(sizes_document(source.open()), format, out)
+
+
+def certify(
+    *,
+    source: SourceOptions = SourceOptions(),
+    reference: Annotated[str, Parameter(metavar="NAME|PATH")] = "released",
+    pretrained: bool = False,
+    logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+    format: Annotated[str, Parameter(choices=PRINTED)] = "text",
+    out: OutFile = None,
+) -> int:
+    """Print whether runs are a replication of a reference; exit code 1 if they are not.
+
+    The mean of each cell, at every learning rate, has to be within what the reference's seeds predict, and the last
+    validation losses within what its pretrainings do; Holm's adjustment lets one honest replication in twenty fail.
+
+    examples:
+      python -m analysis certify --source results/ --reference released
+      python -m analysis certify --source mini/store --reference miniature --pretrained --logs mini/pretrained
+
+    Args:
+        reference: released, miniature, a run store or a runs table
+        pretrained: the models were pretrained again, not downloaded
+        logs: training logs of the models
+        format: how it is written
+    """
+    opened, known = source.open(), open_source(reference)
+    theirs = None if known.stand_ins is None else known.stand_ins.logs
+    if logs is not None and theirs is None:
+        raise UserError(f"--logs {logs}: {known.label} has no training logs to compare with; leave it out")
+    folders = [logs, theirs] if logs is not None and theirs is not None else []
+    found = replication_of(opened, known, pretrained=pretrained, logs=folders)
+    write(replication_document(found, opened, known), format, out)
+    return int(bool(found.faults))

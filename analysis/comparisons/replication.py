@@ -1,0 +1,205 @@
+"""Is a run store a replication of another? Prediction intervals for its cells, bands for its loss curves.
+
+A fine-tuning study is compared with the seeds of the reference, a study that pretrained its models again with the
+reference's pretrainings (`NAME`, `NAME-s1`, ...). All tests are adjusted together by Holm, so that one honest
+replication in twenty fails.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import special
+
+from analysis.sources import Source
+from analysis.statistics.inference import holm
+from common.errors import UserError
+from common.tables import Document, Grid
+from pretraining.model_names import arm_of
+from pretraining.training.log import LOG, read_log
+
+__all__ = ["ALPHA", "Replication", "replication_document", "replication_of"]
+
+Array = npt.NDArray[np.float64]
+
+ALPHA = 0.05
+_CELL = ["model", "task", "dataset", "lr"]
+_PRIOR = 4
+"""Degrees of freedom by which a cell's own variance is drawn towards that of all cells on its dataset and rate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replication:
+    """What a store says next to its reference."""
+
+    cells: pd.DataFrame
+    """`model, task, dataset, lr, mean, expected, low, high` (percent; 95 % prediction interval), `p, p_holm`."""
+    curves: pd.DataFrame
+    """`stage, step, loss, expected, low, high` (nats), `p, p_holm` of the validation losses."""
+    exact: float
+    """Share of the runs whose score is the reference's to the last digit."""
+    shifted: tuple[str, ...]
+    """Models whose scores are the reference's of other seeds."""
+
+    @property
+    def faults(self) -> list[str]:
+        """A sentence for everything that an honest replication does not show; empty: it is one."""
+        off = self.cells[self.cells["p_holm"] < ALPHA]
+        lost = self.curves[self.curves["p_holm"] < ALPHA]
+        return [
+            *(f"{name}: its scores are the reference's of other seeds" for name in self.shifted),
+            *(
+                f"{row['model']} on {row['dataset']} at {row['lr']:g}: {row['mean']:.2f}, outside "
+                f"[{row['low']:.2f}, {row['high']:.2f}] (p {row['p_holm']:.2g})"
+                for row in off.to_dict("records")
+            ),
+            *(
+                f"{row['stage']} at step {row['step']}: validation loss {row['loss']:.3f}, outside "
+                f"[{row['low']:.3f}, {row['high']:.3f}] (p {row['p_holm']:.2g})"
+                for row in lost.to_dict("records")
+            ),
+        ]
+
+
+def replication_of(
+    source: Source, reference: Source, *, pretrained: bool = False, logs: Sequence[Path] = ()
+) -> Replication:
+    """Compare all runs of a source with those of a reference, at every learning rate that both have.
+
+    Args:
+        source: whose runs are judged.
+        reference: whose runs say what to expect.
+        pretrained: whether the source's models were pretrained again, so that what is predicted is another pretraining.
+        logs: folders of training logs, of the source and of the reference; none: losses are not compared.
+
+    Raises:
+        UserError: no cell in common, or no spread to expect anything from.
+    """
+    runs, known = source.need_runs("certify"), reference.need_runs("--reference")
+    cells = pd.DataFrame(_cells(_units(runs, pretrained), _units(known, pretrained)))
+    if cells.empty:
+        again = "pretrained twice" if pretrained else "fine-tuned with two seeds"
+        raise UserError(
+            f"{source.label} and {reference.label} have no model, dataset and learning rate in common that "
+            f"{reference.label} has {again}"
+        )
+    losses = _curves(*map(_losses, logs)) if logs else ()
+    curves = pd.DataFrame(losses, columns=["stage", "step", "loss", "expected", "low", "high", "p"])
+    adjusted = holm([*cells["p"], *curves["p"]])
+    same = runs.merge(known, on=[*_CELL, "seed"], suffixes=("", "_reference"))
+    return Replication(
+        cells=cells.assign(p_holm=adjusted[: len(cells)]), curves=curves.assign(p_holm=adjusted[len(cells) :]),
+        exact=float((same["test_score"] == same["test_score_reference"]).sum() / len(runs)),
+        shifted=tuple(_shifted(runs, known)),
+    )  # fmt: skip
+
+
+def _units(runs: pd.DataFrame, pretrained: bool) -> pd.DataFrame:
+    """Return the scores in percent that are exchangeable: runs, or the means of pretrainings, of one model each."""
+    table = runs.assign(score=100 * runs["test_score"])
+    if not pretrained:
+        return table
+    means: pd.DataFrame = table.groupby(_CELL, as_index=False, observed=True)[["score"]].mean()
+    return means.assign(model=[arm_of(name)[0] for name in means["model"]])
+
+
+def _cells(judged: pd.DataFrame, known: pd.DataFrame) -> Iterator[dict[str, object]]:
+    """Yield a row for each cell; the spread is its own, drawn towards that of its dataset and rate."""
+    observed = {key: part.to_numpy() for key, part in judged.groupby(_CELL, observed=True)["score"]}
+    for _, rows in known.groupby(["dataset", "lr"], observed=True):
+        parts = {key: part.to_numpy() for key, part in rows.groupby(_CELL, observed=True)["score"]}
+        squares = sum(float(((part - part.mean()) ** 2).sum()) for part in parts.values())
+        freedom = sum(len(part) - 1 for part in parts.values())
+        if not freedom:
+            continue
+        for key, part in parts.items():
+            if key not in observed:
+                continue
+            own, df = float(((part - part.mean()) ** 2).sum()), min(_PRIOR, freedom) + len(part) - 1
+            variance = (min(_PRIOR, freedom) * squares / freedom + own) / df
+            row = _predicted(
+                float(observed[key].mean()), float(part.mean()), variance, len(observed[key]), len(part), df
+            )
+            names = dict(zip(_CELL, key, strict=True))
+            yield {**names, "mean": row.pop("value"), **row}
+
+
+def _predicted(
+    value: float, expected: float, variance: float, count: int, seen: int, df: float
+) -> dict[str, float]:
+    error = math.sqrt(variance * (1 / count + 1 / seen))
+    half = float(special.stdtrit(df, 0.975)) * error
+    p = 2 * float(special.stdtr(df, -abs(value - expected) / error)) if error else float(value == expected)
+    return {"value": value, "expected": expected, "low": expected - half, "high": expected + half, "p": p}
+
+
+def _shifted(runs: pd.DataFrame, known: pd.DataFrame) -> Iterator[str]:
+    """Yield the models with a seed whose runs have, to the last digit, the scores of another seed of the reference."""
+    both = runs.merge(known, on=_CELL, suffixes=("", "_reference"))
+    both["same"] = both["test_score"] == both["test_score_reference"]
+    shares = both.groupby(["model", "seed", "seed_reference"], as_index=False, observed=True)["same"].agg(
+        ["mean", "sum"]
+    )
+    apart = shares[
+        (shares["mean"] > 0.9) & (shares["sum"] >= 4) & (shares["seed"] != shares["seed_reference"])
+    ]
+    yield from dict.fromkeys(apart["model"])
+
+
+def _losses(folder: Path) -> dict[str, Array]:
+    """Return the validation losses of each stage: (n, 2) steps and nats."""
+    found = {}
+    for path in sorted(folder.rglob(LOG)):
+        rows = [(row["step"], row["loss"]) for row in read_log(path) if row["split"] == "validation"]
+        if rows:
+            found[path.parent.name] = np.array(rows, dtype=np.float64)
+    return found
+
+
+def _curves(judged: Mapping[str, Array], known: Mapping[str, Array]) -> Iterator[dict[str, object]]:
+    """Yield a row for the last validation loss of each stage; the spread is over the reference's pretrainings."""
+    arms: dict[str, list[Array]] = {}
+    for stage, curve in known.items():
+        arms.setdefault(arm_of(stage)[0], []).append(curve)
+    for stage, curve in judged.items():
+        others = arms.get(arm_of(stage)[0], [])
+        step, loss = curve[-1]
+        values = np.array([other[other[:, 0] == step, 1][0] for other in others if step in other[:, 0]])
+        if len(values) > 1:
+            row = _predicted(
+                float(loss), float(values.mean()), float(values.var(ddof=1)), 1, len(values), len(values) - 1
+            )
+            yield {"stage": stage, "step": int(step), "loss": row.pop("value"), **row}
+
+
+def replication_document(found: Replication, source: Source, reference: Source) -> Document:
+    """Return the certificate: whether it is one, what is off, and the cells that are farthest from what is expected."""
+    worst = found.cells.sort_values("p").head(10)
+    rows = [["model", "dataset", "lr", "mean", "expected", "95 % prediction", "p", "Holm p"]]
+    for row in worst.to_dict("records"):
+        rows.append([
+            row["model"], row["dataset"], f"{row['lr']:g}", f"{row['mean']:.2f}", f"{row['expected']:.2f}",
+            f"[{row['low']:.2f}, {row['high']:.2f}]", f"{row['p']:.2g}", f"{row['p_holm']:.2g}",
+        ])  # fmt: skip
+    verdict = "is NOT a replication" if found.faults else "is a replication"
+    return Document(
+        body=[
+            f"{source.label} {verdict} of {reference.label}: {len(found.cells)} cells and {len(found.curves)} losses "
+            f"compared, {found.exact:.0%} of its runs equal to the last digit.",
+            *(f"- {fault}" for fault in found.faults),
+            "",
+            "The cells farthest from what the reference predicts:",
+            "",
+            Grid(rows, numbers=range(3, 8)),
+        ],
+        records=found.cells, digits="%.6g", data={
+            "replication": not found.faults, "faults": found.faults, "exact": found.exact,
+            "cells": found.cells.to_dict("records"), "curves": found.curves.to_dict("records"),
+        },
+    )  # fmt: skip

@@ -1,0 +1,162 @@
+"""Honest reruns pass and faults are found: made-up studies whose fault is known, scipy's prediction interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from analysis.__main__ import main
+from analysis.comparisons.replication import replication_of
+from analysis.sources import Source
+from common.errors import UserError
+from pretraining.training.log import LOG, write_log
+
+MODELS = ("610m-clm-42k", "610m-mlm40-42k", "610m-clm-10k-mlm40-42k")
+DATASETS = {"sst2": "SC", "conll2003_en": "TC", "squad": "QA", "nq": "IR"}
+COLUMNS = [
+    "model",
+    "task",
+    "dataset",
+    "lr",
+    "seed",
+    "validation_score",
+    "test_score",
+    "n_validation",
+    "n_test",
+]
+
+
+def study(
+    rng: np.random.Generator, *, seeds: int = 5, pretrainings: int = 1, between: float = 0.0
+) -> pd.DataFrame:
+    """Return runs at two rates: models 2 points apart, seeds spread by 0.5, pretrainings by `between`."""
+    rows = []
+    for place, arm in enumerate(MODELS):
+        for number in range(pretrainings):
+            luck = rng.normal(0, between)
+            for dataset, task in DATASETS.items():
+                for lr in (1e-5, 1e-4):
+                    level = 70 + 2 * place + luck + (1 if lr == 1e-4 else 0)
+                    for seed in range(seeds):
+                        score = (level + rng.normal(0, 0.5)) / 100
+                        name = f"{arm}-s{number}" if number else arm
+                        rows.append((name, task, dataset, lr, seed, score, score, 2000, 2000))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def source(runs: pd.DataFrame, label: str = "mine") -> Source:
+    return Source(label=label, runs=runs)
+
+
+REFERENCE = source(study(np.random.default_rng(0)), "theirs")
+
+
+def test_nineteen_of_twenty_honest_reruns_pass() -> None:
+    rng, passed, trials = np.random.default_rng(1), 0, 200
+    for _ in range(trials):
+        reference = source(study(rng), "theirs")
+        passed += not replication_of(source(study(rng)), reference).faults
+    assert passed / trials == pytest.approx(0.95, abs=0.03)
+
+
+def test_other_pretrainings_pass_where_they_are_expected_and_only_there() -> None:
+    rng, passed, blind, trials = np.random.default_rng(2), 0, 0, 100
+    for _ in range(trials):
+        reference = source(study(rng, pretrainings=5, between=0.8), "theirs")
+        again = source(study(rng, between=0.8))
+        passed += not replication_of(again, reference, pretrained=True).faults
+        blind += not replication_of(again, reference).faults
+    assert passed >= 90 and blind < 30
+
+
+def test_a_cell_is_predicted_as_by_hand_where_it_has_the_only_spread() -> None:
+    runs = study(np.random.default_rng(3))
+    runs = runs[(runs["model"] == MODELS[0]) & (runs["dataset"] == "sst2") & (runs["lr"] == 1e-4)]
+    own = study(np.random.default_rng(4), seeds=3)
+    cells = replication_of(source(own), source(runs, "theirs")).cells
+    scores = 100 * runs["test_score"]
+    # Its own variance is that of all cells, and counts as often as both together.
+    df = 4 + 4
+    half = stats.t.isf(0.025, df) * scores.std() * np.sqrt(1 / 3 + 1 / 5)
+    [row] = cells.to_dict("records")
+    assert (row["expected"], row["high"] - row["expected"]) == pytest.approx((scores.mean(), half))
+
+
+def _leak(runs: pd.DataFrame) -> pd.DataFrame:
+    up = runs["dataset"] == "squad"
+    return runs.assign(test_score=runs["test_score"] + 0.03 * up)
+
+
+def _exchange(column: str, *values: object) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    first, second = values
+    return lambda runs: runs.assign(**{column: runs[column].replace({first: second, second: first})})
+
+
+FAULTS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "a leaked split": _leak,
+    "models exchanged": _exchange("model", MODELS[0], MODELS[2]),
+    "learning rates exchanged": _exchange("lr", 1e-5, 1e-4),
+    "one model worse": lambda runs: runs.assign(
+        test_score=runs["test_score"] - 0.02 * (runs["model"] == MODELS[1])
+    ),
+    "another scale": lambda runs: runs.assign(test_score=runs["test_score"] ** 2),
+    "seeds exchanged": lambda _: _exchange("seed", 0, 1)(REFERENCE.need_runs("x")),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(fault: str) -> None:
+    found = replication_of(source(FAULTS[fault](study(np.random.default_rng(5)))), REFERENCE)
+    assert found.faults
+    if fault == "seeds exchanged":
+        assert found.faults == [
+            f"{name}: its scores are the reference's of other seeds" for name in sorted(MODELS)
+        ]
+
+
+def _logs(folder: Path, rng: np.random.Generator, *, pretrainings: int, off: float = 0.0) -> Path:
+    for number in range(pretrainings):
+        stage = f"610m-clm-42k{f'-s{number}' if number else ''}"
+        rows = [
+            {
+                "step": step,
+                "split": "validation",
+                "objective": "clm",
+                "ratio": None,
+                "stage": stage,
+                "loss": loss,
+            }
+            for step in (100, 200)
+            for loss in [4 - step / 1000 + off + rng.normal(0, 0.05)]
+        ]
+        (folder / stage).mkdir(parents=True)
+        write_log(folder / stage / LOG, rows)
+    return folder
+
+
+def test_losses_are_held_against_those_of_the_references_pretrainings(tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    theirs = _logs(tmp_path / "theirs", rng, pretrainings=8)
+    own = source(study(rng))
+    honest = replication_of(own, REFERENCE, logs=[_logs(tmp_path / "a", rng, pretrainings=1), theirs])
+    assert len(honest.curves) == 1 and not honest.faults
+    shifted = replication_of(
+        own, REFERENCE, logs=[_logs(tmp_path / "b", rng, pretrainings=1, off=1.0), theirs]
+    )
+    assert len(shifted.faults) == 1 and "validation loss" in shifted.faults[0]
+
+
+def test_the_command_prints_the_certificate(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["certify", "--source", "miniature", "--reference", "miniature"]) == 0
+    assert "is a replication of miniature" in capsys.readouterr().out
+
+
+def test_nothing_in_common_is_one_sentence() -> None:
+    runs = study(np.random.default_rng(7)).assign(model="mine")
+    with pytest.raises(UserError, match="no model, dataset and learning rate in common"):
+        replication_of(source(runs), REFERENCE)
