@@ -21,7 +21,7 @@ from miniature.forms import FAMILIES, RANDOM, SIZES, Form
 from miniature.plan import ANALYSED, PRETRAINED, STORE, TABLE, Miniature, workflow_for
 from pretraining.training.log import LOG, read_log, write_log
 from workflow.engine import run_workflow
-from workflow.jobs import KINDS
+from workflow.jobs import KINDS, attempts_in
 
 __all__ = ["make_miniature", "page", "read_timings", "stand_in_note", "write_example"]
 
@@ -100,9 +100,7 @@ def read_timings(root: Path) -> dict[str, float]:
     """Return the CPU seconds of every part of the study, those of repeated calls added up."""
     seconds: dict[str, float] = defaultdict(float)
     for path in sorted(root.glob("logs/*/*.attempts.jsonl")):
-        for row in map(json.loads, path.read_text("utf-8").splitlines()):
-            # What earlier versions wrote has none.
-            seconds[KINDS[path.parent.name].part] += row.get("cpu_seconds", 0.0)
+        seconds[KINDS[path.parent.name].part] += sum(row["cpu_seconds"] for row in attempts_in(path))
     return seconds
 
 

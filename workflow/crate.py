@@ -48,8 +48,6 @@ def write_crate(folder: Path, *, agent: str, licence: str) -> int:
     Raises:
         UserError: no study is there, it is not finished, or a call works in it.
     """
-    if not (folder / WORKFLOW).is_file():
-        raise UserError(f"{folder} holds no study; name its folder: --dir DIR")
     if holder := holder_of(folder / LEASE):
         raise UserError(f"a call works in {folder} ({holder}); archive the study when it has ended")
     workflow = load(folder)

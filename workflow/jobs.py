@@ -7,12 +7,12 @@ A job's kind says what it may end with and when it is complete; each kind is one
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
-import logging
 import math
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from benchmarks.runs import RUN, record_of
 from common.description import difference
 from common.errors import UserError
 from common.files import write_text
+from common.manifest import manifest_text, read_manifest
+from common.reading import read_bounded, strict_json
 from common.registry import Registry
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "Job",
     "Kind",
     "Workflow",
+    "attempts_in",
     "by_marker",
     "load",
     "marker",
@@ -40,10 +43,10 @@ __all__ = [
     "write_marker",
 ]
 
-log = logging.getLogger(__name__)
-
 WORKFLOW = "workflow.json"
 """File in a workflow's folder with all of its jobs."""
+
+_REMEDY = "delete it and call the study again, which then takes what is there as it is"
 
 QUEUES = ("cpu", "gpu", "gpus")
 """Kinds of jobs to a site: without a GPU, with one, with more."""
@@ -268,19 +271,42 @@ def write_marker(job: Job, folder: Path) -> None:
     write_text(folder / job.marker, json.dumps({"kind": job.kind.name, "name": job.name}) + "\n")
 
 
+def attempts_in(path: Path) -> Iterator[dict[str, float]]:
+    """Yield what a job's attempts took (`Job.attempts`); a line that a full disk cut short is left out.
+
+    Raises:
+        UserError: something else than a file is there.
+    """
+    try:
+        lines = read_bounded(path).splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        with contextlib.suppress(AttributeError, TypeError, ValueError, OverflowError):
+            row = strict_json(line)
+            yield {name: float(row.get(name, 0.0)) for name in ("seconds", "cpu_seconds", "gpus")}
+
+
 def save(workflow: Workflow, folder: Path) -> None:
     """Write what `load` reads, unless it is there already."""
     values = {item.name: getattr(workflow, item.name) for item in dataclasses.fields(Workflow)}
     jobs = [_fields(job) for job in workflow.jobs.values()]
-    text = json.dumps(values | {"jobs": jobs}, indent=1) + "\n"
+    text = manifest_text(values | {"jobs": jobs})
     path = folder / WORKFLOW
-    if not path.is_file() or path.read_text("utf-8") != text:
+    if not path.is_file() or read_bounded(path) != text.encode():
         write_text(path, text)
 
 
 def load(folder: Path) -> Workflow:
-    """Return the workflow of a folder."""
-    values: dict[str, Any] = json.loads((folder / WORKFLOW).read_text("utf-8"))
+    """Return the workflow of a folder.
+
+    Raises:
+        UserError: there is none, or it is not as it was written.
+    """
+    try:
+        values = read_manifest(folder / WORKFLOW, _REMEDY)
+    except FileNotFoundError:
+        raise UserError(f"{folder} holds no study; name its folder: --dir DIR") from None
     jobs = [Job(**{**job, "kind": KINDS[job["kind"]]}) for job in _tuples(values.pop("jobs"))]
     return Workflow(**{key: _tuples(value) for key, value in values.items()}, jobs=by_marker(jobs))
 
@@ -294,14 +320,11 @@ def refuse_other_settings(workflow: Workflow, folder: Path, live: Collection[str
         live: markers of jobs of an earlier call that are still queued or running.
 
     Raises:
-        UserError: a complete or live job was made from something else; the sentence says what.
+        UserError: a complete or live job was made from something else, and the sentence says what; or the earlier
+            workflow is not as it was written.
     """
-    made: dict[str, Job] = {}
-    try:
-        earlier = load(folder).jobs.values() if (folder / WORKFLOW).is_file() else ()
-        made = {path: job for job in earlier for path in job.makes}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        log.warning("%s cannot be read (%s): what is there is not compared", folder / WORKFLOW, error)
+    earlier = load(folder).jobs.values() if (folder / WORKFLOW).exists() else ()
+    made = {path: job for job in earlier for path in job.makes}
     for marker, job in workflow.jobs.items():
         if job.kind.follows or not (marker in live or job.is_complete(folder)):
             continue

@@ -6,18 +6,17 @@ follow what this study's own jobs took so far.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from common.errors import UserError
 from common.locks import holder_of
+from common.reading import read_bounded
 from common.tables import plain_table
 from workflow.engine import LEASE, reconcile
-from workflow.jobs import WORKFLOW, Job, Workflow, load
+from workflow.jobs import Job, Workflow, attempts_in, load
 from workflow.slurm import LiveJob, live_jobs
 
 __all__ = ["Progress", "critical_hours", "progress_of", "warnings"]
@@ -74,14 +73,9 @@ class Progress:
 
     def hours_used(self, job: Job) -> float:
         """Return the hours of GPUs (of nodes, for jobs without any) that a job's attempts took."""
-        hours, path = 0.0, self.folder / job.attempts
-        for line in path.read_text("utf-8").splitlines() if path.is_file() else ():
-            try:
-                row = json.loads(line)
-            except ValueError:  # a line that a full disk cut short
-                continue
-            hours += row["seconds"] / 3600 * max(1, row["gpus"])
-        return hours
+        return sum(
+            row["seconds"] / 3600 * max(1, row["gpus"]) for row in attempts_in(self.folder / job.attempts)
+        )
 
     def share(self, job: Job) -> float:
         """Return the share of what a job makes that is missing; all of it for training, whose steps are not counted."""
@@ -137,8 +131,6 @@ def progress_of(folder: Path) -> Progress:
     Raises:
         UserError: no call has ever started there.
     """
-    if not (folder / WORKFLOW).is_file():
-        raise UserError(f"{folder} holds no study; name its folder: --dir DIR")
     workflow = load(folder)
     todo = reconcile(workflow, folder, change=False)
     live = live_jobs(workflow.jobs, folder) if shutil.which("squeue") else {}
@@ -149,7 +141,7 @@ def progress_of(folder: Path) -> Progress:
         todo=tuple(todo),
         live=live,
         failed={
-            marker: path.read_text("utf-8").strip() or "no sentence"
+            marker: read_bounded(path).decode(errors="replace").strip() or "no sentence"
             for marker, path in refused.items()
             if path.is_file()
         },

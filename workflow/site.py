@@ -16,11 +16,13 @@ A site's file holds a part of a study's settings, and a study's file may hold al
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from common.errors import UserError, nearest
+from common.errors import UserError, first_line, nearest
 from common.settings import need_table, read_settings, read_toml
 from pretraining.plan.flops import PEAK_FLOPS
 from workflow.jobs import QUEUES
@@ -34,6 +36,11 @@ S = TypeVar("S", bound="Site")
 
 _PATHS = ("study", "data", "tokenizer", "text")
 """Settings that are paths: relative ones are taken from the folder of the file that they stand in."""
+
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_LOADS_CODE = re.compile(r"PYTHON.*|LD_.*|DYLD_.*|(BASH_)?ENV|PATH")
+"""Variables by which a program loads code: sites' files come from colleagues and web pages."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +65,15 @@ class Queue:
         names = {"slurm_partition": self.partition, "slurm_account": self.account, "qos": self.qos}
         names |= {"constraint": self.constraint, "slurm_extra": self.slurm_extra}
         return {name: value for name, value in names.items() if value}
+
+    def __post_init__(self) -> None:
+        """Quote the words that a shell will read; Snakemake's executor quotes the other values itself."""
+        try:
+            object.__setattr__(self, "slurm_extra", shlex.join(shlex.split(self.slurm_extra)))
+        except ValueError as error:
+            raise UserError(
+                f"slurm_extra {self.slurm_extra!r}: {first_line(error).lower()}; close it"
+            ) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +181,11 @@ def read_site(kind: type[S], path: Path | None, site: str = "") -> S:
         queue = read_settings(Queue, shared | kinds.get(name, {}), f"jobs.{name}")
         queues[name] = replace(queue, account=fill(queue.account))
     environment = {key: fill(str(value)) for key, value in tables["environment"].items()}
+    if wrong := [key for key in environment if not _VARIABLE.fullmatch(key) or _LOADS_CODE.fullmatch(key)]:
+        raise UserError(
+            f"[environment] sets {wrong[0]!r}, which is no name of a variable, or makes jobs load code from elsewhere; "
+            "set it in your own shell if you want that"
+        )
     return replace(settings, jobs=queues, environment=environment)
 
 

@@ -166,7 +166,7 @@ def _sbatch_words(queue: Mapping[str, str], gres: str, job: Job) -> list[str]:
     words += ["-t", str(job.minutes), "--mem", str(round(1000 * job.memory_gb)), f"--nodes={job.nodes}"]
     words += [f"--cpus-per-task={job.cpus}", f"--ntasks={job.nodes}"]
     words += [f"--gres={gres}:{job.gpus}"] if job.gpus else []
-    return [*words, *queue.get("slurm_extra", "").split()]
+    return [*words, *shlex.split(queue.get("slurm_extra", ""))]
 
 
 def _refusal(words: Sequence[str], extra: str, machine: Machine) -> str | None:

@@ -82,6 +82,10 @@ def test_a_site_of_ones_own_starts_from_another(tmp_path: Path) -> None:
         ("gpus = 8", "mine.toml: unknown key 'gpus'"),
         ("cpus = '8'", "mine.toml: cpus takes a whole number, not '8'"),
         ("[jobs.gpu]\naccount = '{account}@gpu'", "needs the project's account"),
+        ('[jobs.gpu]\nslurm_extra = "--comment=\'a"', "slurm_extra .*no closing quotation"),
+        ("[environment]\nPYTHONPATH = '/tmp'", "'PYTHONPATH', which .* makes jobs load code"),
+        ("[environment]\nLD_PRELOAD = '/tmp/x.so'", "'LD_PRELOAD', which"),
+        ("[environment]\n\"A; touch x\" = '1'", "'A; touch x', which is no name of a variable"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(tmp_path: Path, text: str, message: str) -> None:
@@ -89,6 +93,12 @@ def test_what_cannot_be_is_refused_with_a_sentence(tmp_path: Path, text: str, me
     (tmp_path / "w.toml").write_text('site = "mine.toml"\n')
     with pytest.raises(UserError, match=message):
         load_settings(tmp_path / "w.toml")
+
+
+def test_what_slurm_is_asked_for_beyond_its_options_is_words_not_code(tmp_path: Path) -> None:
+    path = _mine(tmp_path, "[jobs]\nslurm_extra = \"--nice=7 $(touch x) --comment='a b'\"\n")
+    asked = load_settings(path).jobs["cpu"].resources()["slurm_extra"]
+    assert asked == "--nice=7 '$(touch' 'x)' '--comment=a b'"
 
 
 def test_a_file_that_is_not_there_and_an_unknown_name(tmp_path: Path) -> None:

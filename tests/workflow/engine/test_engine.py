@@ -50,6 +50,25 @@ def test_a_dry_run_announces_and_starts_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_what_a_site_calls_a_module_is_a_word_to_the_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "bin" / "module"
+    module.parent.mkdir()
+    module.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > loaded\n')
+    module.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{module.parent}:{os.environ['PATH']}")
+    words = ("analysis", "table", "2", "--format", "csv", "--out", "a")
+    job = Job(kind=KINDS["analysis"], name="all", commands=(words,), makes=("a/table02.csv",))
+    names = ("$(touch made)", "a;b {c}")
+    assert run_workflow(
+        Workflow(target="all", jobs=by_marker([job]), modules=names), tmp_path, words=("--quiet",)
+    )
+    assert (tmp_path / "loaded").read_text().splitlines() == ["load", *names]
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.slow
 def test_a_cell_with_a_failed_run_starts_again_only_where_that_is_asked_for(tmp_path: Path) -> None:
     made = ("run/table02.csv", "last/table02.csv")
     words = [("analysis", "table", "2", "--format", "csv", "--out", Path(path).parent.name) for path in made]
