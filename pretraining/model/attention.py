@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -147,12 +148,17 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
     return torch.cat(parts, dim=2)[0].transpose(0, 1)
 
 
+_ASKS_FOR_GROUPS = "enable_gqa" in inspect.signature(varlen_attn).parameters
+"""Not so in torch 2.11, whose kernels take fewer key heads without being asked."""
+
+
 def _varlen(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
     # The same tensor twice: cuDNN takes causal attention only where queries and keys share their offsets.
     bounds, longest = (layout.cu_seqlens,) * 2, (layout.max_length,) * 2
     window = (-1, 0) if layout.is_causal else (-1, -1)
     call: Any = varlen_attn
-    out: Tensor = call(q, k, v, *bounds, *longest, window_size=window, enable_gqa=q.shape[1] != k.shape[1])
+    grouped = {"enable_gqa": True} if _ASKS_FOR_GROUPS and q.shape[1] != k.shape[1] else {}
+    out: Tensor = call(q, k, v, *bounds, *longest, window_size=window, **grouped)
     return out
 
 
