@@ -136,7 +136,7 @@ class Source:
     def own_words(self) -> str:
         """What a caption has to say first: whose models or metrics these are; empty for the paper's own."""
         if self.stand_ins is not None:
-            axes = "Steps and FLOPs shown are those of the models in whose place they stand."
+            axes = "Steps and FLOPs are those of the models that they stand for."
             return f"{self.title}: {self.stand_ins.note} {axes}"
         return f"{self.title}: {_STANDARD_NOTE}" if self.title else ""
 

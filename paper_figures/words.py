@@ -41,7 +41,7 @@ def caption(figure: FigureSpec, data: Any, inputs: Inputs) -> str:
         return _joined(inputs.source.own_words, f"Source: {where}.", figure.details(inputs), figure.note)
     gaps = missing(figure, data)
     said = missing_sentence(gaps, _why(figure, inputs))
-    crosses = "Crosses: no score there." if gaps and figure.crosses else ""
+    crosses = "Crosses: no score." if gaps and figure.crosses else ""
     source = source_sentence(figure, data, inputs)
     return _joined(inputs.source.own_words, source, figure.note, said, crosses).replace(" %", "\u00a0%")
 

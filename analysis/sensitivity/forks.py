@@ -56,7 +56,7 @@ MARGINS = (0.5, 1.0, 1.5, 2.0)
 """Factors on the margins of "comparable"."""
 RHOS = (-0.5, 0.0, 0.5)
 """Correlations of two models' seeds in printed cells."""
-MIXED = "mixed"
+MIXED = "mixed-effects"
 """Name of the mixed-effects model among the intervals; F1-F4 from runs only, and in the grid only."""
 
 

@@ -29,7 +29,7 @@ OBJECTIVES = {"MLM": MLM, "CLM": CLM}
 STARTS = {"MLM start": MLM, "CLM start": CLM}
 _CPT = 22_000
 _SPLITS = frozenset(STUDY_FIGURES[6] + STUDY_FIGURES[11])
-_AXES = "Axes do not start at 0, and each panel has its own range."
+_AXES = "The y-axes do not start at 0 and differ by panel."
 _SHARE = "CLM share of the budget (%): 0 is MLM only, 100 CLM only"
 
 
@@ -195,7 +195,7 @@ FIGURES = (
         ticks=lambda shares: sorted(shares | {0.0, 100.0}),
         seen="Lines in four panels, one a task: score against the share of CLM steps in the budget, a line a budget.",
         numbers=partial(describe_points, x_text="{:g} % CLM"),
-        note=f"610M, MLM masks 40 %. Shares are nominal: the splits are whole thousands of steps. {_AXES}",
+        note=f"610M, MLM masks 40 %. Shares are nominal (whole thousands of steps). {_AXES}",
     ),
     TaskFigure(
         name="8",
@@ -240,8 +240,8 @@ FIGURES = (
         dodge=False,
         seen="Lines in four panels, one a task: score against training FLOPs, a line for MLM and one for CLM.",
         numbers=partial(describe_differences, x_text="{:.2f}e20 FLOPs"),
-        note="610M, checkpoints before any decay; MLM masks 40 %; FLOPs by Hoffmann et al. (2022), Appendix F, alike "
-        f"for both objectives. {_AXES}",
+        note="610M, checkpoints before any decay; MLM masks 40 %; FLOPs by Hoffmann et al. (2022), Appendix F, the "
+        f"same for both objectives. {_AXES}",
     ),
     TaskFigure(
         name="11",

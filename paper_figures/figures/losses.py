@@ -234,8 +234,8 @@ FIGURES = (
         name="12",
         title="Training loss through continued pretraining",
         models=STUDY_FIGURES[12],
-        note="610M. Up to 42K the pretraining loss of either start (MLM or CLM), from there the MLM loss at 40 %; the "
-        "two losses are of different tasks. Line: mean of equally long stretches; band: their range. "
+        note="610M. Up to 42K steps the loss of pretraining from either start (MLM or CLM), then the MLM loss at 40 %; "
+        "the two are not comparable. Line: mean over equal numbers of steps; band: range. "
         "Steps without a log are left out.",
     ),
 )

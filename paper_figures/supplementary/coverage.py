@@ -19,15 +19,15 @@ from paper_figures.words import selection_sentence
 
 __all__ = ["FIGURES"]
 
-_ROW, _HEAD, _PANEL = 0.2, 0.84, 2.85
+_ROW, _HEAD, _PANEL = 0.3, 0.84, 2.85
 _MARKS = (
     ("X", "#b3261e"), ("o", "#15508f"), ("v", "#b07d00"), ("^", "#6f6f6f"), ("s", "#7c4aa9"), ("D", "#1f7a5c"),
     ("P", "#1a1a1a"), ("*", "#b8609a"), ("h", "#d9523d"),
 )  # fmt: skip
 """Marker and colour of the intervals in their order; they begin again when there are more."""
 _TITLES = {
-    "seeds": "over seeds, on these test instances",
-    "seeds and instances": "over seeds and test instances",
+    "seeds": "Over seeds, on these test instances",
+    "seeds and instances": "Over seeds and test instances",
 }
 
 
@@ -55,17 +55,18 @@ class _Coverage(FigureSpec):
             ax.grid(axis="x", color=LIGHT)
             ax.grid(axis="y", visible=False)
             ax.axvline(95, color=INK, linewidth=0.9)
+            ax.hlines([row + 0.5 for row in range(len(names))], *ax.get_xlim(), color=LIGHT, linewidth=0.6)
             titles = [title_of(name) for name in names]
             ax.set_yticks(range(len(names)), titles if column == 0 else [""] * len(names))
             for place, (kind, (marker, color)) in enumerate(zip(KINDS, cycle(_MARKS))):
-                heights = [row + (place - (len(KINDS) - 1) / 2) * 0.1 for row in range(len(names))]
+                heights = [row + (place + 0.5) / len(KINDS) * 0.84 - 0.42 for row in range(len(names))]
                 ax.scatter(
                     100 * part[kind], heights, marker=marker, s=12, color=color, linewidths=0.4,
                     edgecolors=PAPER, label=kind, zorder=3,
                 )  # fmt: skip
             above = sheet.foot + tall + 0.08
             sheet.text(left, above, _TITLES[target], fontsize=TITLE_SIZE, fontweight="bold")
-            sheet.text(left + _PANEL / 2, sheet.foot - 0.32, "coverage (%)", ha="center")
+            sheet.text(left + _PANEL / 2, sheet.foot - 0.32, "Coverage (%)", ha="center")
             if column == 0:
                 sheet.figure.legend(
                     *ax.get_legend_handles_labels(), loc="upper left", ncols=len(KINDS), columnspacing=0.9,
@@ -85,13 +86,13 @@ class _Coverage(FigureSpec):
             ranges = [
                 f"{kind} {100 * part[kind].min():.0f} to {100 * part[kind].max():.0f} %" for kind in KINDS
             ]
-            sentences.append(f"For the mean {_TITLES[target]}: {', '.join(ranges)}.")
+            sentences.append(f"For the mean {_TITLES[target].lower()}: {', '.join(ranges)}.")
         return " ".join(sentences)
 
     def details(self, inputs: Inputs) -> str:
         simulation = (
-            f"Five-seed cells simulated with their variances: {coverage.COVERAGE_TRIALS:,} cells a dataset, "
-            f"{coverage.COVERAGE_RESAMPLES:,} resamples."
+            f"Cells of five seeds simulated with the source's variances: {coverage.COVERAGE_TRIALS:,} a dataset, "
+            f"{coverage.COVERAGE_RESAMPLES:,} resamples each."
         )
         return f"{selection_sentence(inputs)} {simulation}".lstrip()
 
@@ -101,6 +102,6 @@ FIGURES = (
         name="coverage",
         title="Coverage of nominal 95 % intervals",
         supplementary=True,
-        note="Upright line: the nominal 95 %. What the intervals are: docs/intervals.md.",
+        note="Vertical line: the nominal 95 %. The intervals: docs/intervals.md.",
     ),
 )

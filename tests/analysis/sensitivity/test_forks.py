@@ -11,7 +11,7 @@ from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
 from analysis.evidence.intervals import INTERVALS
 from analysis.evidence.settings import Settings
-from analysis.sensitivity.forks import FORKS, explore, universes
+from analysis.sensitivity.forks import FORKS, MIXED, explore, universes
 from analysis.sensitivity.overturning import state_of
 from analysis.sources import PUBLISHED, Source
 from common.errors import UserError
@@ -101,7 +101,7 @@ def test_runs_have_every_rule_and_no_correlation() -> None:
     plans = list(universes(source, SETTINGS))
     assert {one.selection for one in plans} == {"seed", "mean", "pooled"}
     assert {one.rho for one in plans} == {0.0}
-    assert {"t", "paper", "bootstrap", "mixed"} <= {one.interval.name for one in plans}
+    assert {"t", "paper", "bootstrap", MIXED} <= {one.interval.name for one in plans}
     assert not any("crossed" in one.interval.name for one in plans)
     # The measured coverages of intervals.md decide, so that the default is valid and the percentile ones are not.
     why = {one.interval.name: one.interval.why_not for one in plans}
@@ -119,11 +119,11 @@ def test_runs_are_judged_under_every_rule_interval_and_protocol(tmp_path) -> Non
     standard = Source(label="y", runs=runs, protocol="standard")
     found = explore(source, SETTINGS, standard=standard, grid_only=True).grid
     kinds = found.groupby(["protocol", "selection"])["interval"].agg(lambda values: sorted(set(values)))
-    assert kinds["paper", "seed"] == sorted([*INTERVALS, "mixed"])
+    assert kinds["paper", "seed"] == sorted([*INTERVALS, MIXED])
     assert kinds["standard", "pooled"] == sorted(
-        [*(name for name, one in INTERVALS.items() if not one.needs_instances), "mixed"]
+        [*(name for name, one in INTERVALS.items() if not one.needs_instances), MIXED]
     )
-    assert set(found[found["interval"] == "mixed"]["id"]) == {"F1", "F2", "F3", "F4"}
+    assert set(found[found["interval"] == MIXED]["id"]) == {"F1", "F2", "F3", "F4"}
 
 
 def test_no_runs_and_an_unknown_rule_are_refused() -> None:
