@@ -148,8 +148,8 @@ FIGURES = (
         name="multiverse",
         title="Does the answer depend on the analyst?",
         supplementary=True,
-        note="A column is an analysis: rule for the learning rate / interval, or F1-F4 by one mixed-effects model of all "
-        "runs. Supporting: of the analyses that decide a claim, the share that support it. Verdicts follow Holm's "
+        note="A column is an analysis: rule for the learning rate / interval, or F1-F4 by one mixed-effects model of "
+        "all runs. Supporting: of the analyses that decide a claim, the share that support it. Verdicts follow Holm's "
         "adjustment within an analysis, not across analyses. Rules: docs/claims.md.",
     ),
 )
