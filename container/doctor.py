@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from common.errors import UserError
-from container.apptainer import version_of
+from container.runtime import version_of
 from container.machine import Machine
 from container.start import SCRATCH, driver_problem, scratch_of
 

@@ -24,7 +24,7 @@ from common.files import sha256_file, write_text
 from common.manifest import FILES, check_files, read_manifest, write_manifest
 from common.provenance import ROOT, git_commit
 from common.registry import Registry
-from container.apptainer import stream
+from container.runtime import stream
 from container.doctor import Line, fail, ok, warn
 from container.machine import Machine
 from container.packages import LOCK

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from common.errors import UserError
 from container import doctor as machine
 from container import image as images
-from container.apptainer import launch, stream
+from container.runtime import launch, stream
 from container.image import IMAGES
 
 __all__ = ["build", "doctor", "run", "test", "verify"]

@@ -16,7 +16,7 @@ from common.errors import UserError
 from common.files import sha256_file
 from common.manifest import write_manifest
 from common.provenance import PROVENANCE, ROOT, git_commit
-from container.apptainer import version_of
+from container.runtime import version_of
 from container.image import IMAGES, Image, record_of, verify
 from container.machine import Machine
 

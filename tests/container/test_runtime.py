@@ -12,7 +12,7 @@ import pytest
 from common.errors import UserError
 from common.provenance import ROOT
 from container import doctor
-from container.apptainer import command, launch, passed_on, stream, version_of
+from container.runtime import command, launch, passed_on, stream, version_of
 from container.machine import Machine
 
 
