@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from common.errors import UserError
-from container.runtime import version_of
 from container.machine import Machine
+from container.runtime import version_of
 from container.start import SCRATCH, driver_problem, scratch_of
 
 __all__ = ["Line", "examine", "fail", "ok", "report", "warn"]

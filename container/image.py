@@ -24,10 +24,10 @@ from common.files import sha256_file, write_text
 from common.manifest import FILES, check_files, read_manifest, write_manifest
 from common.provenance import ROOT, git_commit
 from common.registry import Registry
-from container.runtime import stream
 from container.doctor import Line, fail, ok, warn
 from container.machine import Machine
 from container.packages import LOCK
+from container.runtime import stream
 from container.same_bytes import labels_of, mksquashfs_words, normalise
 
 __all__ = ["IMAGES", "Image", "build", "mirror_of", "record_of", "verify"]

@@ -11,8 +11,8 @@ from cyclopts import Parameter
 from common.errors import UserError
 from container import doctor as machine
 from container import image as images
-from container.runtime import launch, stream
 from container.image import IMAGES
+from container.runtime import launch, stream
 
 __all__ = ["build", "doctor", "run", "test", "verify"]
 

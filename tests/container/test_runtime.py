@@ -12,8 +12,8 @@ import pytest
 from common.errors import UserError
 from common.provenance import ROOT
 from container import doctor
-from container.runtime import command, launch, passed_on, stream, version_of
 from container.machine import Machine
+from container.runtime import RUNTIMES, inside, launch, passed_on, stream, version_of
 
 
 def _program(folder: Path, text: str) -> Path:
@@ -66,9 +66,9 @@ def test_every_command_says_it_in_one_sentence(folder: Path, words: tuple[str, .
     # The image has to seem to be there, and the limit is the real one but for its length.
     code = (
         "import sys, pathlib\n"
-        "from container import apptainer, image, __main__ as m\n"
+        "from container import runtime, image, __main__ as m\n"
         "from common.cli import run\n"
-        "apptainer.version_of.__defaults__ = (1.0,)\n"
+        "runtime.SECONDS = 1.0\nruntime.version_of.__defaults__ = (1.0, runtime.RUNTIMES['apptainer'])\n"
         "image.BUILD = pathlib.Path.cwd()\n"
         "run(m.main, sys.argv[1:])\n"
     )
@@ -99,7 +99,9 @@ def test_the_line_mounts_no_home_and_binds_the_folder_and_the_scratch(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     site = Machine(environ={"CLM_OR_MLM_SCRATCH": str(tmp_path / "s")}, root=tmp_path)
-    text = " ".join(command(Path("x.sif"), ["analysis", "--help"], site, ["/data"]))
+    text = " ".join(
+        RUNTIMES["apptainer"].line(inside(Path("x.sif"), ["analysis", "--help"], site, ["/data"]))
+    )
     assert text.startswith(f"run --no-home --cleanenv --pwd {tmp_path} --bind")
     assert f"--bind {tmp_path} --bind {tmp_path / 's'} --bind /data x.sif analysis --help" in text
 
@@ -111,7 +113,7 @@ def test_the_driver_comes_in_where_there_is_a_gpu(tmp_path: Path, device: str, o
 
     def line(**more: str) -> list[str]:
         site = Machine(environ={"CLM_OR_MLM_SCRATCH": str(tmp_path), **more}, root=tmp_path)
-        return command(Path("x.sif"), [], site)
+        return RUNTIMES["apptainer"].line(inside(Path("x.sif"), [], site))
 
     assert option in line()
     assert option not in line(CLM_OR_MLM_GPU="none")

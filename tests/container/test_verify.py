@@ -16,9 +16,9 @@ from common.errors import UserError
 from common.files import sha256_file
 from common.manifest import write_manifest
 from common.provenance import PROVENANCE, ROOT, git_commit
-from container.runtime import version_of
 from container.image import IMAGES, Image, record_of, verify
 from container.machine import Machine
+from container.runtime import version_of
 
 REAL = [
     pytest.mark.apptainer,
