@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import logging
 import os
 import sys
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from cyclopts import (
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from cyclopts.help import DefaultFormatter, HelpPanel
     from rich.console import Console, ConsoleOptions
 
-__all__ = ["MANY", "call", "command_name", "program", "run", "shared_options"]
+__all__ = ["MANY", "call", "command_name", "program", "run", "shared_options", "understood"]
 
 MANY = Parameter(consume_multiple=(1, None), show_default=False)
 """An option that takes several values: `--model A B` and `--model A --model B` are the same."""
@@ -97,8 +98,23 @@ def call(app: App, argv: Sequence[str]) -> int:
     words = list(argv) or ["--help"]
     if words[0] in app and not words[0].startswith("-") and app[words[0]].default_command:
         app[words[0]].help = None  # the function's own docstring; the line is for the list of commands
-    try:
+    with _in_a_sentence(app):
         return app(words) or 0
+
+
+def understood(app: App, argv: Sequence[str]) -> Mapping[str, object]:
+    """Return the arguments by name that a program's command would be called with; `UserError` as `call` raises it."""
+    with _in_a_sentence(app):
+        _, bound, _ = app.parse_args(list(argv), exit_on_error=False, print_error=False)
+        bound.apply_defaults()
+        return bound.arguments
+
+
+@contextlib.contextmanager
+def _in_a_sentence(app: App) -> Iterator[None]:
+    """Turn what the library says of words that it does not understand into a `UserError`."""
+    try:
+        yield
     except CycloptsError as error:
         if isinstance(error.__cause__, UserError):  # of a converter
             raise error.__cause__ from None

@@ -18,7 +18,7 @@ from pathlib import Path
 from common.files import sha256_file
 from common.plain_text import redacted
 
-__all__ = ["OF_A_CALL", "PROVENANCE", "ROOT", "git_commit", "provenance", "provenance_path"]
+__all__ = ["IMAGE_SHA256", "OF_A_CALL", "PROVENANCE", "ROOT", "git_commit", "provenance", "provenance_path"]
 
 PROVENANCE = "provenance.json"
 """Name of the file in the folder of a run or a model; of a single file such as `table10.md` it is
@@ -27,6 +27,10 @@ OF_A_CALL = ("command", "platform")
 """What `provenance` says that another call on another machine says otherwise."""
 ROOT = Path(__file__).resolve().parent.parent
 """The repository, or the folder the package is installed in."""
+
+
+IMAGE_SHA256 = "CLM_OR_MLM_IMAGE_SHA256"
+"""Variable by which a workflow says which image its jobs run in."""
 
 
 @functools.cache
@@ -48,11 +52,13 @@ def git_commit() -> str:
 def provenance(environment: str, packages: Iterable[str] = ()) -> dict[str, object]:
     """Return what an artefact's side file records: commit, lock, Python, installed `packages`, command.
 
-    The lock is `requirements/<environment>.txt` (`analysis` or `full`).
+    The lock is `requirements/<environment>.txt` (`analysis` or `full`). A workflow's job adds its image's hash.
     """
     lock = ROOT / "requirements" / f"{environment}.txt"
+    image = os.environ.get(IMAGE_SHA256)
     return {
         "commit": git_commit(),
+        **({"image_sha256": image} if image else {}),
         "lock": {
             "name": f"requirements/{lock.name}",
             "sha256": sha256_file(lock) if lock.is_file() else "unknown",

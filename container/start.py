@@ -23,7 +23,8 @@ SCRATCH = "CLM_OR_MLM_SCRATCH"
 """Environment variable that names the scratch folder."""
 
 ROOMS = (
-    "analysis", "paper_figures", "benchmarks", "pretraining", "container", "miniature", "torch.distributed.run"
+    "analysis", "paper_figures", "benchmarks", "pretraining", "container", "miniature", "torch.distributed.run",
+    "clm_or_mlm.rehearse",
 )  # fmt: skip
 """What `ROOM` can be; the analysis image has no torch, so training asks for the full one."""
 

@@ -20,8 +20,9 @@ from miniature.data import DataSource
 from miniature.forms import FAMILIES, RANDOM, SIZES, Form
 from miniature.plan import ANALYSED, PRETRAINED, STORE, TABLE, Miniature, workflow_for
 from pretraining.training.log import LOG, read_log, write_log
+from workflow.attempts import attempts_in
 from workflow.engine import run_workflow
-from workflow.jobs import KINDS, attempts_in
+from workflow.jobs import KINDS
 
 __all__ = ["make_miniature", "page", "read_timings", "stand_in_note", "write_example"]
 
@@ -100,7 +101,7 @@ def read_timings(root: Path) -> dict[str, float]:
     """Return the CPU seconds of every part of the study, those of repeated calls added up."""
     seconds: dict[str, float] = defaultdict(float)
     for path in sorted(root.glob("logs/*/*.attempts.jsonl")):
-        seconds[KINDS[path.parent.name].part] += sum(row["cpu_seconds"] for row in attempts_in(path))
+        seconds[KINDS[path.parent.name].part] += sum(one.cpu_seconds for one in attempts_in(path))
     return seconds
 
 

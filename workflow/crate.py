@@ -1,25 +1,31 @@
 """A finished study as an RO-Crate: what its folder holds, with hashes, and the runs of the workflow that made it.
 
-Follows Workflow Run RO-Crate 0.5 (with Process Run Crate and Workflow RO-Crate 1.0) on RO-Crate 1.1. The metadata are
-plain JSON-LD in one file: they are written here, in place, from the standard library, so that a login node can do it
-and nothing of hundreds of gigabytes is copied.
+Follows Provenance Run Crate 0.5 (with Workflow and Process Run Crate and Workflow RO-Crate 1.0) on RO-Crate 1.1. By
+what, in which image, where and when a job ran is what it wrote down itself (`workflow.attempts`): true in a copy and by
+any checkout. The metadata are plain JSON-LD in one file, written in place from the standard library: a login node
+can do it and nothing of hundreds of gigabytes is copied.
 """
 
 from __future__ import annotations
 
 import json
 import mimetypes
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from common.errors import UserError
 from common.files import sha256_file, write_text
 from common.locks import holder_of
 from common.manifest import CRATE
 from common.progress import progress
-from common.provenance import ROOT, git_commit
+from common.provenance import ROOT
+from workflow.attempts import Attempt, attempts_in
 from workflow.engine import LEASE, reconcile
 from workflow.jobs import WORKFLOW, Job, load
 
@@ -33,20 +39,23 @@ _PROFILES = "https://w3id.org/ro/wfrun"
 _VERSION = "0.5"
 _WORKFLOW_CRATE = "https://w3id.org/workflowhub/workflow-ro-crate/1.0"
 _LANGUAGE = "https://w3id.org/workflowhub/workflow-ro-crate#snakemake"
-_TERMS = {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}
+_RUN_TERMS = "https://w3id.org/ro/terms/workflow-run#"
+_TERMS = {name: _RUN_TERMS + name for name in ("sha256", "containerImage", "ContainerImage", "SIFImage")}
+_DONE = "http://schema.org/CompletedActionStatus"
 Entity = dict[str, Any]
 
 
-def write_crate(folder: Path, *, agent: str, licence: str) -> int:
+def write_crate(folder: Path, *, agent: str, licence: str, mixed: bool = False) -> int:
     """Write `ro-crate-metadata.json` into a finished study's folder and return how many files it lists.
 
     Args:
         folder: the study's.
         agent: who ran it: a name, or an ORCID's address.
         licence: address of the licence of what is archived.
+        mixed: archive it although its jobs ran by several commits or images.
 
     Raises:
-        UserError: no study is there, it is not finished, or a call works in it.
+        UserError: no study is there, it is not finished, a call works in it, or it is a mixture.
     """
     if holder := holder_of(folder / LEASE):
         raise UserError(f"a call works in {folder} ({holder}); archive the study when it has ended")
@@ -63,12 +72,30 @@ def write_crate(folder: Path, *, agent: str, licence: str) -> int:
         path.relative_to(folder).as_posix(): _file(path, folder)
         for path in progress(paths, "hashing the study's files", unit="file")
     }
-    newest = max(path.stat().st_mtime for path in paths if path.name != _SNAKEFILE)
     jobs = list(workflow.jobs.values())
-    graph = _graph(folder, jobs, files, _date(newest), workflow.target, agent, licence)
+    runs = {job.marker: last for job in jobs if (last := _last(job, folder))}
+    kinds = Counter((run.commit, run.image_sha256) for run in runs.values())
+    if len(kinds) > 1 and not mixed:
+        which = ", ".join(
+            f"{count} by {commit[:12]}{f' in image {image[:12]}' if image else ''}"
+            for (commit, image), count in kinds.most_common()
+        )
+        raise UserError(
+            f"{folder} is a mixture of jobs: {which}; do the others again by one, or archive it as it is with --mixed"
+        )
+    newest = max(path.stat().st_mtime for path in paths if path.name != _SNAKEFILE)
+    date = max((run.end for run in runs.values()), default=_date(newest))
+    graph = _graph(jobs, runs, files, date, workflow.target, agent, licence)
     document = {"@context": ["https://w3id.org/ro/crate/1.1/context", _TERMS], "@graph": graph}
     write_text(folder / CRATE, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     return len(files)
+
+
+def _last(job: Job, folder: Path) -> Attempt | None:
+    """Return the attempt that ended a job well, from the start of its first; None for what came here complete."""
+    all_ = [one for one in attempts_in(folder / job.attempts) if one.end]
+    well = [one for one in all_ if one.code in job.kind.accepted]
+    return replace(well[-1], start=min(one.start for one in all_)) if well else None
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -106,32 +133,39 @@ def _entity(id_: str, kind: str, **more: Any) -> Entity:
 
 
 def _graph(
-    folder: Path,
     jobs: Sequence[Job],
+    runs: Mapping[str, Attempt],
     files: dict[str, Entity],
     date: str,
     name: str,
     agent: str,
     licence: str,
 ) -> list[Entity]:
-    profiles = [f"{_PROFILES}/{kind}/{_VERSION}" for kind in ("process", "workflow")] + [_WORKFLOW_CRATE]
+    kinds = ("process", "workflow", *(["provenance"] if runs else []))
+    profiles = [f"{_PROFILES}/{kind}/{_VERSION}" for kind in kinds] + [_WORKFLOW_CRATE]
     who = agent if agent.startswith("https://") else "#agent"
     made = [path for job in jobs for path in job.makes if path in files]
     tables = sorted(path for path in files if path.startswith("analysis/"))
-    commit = git_commit()
+    commits = ", ".join(sorted({run.commit for run in runs.values()})) or "unknown"
+    works = [(one, one.split("/")[-2], one.split("/")[-1]) for one in profiles]
+    study = _entity("#study", "CreateAction", name=f"Run of {name}", agent={"@id": who}, instrument={"@id": _SNAKEFILE},
+                    description=f"{len(jobs)} jobs, {len(made)} of their files, by {commits}", endTime=date,
+                    actionStatus=_DONE, object=_ids([WORKFLOW]), result=_ids(["results/", *tables]),
+                    **({"startTime": min(run.start for run in runs.values())} if runs else {}))  # fmt: skip
+    details = list(_of_jobs(jobs, runs, files, who, commits))
     files[_SNAKEFILE] |= {
-        "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"],
+        "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow", *(["HowTo"] if runs else [])],
         "name": "The study's workflow",
         "description": "Shards, pretraining, fine-tunings, tables and figures; its jobs are in workflow.json.",
         "programmingLanguage": {"@id": _LANGUAGE},
-        "version": commit,
+        "version": commits,
         "license": "https://spdx.org/licenses/Apache-2.0",
         "input": _ids(["#jobs"]),
         "output": _ids(["#results"]),
-        "hasPart": _ids(["#package"]),
+        "hasPart": _ids(row["@id"] for row in details if row["@id"].startswith("#tool-")),
+        "step": _ids(row["@id"] for row in details if row["@type"] == "HowToStep"),
     }
     files[WORKFLOW]["exampleOfWork"] = {"@id": "#jobs"}
-    works = [(one, one.split("/")[-2], one.split("/")[-1]) for one in profiles]
     return [
         _entity(CRATE, "CreativeWork", about={"@id": "./"},
                 conformsTo=_ids(["https://w3id.org/ro/crate/1.1", _WORKFLOW_CRATE])),
@@ -143,18 +177,48 @@ def _graph(
         _entity(who, "Person", name=agent),
         _entity(_LANGUAGE, "ComputerLanguage", name="Snakemake", url="https://snakemake.readthedocs.io",
                 identifier="https://doi.org/10.1093/bioinformatics/bts480"),
-        _entity("#package", "SoftwareApplication", name="clm-or-mlm", version=commit,
-                url="https://arxiv.org/abs/2507.00994"),
         _entity("#jobs", "FormalParameter", additionalType="File", name="jobs", workExample={"@id": WORKFLOW},
                 description="What runs, in which order, on what."),
         _entity("#results", "FormalParameter", additionalType="Dataset", name="results",
                 workExample={"@id": "results/"}, description="The run store."),
-        _entity("#study", "CreateAction", name=f"Run of {name}", agent={"@id": who}, instrument={"@id": _SNAKEFILE},
-                description=f"{len(jobs)} jobs, {len(made)} of their files, by {commit}",
-                startTime=_date(min((folder / path).stat().st_mtime for path in made)), endTime=date,
-                actionStatus="http://schema.org/CompletedActionStatus", object=_ids([WORKFLOW]),
-                result=_ids(["results/", *tables])),
+        study,
+        *details,
         _entity("results/", "Dataset", name="Runs", exampleOfWork={"@id": "#results"},
                 description="Scores of every fine-tuning, with how each was made (run.json)."),
         *files.values(),
     ]  # fmt: skip
+
+
+def _of_jobs(
+    jobs: Sequence[Job], runs: Mapping[str, Attempt], files: Mapping[str, Entity], who: str, commits: str
+) -> Iterator[Entity]:
+    """Yield a tool and a step for each kind of job, an action for each job, and the images they ran in."""
+    ran = [job for job in jobs if job.marker in runs]
+    for position, kind in enumerate(dict.fromkeys(job.kind for job in ran)):
+        first = next(job for job in ran if job.kind is kind)
+        rooms = ", ".join(dict.fromkeys(f"python -m {' '.join(words[:2])}" for words in first.commands))
+        yield _entity(f"#tool-{kind.name}", "SoftwareApplication", name=rooms or kind.title, softwareVersion=commits,
+                      url="https://arxiv.org/abs/2507.00994")  # fmt: skip
+        tool = {"@id": f"#tool-{kind.name}"}
+        yield _entity(
+            f"#step-{kind.name}", "HowToStep", name=kind.title, position=str(position), workExample=tool
+        )
+    for digest in sorted({run.image_sha256 for run in runs.values()} - {""}):
+        yield _entity(f"#image-{digest}", "ContainerImage", additionalType={"@id": f"{_RUN_TERMS}SIFImage"},
+                      name="full", sha256=digest)  # fmt: skip
+    for job in ran:
+        run, id_ = runs[job.marker], quote(f"{job.kind.name}/{job.name}")
+        image = {"containerImage": {"@id": f"#image-{run.image_sha256}"}} if run.image_sha256 else {}
+        slurm = f", Slurm job {run.slurm}" if run.slurm else ""
+        yield _entity(f"#job/{id_}", "CreateAction", name=f"{job.kind.name} {job.name}", startTime=run.start,
+                      endTime=run.end, instrument={"@id": f"#tool-{job.kind.name}"}, agent={"@id": who},
+                      actionStatus=_DONE, description=f"by {run.commit} on {run.node}{slurm}",
+                      result=_ids(path for path in job.makes if path in files), **image)  # fmt: skip
+        yield _entity(f"#control/{id_}", "ControlAction", name=f"start of {job.kind.name} {job.name}",
+                      instrument={"@id": f"#step-{job.kind.name}"}, object={"@id": f"#job/{id_}"})  # fmt: skip
+    if ran:
+        yield _entity("#snakemake", "SoftwareApplication", name="Snakemake", url="https://snakemake.readthedocs.io",
+                      softwareVersion=metadata.version("snakemake"))  # fmt: skip
+        controls = [f"#control/{quote(f'{job.kind.name}/{job.name}')}" for job in ran]
+        yield _entity("#engine", "OrganizeAction", name="Run of Snakemake", agent={"@id": who},
+                      instrument={"@id": "#snakemake"}, object=_ids(controls), result={"@id": "#study"})  # fmt: skip

@@ -7,12 +7,11 @@ A job's kind says what it may end with and when it is complete; each kind is one
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import math
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from common.description import difference
 from common.errors import UserError
 from common.files import write_text
 from common.manifest import manifest_text, read_manifest
-from common.reading import read_bounded, strict_json
+from common.reading import read_bounded
 from common.registry import Registry
 
 __all__ = [
@@ -33,7 +32,6 @@ __all__ = [
     "Job",
     "Kind",
     "Workflow",
-    "attempts_in",
     "by_marker",
     "load",
     "marker",
@@ -197,7 +195,7 @@ class Job:
 
     @property
     def attempts(self) -> str:
-        """The file with a JSON line for every time that it ran and was not killed: seconds, GPUs, exit code."""
+        """The file with a line for every time that it ran and was not killed (`workflow.attempts`)."""
         return self.log.removesuffix("log") + "attempts.jsonl"
 
     def made_from(self) -> dict[str, Any]:
@@ -235,6 +233,10 @@ class Workflow:
     """All jobs by marker, those that others wait for first."""
     image: str = ""
     """The image that jobs run in; this environment when empty."""
+    image_sha256: str = ""
+    """The image's, when the jobs were planned; empty when it was not read."""
+    image_commit: str = ""
+    """The commit of the code that it holds; empty when it was not started."""
     binds: tuple[str, ...] = ()
     """Folders outside the workflow's that its jobs read; the image shows them."""
     queues: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -269,22 +271,6 @@ def by_marker(jobs: Iterable[Job]) -> dict[str, Job]:
 def write_marker(job: Job, folder: Path) -> None:
     """Write a job's marker."""
     write_text(folder / job.marker, json.dumps({"kind": job.kind.name, "name": job.name}) + "\n")
-
-
-def attempts_in(path: Path) -> Iterator[dict[str, float]]:
-    """Yield what a job's attempts took (`Job.attempts`); a line that a full disk cut short is left out.
-
-    Raises:
-        UserError: something else than a file is there.
-    """
-    try:
-        lines = read_bounded(path).splitlines()
-    except FileNotFoundError:
-        return
-    for line in lines:
-        with contextlib.suppress(AttributeError, TypeError, ValueError, OverflowError):
-            row = strict_json(line)
-            yield {name: float(row.get(name, 0.0)) for name in ("seconds", "cpu_seconds", "gpus")}
 
 
 def save(workflow: Workflow, folder: Path) -> None:

@@ -15,8 +15,9 @@ from pathlib import Path
 from common.locks import holder_of
 from common.reading import read_bounded
 from common.tables import plain_table
+from workflow.attempts import attempts_in
 from workflow.engine import LEASE, reconcile
-from workflow.jobs import Job, Workflow, attempts_in, load
+from workflow.jobs import Job, Workflow, load
 from workflow.slurm import LiveJob, live_jobs
 
 __all__ = ["Progress", "critical_hours", "progress_of", "warnings"]
@@ -73,9 +74,7 @@ class Progress:
 
     def hours_used(self, job: Job) -> float:
         """Return the hours of GPUs (of nodes, for jobs without any) that a job's attempts took."""
-        return sum(
-            row["seconds"] / 3600 * max(1, row["gpus"]) for row in attempts_in(self.folder / job.attempts)
-        )
+        return sum(one.seconds / 3600 * max(1, one.gpus) for one in attempts_in(self.folder / job.attempts))
 
     def share(self, job: Job) -> float:
         """Return the share of what a job makes that is missing; all of it for training, whose steps are not counted."""

@@ -52,6 +52,8 @@ class Settings(Site):
     """Seeds of every cell."""
     tuning_options: tuple[str, ...] = ()
     """More words for `python -m benchmarks run`."""
+    image_key: str = ""
+    """Public key (PEM) that the image must be signed with."""
 
     def __post_init__(self) -> None:
         """Refuse values that cannot be."""
@@ -60,6 +62,18 @@ class Settings(Site):
             get_dataset(name)
         if not (self.datasets and self.learning_rates and self.seeds):
             raise UserError("datasets, learning_rates and seeds need at least one entry each")
+        for key in ("datasets", "learning_rates", "seeds"):
+            given = getattr(self, key)
+            if twice := [value for value in dict.fromkeys(given) if given.count(value) > 1]:
+                raise UserError(f"{key} names {twice[0]} twice; name each once")
+        for rate in self.learning_rates:
+            if not 1e-9 <= rate < 1:
+                raise UserError(f"learning_rates has {rate:g}, which is none; they are between 1e-9 and 1")
+        for seed in self.seeds:
+            if not 0 <= seed < 2**31:
+                raise UserError(
+                    f"seeds has {seed}, which is none; they are whole numbers from 0 to {2**31 - 1}"
+                )
 
     @property
     def needed_datasets(self) -> tuple[str, ...]:
@@ -83,6 +97,10 @@ def check_requirements(settings: Settings, image: str, profile: str) -> None:
     if not settings.tokenizer and not settings.train_tokenizer:
         raise UserError("no tokenizer: name it in the settings, tokenizer = ...; see docs/hpc.md")
     for word in settings.text:
+        if not word.startswith("hf:") and not any(
+            Path(Path(word).anchor).glob(word.removeprefix(Path(word).anchor))
+        ):
+            raise UserError(f"{word} matches no file here; correct `text` in the settings")
         if word.startswith("hf:") and os.environ.get("HF_HUB_OFFLINE"):
             raise UserError(f"{word} needs network and HF_HUB_OFFLINE is set; name files on disk in `text`")
         if word.startswith("hf:") and profile == "slurm" and settings.offline:
@@ -90,6 +108,9 @@ def check_requirements(settings: Settings, image: str, profile: str) -> None:
                 f"{word} needs network, which compute nodes of {Path(settings.site).stem} do not have; bring the files "
                 "on a login node and name them in `text`"
             )
+    for path, key in ((settings.tokenizer, "tokenizer"), (settings.image_key, "image_key")):
+        if path and not Path(path).exists():
+            raise UserError(f"{path} does not exist; correct `{key}` in the settings")
     if image and not Path(image).is_file():
         raise UserError(f"{image} does not exist; build it (make image-full) or leave --image out")
     if not settings.make_datasets:

@@ -34,7 +34,7 @@ SITES = Path(__file__).resolve().parent / "sites"
 
 S = TypeVar("S", bound="Site")
 
-_PATHS = ("study", "data", "tokenizer", "text")
+_PATHS = ("study", "data", "tokenizer", "text", "image_key")
 """Settings that are paths: relative ones are taken from the folder of the file that they stand in."""
 
 

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import logging
 import os
 import platform
-import resource
 import signal
 import subprocess
 import sys
@@ -26,12 +24,15 @@ from string import Template
 
 from common.cli import run
 from common.errors import UserError, nearest
-from common.files import write_text
+from common.files import sha256_file, write_text
 from common.processes import AGAIN, end_with_parent, ignore_stop_signal, on_stop_signal
-from common.provenance import ROOT
+from common.provenance import IMAGE_SHA256, ROOT
 from container.machine import Machine
+from container.runtime import runtime_of
 from pretraining.training.slurm import first_host
+from workflow.attempts import noted
 from workflow.jobs import Job, Workflow, load, write_marker
+from workflow.rehearsal import places_of
 from workflow.slurm import was_cancelled
 
 __all__ = ["MISTAKE", "do", "launcher_of", "prefix_of", "run_until", "seconds_left", "site_environment"]
@@ -73,9 +74,7 @@ def prefix_of(workflow: Workflow, folder: Path, environ: Mapping[str, str] | Non
     """Return the words before a room's name: the image's command line, or this Python."""
     if not workflow.image:
         return [sys.executable, "-m", "container.start"]
-    places = (Template(place).safe_substitute(environ or {}) for place in workflow.binds)
-    there = [place for place in places if Path(place.split(":")[0]).exists()]
-    outside = [place for place in there if not Path(place).is_relative_to(folder)]
+    outside = places_of(workflow, folder, Machine(environ=environ or {}))
     binds = [word for place in outside for word in ("--bind", place)]
     return [sys.executable, "-m", "container", "run", *binds, workflow.image]
 
@@ -200,7 +199,7 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
     log_file = folder / job.log
     what = f"{job.kind.name} {job.name}"
     environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
-    environ |= site_environment(workflow, environ)
+    environ |= site_environment(workflow, environ) | {IMAGE_SHA256: workflow.image_sha256}
     if not job.network:
         environ.setdefault("HF_HUB_OFFLINE", "1")
     if job.gpus:
@@ -237,30 +236,6 @@ def _checkpoints(job: Job, folder: Path) -> set[Path]:
     return set(folder.glob(job.checkpoints)) if job.checkpoints else {path for path in made if path.is_file()}
 
 
-def _timed(job: Job, workflow: Workflow, folder: Path) -> int:
-    """Do a job and write down what it took."""
-    started, before, code = time.monotonic(), _cpu_seconds(), MISTAKE
-    try:
-        code = do(job, workflow, folder)
-    finally:
-        took = {
-            "seconds": round(time.monotonic() - started, 1),
-            "cpu_seconds": round(_cpu_seconds() - before, 2),
-            "gpus": job.nodes * job.gpus,
-            "code": code,
-        }
-        path = folder / job.attempts
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(took) + "\n")
-    return code
-
-
-def _cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def _requeue() -> None:
     """Put this Slurm job back into the queue, and wait until Slurm ends it, where that is allowed."""
     code, text = Machine().output(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], seconds=300)
@@ -289,12 +264,15 @@ def main(argv: Sequence[str]) -> int:
         return MISTAKE
     try:
         _refuse_what_cannot_start(job, workflow, folder, number)
-        while (code := _timed(job, workflow, folder)) == RESUME:
+        while True:
+            with noted(job, workflow, folder) as codes:
+                codes.append(do(job, workflow, folder))
+            if codes[-1] != RESUME:
+                return codes[-1]
             if number:
                 _requeue()
                 return AGAIN
             log.info("%s %s: starting it again", job.kind.name, job.name)
-        return code
     except UserError as error:
         write_text(folder / job.refused, f"{error}\n")
         raise
@@ -302,10 +280,17 @@ def main(argv: Sequence[str]) -> int:
 
 def _refuse_what_cannot_start(job: Job, workflow: Workflow, folder: Path, number: str) -> None:
     """Raise a `UserError` where the image cannot be run, or where somebody has ended this job by scancel."""
-    if workflow.image and not Path(workflow.image).is_file():
-        raise UserError(f"{workflow.image} does not exist; build it: make image-full")
-    if workflow.image and Machine().which("apptainer", "singularity") is None:
-        raise UserError("apptainer is not on this node's PATH; add its module to the site's `modules`")
+    if workflow.image:
+        image = Path(workflow.image)
+        runtime = runtime_of(image)
+        if not image.is_file():
+            raise UserError(f"{image} does not exist; build it: make image-full")
+        if Machine().which(*runtime.programs) is None:
+            raise UserError(
+                f"{runtime.name} is not on this node's PATH; add its module to the site's `modules`"
+            )
+        if workflow.image_sha256 not in ("", sha256_file(image)):
+            raise UserError(f"{image} is not the file that it was when this study was called; call it again")
     if number:
         path = folder / job.number
         before = path.read_text("utf-8").strip() if path.is_file() else number

@@ -17,6 +17,7 @@ from workflow.crate import write_crate
 from workflow.engine import PROFILES, run_workflow
 from workflow.jobs import Job
 from workflow.progress import Progress, progress_of
+from workflow.rehearsal import rehearsed
 from workflow.settings import Settings, check_requirements, load_settings
 from workflow.slurm import refuse_what_slurm_refuses
 from workflow.study import place_stand_ins, workflow_of
@@ -72,6 +73,8 @@ def study(
     workflow = workflow_of(whole, values, file)
     if not dry_run:
         check_requirements(values, file, profile)
+    if file or not dry_run:
+        workflow = rehearsed(workflow, folder, key=values.image_key)
     if profile == "slurm" and shutil.which("sbatch"):
         refuse_what_slurm_refuses(workflow)
     if target == "tiny" and profile == "slurm":
@@ -173,10 +176,11 @@ def archive(
     dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
     agent: str = "unknown",
     licence: Annotated[str, Parameter(metavar="URL")] = "https://spdx.org/licenses/CC-BY-4.0",
+    mixed: bool = False,
 ) -> None:
     """Write ro-crate-metadata.json into a finished study: every file with its hash, and how it was made.
 
-    The folder is then an RO-Crate (Workflow Run profile); ingest and audit check its hashes before they read it.
+    The folder is then an RO-Crate (Provenance Run profile); ingest and audit check its hashes before they read it.
 
     example: python -m workflow archive --dir /scratch/me/study --agent https://orcid.org/0000-0002-1825-0097
 
@@ -184,7 +188,8 @@ def archive(
         dir_: the study's folder
         agent: who ran it: a name, or an ORCID (https://orcid.org/...)
         licence: licence of what is archived
+        mixed: archive it although its jobs ran by several commits or images
     """
     folder = dir_.resolve()
-    count = write_crate(folder, agent=agent, licence=licence)
+    count = write_crate(folder, agent=agent, licence=licence, mixed=mixed)
     sys.stdout.write(f"{folder / CRATE}: {count:,} files\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from common.errors import UserError
 from common.manifest import CRATE
 from tests.oracle import Oracle
 from workflow.crate import write_crate
-from workflow.jobs import KINDS, Job, Workflow, by_marker, save
+from workflow.jobs import KINDS, Job, Workflow, by_marker, load, save
 
 LICENCE = "https://spdx.org/licenses/CC-BY-4.0"
 
@@ -41,7 +42,7 @@ from rocrate_validator.models import Severity, ValidationSettings
 answer = {}
 for name, folder in given["crates"].items():
     settings = ValidationSettings(
-        rocrate_uri=folder, profile_identifier="workflow-run-crate-0.5", no_cache=True,
+        rocrate_uri=folder, profile_identifier="provenance-run-crate-0.5", no_cache=True,
         requirement_severity=Severity.REQUIRED,
     )
     issues = services.validate(settings).get_issues()
@@ -64,8 +65,19 @@ def archived(whole_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     (folder / "shards").mkdir()
     (folder / "shards/big").write_text("not archived")
     save(Workflow(target="all", jobs=by_marker([cell, tables])), folder)
+    _ran(folder, cell, "a" * 40, "2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00")
+    _ran(folder, cell, "a" * 40, "2026-01-02T00:00:00+00:00", "2026-01-03T00:00:00+00:00")
+    _ran(folder, tables, "a" * 40, "2026-01-03T00:00:00+00:00", "2026-01-03T01:00:00+00:00")
     write_crate(folder, agent="https://orcid.org/0000-0002-1825-0097", licence=LICENCE)
     return folder
+
+
+def _ran(folder: Path, job: Job, commit: str, start: str, end: str) -> None:
+    path = folder / job.attempts
+    path.parent.mkdir(parents=True, exist_ok=True)
+    row = {"start": start, "end": end, "commit": commit, "image_sha256": "f" * 64, "node": "n1", "code": 0}
+    with path.open("a") as file:
+        file.write(json.dumps(row) + "\n")
 
 
 @pytest.fixture
@@ -89,9 +101,11 @@ def test_it_is_a_workflow_run_crate_by_a_validator_that_is_not_ours(
         "no run": changed("a", '"CreateAction"', '"Thing"'),
         "no workflow": changed("b", '"mainEntity"', '"about"'),
         "no licence": changed("c", '"license": {', '"comment": {'),
+        "no engine": changed("d", '"ControlAction"', '"Thing"'),
+        "no steps": changed("e", '"HowToStep"', '"Thing"'),
     }
     found = validators.run(VALIDATE, folder=tmp_path / "run", crates=crates)
-    files = [row for row in json.loads((archived / CRATE).read_text())["@graph"] if "sha256" in row]
+    files = [row for row in json.loads((archived / CRATE).read_text())["@graph"] if "contentSize" in row]
     assert found.pop("read") == ["all", "Snakefile", len(files), LICENCE]
     assert found.pop("good") == []
     assert all(found.values()), found
@@ -99,11 +113,40 @@ def test_it_is_a_workflow_run_crate_by_a_validator_that_is_not_ours(
 
 def test_it_lists_what_is_archived_and_is_the_same_when_written_again(crate: Path) -> None:
     before = (crate / CRATE).read_bytes()
-    listed = {row["@id"] for row in json.loads(before)["@graph"] if "sha256" in row}
+    listed = {row["@id"] for row in json.loads(before)["@graph"] if "contentSize" in row}
     assert {"workflow.json", "Snakefile", "analysis/all/table10.md"} < listed
     assert not any(name.startswith("shards") for name in listed)
     write_crate(crate, agent="https://orcid.org/0000-0002-1825-0097", licence=LICENCE)
     assert (crate / CRATE).read_bytes() == before
+
+
+def test_a_copy_archived_from_another_checkout_says_what_ran(
+    crate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-r", str(crate), str(copy)], check=True)
+    monkeypatch.setattr("common.provenance.git_commit", lambda: "b" * 40)
+    write_crate(copy, agent="me", licence=LICENCE)
+    rows = {row["@id"]: row for row in json.loads((copy / CRATE).read_text())["@graph"]}
+    assert (copy / CRATE).read_text().count("b" * 40) == 0
+    assert (rows["#study"]["startTime"], rows["#study"]["endTime"]) == (
+        "2026-01-01T00:00:00+00:00", "2026-01-03T01:00:00+00:00",
+    )  # fmt: skip
+    assert rows["Snakefile"]["version"] == "a" * 40
+    assert rows["#job/cell/m/sst2"]["containerImage"] == {"@id": f"#image-{'f' * 64}"}
+    assert rows["#job/cell/m/sst2"]["description"] == f"by {'a' * 40} on n1"
+
+
+def test_a_mixture_is_archived_only_where_it_is_wanted(crate: Path) -> None:
+    tables = load(crate).jobs["done/analysis/all.json"]
+    _ran(crate, tables, "c" * 40, "2026-01-04T00:00:00+00:00", "2026-01-04T01:00:00+00:00")
+    with pytest.raises(
+        UserError, match=r"mixture of jobs: 1 by a{12} in image f{12}, 1 by c{12} in image f{12}"
+    ):
+        write_crate(crate, agent="me", licence=LICENCE)
+    write_crate(crate, agent="me", licence=LICENCE, mixed=True)
+    rows = {row["@id"]: row for row in json.loads((crate / CRATE).read_text())["@graph"]}
+    assert rows["#job/analysis/all"]["description"] == f"by {'c' * 40} on n1"
 
 
 def test_ingest_and_audit_read_it_back(crate: Path, tmp_path: Path) -> None:

@@ -23,6 +23,10 @@ def test_settings_are_read_strictly(tmp_path: Path) -> None:
         ("seeds = []", "at least one entry"),
         ("mfu = 2", "mfu at most 1"),
         ("nodes = 0", "nodes must be at least 1"),
+        ("seeds = [0, 1, 0]", "seeds names 0 twice"),
+        ("seeds = [-1]", "seeds has -1, which is none"),
+        ("learning_rates = [-1e-4]", "learning_rates has -0.0001, which is none"),
+        ("datasets = ['sst2', 'sst2']", "datasets names sst2 twice"),
         ("datasets = 'sst2'", "datasets takes a list, not 'sst2'"),
         ("x = ", "not a TOML file"),
     ):
@@ -51,14 +55,16 @@ def test_a_sites_text_is_a_default_for_the_files(tmp_path: Path) -> None:
     assert load_settings(tmp_path / "w.toml").text == (str(tmp_path / "x"),)
 
 
-READY = Settings(text=("a.jsonl",), tokenizer="t.json", make_datasets=("--train", "4"))
+READY = Settings(text=(__file__,), tokenizer=__file__, make_datasets=("--train", "4"))
 
 
 @pytest.mark.parametrize(
     ("change", "image", "profile", "message"),
     [
         ({"text": ()}, "", "local", "no text to pretrain on"),
+        ({"text": (f"{__file__}.*",)}, "", "local", "matches no file here; correct `text`"),
         ({"tokenizer": ""}, "", "local", "no tokenizer"),
+        ({"tokenizer": "/no/t.json"}, "", "local", "/no/t.json does not exist; correct `tokenizer`"),
         ({"text": ("hf:a/b",)}, "", "local", "hf:a/b needs network and HF_HUB_OFFLINE is set"),
         ({}, "/no/full.sif", "local", "/no/full.sif does not exist; build it"),
         ({"make_datasets": (), "datasets": ("sst2",)}, "", "local", "lacks sst2; bring them"),

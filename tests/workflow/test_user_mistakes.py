@@ -1,0 +1,110 @@
+"""What a user gets wrong is one sentence before anything is submitted: no job is started, nothing is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clm_or_mlm.rooms import main_of
+from common.errors import UserError
+
+GOOD = {
+    "text": '["text.jsonl"]',
+    "train_tokenizer": "384",
+    "make_datasets": '["--train", "8", "--evaluation", "4"]',
+    "datasets": '["sst2"]',
+    "gpus_per_node": "0",
+}
+
+MISTAKES = [
+    ({"tuning_options": '["--epochs", "3"]'}, "Unknown option: --epochs"),
+    ({"tuning_options": '["--steps", "0"]'}, "--steps 0 must be at least 1"),
+    ({"tuning_options": '["--steps", "many"]'}, "--steps"),
+    ({"tuning_options": '["--max-length"]'}, "--max-length"),
+    ({"tuning_options": '["--max-length", "-4"]'}, "--max-length -4 must be at least 1"),
+    ({"tuning_options": '["--poolin", "mean"]'}, "Did you mean --pooling"),
+    ({"shard_options": '["--validation", "3"]'}, "Unknown option: --validation"),
+    ({"shard_options": '["--workers", "two"]'}, "--workers"),
+    ({"make_datasets": '["--trian", "8"]'}, "Did you mean --train"),
+    ({"pretraining_settings": '["global_bach=8"]'}, "did you mean 'global_batch'"),
+    ({"pretraining_settings": '["global_batch=eight"]'}, "global_batch"),
+    ({"pretraining_settings": '["global_batch"]'}, "global_batch"),
+    ({"pretraining_settings": '["peak_lr=-1"]'}, "peak_lr"),
+    ({"learning_rates": "[-1e-4]"}, "learning_rates has -0.0001"),
+    ({"learning_rates": "[5.0]"}, "learning_rates has 5"),
+    ({"learning_rates": "[1e-4, 1e-4]"}, "learning_rates names 0.0001 twice"),
+    ({"learning_rates": "[]"}, "at least one entry"),
+    ({"learning_rates": '"1e-4"'}, "learning_rates takes a list"),
+    ({"seeds": "[0, 0]"}, "seeds names 0 twice"),
+    ({"seeds": "[-1]"}, "seeds has -1"),
+    ({"seeds": "[0.5]"}, "seeds"),
+    ({"datasets": '["sst3"]'}, "did you mean 'sst2'"),
+    ({"datasets": '["sst2", "sst2"]'}, "datasets names sst2 twice"),
+    ({"text": '["*.parquet"]'}, "matches no file here"),
+    ({"text": "[]"}, "no text to pretrain on"),
+    ({"text": '["empty"]'}, "no documents here"),
+    ({"train_tokenizer": "0"}, "no tokenizer"),
+    ({"train_tokenizer": "0", "tokenizer": '"tok.json"'}, "tok.json does not exist"),
+    ({"train_tokenizer": "0", "tokenizer": '"text.jsonl"'}, "text.jsonl"),
+    ({"make_datasets": "[]", "data": '"empty"'}, "lacks sst2; bring them"),
+    ({"study": '"mine.toml"'}, "mine.toml"),
+    ({"acount": '"abc"'}, "did you mean 'account'"),
+    ({"site": '"jean-zai"'}, "did you mean 'jean-zay'"),
+    ({"site": '"jean-zay"', "acount": '"abc"'}, "did you mean 'account'"),
+    ({"device": '"H10"'}, "did you mean 'H100'"),
+    ({"nodes": "0"}, "nodes must be at least 1"),
+    ({"mfu": "40"}, "mfu at most 1"),
+    ({"image_key": '"key.pem"'}, "key.pem does not exist"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.jsonl").write_text('{"text": "a"}\n')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def call(folder: Path, settings: dict[str, str], *words: str) -> str:
+    """Return the sentence that a call ends with, after it has written nothing."""
+    (folder / "s.toml").write_text("".join(f"{key} = {value}\n" for key, value in (GOOD | settings).items()))
+    with pytest.raises((UserError, FileNotFoundError)) as found:
+        main_of("workflow")([*(words or ("210m-clm-42k",)), "--dir", "study", "--settings", "s.toml"])
+    assert not (folder / "study").exists()
+    return str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"), MISTAKES, ids=[str(number) for number in range(len(MISTAKES))]
+)
+def test_a_mistake_in_the_settings_is_one_sentence(
+    folder: Path, settings: dict[str, str], sentence: str
+) -> None:
+    answer = call(folder, settings)
+    assert sentence in answer
+    assert "\n" not in answer and "Traceback" not in answer
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("figur3",), "did you mean 'figure3'"),
+        (("210m-clm-42k", "--profile", "slrum"), "did you mean 'slurm'"),
+        (("210m-clm-42k", "--image", "no.sif"), "no.sif does not exist"),
+        (("210m-clm-42k", "--image", "text.jsonl"), "is no image file by its ending"),
+        (("210m-clm-42k", "--image", "zeros.sif"), "zeros.sif is no image file by its content"),
+        (("210m-clm-42k", "more"), "'more' is a word too many"),
+    ],
+)
+def test_a_mistake_in_the_call_is_one_sentence(folder: Path, words: tuple[str, ...], sentence: str) -> None:
+    (folder / "zeros.sif").write_bytes(bytes(100_000))
+    answer = call(folder, {}, *words)
+    assert sentence in answer
+    assert "\n" not in answer
+
+
+def test_several_mistakes_are_all_named_at_once(folder: Path) -> None:
+    answer = call(folder, {"tuning_options": '["--epochs", "3"]', "pretraining_settings": '["x=1"]'})
+    assert "--epochs" in answer and "unknown key 'x'" in answer
