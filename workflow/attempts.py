@@ -1,6 +1,6 @@
 """What a job writes down each time that it runs: when, where, by which code and image, what it took, how it ended.
 
-A JSON line in `Job.attempts`, appended as the job ends: it stays true in a copy of the folder and beside another
+A JSON line in `Job.attempts`, appended as the job ends: it stays true in a copy of the folder and by another
 checkout.
 """
 
