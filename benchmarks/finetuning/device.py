@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,6 +176,21 @@ class Device:
         """Move an array to the device without waiting for it."""
         tensor = torch.from_numpy(np.ascontiguousarray(values))
         return tensor.pin_memory().to(self.torch_device, non_blocking=True) if self.kind.gpu else tensor
+
+    def fetch(self, tensor: Tensor) -> Callable[[], NDArray[Any]]:
+        """Begin to copy a tensor to the CPU, and return what waits for this copy alone and gives its values."""
+        copied = tensor.to("cpu", non_blocking=True)
+        if not self.kind.gpu:
+            return copied.numpy
+        done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        done.record()
+
+        def wait() -> NDArray[Any]:
+            done.synchronize()
+            values: NDArray[Any] = copied.numpy()
+            return values
+
+        return wait
 
     def place(self, model: nn.Module) -> None:
         """Move a model here and cast its parameters.

@@ -88,15 +88,20 @@ class Encoder(nn.Module):
     def forward(self, ids: Tensor, lengths: Tensor, kinds: Tensor | None = None) -> Tensor:
         """Return hidden states (B, L, H) of right-padded ids (B, L) whose rows hold `lengths` (B,) tokens.
 
-        Token type ids `kinds` (B, L) are left out where the model takes none.
+        Token type ids `kinds` (B, L) are left out where the model takes none. While `lengths` are on the CPU, a GPU is
+        not waited for.
         """
-        mask = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
+        there = lengths.to(ids.device, non_blocking=True)
+        mask = torch.arange(ids.shape[1], device=ids.device) < there[:, None]
         if self.packs and self.training and packed_cost(int(lengths.sum()), mask.numel()) < mask.numel():
             return packed_pass(cast(EuroBertModel, self.base), ids, mask)
         more = {} if kinds is None or not self.takes_kinds else {"token_type_ids": kinds}
         if self.lifted:
             full = mask[:, None, None, :].expand(-1, 1, ids.shape[1], -1)
             states = self.base(input_ids=ids, attention_mask=full, use_cache=False, **more)
+        elif isinstance(self.base, EuroBertModel):
+            seen = None if int(lengths.min()) == ids.shape[1] else mask[:, None, None, :]
+            states = self.base(input_ids=ids, attention_mask=seen)
         else:
             states = self.base(input_ids=ids, attention_mask=mask.long(), **more)
         hidden: Tensor = states.last_hidden_state

@@ -139,8 +139,8 @@ def make_optimiser(model: nn.Module, lr: float, fine_tuning: FineTuning) -> torc
         {"params": [p for name, p in parameters if name not in with_decay], "weight_decay": 0.0},
     ]
     # The fused kernel keeps its intermediate results in float32: right for float32 weights, but with bfloat16
-    # ones it would not round where the paper's did.
-    fused = all(p.dtype == torch.float32 for _, p in parameters)
+    # ones it would not round where the paper's did. None, not False: on a GPU torch then takes all tensors together.
+    fused = all(p.dtype == torch.float32 for _, p in parameters) or None
     return torch.optim.AdamW(groups, lr=lr, betas=fine_tuning.betas, eps=fine_tuning.eps, fused=fused)
 
 

@@ -35,10 +35,12 @@ class TaskModel(nn.Module):
     def forward(self, ids: Tensor, lengths: Tensor, kinds: Tensor | None = None) -> Tensor:
         """Return logits, (B, K) of sequences or (B, L, K) of tokens; hidden states (B, L, H) without a head.
 
-        `kinds` are token type ids (B, L), where there are any.
+        `lengths` may be on the CPU (`Encoder.forward`); `kinds` are token type ids (B, L), where there are any.
         """
         hidden: Tensor = self.encoder(ids, lengths, kinds)
-        return hidden if self.head is None else self.head(hidden, lengths)
+        return (
+            hidden if self.head is None else self.head(hidden, lengths.to(hidden.device, non_blocking=True))
+        )
 
 
 def packs(model: nn.Module) -> bool:

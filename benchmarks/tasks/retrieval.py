@@ -63,6 +63,14 @@ def info_nce(
         yield F.cross_entropy(similarities * (1 / temperature), part) * len(part) / number
 
 
+def pooled(
+    pooling: Pooling, model: nn.Module, ids: Tensor, lengths: Tensor, kinds: Tensor | None = None
+) -> Tensor:
+    """Return the vectors (B, H) of texts; token type ids are not given, as the paper's code gives none."""
+    del kinds
+    return pooling.pool(model(ids, lengths), lengths.to(ids.device, non_blocking=True))
+
+
 class Retrieval(Family):
     """The documents that answer a query; the model has no head, and a text becomes a vector."""
 
@@ -186,7 +194,7 @@ class ContrastiveObjective(TrainedRows):
         sizes = [len(rows[start : start + size]) for start in range(0, len(rows), size)]
         passes = device.passes(texts.lengths, [*sizes, *sizes], packed=packs(model))
         positions = sum(len(part) * int(texts.lengths[part].max()) for part in passes)
-        order = torch.from_numpy(np.argsort(np.concatenate(passes))).to(device.torch_device)
+        order = device.tensor(np.argsort(np.concatenate(passes)))
         if positions <= device.graph_positions and not device.exact_micro_batches:
             vectors = torch.cat([self._embed(model, texts, part, device) for part in passes])[order]
             return self._loss_backward(vectors, device)
@@ -228,9 +236,9 @@ class ContrastiveObjective(TrainedRows):
             half = len(texts) // 2
             width = int(texts.lengths[:half].max() if part[0] < half else texts.lengths[half:].max())
         ids = device.tensor(texts.padded(part, self.pad, width)).long()
-        lengths = device.tensor(texts.lengths[part])
+        lengths = torch.from_numpy(texts.lengths[part])
         with device.autocast():
-            return self.pooling.pool(model(ids, lengths), lengths).float()
+            return pooled(self.pooling, model, ids, lengths).float()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,14 +289,12 @@ class RetrievalEvaluator:
     def vectors(self, model: nn.Module, batches: Sequence[PaddedBatch], device: Device) -> Tensor:
         """Return the unit vectors (N, H) of the texts in batches, in the order of their rows, on the device."""
         with device.embedding():
-            found = torch.cat([in_halves(partial(self._embed, model), batch) for batch in batches])
+            embed = partial(pooled, self.pooling, model)
+            found = torch.cat([in_halves(embed, batch) for batch in batches])
         if not bool(torch.isfinite(found).all()):
             raise FineTuningError("the fine-tuned model's outputs are not finite")
         rows = device.tensor(np.argsort(np.concatenate([batch.rows for batch in batches])))
         return F.normalize(found[rows], dim=-1)
-
-    def _embed(self, model: nn.Module, ids: Tensor, lengths: Tensor, kinds: Tensor | None) -> Tensor:
-        return self.pooling.pool(model(ids, lengths), lengths)
 
 
 def rank(

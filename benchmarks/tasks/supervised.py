@@ -73,7 +73,7 @@ class SupervisedObjective(Examples, TrainedRows):
         total = torch.zeros((), device=device.torch_device)
         for part in device.passes(self.ids.lengths[rows], sizes, packed=packs(model)):
             ids = device.tensor(self.ids.padded(rows[part], self.pad))
-            lengths = device.tensor(self.ids.lengths[rows[part]])
+            lengths = torch.from_numpy(self.ids.lengths[rows[part]])
             labels = (
                 self.labels.padded(rows[part], IGNORED).astype(np.int64)
                 if isinstance(self.labels, Ragged)
@@ -101,14 +101,14 @@ class SupervisedObjective(Examples, TrainedRows):
 
 @dataclass(frozen=True, kw_only=True)
 class PaddedBatch:
-    """Rows that share a forward pass in evaluation, already on the device."""
+    """Rows that share a forward pass in evaluation, their tokens already on the device."""
 
     rows: NDArray[np.int64]
     """Row numbers in the split."""
     ids: Tensor
     """Token ids (B, L), int32."""
     lengths: Tensor
-    """Tokens of each row (B,)."""
+    """Tokens of each row (B,), on the CPU."""
     kinds: Tensor | None = None
     """Token type ids (B, L), where the model is given any."""
 
@@ -134,7 +134,7 @@ class PaddedBatch:
                 cls(
                     rows=rows,
                     ids=device.tensor(ids.padded(rows, pad).astype(np.int32)),
-                    lengths=device.tensor(ids.lengths[rows]),
+                    lengths=torch.from_numpy(ids.lengths[rows]),
                     kinds=kinds_of(kinds, rows, device),
                 )
             )
@@ -150,18 +150,30 @@ def kinds_of(kinds: Ragged | None, rows: NDArray[np.int64], device: Device) -> T
 def predict(
     model: nn.Module, batches: Sequence[PaddedBatch], device: Device
 ) -> Iterator[tuple[Any, NDArray[Any]]]:
-    """Yield each batch's rows and its logits in float32, on the CPU.
+    """Yield each batch's rows and its logits in float32, on the CPU, while a GPU computes the next batch's.
 
     Raises:
         FineTuningError: a logit is not finite, or memory does not suffice for one row.
     """
     model.eval()
+    before: Callable[[], tuple[NDArray[np.int64], NDArray[Any]]] | None = None
     for batch in batches:
         with device.autocast():
-            logits = in_halves(model, batch)
-        if not bool(torch.isfinite(logits).all()):
-            raise FineTuningError("the fine-tuned model's outputs are not finite")
-        yield batch.rows, logits.cpu().numpy()
+            logits = device.fetch(in_halves(model, batch))
+        if before is not None:
+            yield before()
+        before = partial(_finite, batch.rows, logits)
+    if before is not None:
+        yield before()
+
+
+def _finite(
+    rows: NDArray[np.int64], fetched: Callable[[], NDArray[Any]]
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    logits = fetched()
+    if not np.isfinite(logits).all():
+        raise FineTuningError("the fine-tuned model's outputs are not finite")
+    return rows, logits
 
 
 def in_halves(compute: Callable[..., Tensor], batch: PaddedBatch) -> Tensor:

@@ -90,10 +90,15 @@ def packed_layout(
 def padded_layout(attention_mask: Tensor | None, *, is_causal: bool) -> Layout:
     """Return the layout of a padded (B, L) batch; always sdpa, which also gives padding its hidden states.
 
+    A mask of four dimensions, (B, 1, 1 or L, L), bool, is what may be seen: it is taken as it is, and not looked at,
+    for which a GPU would have to be waited for.
+
     Only keys are masked, as in Hugging Face models: a padding position attends to the real tokens, and the
     paper's QA metric reads what comes out there. A position that may see nothing at all (causal, padding on the
     left) sees itself, so that no NaN arises.
     """
+    if attention_mask is not None and attention_mask.dim() == 4:
+        return Layout(is_causal=False, mask=attention_mask)
     if attention_mask is None or bool(attention_mask.all()):
         return Layout(is_causal=is_causal)
     length = attention_mask.shape[-1]

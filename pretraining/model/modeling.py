@@ -231,7 +231,7 @@ class EuroBertModel(EuroBertPreTrainedModel):
 
         Args:
             input_ids: (B, L), or (T,) when packed.
-            attention_mask: padded: (B, L), 1 for real tokens; all are real when left out.
+            attention_mask: padded: (B, L), 1 for real tokens (all when left out), or a (B, 1, 1 or L, L) of its own.
             inputs_embeds: (B, L, H) or (T, H) in place of `input_ids`.
             cu_seqlens: packed: cumulative lengths, (S + 1,), int32.
             max_length: packed: bound of the lengths; the model's limit when left out.

@@ -48,7 +48,7 @@ def rounding(*names: str) -> Iterator[None]:
         angles = positions[..., None].float() * frequencies
         found = torch.stack([angles.cos(), angles.sin()])[..., None, :]
         cos, sin = found.bfloat16().float() if "tables" in names else found
-        return cos, sin
+        return cos[..., None, :], torch.stack((-sin, sin), dim=-2)  # as `modeling.rotary_tables` shapes them
 
     def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         if "rotation" not in names:
@@ -57,7 +57,7 @@ def rounding(*names: str) -> Iterator[None]:
         turned = torch.cat((-second, first), dim=-1)
         products = [
             (part.float() * torch.cat((table, table), dim=-1)).to(x.dtype)
-            for part, table in ((x, cos), (turned, sin))
+            for part, table in ((x, cos[..., 0, :]), (turned, sin[..., 1, :]))
         ]
         return products[0] + products[1]
 

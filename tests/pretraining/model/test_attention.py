@@ -95,6 +95,18 @@ def test_a_row_of_padding_alone_gives_numbers() -> None:
         assert attention(q, q, q, padded_layout(mask, is_causal=is_causal)).isfinite().all()
 
 
+def test_a_mask_of_what_may_be_seen_is_taken_as_it_is() -> None:
+    q, k, v = (torch.randn(2, 4, 2, 16, generator=torch.Generator().manual_seed(0)) for _ in range(3))
+    mask = torch.tensor([[1, 1, 1, 0], [1, 1, 1, 1]])
+    given = padded_layout(mask.bool()[:, None, None, :], is_causal=False)
+    assert torch.equal(attention(q, k, v, given), attention(q, k, v, padded_layout(mask, is_causal=False)))
+    # Nothing is read of it, which on a GPU would be waited for: a tensor without values does.
+    assert (
+        padded_layout(torch.empty(2, 1, 1, 4, dtype=torch.bool, device="meta"), is_causal=False).mask
+        is not None
+    )
+
+
 def test_offsets_are_int32_whatever_they_were() -> None:
     backend = AttentionBackend(name="none", attend=lambda q, k, v, layout: q)
     layout = packed_layout(torch.tensor([0, 3, 5]), 3, is_causal=False, backend=backend)
