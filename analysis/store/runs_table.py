@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from analysis.exchange.reading import is_exchanged, read
 from analysis.store.instances import RUN_FIELDS
 from analysis.store.row_faults import row_faults, unequal_rates, with_test_scores
 from analysis.store.scan import model_error
@@ -101,7 +102,7 @@ class _Record:
 
     datasets: dict[str, Any]
     added_models: tuple[str, ...] = ()
-    protocol: Literal["paper", "standard"] = "paper"
+    protocol: Literal["paper", "standard"] | None = "paper"
 
 
 def manifest_path(table: Path) -> Path:
@@ -118,7 +119,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     """Return the runs table in `path` (Parquet, or CSV by its ending), checked and sorted.
 
     Args:
-        path: the file.
+        path: the file; also one, or a folder, of a format that the field exchanges (`analysis.exchange.reading`).
         add_models: names or shell patterns of models outside the released scheme that are accepted besides
             those that a Parquet file itself records.
 
@@ -128,17 +129,21 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
             an earlier row; a seed chooses a rate without a test score (rows at other rates may lack it); or a recorded
             definition is damaged.
     """
-    if not path.is_file():
+    exchanged = is_exchanged(path)
+    if not path.is_file() and not exchanged:
         verb = "is a folder; a run store becomes a runs table" if path.is_dir() else "does not exist; make it"
         raise UserError(f"{path}: {verb} with python -m analysis ingest STORE --out runs.parquet")
-    content = read_bounded(path, _MOST)
-    sealed, is_text = _is_as_written(path, content), _is_csv(path)
+    content = b"" if exchanged else read_bounded(path, _MOST)
+    sealed, is_text = not exchanged and _is_as_written(path, content), _is_csv(path)
     try:
-        table = _read_csv(content) if is_text else pq.ParquetFile(pa.BufferReader(content)).read()
-        table.validate(full=True)
+        if not exchanged:
+            table = _read_csv(content) if is_text else pq.ParquetFile(pa.BufferReader(content)).read()
+            table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
         reason, kind = first_line(error), "CSV" if is_text else "Parquet"
         raise UserError(f"{path}: no {kind} file that can be read ({reason}); {_AGAIN}") from None
+    if exchanged:
+        table = read(path)
     if not table.num_rows:
         raise UserError(f"{path}: holds no runs, only their header; {_AGAIN}")
     record = _record_of(table, path)  # renaming drops it

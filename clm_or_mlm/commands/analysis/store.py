@@ -1,4 +1,4 @@
-"""`python -m analysis ingest`, `fetch-released` and `provenance`: stores of runs."""
+"""`python -m analysis ingest`, `export`, `fetch-released` and `provenance`: runs in and out."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from analysis.exchange.reading import is_exchanged
 from analysis.store import release
 from analysis.store.ingest import RefusedStoreError
 from analysis.store.ingest import ingest as read_store
@@ -52,7 +53,8 @@ def ingest(
     example: python -m analysis ingest results/ --out runs.parquet --instances instances/
 
     Args:
-        store: the store, its results folder, or a runs table to check and convert
+        store: the store, its results folder, or what to check and convert: a runs table, or scores in a format that
+            the field exchanges (docs/exchange.md)
         out: the runs table, .parquet or .csv
         instances: write the per-instance scores here too
         add_model: take a model outside the released naming scheme; repeatable, * and ? match
@@ -60,7 +62,7 @@ def ingest(
         strict: write nothing unless all is right and complete
         problems_out: write all problems as JSON
     """
-    if store.is_file():
+    if store.is_file() or is_exchanged(store):
         if instances is not None:
             raise UserError(f"{store}: a runs table holds no per-instance scores; leave --instances away")
         _convert(store, out, add_model, protocol)
@@ -108,7 +110,7 @@ def _report(problems: Sequence[Problem], path: Path | None) -> None:
 def _convert(table: Path, out: Path, add_models: Sequence[str], protocol: str) -> None:
     """Check a runs table and write it again."""
     read = read_table(table, add_models=add_models)
-    runs, recorded = read.runs, read.protocol or PAPER
+    runs, recorded = read.runs, read.protocol or protocol
     if recorded == PAPER != protocol:
         raise UserError(
             f"{table}: a table of the paper's protocol; the standard metrics are in the run store it was made of"

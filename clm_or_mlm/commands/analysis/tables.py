@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from analysis.evidence.settings import Settings
+from analysis.export import FORMATS as EXCHANGED
 from analysis.sources import PUBLISHED
 from analysis.tables import audit as audits
 from analysis.tables.audit import AUDIT_FORMATS, audit_document, runs_of_stand_ins, verdict
@@ -28,10 +29,11 @@ from common.files import sha256_bytes, write_text
 from common.manifest import write_manifest
 from common.plain_text import redacted
 from common.provenance import OF_A_CALL, provenance, provenance_path
+from common.reading import inside
 from common.tables import FORMATS, show, write
 from pretraining.model_names import TABLES
 
-__all__ = ["audit", "report", "reproduce", "scores", "table"]
+__all__ = ["audit", "export", "report", "reproduce", "scores", "table"]
 
 PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "matplotlib", "jinja2")
 
@@ -72,6 +74,31 @@ def scores(
     if dataset:
         frame = frame[frame["dataset"].isin(dataset)]
     write(scores_document(frame), format, out)
+
+
+def export(
+    format: Annotated[str, Parameter(choices=tuple(EXCHANGED))],
+    /,
+    *,
+    source: SourceOptions = SourceOptions(),
+    score: ScoreOptions = ScoreOptions(),
+    out: Annotated[Path, Parameter(metavar="DIR")],
+) -> None:
+    """Write scores, and the runs behind them, in a format that the field exchanges.
+
+    All but croissant are read back by --source DIR and by ingest.
+
+    example: python -m analysis export mteb --source results/ --out build/mteb
+
+    Args:
+        format: model-index (Hugging Face), lm-eval, mteb or croissant (a runs table with its metadata)
+        out: folder of the files, for most a folder a model in it
+    """
+    opened = source.open(need_instances=score.needs_instances())
+    files = EXCHANGED[format].write(opened, score.settings(opened))
+    for name, text in files.items():
+        write_text(inside(out, name), text)
+    sys.stdout.write(f"{out}: {len(files):,} files of {EXCHANGED[format].title}\n")
 
 
 def table(

@@ -1,0 +1,1 @@
+"""Runs and scores in the formats that the field exchanges, and back (docs/exchange.md)."""
