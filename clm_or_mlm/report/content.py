@@ -17,6 +17,8 @@ from analysis.claims.pages.explain import explanations
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, says, sentence
 from analysis.evidence.settings import Settings
+from analysis.export import FORMATS as EXCHANGED
+from analysis.export import zipped
 from analysis.letter.letter import Letter, letter_document, write_letter
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
@@ -129,6 +131,8 @@ class Content:
     tables: tuple[TableEntry, ...]
     letter: Letter
     letter_files: tuple[Download, ...]
+    exchange_files: tuple[Download, ...]
+    """The scores in each format that the field exchanges; none of a small study's."""
     audit: Audit
     coverage: pd.DataFrame
     n_runs: int
@@ -193,6 +197,11 @@ def gather(inputs: Inputs, figures: Iterable[str] = tuple(FIGURES)) -> Content:
         letter=letter,
         letter_files=(
             Download(name="letter.md", label="Markdown", content=show(letter_document(letter), "markdown")),
+        ),
+        exchange_files=tuple(
+            Download(name=f"{one.name}.zip", label=one.title, content=zipped(one.write(source, settings)))
+            for one in EXCHANGED.values()
+            if source.stand_ins is None and (one.name != "croissant" or not source.is_published)
         ),
         audit=audited,
         coverage=inputs.coverage,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 __all__ = ["Download"]
 
-_MEDIA = {"csv": "text/csv", "md": "text/markdown", "tex": "application/x-tex"}
+_MEDIA = {"csv": "text/csv", "md": "text/markdown", "tex": "application/x-tex", "zip": "application/zip"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,10 +18,12 @@ class Download:
     """File name with its ending."""
     label: str
     """What the link says."""
-    content: str
+    content: str | bytes
 
     @property
     def address(self) -> str:
         """The content as a data address."""
         media = _MEDIA[self.name.rsplit(".", 1)[-1]]
+        if isinstance(self.content, bytes):
+            return f"data:{media};base64,{base64.b64encode(self.content).decode('ascii')}"
         return f"data:{media};charset=utf-8;base64,{base64.b64encode(self.content.encode()).decode('ascii')}"

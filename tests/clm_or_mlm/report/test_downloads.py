@@ -23,6 +23,10 @@ def test_the_address_holds_the_content(name: str, content: str, media: str) -> N
     assert base64.b64decode(body) == content.encode()
 
 
+def test_bytes_have_no_charset() -> None:
+    assert Download(name="a.zip", label="", content=b"\xff").address == "data:application/zip;base64,/w=="
+
+
 def test_a_kind_of_file_that_has_no_media_type_is_refused() -> None:
     with pytest.raises(KeyError):
         _ = Download(name="a.exe", label="", content="").address
