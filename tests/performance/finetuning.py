@@ -6,7 +6,8 @@
 
 Weights and tokens are drawn: no model, tokenizer or dataset is needed. SC are short texts of two classes, QA long ones
 with a class a token; a step is 32 examples, of which the Trainer takes 4 at a time, or all. `compiled` is ours with
-compiled blocks, `fused` with AdamW's fused kernel; both round at other places. Host is the CPU time of the process.
+compiled blocks, `fused` with AdamW's fused kernel, which both round at other places; `waiting` waits in each
+pass for the GPU and updates tensors one by one, as version 0.1 did. Host is the CPU time of the process.
 `--trace` adds the share of the time in which the GPU computes, by torch's profiler. `--counter` names the counters of a
 stand-in of the CUDA driver (`gpu_rehearsal`): launches and synchronisations; there only the host's time means anything.
 """
@@ -138,6 +139,8 @@ def ours(given: Given, variant: str) -> None:
     given.device.place(model)
     if variant == "compiled":
         base.compile_blocks()
+    if variant == "waiting" and given.device.kind.gpu:
+        base.register_forward_pre_hook(lambda *_: torch.cuda.synchronize())
     labels: Any = given.labels
     if not given.of_tokens:
         labels = given.labels.values[given.labels.offsets[:-1]].astype(np.int64)[:, None]
@@ -150,8 +153,8 @@ def ours(given: Given, variant: str) -> None:
         rows=np.arange(len(given.ids)),
     )
     clock = Clock(given=given, skip=given.steps // 3)
-    made = partial(torch.optim.AdamW)
-    with mock.patch.object(torch.optim, "AdamW", _fused(made) if variant == "fused" else made):
+    other = {"fused": {"fused": True}, "waiting": {"fused": False}}.get(variant, {})
+    with mock.patch.object(torch.optim, "AdamW", _with(torch.optim.AdamW, other)):
         trainer.fine_tune(
             model, objective, given.device, lr=LR, seed=0, steps=given.steps, fine_tuning=FINE_TUNING,
             watch=clock.watch,
@@ -167,8 +170,8 @@ def ours(given: Given, variant: str) -> None:
     clock.row("  evaluation", len(kept) / 1_000, f"1,000 rows, {len(batches)} batches")
 
 
-def _fused(made: Callable[..., torch.optim.Optimizer]) -> Callable[..., torch.optim.Optimizer]:
-    return lambda *args, **options: made(*args, **{**options, "fused": True})
+def _with(made: Callable[..., Any], other: dict[str, bool]) -> Callable[..., Any]:
+    return lambda *args, **options: made(*args, **{**options, **other})
 
 
 class _Watch(TrainerCallback):  # type: ignore[misc]  # transformers is untyped
@@ -237,7 +240,9 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--kinds", nargs="*", default=[*LENGTHS], choices=LENGTHS)
-    parser.add_argument("--variants", nargs="*", default=["now"], choices=("now", "compiled", "fused"))
+    parser.add_argument(
+        "--variants", nargs="*", default=["now"], choices=("now", "compiled", "fused", "waiting")
+    )
     parser.add_argument("--trainer", nargs="*", type=int, default=[4, 32], help="examples of a pass")
     parser.add_argument("--steps", type=int, default=30, help="of which the first third is not timed")
     parser.add_argument("--threads", type=int, default=1, help="of a CPU")
