@@ -6,8 +6,8 @@
 
 Weights and tokens are drawn: no model, tokenizer or dataset is needed. SC are short texts of two classes, QA long ones
 with a class a token; a step is 32 examples, of which the Trainer takes 4 at a time, or all. `compiled` is ours with
-compiled blocks, `fused` with AdamW's fused kernel, which both round at other places; `waiting` waits in each
-pass for the GPU and updates tensors one by one, as version 0.1 did. Host is the CPU time of the process.
+compiled blocks, `fused` with AdamW's fused kernel, which both round at other places; `waiting` waits in each pass
+for the GPU and updates tensors one by one, as version 0.1 did. Host is the CPU time of the process.
 `--trace` adds the share of the time in which the GPU computes, by torch's profiler. `--counter` names the counters of a
 stand-in of the CUDA driver (`gpu_rehearsal`): launches and synchronisations; there only the host's time means anything.
 """
@@ -131,7 +131,8 @@ class Clock:
 def ours(given: Given, variant: str) -> None:
     """Time ours and its evaluation."""
     torch.manual_seed(0)
-    base = EuroBertModel(given.config)
+    with given.device.torch_device:
+        base = EuroBertModel(given.config)
     encoder = Encoder(base)
     encoder.packs = given.device.packs
     kind = TokenHead if given.of_tokens else SequenceHead
@@ -191,7 +192,8 @@ def reference(given: Given, size: int) -> None:
     fields = {name: getattr(given.config, name) for name in FIELDS}
     config = EuroBertConfig(**fields, rope_parameters=rope, num_labels=2, classifier_pooling="mean")
     kind = EuroBertForTokenClassification if given.of_tokens else EuroBertForSequenceClassification
-    model: nn.Module = kind(config).to(given.device.precision.weights)
+    with given.device.torch_device:
+        model: nn.Module = kind(config).to(given.device.precision.weights)
     rows: list[Row] = [
         {"input_ids": torch.from_numpy(given.ids[row]), "labels": torch.from_numpy(given.labels[row])}
         for row in range(len(given.ids))
