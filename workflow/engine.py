@@ -21,7 +21,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from common.errors import UserError
@@ -30,7 +30,7 @@ from common.processes import end_with_parent
 from common.provenance import ROOT
 from container.machine import Machine
 from workflow.jobs import Job, Workflow, refuse_other_settings, save, write_marker
-from workflow.slurm import forget_ended, live_jobs, prefix_of, queued, read_live, write_live
+from workflow.slurm import cancelled, live_jobs, prefix_of, queued, settle, write_live
 
 __all__ = ["LEASE", "PROFILES", "cancel", "detach", "reconcile", "run_workflow"]
 
@@ -45,7 +45,7 @@ CANCEL = ".cancel"
 _ROUNDS = 3
 """How often one call starts Snakemake: again when it was killed, or when jobs of an earlier call were lost."""
 
-_POLITE_SECONDS = 20
+_POLITE_SECONDS = 60
 """Between two questions to Slurm."""
 
 PROFILES = ("local", "slurm")
@@ -89,6 +89,7 @@ def run_workflow(
                 f"another call works in {folder} ({holder}); wait for it or choose another folder"
             )
         (folder / CANCEL).unlink(missing_ok=True)
+        ended = cancelled(folder) if profile == "slurm" else set()
         for number in range(_ROUNDS):
             live = live_jobs(workflow.jobs, folder) if profile == "slurm" else {}
             if number == 0:
@@ -106,7 +107,7 @@ def run_workflow(
                 numbers = " ".join(job.number for job in live.values())
                 text = "%d jobs of an earlier call are queued or running and are waited for: %s"
                 log.info(text, len(live), numbers)
-            code = _snakemake(workflow, folder, profile, words, lost)
+            code = _snakemake(workflow, folder, profile, words, lost, ended)
             if code and (problem := Machine().write_problem(folder)):
                 raise UserError(
                     f"{folder} cannot be written: {problem}; make room, then the same call does what is missing"
@@ -161,14 +162,21 @@ def reconcile(
 def _forget_attempts(jobs: Iterator[Job], folder: Path) -> None:
     """Forget why jobs were not started again: a new call tries them."""
     for job in jobs:
-        for path in (job.refused, job.number):
-            (folder / path).unlink(missing_ok=True)
+        (folder / job.refused).unlink(missing_ok=True)
 
 
 def _snakemake(
-    workflow: Workflow, folder: Path, profile: str, words: Sequence[str], lost: threading.Event
+    workflow: Workflow,
+    folder: Path,
+    profile: str,
+    words: Sequence[str],
+    lost: threading.Event,
+    ended: Collection[str],
 ) -> int:
-    """Run Snakemake to its end and return its exit code; interrupted, this ends it and leaves jobs on Slurm alone."""
+    """Run Snakemake to its end and return its exit code; interrupted, this ends it and leaves jobs on Slurm alone.
+
+    Jobs that were cancelled before this call (`ended`) are done again.
+    """
     here = ROOT / "workflow"
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(here / "Snakefile")]
     command += ["--workflow-profile", str(here / "profiles" / profile), "--directory", str(folder)]
@@ -193,7 +201,8 @@ def _snakemake(
     process = subprocess.Popen(
         [*command, *words], env=environ, cwd=folder, preexec_fn=with_us, start_new_session=slurm
     )
-    with _ending(process, slurm), _watching(folder, process, lost):
+    ask = functools.partial(settle, workflow.jobs, folder, ended)
+    with _ending(process, slurm), _watching(folder, process, lost, ask if slurm else None):
         code = process.wait()
     if lost.is_set():
         raise UserError(f"another call took over {folder} while this one did not answer; this one ends")
@@ -226,10 +235,11 @@ def _ending(process: subprocess.Popen[bytes], slurm: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _watching(folder: Path, process: subprocess.Popen[bytes], lost: threading.Event) -> Iterator[None]:
-    """Say which jobs of an earlier call are gone, and end the process when this call has to, while the block runs."""
+def _watching(
+    folder: Path, process: subprocess.Popen[bytes], lost: threading.Event, ask: Callable[[], None] | None
+) -> Iterator[None]:
+    """Ask Slurm now and then, and end the process when this call has to, while the block runs."""
     done = threading.Event()
-    waited = bool(read_live(folder))
 
     def watch() -> None:
         for second in itertools.count(1):
@@ -237,9 +247,9 @@ def _watching(folder: Path, process: subprocess.Popen[bytes], lost: threading.Ev
                 return
             if lost.is_set() or (folder / CANCEL).exists():
                 process.kill()
-            if waited and second % _POLITE_SECONDS == 0:
+            if ask and second % _POLITE_SECONDS == 0:
                 with contextlib.suppress(UserError):  # Slurm does not answer now
-                    forget_ended(folder)
+                    ask()
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -266,7 +276,7 @@ def cancel(folder: Path, seconds: float = 120.0) -> list[str]:
             time.sleep(0.5)
     finally:
         asked.unlink(missing_ok=True)
-    numbers = [job.number for job in queued(folder)]
+    numbers = [job.number for job in queued(folder)] if shutil.which("squeue") else []
     if numbers:
         subprocess.run(["scancel", *numbers], check=True)
     return numbers

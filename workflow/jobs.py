@@ -131,7 +131,7 @@ class Job:
     cpus: int = 1
     """CPU cores on each node."""
     memory_gb: float = 2.0
-    """Memory on each node."""
+    """Memory on each node; 0 is not asked for."""
     gpu_hours: float = 0.0
     """Estimated hours of one GPU; of one job without GPUs."""
     disk_bytes: float = 0.0
@@ -182,11 +182,6 @@ class Job:
     def refused(self) -> str:
         """The file that says a user's mistake ended it, so that starting it again would end the same way."""
         return self.log.removesuffix("log") + "refused"
-
-    @property
-    def number(self) -> str:
-        """The file with the number of the last Slurm job that ran it."""
-        return self.log.removesuffix("log") + "number"
 
     @property
     def stop(self) -> str:
@@ -243,6 +238,8 @@ class Workflow:
     """What each of `QUEUES` asks Slurm for, by the names of Snakemake's resources."""
     gres: str = "gpu"
     """What Slurm calls a GPU."""
+    numa_binding: str = ""
+    """How torchrun binds the processes of a training to cores near their GPUs; empty: not at all."""
     modules: tuple[str, ...] = ()
     """Environment modules that jobs load."""
     environ: dict[str, str] = field(default_factory=dict)

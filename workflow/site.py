@@ -96,6 +96,12 @@ class Site:
     """Folders that images show; $NAME is expanded in the job, and what does not exist there is left out."""
     runtime: Literal["", "nvidia", "rocm", "none"] = ""
     """GPU runtime of images; found out on the node when empty."""
+    numa_binding: Literal["", "node", "socket", "exclusive", "core-complex"] = ""
+    """How torchrun binds processes to cores near their GPUs; takes numactl where jobs run. Not at all when empty."""
+    counts_files: bool = False
+    """Whether the site counts files: jobs run in `build/full.sif` then, where no image is named."""
+    billed: float = 1.0
+    """Hours that the site bills for an hour of a GPU."""
     offline: bool = False
     """Whether compute nodes see no network outside the site."""
     hub: str = ""
@@ -111,7 +117,7 @@ class Site:
     cpus: int = 8
     """CPU cores for each GPU, or for each job without GPUs."""
     memory_gb: float = 64.0
-    """Memory for each GPU, or for each job without GPUs."""
+    """Memory for each GPU, or for each job without GPUs; 0 where the site refuses --mem."""
     limit_hours: float = 20.0
     """Longest job the site allows; longer stages are saved and resume in the next job."""
     tuning_gpus: int = 1
@@ -131,9 +137,9 @@ class Site:
         for key in ("nodes", "cpus"):
             if getattr(self, key) < 1:
                 raise UserError(f"{key} must be at least 1, not {getattr(self, key)}")
-        if self.gpus_per_node < 0 or self.limit_hours <= 0 or not 0 < self.mfu <= 1 or self.memory_gb <= 0:
+        if self.gpus_per_node < 0 or self.limit_hours <= 0 or not 0 < self.mfu <= 1 or self.memory_gb < 0:
             raise UserError(
-                "gpus_per_node, limit_hours, mfu and memory_gb must be positive, and mfu at most 1"
+                "limit_hours and mfu must be positive, gpus_per_node and memory_gb not negative, and mfu at most 1"
             )
         if self.tuning_gpus < 1 or self.tuning_gpus > max(1, self.gpus_per_node):
             raise UserError(

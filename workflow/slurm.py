@@ -10,9 +10,8 @@ import hashlib
 import re
 import shlex
 import shutil
-import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -23,13 +22,14 @@ from container.machine import Machine
 from workflow.jobs import Job, Workflow
 
 __all__ = [
-    "LiveJob", "forget_ended", "live_jobs", "minutes_of", "prefix_of", "queued", "read_live",
-    "refuse_what_slurm_refuses", "wait_command", "was_cancelled", "write_live",
+    "LiveJob", "cancelled", "live_jobs", "minutes_of", "prefix_of", "queued", "read_live", "refuse_cancelled",
+    "refuse_what_slurm_refuses", "settle", "wait_command", "write_live",
 ]  # fmt: skip
 
 _LIVE = "live"
 _ENDED = {
-    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT",
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+    "PREEMPTED", "RECONFIG_FAIL", "REVOKED", "TIMEOUT",
 }  # fmt: skip
 
 
@@ -46,6 +46,8 @@ class LiveJob(NamedTuple):
     """What Snakemake says it is."""
     minutes: float
     """How long it has run."""
+    name: str = ""
+    """The study's (`prefix_of`) with the number of Snakemake's run."""
 
 
 def prefix_of(folder: Path) -> str:
@@ -54,25 +56,32 @@ def prefix_of(folder: Path) -> str:
     return f"{name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
 
 
-def queued(folder: Path) -> list[LiveJob]:
-    """Return this user's jobs in Slurm's queue that belong to a study's folder.
+def _known(folder: Path) -> list[LiveJob]:
+    """Return this user's jobs of a study's folder that Slurm knows, those that ended minutes ago as well.
 
     Raises:
         UserError: Slurm does not answer.
     """
-    command = ["squeue", "--me", "--noheader", "--format=%i|%T|%r|%M|%j|%k"]
-    answer = subprocess.run(command, capture_output=True, text=True)
-    if answer.returncode:
-        last = answer.stderr.strip().splitlines()[-1:] or ["no message"]
+    command = ["squeue", "--me", "--noheader", "--states=all", "--format=%i|%T|%r|%M|%j|%k"]
+    code, text = Machine().output(command)
+    if code:
+        last = text.splitlines()[-1:] or ["no message"]
         raise UserError(
             f"squeue does not answer ({last[0]}): without it live jobs cannot be distinguished from lost ones"
         )
-    rows = [line.split("|", 5) for line in answer.stdout.splitlines()]
+    rows = [line.split("|", 5) for line in text.splitlines() if line.count("|") >= 5]
     return [
-        LiveJob(number=number, state=state, reason=reason, minutes=minutes_of(used), comment=comment)
+        LiveJob(
+            number=number, state=state, reason=reason, minutes=minutes_of(used), comment=comment, name=name
+        )
         for number, state, reason, used, name, comment in rows
-        if name.startswith(prefix_of(folder)) and state not in _ENDED
+        if name.startswith(prefix_of(folder))
     ]
+
+
+def queued(folder: Path) -> list[LiveJob]:
+    """Return this user's jobs in Slurm's queue that belong to a study's folder; `UserError` when it does not answer."""
+    return [job for job in _known(folder) if job.state not in _ENDED]
 
 
 def minutes_of(text: str) -> float:
@@ -120,25 +129,58 @@ def read_live(folder: Path) -> dict[str, str]:
     return {path.read_text("utf-8"): path.name for path in (folder / _LIVE).glob("*")}
 
 
-def forget_ended(folder: Path) -> None:
-    """Remove the files of jobs that are no longer in Slurm's queue; `UserError` when it does not answer."""
-    numbers = {job.number for job in queued(folder)}
+def cancelled(folder: Path) -> set[str]:
+    """Return the numbers of the study's jobs that somebody ended minutes ago; `UserError` as `queued`."""
+    return {job.number for job in _known(folder) if job.state == "CANCELLED"}
+
+
+def settle(jobs: Mapping[str, Job], folder: Path, before: Collection[str] = ()) -> None:
+    """Ask Slurm once about all jobs: forget those that are gone, and refuse those that somebody cancelled.
+
+    Args:
+        jobs: the study's jobs by marker.
+        folder: the study's folder.
+        before: numbers of jobs that were cancelled before this call.
+
+    Raises:
+        UserError: Slurm does not answer.
+    """
+    by_comment, known = {comment_of(job): job for job in jobs.values()}, _known(folder)
+    for one in known:
+        job = by_comment.get(one.comment)
+        if job and one.state == "CANCELLED" and one.number not in before and not job.is_complete(folder):
+            write_text(folder / job.refused, f"{_sentence(one.number, job)}\n")
+    numbers = {one.number for one in known if one.state not in _ENDED}
     for path in (folder / _LIVE).glob("*"):
         if path.name not in numbers:
             path.unlink(missing_ok=True)
+
+
+def refuse_cancelled(job: Job, folder: Path, number: str) -> None:
+    """Raise a `UserError` in a Slurm job when somebody cancelled an earlier one that Snakemake submitted for it."""
+    try:
+        known = _known(folder)
+    except UserError:  # nodes that may not ask
+        return
+    mine = next((one.name for one in known if one.number == number), "")
+    for one in known:
+        # Put back into the queue, a job keeps its number; submitted again, it has another, and the same name.
+        if (one.name, one.comment, one.state) == (
+            mine,
+            comment_of(job),
+            "CANCELLED",
+        ) and one.number != number:
+            raise UserError(_sentence(one.number, job))
+
+
+def _sentence(number: str, job: Job) -> str:
+    return f"Slurm job {number} was cancelled; the next call starts {job.name} again"
 
 
 def wait_command(number: str, marker: str) -> str:
     """Return the shell command that waits for a live job, and succeeds when it left its work complete."""
     check = f"exec {shlex.quote(sys.executable)} -m workflow.step --finished {shlex.quote(marker)}"
     return f"while [ -e {_LIVE}/{number} ] && kill -0 $PPID 2>/dev/null; do sleep 2; done; {check}"
-
-
-def was_cancelled(number: str) -> bool:
-    """Return whether somebody ended a Slurm job; False where there is no accounting to ask."""
-    command = ["sacct", "--noheader", "--parsable2", "--allocations", "--format=State", f"--jobs={number}"]
-    code, text = Machine().output(command)
-    return code == 0 and text.startswith("CANCELLED")
 
 
 def refuse_what_slurm_refuses(workflow: Workflow, machine: Machine | None = None) -> None:
@@ -163,7 +205,8 @@ def _sbatch_words(queue: Mapping[str, str], gres: str, job: Job) -> list[str]:
     """Return what sbatch is asked for a job, as Snakemake's Slurm executor asks."""
     options = {"slurm_partition": "-p", "slurm_account": "-A", "qos": "--qos", "constraint": "-C"}
     words = [word for key, option in options.items() if queue.get(key) for word in (option, queue[key])]
-    words += ["-t", str(job.minutes), "--mem", str(round(1000 * job.memory_gb)), f"--nodes={job.nodes}"]
+    words += ["-t", str(job.minutes), f"--nodes={job.nodes}"]
+    words += ["--mem", str(round(1000 * job.memory_gb))] if job.memory_gb else []
     words += [f"--cpus-per-task={job.cpus}", f"--ntasks={job.nodes}"]
     words += [f"--gres={gres}:{job.gpus}"] if job.gpus else []
     return [*words, *shlex.split(queue.get("slurm_extra", ""))]

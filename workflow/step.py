@@ -33,7 +33,7 @@ from pretraining.training.slurm import first_host
 from workflow.attempts import noted
 from workflow.jobs import Job, Workflow, load, write_marker
 from workflow.rehearsal import places_of
-from workflow.slurm import was_cancelled
+from workflow.slurm import refuse_cancelled
 
 __all__ = ["MISTAKE", "do", "launcher_of", "prefix_of", "run_until", "seconds_left", "site_environment"]
 
@@ -79,20 +79,27 @@ def prefix_of(workflow: Workflow, folder: Path, environ: Mapping[str, str] | Non
     return [sys.executable, "-m", "container", "run", *binds, workflow.image]
 
 
-def launcher_of(job: Job, environ: Mapping[str, str], gres: str = "gpu") -> tuple[list[str], list[str]]:
+def launcher_of(
+    job: Job, environ: Mapping[str, str], gres: str = "gpu", numa: str = ""
+) -> tuple[list[str], list[str]]:
     """Return what starts one process a GPU: words before the image's, one a node, and torchrun inside of it.
 
     Args:
         job: the job.
         environ: its environment; Slurm's variables name its nodes.
         gres: what Slurm calls a GPU.
+        numa: how torchrun binds processes to cores; empty: not at all.
 
     Raises:
         UserError: a job of several nodes outside Slurm.
     """
     if job.nodes * job.gpus <= 1:
         return [], []
-    torchrun = ["torch.distributed.run", f"--nproc-per-node={job.gpus}"]
+    torchrun = [
+        "torch.distributed.run",
+        f"--nproc-per-node={job.gpus}",
+        *([f"--numa-binding={numa}"] if numa else []),
+    ]
     if job.nodes == 1:
         return [], [*torchrun, "--standalone", "-m"]
     if "SLURM_JOB_ID" not in environ:
@@ -208,7 +215,9 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
         environ["OMP_NUM_THREADS"] = str(job.cpus)
     started, before = time.monotonic(), _checkpoints(job, folder)
     for words in job.commands:
-        nodes, ranks = launcher_of(job, environ, workflow.gres) if job.checkpoints else ([], [])
+        nodes, ranks = (
+            launcher_of(job, environ, workflow.gres, workflow.numa_binding) if job.checkpoints else ([], [])
+        )
         stop = folder / job.stop if job.checkpoints else signal.SIGINT
         command = [*nodes, *prefix_of(workflow, folder, environ), *ranks, *words]
         code = run_until(command, log_file, seconds_left(job, started, environ), environ, stop)
@@ -292,12 +301,7 @@ def _refuse_what_cannot_start(job: Job, workflow: Workflow, folder: Path, number
         if workflow.image_sha256 not in ("", sha256_file(image)):
             raise UserError(f"{image} is not the file that it was when this study was called; call it again")
     if number:
-        path = folder / job.number
-        before = path.read_text("utf-8").strip() if path.is_file() else number
-        # Put back into the queue, a job keeps its number; submitted again by Snakemake, it has another.
-        if before != number and was_cancelled(before):
-            raise UserError(f"Slurm job {before} was cancelled; the next call starts {job.name} again")
-        write_text(path, f"{number}\n")
+        refuse_cancelled(job, folder, number)
 
 
 def _finished(job: Job, folder: Path) -> int:

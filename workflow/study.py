@@ -141,6 +141,7 @@ def workflow_of(target: str, settings: Settings, image: str = "") -> Workflow:
         binds=(*_outside(settings), *settings.binds),
         queues={name: queue.resources() for name, queue in settings.jobs.items()},
         gres=settings.gres,
+        numa_binding=settings.numa_binding,
         modules=settings.modules,
         environ=settings.variables(),
     )
@@ -192,6 +193,7 @@ def _data(settings: Settings) -> Job:
         makes=tuple(f"data/{name}/manifest.json" for name in settings.needed_datasets),
         description={"made up with": _deciding(settings.make_datasets)},
         limit_hours=settings.hours("cpu"),
+        memory_gb=min(2.0, settings.memory_gb),
     )
 
 
@@ -330,5 +332,5 @@ def _analysis(target: str, cells: list[Job], models: tuple[Model, ...], settings
         makes=(f"{out}/reproduce.json",),
         needs=tuple(job.marker for job in cells),
         gpu_hours=0.2,
-        **_takes(settings) | {"memory_gb": 8.0},
+        **_takes(settings) | {"memory_gb": 8.0 if settings.memory_gb else 0.0},
     )

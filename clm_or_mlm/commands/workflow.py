@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from common.errors import UserError, nearest
 from common.manifest import CRATE
 from common.settings import describe_settings
+from container.image import IMAGES
 from workflow import engine
 from workflow.crate import write_crate
 from workflow.engine import PROFILES, run_workflow
@@ -69,6 +70,8 @@ def study(
         raise UserError(f"unknown profile {profile!r}{known}; profiles are {', '.join(PROFILES)}")
     folder = dir_.resolve()
     values, whole = _settings(target, settings, folder, site), "all" if target == "tiny" else target
+    if image is None and values.counts_files:
+        image = IMAGES["full"].path
     file = "" if image is None else str(image.resolve())
     workflow = workflow_of(whole, values, file)
     if not dry_run:
@@ -87,6 +90,11 @@ def study(
             sys.stdout.write(
                 f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device} at "
                 f"{values.mfu:.0%} of their peak rate; --settings FILE says what your site has\n"
+            )
+        if values.billed != 1:
+            hours = values.billed * sum(job.gpu_hours for job in todo if job.gpus)
+            sys.stdout.write(
+                f"the site bills {hours:,.0f} hours for them, {values.billed:g} for an hour of a GPU\n"
             )
         sys.stdout.flush()
 

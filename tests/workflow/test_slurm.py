@@ -12,15 +12,16 @@ import pytest
 from common.errors import UserError
 from workflow.jobs import KINDS, Job, Workflow, by_marker, save
 from workflow.slurm import (
+    cancelled,
     comment_of,
-    forget_ended,
     live_jobs,
     minutes_of,
     prefix_of,
     queued,
     read_live,
+    refuse_cancelled,
+    settle,
     wait_command,
-    was_cancelled,
     write_live,
 )  # fmt: skip
 
@@ -98,22 +99,32 @@ def test_waiting_ends_with_the_job_and_succeeds_when_its_work_is_there(squeue: P
         if complete:
             (tmp_path / "made.txt").touch()
         squeue.write_text("")
-        forget_ended(tmp_path)
+        settle(JOBS, tmp_path)
         assert process.wait(60) == code
         assert (tmp_path / CELL.marker).is_file() == complete
     write_live(tmp_path, {})
     assert read_live(tmp_path) == {}
 
 
-@pytest.mark.parametrize(
-    ("said", "expected"), [("CANCELLED by 1000", True), ("PREEMPTED", False), ("", False)]
-)
-def test_a_cancelled_job_is_told_from_a_preempted_one_and_an_unknown(
-    squeue: Path, said: str, expected: bool
+def test_a_job_that_somebody_cancelled_is_refused_and_one_cancelled_before_the_call_is_not(
+    squeue: Path, tmp_path: Path
 ) -> None:
-    accounting = squeue.parent / "bin" / "sacct"
-    accounting.write_text(f"#!/bin/sh\necho {said}\n")
-    accounting.chmod(0o755)
-    assert was_cancelled("7") == expected
-    accounting.unlink()
-    assert not was_cancelled("7")
+    mine = prefix_of(tmp_path)
+    squeue.write_text(
+        f"7|CANCELLED|None|0:10|{mine}_old|rule_shards_wildcards_m_sst2\n"
+        f"8|PREEMPTED|None|0:10|{mine}_new|rule_shards_wildcards_m_sst2\n"
+        f"9|CANCELLED|None|0:00|{mine}_new|rule_stage_wildcards_trunk\n"
+        f"10|RUNNING|None|0:00|{mine}_new|rule_stage_wildcards_trunk\n"
+        f"11|RUNNING|None|0:00|{mine}_new|rule_shards_wildcards_m_sst2\n"
+    )
+    assert cancelled(tmp_path) == {"7", "9"}
+    settle(JOBS, tmp_path, before={"7"})
+    assert not (tmp_path / CELL.refused).exists()
+    assert "Slurm job 9 was cancelled; the next call starts" in (tmp_path / STAGE.refused).read_text()
+    refuse_cancelled(CELL, tmp_path, "11")
+    with pytest.raises(UserError, match="Slurm job 9 was cancelled"):
+        refuse_cancelled(STAGE, tmp_path, "10")
+    # Put back into the queue by Slurm, a job keeps its number.
+    refuse_cancelled(STAGE, tmp_path, "9")
+    squeue.unlink()
+    refuse_cancelled(STAGE, tmp_path, "10")

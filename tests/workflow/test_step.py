@@ -16,6 +16,7 @@ from common.processes import AGAIN
 from common.provenance import ROOT
 from tests.common.test_processes import alive
 from workflow.jobs import KINDS, Job, Workflow, save
+from workflow.slurm import prefix_of as slurm_prefix
 from workflow.step import do, launcher_of, prefix_of, run_until, seconds_left, site_environment
 
 TRAINER = """
@@ -242,11 +243,11 @@ def test_a_cancelled_job_that_is_submitted_again_ends_at_once(tmp_path: Path) ->
     words = ("analysis", "table", "2", "--format", "csv", "--out", ".")
     job = Job(kind=KINDS["shards"], name="a", commands=(words,), makes=("table02.csv",))
     save(Workflow(target="all", jobs={job.marker: job}), tmp_path)
-    (tmp_path / "sacct").write_text("#!/bin/sh\necho CANCELLED by 0\n")
-    (tmp_path / "sacct").chmod(0o755)
+    name, comment = f"{slurm_prefix(tmp_path)}-1", "rule_shards_wildcards_a"
+    rows = (f"7|CANCELLED|None|0:10|{name}|{comment}", f"8|RUNNING|None|0:00|{name}|{comment}")
+    (tmp_path / "squeue").write_text("#!/bin/sh\n" + "".join(f"echo '{row}'\n" for row in rows))
+    (tmp_path / "squeue").chmod(0o755)
     environ = ENVIRON | {"PYTHONPATH": str(ROOT), "PATH": f"{tmp_path}:{ENVIRON['PATH']}"}
-    (tmp_path / job.number).parent.mkdir(parents=True)
-    (tmp_path / job.number).write_text("7\n")
     command = [sys.executable, "-m", "workflow.step", job.marker]
     for number, code in (("8", 2), ("7", 0)):
         (tmp_path / job.refused).unlink(missing_ok=True)
