@@ -57,7 +57,7 @@ def run(
         bind: another folder to show inside (may be repeated)
     """
     file = Path(image)
-    path = file if file.suffix == ".sif" else IMAGES[image].path
+    path = file if file.suffix in (".sif", ".tar") else IMAGES[image].path
     launch(path.resolve(), words, bind)
 
 

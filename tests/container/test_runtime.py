@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,16 @@ from common.errors import UserError
 from common.provenance import ROOT
 from container import doctor
 from container.machine import Machine
-from container.runtime import RUNTIMES, inside, launch, passed_on, stream, version_of
+from container.runtime import (
+    RUNTIMES,
+    answer,
+    inside,
+    launch,
+    passed_on,
+    runtime_of,
+    stream,
+    version_of,
+)  # fmt: skip
 
 
 def _program(folder: Path, text: str) -> Path:
@@ -124,3 +134,45 @@ def test_the_driver_comes_in_where_there_is_a_gpu(tmp_path: Path, device: str, o
 def test_a_missing_image_says_how_to_build_it(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="python -m container build full"):
         launch(tmp_path / "full.sif", [])
+
+
+def test_both_families_get_every_variable_and_podman_by_name(tmp_path: Path) -> None:
+    site = Machine(
+        environ={"CLM_OR_MLM_SCRATCH": str(tmp_path), "CUDA_VISIBLE_DEVICES": "0,1"}, root=tmp_path
+    )
+    wish = inside(Path("x.tar"), ["analysis", "--help"], site)
+    found = RUNTIMES["apptainer"].variables(wish.environ)
+    for prefix in ("APPTAINERENV", "SINGULARITYENV"):
+        assert found[f"{prefix}_CUDA_VISIBLE_DEVICES"] == "0,1"
+    assert RUNTIMES["podman"].variables(wish.environ)["CUDA_VISIBLE_DEVICES"] == "0,1"
+    assert "--env=CUDA_VISIBLE_DEVICES" in RUNTIMES["podman"].line(wish)
+
+
+@pytest.mark.skipif(shutil.which("podman") is None, reason="podman is not installed")
+def test_podmans_own_parser_takes_the_line(tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/kfd").touch()
+    site = Machine(environ={"CLM_OR_MLM_SCRATCH": str(tmp_path)}, root=tmp_path)
+    (tmp_path / "x.tar").write_bytes(bytes(1024))
+    line = RUNTIMES["podman"].line(inside(tmp_path / "x.tar", ["analysis", "--help"], site))
+    storage = ["--root", str(tmp_path / "root"), "--storage-driver=vfs"]
+
+    def said(words: list[str]) -> str:
+        return subprocess.run(["podman", *storage, *words], capture_output=True, text=True).stderr
+
+    # The words are understood, and what fails is the archive, which is zeros.
+    assert "loading index" in said(line) and "unknown" not in said(line)
+    assert "unknown flag: --no-such" in said([line[0], "--no-such", *line[1:]])
+
+
+def test_what_an_image_answers_is_returned_and_what_it_refuses_is_one_sentence(folder: Path) -> None:
+    (folder / "x.sif").touch()
+    environ = os.environ | {"CLM_OR_MLM_SCRATCH": str(folder), "PATH": f"{folder}:/usr/bin:/bin"}
+    assert answer(folder / "x.sif", ["analysis"], "", machine=Machine(environ=environ)).startswith(
+        "run --no-home"
+    )
+    _program(folder, '[ "$1" = --version ] && echo 3.8.4 && exit; echo "no squashfs here" >&2; exit 255')
+    with pytest.raises(UserError, match=r"x.sif cannot be started here \(255: no squashfs here\)"):
+        answer(folder / "x.sif", ["analysis"], "", machine=Machine(environ=environ))
+    with pytest.raises(UserError, match=r"x.img is no image file by its ending; images are .sif .* .tar"):
+        runtime_of(folder / "x.img")
