@@ -31,14 +31,24 @@ cluster-env: $(CLUSTER)/.installed ## the login node's environment, .venv/cluste
 oracle-env: $(FULL)/.installed ## sentence-transformers 3.4.1 for the tests, in build/ (they make it too; 180 MB)
 	@$(FULL)/bin/python -m tests.oracle
 
+# A linked environment that is there belongs to another checkout: it is used as it is.
 .venv/%/.installed: requirements/%.txt
+	@if { [ -L .venv ] || [ -L .venv/$* ]; } && [ -x .venv/$*/bin/python ]; then \
+	echo "note: .venv/$* is a link and older than requirements/$*.txt; used as it is (remove the link to install it again)" >&2; \
+	else $(MAKE) --silent new-environment ENVIRONMENT=$*; fi
+
+new-environment:
 	@if [ -z "$(PYTHON)" ]; then found="none is on PATH"; else found="$(PYTHON) is not one"; fi; \
 	"$(or $(PYTHON),false)" -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	echo "error: Python 3.11 or newer with venv is needed, and $$found; install it (on Debian: apt install python3-venv) or name it: make PYTHON=/path/to/python3 ..." >&2; exit 2; }
-	@echo "installing requirements/$*.txt into .venv/$* with $(PYTHON) ..." >&2
-	@$(PYTHON) -m venv --clear .venv/$*
-	@.venv/$*/bin/python -m pip install --quiet --no-input --no-deps --require-hashes -r requirements/$*.txt
-	@touch $@
+	@echo "installing requirements/$(ENVIRONMENT).txt into .venv/$(ENVIRONMENT) with $(PYTHON) ..." >&2
+	@$(PYTHON) -m venv --clear .venv/$(ENVIRONMENT)
+	@.venv/$(ENVIRONMENT)/bin/python -m pip install --quiet --no-input --no-deps --require-hashes -r requirements/$(ENVIRONMENT).txt
+	@pwd > "$$(.venv/$(ENVIRONMENT)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/clm-or-mlm.pth"
+	@printf '#!/bin/sh\nexec "%s/python" -Pc "from clm_or_mlm.__main__ import console; console()" "$$@"\n' \
+	"$(CURDIR)/.venv/$(ENVIRONMENT)/bin" > .venv/$(ENVIRONMENT)/bin/clm-or-mlm
+	@chmod +x .venv/$(ENVIRONMENT)/bin/clm-or-mlm
+	@touch .venv/$(ENVIRONMENT)/.installed
 
 ## Results
 .PHONY: reproduce-figure3 reproduce report findings

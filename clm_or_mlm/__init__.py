@@ -15,6 +15,8 @@ Each name is imported when it is used; `clm_or_mlm.api` has them all:
 - `models`, `datasets`: what was trained, and what it was measured on
 """
 
+from __future__ import annotations
+
 import importlib
 from typing import Any
 

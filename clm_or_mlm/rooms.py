@@ -108,15 +108,15 @@ def main_of(name: str, prefix: str = "python -m") -> Callable[[Sequence[str]], i
         if list(argv) == ["--version"]:
             sys.stdout.write(version_line())
             return 0
-        with packages_named():
+        with packages_named("analysis" if name in ("analysis", "paper_figures") else "full"):
             return call(ROOMS[name].program(prefix), argv)
 
     return main
 
 
 @contextlib.contextmanager
-def packages_named() -> Iterator[None]:
-    """Turn the error of an import that fails for lack of a package into a `UserError` that says how to have it."""
+def packages_named(environment: str = "analysis") -> Iterator[None]:
+    """Turn an import's error for lack of a package into a `UserError` that names the environment which has it."""
     try:
         yield
     except ImportError as error:
@@ -124,7 +124,7 @@ def packages_named() -> Iterator[None]:
         missing = error.__cause__ or error
         if not isinstance(missing, ModuleNotFoundError):
             raise
-        raise UserError(_missing(missing)) from error
+        raise UserError(_missing(missing, environment)) from error
 
 
 def version_line() -> str:
@@ -134,13 +134,14 @@ def version_line() -> str:
     return f"clm-or-mlm {VERSION} (commit {git_commit()})\n"
 
 
-def _missing(error: ModuleNotFoundError) -> str:
+def _missing(error: ModuleNotFoundError, environment: str) -> str:
     """Return how to install what a command lacks; raise what is no package of others."""
     package = (error.name or "").partition(".")[0]
     if not package or package in {*ROOMS, "clm_or_mlm", "common"}:
         raise error
+    extra = "'.[full]'" if environment == "full" else "."
     return (
-        f"this command needs {package}, which is not installed in {sys.prefix}; in the repository use "
-        "`make full-env` and .venv/full/bin/python, elsewhere install the package with its extra `full` "
+        f"this command needs {package}, which is not installed in {sys.prefix}; in the repository run "
+        f"`make {environment}-env` and `source .venv/{environment}/bin/activate`, elsewhere `pip install {extra}` "
         "(docs/install.md)"
     )

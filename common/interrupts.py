@@ -1,4 +1,4 @@
-"""Ctrl-C while modules are still being imported: import this first, before what takes time.
+"""What is wrong before anything else is imported: an old Python, no environment, Ctrl-C; import this first.
 
 import common.interrupts  # noqa: F401  (first: Ctrl-C while the rest is imported)
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.util import find_spec
 from types import TracebackType
 
 __all__ = ["INTERRUPTED", "SENTENCE"]
@@ -15,6 +16,14 @@ SENTENCE = "interrupted; finished work is kept, and the same command resumes fro
 """What a command says after Ctrl-C."""
 INTERRUPTED = 130
 """Its exit code."""
+
+if sys.version_info < (3, 11) or find_spec("cyclopts") is None:
+    sys.stderr.write(
+        "error: this is Python %d.%d without this package's environment; activate one first "
+        "(source .venv/analysis/bin/activate) or make it (make analysis-env): docs/install.md\n"
+        % sys.version_info[:2]
+    )
+    sys.exit(2)
 
 _usual = sys.excepthook
 
