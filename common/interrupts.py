@@ -19,9 +19,10 @@ INTERRUPTED = 130
 
 if sys.version_info < (3, 11) or find_spec("cyclopts") is None:
     sys.stderr.write(
-        "error: this is Python %d.%d without this package's environment; activate one first "
-        "(source .venv/analysis/bin/activate) or make it (make analysis-env): docs/install.md\n"
-        % sys.version_info[:2]
+        "error: this is Python {}.{} without this package's environment; activate one first "
+        "(source .venv/analysis/bin/activate) or make it (make analysis-env): docs/install.md\n".format(
+            *sys.version_info
+        )
     )
     sys.exit(2)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -17,6 +20,13 @@ from clm_or_mlm import VERSION
 from clm_or_mlm.rooms import ROOMS
 from common.provenance import ROOT
 
+ENVIRONMENTS = ("analysis", "cluster", "full")
+LACKED = {
+    "analysis": {"torch", "transformers"},
+    "cluster": {"pyarrow", "orjson", "scipy", "pandas"},
+    "full": set(),
+}
+"""What commands may say that they need in each environment."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
@@ -101,6 +111,87 @@ def test_a_command_without_its_packages_says_what_to_install(tmp_path: Path) -> 
     done = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1 and done.stderr.startswith("error: this command needs torch")
+
+
+WALK = """
+import contextlib, io, json
+from clm_or_mlm.__main__ import main
+from clm_or_mlm.rooms import ROOMS
+from common.cli import command_name
+from common.errors import UserError
+calls = [[room.name] for room in ROOMS.values()]
+calls += [[room.name, command_name(path)] for room in ROOMS.values() for path in room.commands]
+said = []
+walk = [[*call, word] for call in calls for word in ("--help", "--nope")]
+for words in [[], ["--version"], ["completion", "bash"], *walk]:
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            said.append((words, "" if main(words, "clm-or-mlm") == 0 else "a code"))
+        except UserError as error:
+            said.append((words, str(error)))
+print(json.dumps(said))
+"""
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_every_command_helps_or_says_what_it_needs(environment: str) -> None:
+    """In every environment that is installed here; an error that is no `UserError` ends the walk."""
+    python = ROOT / ".venv" / environment / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"make {environment}-env has not been run")
+    done = subprocess.run([python, "-W", "error", "-c", WALK], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert len(said) > 100
+    for words, sentence in said:
+        needed = re.match(r"this command needs (\w+), .* in the repository run `make (\w+)-env`", sentence)
+        if needed:
+            assert needed[1] in LACKED[environment] and needed[2] != environment, (words, sentence)
+        else:
+            assert bool(sentence) == ("--nope" in words) and sentence != "a code", (words, sentence)
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.10", "3.11"])
+@pytest.mark.parametrize("program", ["analysis", "clm_or_mlm", "workflow"])
+def test_a_python_without_the_environment_gets_a_sentence(version: str, program: str) -> None:
+    here = Path.home().glob(f".pyenv/versions/{version}.*/bin/python")
+    python = str(next(here, "")) or shutil.which(f"python{version}")
+    if python is None or subprocess.run([python, "-Ic", ""], capture_output=True).returncode:
+        pytest.skip(f"no Python {version} here")
+    words = [python, "-s", "-m", program, "table", "10"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2 and not done.stdout
+    assert done.stderr.startswith(f"error: this is Python {version} without") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("linked", [".venv", ".venv/analysis"])
+def test_make_never_clears_a_linked_environment(linked: str, tmp_path: Path) -> None:
+    other, here = tmp_path / "other", tmp_path / "here"
+    binaries = other / ".venv" / "analysis" / "bin"
+    binaries.mkdir(parents=True)
+    (binaries / "python").symlink_to(sys.executable)
+    (here / "requirements").mkdir(parents=True)
+    shutil.copy(ROOT / "Makefile", here)
+    (here / "requirements" / "analysis.txt").touch()  # newer than what is installed
+    (here / linked).parent.mkdir(exist_ok=True)
+    (here / linked).symlink_to(other / linked)
+    done = subprocess.run(["make", "analysis-env"], cwd=here, capture_output=True, text=True)
+    assert done.returncode == 0 and "used as it is" in done.stderr
+    assert [path.name for path in binaries.iterdir()] == ["python"]
+
+
+def test_make_installs_the_command_into_its_environments(tmp_path: Path) -> None:
+    """With a lock of nothing: the program of the environment starts this checkout's code, from any folder."""
+    (tmp_path / "requirements").mkdir()
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "requirements" / "analysis.txt").touch()
+    (tmp_path / "clm_or_mlm").mkdir()
+    (tmp_path / "clm_or_mlm" / "__main__.py").write_text("import sys\ndef console(): print(sys.argv[1:])\n")
+    made = ["make", "analysis-env", f"PYTHON={sys.executable}"]
+    subprocess.run(made, cwd=tmp_path, capture_output=True, check=True)
+    words = [tmp_path / ".venv/analysis/bin/clm-or-mlm", "table", "a b"]
+    done = subprocess.run(words, cwd="/", capture_output=True, text=True)
+    assert done.stdout == "['table', 'a b']\n", done.stderr
 
 
 def test_the_locked_versions_are_within_the_declared_bounds() -> None:
