@@ -69,7 +69,8 @@ class CellResult:
 def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str = PAPER) -> CellResult:
     """Read all runs of a cell by a protocol, and write their per-instance scores when a folder is given for them.
 
-    Of the `standard` protocol only the runs' scores are read; their instances are those of `paper`.
+    Of the `standard` protocol only the runs' scores are read; their instances are those of `paper`. Runs on datasets of
+    one's own have the score that the dataset names by either protocol.
     """
     problems: list[Problem] = []
     runs: dict[tuple[float, int], Run] = {}
@@ -115,7 +116,8 @@ def _read_run(
     # A run without a manifest, as in the release, has no hash.
     sha256 = record.get(FILES, {}).get(RESULTS, "") if record else None
     validation, test = read_results(folder / RESULTS, sha256)
-    ours = protocol == PAPER
+    # Of a dataset of one's own the paper says no metric: its runs are scored by the one that it names.
+    ours = protocol == PAPER and not (dataset.content and record)
     scores = (validation.score, test.score) if ours else tuple(_standard(record, key, dataset))
     run = Run(
         folder=folder.name,

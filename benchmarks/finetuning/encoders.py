@@ -1,7 +1,7 @@
 """Any Hugging Face encoder behind one interface: loaded without remote code, bidirectional.
 
 Decoders are measured with the causal mask lifted, as the paper measures its CLM models. Whether a model really
-looks both ways is not taken from its config: `load` checks that a token's output depends on later tokens.
+looks both ways is not taken from its config: `load` tries out every layer, and whether padding changes an output.
 
 Shape suffixes: B examples, L padded length, T real tokens, H hidden size.
 """
@@ -11,15 +11,16 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoModelForTextEncoding
 
+from benchmarks.finetuning.directions import Trial, try_out
 from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
 from benchmarks.finetuning.model_tokenizer import load_tokenizer
 from benchmarks.protocol import FINE_TUNING
@@ -30,7 +31,7 @@ from pretraining.model.model_folder import MODEL_TYPES, check_model, load_encode
 from pretraining.model.modeling import EuroBertModel, rotary_tables
 
 __all__ = [
-    "Encoder", "Limits", "LoadedModel", "input_limits", "load", "looks_both_ways", "packed_pass",
+    "Encoder", "Limits", "LoadedModel", "input_limits", "load", "packed_pass",
 ]  # fmt: skip
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,8 @@ class Encoder(nn.Module):
         base: nn.Module,
         *,
         lifted: bool = False,
+        added: bool = False,
+        alone: bool = False,
         pooler: nn.Module | None = None,
         fresh_pooler: bool = False,
     ) -> None:
@@ -58,12 +61,22 @@ class Encoder(nn.Module):
         Args:
             base: what `AutoModel` loads.
             lifted: hand the model a full (B, 1, L, L) mask in place of (B, L), which overrules a causal one.
+            added: make that a mask of numbers that are added to scores, as eager attention takes it.
+            alone: compute rows of each length on their own, without padding, which would change their outputs.
             pooler: what the base model put on its first token (BERT); only a class's own head reads it.
             fresh_pooler: whether it is not among the checkpoint's weights, so that each run draws it.
         """
         super().__init__()
         self.base = base
         self.lifted = lifted
+        self.added = added
+        self.alone = alone
+        self.heads: dict[type, str] = {}
+        """Classes of transformers whose heads were tried on it, and why they cannot be; empty where they can."""
+        self.part = ""
+        """What the base model is a part of."""
+        self.width = 0
+        """Width of the hidden states where they have been tried out."""
         self.pooler = pooler
         self.fresh_pooler = fresh_pooler
         self.packs = False
@@ -77,8 +90,16 @@ class Encoder(nn.Module):
     def hidden_size(self) -> int:
         """Width of the hidden states."""
         config = self.base.config
-        size = getattr(config, "hidden_size", None) or getattr(config, "d_model", None)
+        size = self.width or getattr(config, "hidden_size", None) or getattr(config, "d_model", None)
         return int(size)  # type: ignore[arg-type]
+
+    @property
+    def description(self) -> str:
+        """What the model is taken to be, in words."""
+        words = ["decoder, causal mask lifted" if self.lifted else "encoder" + self.part, "bidirectional"]
+        if self.alone:
+            words.append("rows of each length on their own, since padding would change its outputs")
+        return ", ".join(words)
 
     @property
     def init_std(self) -> float:
@@ -91,6 +112,8 @@ class Encoder(nn.Module):
         Token type ids `kinds` (B, L) are left out where the model takes none. While `lengths` are on the CPU, a GPU is
         not waited for.
         """
+        if self.alone and int(lengths.min()) < ids.shape[1]:
+            return self._each_length(ids, lengths, kinds)
         there = lengths.to(ids.device, non_blocking=True)
         mask = torch.arange(ids.shape[1], device=ids.device) < there[:, None]
         if self.packs and self.training and packed_cost(int(lengths.sum()), mask.numel()) < mask.numel():
@@ -98,14 +121,30 @@ class Encoder(nn.Module):
         more = {} if kinds is None or not self.takes_kinds else {"token_type_ids": kinds}
         if self.lifted:
             full = mask[:, None, None, :].expand(-1, 1, ids.shape[1], -1)
+            if self.added:
+                kind = next(self.base.parameters()).dtype
+                full = torch.zeros_like(full, dtype=kind).masked_fill(~full, torch.finfo(kind).min)
             states = self.base(input_ids=ids, attention_mask=full, use_cache=False, **more)
         elif isinstance(self.base, EuroBertModel):
             seen = None if int(lengths.min()) == ids.shape[1] else mask[:, None, None, :]
             states = self.base(input_ids=ids, attention_mask=seen)
         else:
             states = self.base(input_ids=ids, attention_mask=mask.long(), **more)
-        hidden: Tensor = states.last_hidden_state
+        hidden: Tensor | None = getattr(states, "last_hidden_state", None)
+        if hidden is None:
+            raise ValueError(f"{type(self.base).__name__} returns no hidden states of tokens")
         return hidden
+
+    def _each_length(self, ids: Tensor, lengths: Tensor, kinds: Tensor | None) -> Tensor:
+        """Return the hidden states of rows that are computed with those of their length, zeros behind their ends."""
+        rows, states = [], []
+        for length in lengths.unique().tolist():
+            where = (lengths == length).nonzero().flatten()
+            cut = None if kinds is None else kinds[where, :length]
+            found = self(ids[where, :length], lengths[where], cut)
+            rows.append(where)
+            states.append(nn.functional.pad(found, (0, 0, 0, ids.shape[1] - length)))
+        return torch.cat(states)[torch.cat(rows).argsort()]
 
 
 def packed_pass(base: EuroBertModel, ids: Tensor, mask: Tensor) -> Tensor:
@@ -196,19 +235,22 @@ def load(
         )
     check_model(folder)
     tokenizer = load_tokenizer(folder)
-    base, missing = _load_base(folder, trust_remote_code=trust_remote_code)
-    pooler = getattr(base, "pooler", None)
-    if isinstance(pooler, nn.Module):
-        base.pooler = None  # type: ignore[assignment]  # BERT's classes test for None
-    embedding: Any = base.get_input_embeddings()  # type: ignore[operator]
+    base, missing, part = _load_base(folder, trust_remote_code=trust_remote_code)
+    try:
+        embedding: Any = base.get_input_embeddings()  # type: ignore[operator]
+    except (AttributeError, NotImplementedError):
+        raise UserError(
+            f"{model}: {type(base).__name__} does not say where its embedding of tokens is"
+        ) from None
     padding = getattr(base.config, "pad_token_id", None)
     if embedding.padding_idx is None and padding is not None and 0 <= padding < embedding.num_embeddings:
         # As transformers' own classes have it: the padding row, which is the end of text in the released
         # checkpoints, takes no gradient in fine-tuning.
         embedding.padding_idx = padding
     encoder = _both_ways(base, model)
-    encoder.pooler = pooler
+    encoder.part = part
     encoder.fresh_pooler = any(name.startswith("pooler.") for name in missing)
+    log.info("%s: %s", model, encoder.description)
     _check_vocabulary(base, tokenizer, model)
     return LoadedModel(
         encoder=encoder,
@@ -221,33 +263,31 @@ def load(
     )
 
 
-def _load_base(folder: Path, *, trust_remote_code: bool) -> tuple[nn.Module, set[str]]:
-    """Return a base model, and the names of its weights that the folder lacks."""
+def _load_base(folder: Path, *, trust_remote_code: bool) -> tuple[nn.Module, set[str], str]:
+    """Return a base model, the names of its weights that the folder lacks, and what it is a part of."""
     name = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
     if name in MODEL_TYPES and not trust_remote_code:
         ours: nn.Module = load_encoder(folder, EuroBertModel, is_causal=False)
-        return ours.float(), set()
-    options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
+        return ours.float(), set(), ""
     try:
-        return _load_with_transformers(folder, options)
-    except UserError:
-        raise
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        return _load_with_transformers(folder, {"trust_remote_code": trust_remote_code})
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, TypeError, AttributeError) as error:
         hint = nearest(str(name), [*MODEL_TYPES, *CONFIG_MAPPING]) if name not in CONFIG_MAPPING else ""
         if "trust_remote_code" in str(error):
             hint = "; --trust-remote-code runs the code that comes with it: read that first"
         raise UserError(f"{folder} does not load: {first_line(error)}{hint}") from None
 
 
-def _load_with_transformers(folder: Path, options: dict[str, Any]) -> tuple[nn.Module, set[str]]:
+def _load_with_transformers(folder: Path, options: dict[str, Any]) -> tuple[nn.Module, set[str], str]:
     config = AutoConfig.from_pretrained(folder, **options)
     kind: Any = AutoModel
-    if getattr(config, "is_encoder_decoder", False):
-        if type(config) not in AutoModelForTextEncoding._model_mapping:
-            raise UserError(f"{folder} is an encoder-decoder whose encoder transformers cannot load alone")
-        kind = AutoModelForTextEncoding  # T5's kind: the encoder alone
+    whole = bool(getattr(config, "is_encoder_decoder", False))
+    if whole and type(config) in AutoModelForTextEncoding._model_mapping and not hasattr(config, "encoder"):
+        kind, whole = AutoModelForTextEncoding, False  # T5's kind: the encoder alone
     if hasattr(config, "reference_compile"):
         config.reference_compile = False
+    if hasattr(config, "use_cache"):
+        config.use_cache = False
     options = {**options, "config": config, "dtype": torch.float32, "use_safetensors": True}
     options["output_loading_info"] = True
     try:
@@ -257,52 +297,81 @@ def _load_with_transformers(folder: Path, options: dict[str, Any]) -> tuple[nn.M
             raise
         log.warning("%s knows no scaled-dot-product attention; its eager one is slower", folder)
         base, info = kind.from_pretrained(folder, attn_implementation="eager", **options)
-    return base, set(info["missing_keys"])
+    part = " of an encoder-decoder" if getattr(config, "is_encoder_decoder", False) else ""
+    return base.get_encoder() if whole else base, set(info["missing_keys"]), part
+
+
+class _Nothing(nn.Module):
+    """Stands where a class that does not test for None has its pooler."""
+
+    def forward(self, *args: Any) -> None:
+        return None
+
+
+class _FirstToken(nn.Module):
+    """ALBERT's and BigBird's pooler, whose activation and choice of the token are their classes' own."""
+
+    def __init__(self, layer: nn.Linear, activation: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+        self.activation = activation
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        found: Tensor = self.activation(self.layer(hidden[:, 0]))
+        return found
+
+
+_WAYS = ({}, {"lifted": True}, {"lifted": True, "added": True})
+"""The masks that are tried: a row's, a full one, and a full one of numbers."""
 
 
 def _both_ways(base: nn.Module, model: str) -> Encoder:
-    """Return the model with every token seeing every other; `UserError` when that cannot be."""
+    """Return the model with every token seeing every other in all layers, and padding changing nothing.
+
+    Raises:
+        UserError: that cannot be; the sentence says what stands in the way.
+    """
     switches: list[Any] = [base.config, *base.modules()]
     for switch in switches:
         if getattr(switch, "is_causal", None) is True:
             switch.is_causal = False
-    for lifted in (False, True):
-        encoder = Encoder(base, lifted=lifted)
-        try:
-            if looks_both_ways(encoder):
-                if lifted:
-                    log.info("%s is a decoder; its causal mask is lifted", model)
+    pooler: Any = getattr(base, "pooler", None)
+    pooler = pooler if isinstance(pooler, nn.Module) else None
+    trials: list[Trial] = []
+    # A pooler is not computed where its class can do without; ALBERT's cannot.
+    for pooled in [None, _Nothing(), pooler] if pooler is not None else [None]:
+        if pooler is not None:
+            base.pooler = pooled  # type: ignore[assignment]
+        trials = [try_out(Encoder(base, **way)) for way in _WAYS]
+        if any(not trial.fault for trial in trials):
+            break
+    for alone in (False, True):
+        for way, trial in zip(_WAYS, trials, strict=True):
+            if trial.both_ways and (trial.padding or alone):
+                if isinstance(pooler, nn.Linear):
+                    activation: Any = getattr(base, "pooler_activation", getattr(base, "activation", None))
+                    pooler = _FirstToken(pooler, activation or nn.Identity())
+                encoder = Encoder(base, **way, alone=alone, pooler=pooler)
+                encoder.width = trial.width
                 return encoder
-        except (TypeError, ValueError, RuntimeError, IndexError) as error:
-            log.debug("%s with lifted=%s: %s", model, lifted, error)
     for name, parameter in base.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             raise UserError(
                 f"{model}: the weights {name} hold numbers that are not finite; fetch the model again"
             )
-    raise UserError(
-        f"{model} ({getattr(base.config, 'model_type', 'unknown type')}) cannot be made bidirectional: the first "
-        "token's output does not depend on the last token, whatever mask it is given"
-    )
+    raise UserError(f"{model} ({getattr(base.config, 'model_type', 'unknown type')}) {_reason(trials)}")
 
 
-@torch.no_grad()
-def looks_both_ways(encoder: Encoder) -> bool:
-    """Return whether a token's output depends on later tokens, and not on what comes after a row's end."""
-    was_training = encoder.training
-    encoder.eval()
-    size = int(getattr(encoder.base.config, "vocab_size", 100))
-    device = next(encoder.parameters()).device
-    tokens = torch.from_numpy(np.random.default_rng(0).integers(size // 2, size, (1, 12))).to(device)
-    other, padded = tokens.clone(), tokens.clone()
-    other[0, 9] = (tokens[0, 9] + 1) % size
-    padded[0, 10:] = (tokens[0, 10:] + 1) % size
-    lengths = torch.tensor([10], device=device)
-    first, changed, after = (encoder(ids, lengths)[0, :9].float() for ids in (tokens, other, padded))
-    encoder.train(was_training)
-    scale = first.abs().max().item() + 1e-6
-    sees_later = bool((first - changed).abs().max().item() > 1e-6 * scale)
-    return sees_later and bool((first - after).abs().max().item() < 1e-3 * scale)
+def _reason(trials: Sequence[Trial]) -> str:
+    found = next((trial for trial in reversed(trials) if trial.sees_later), None)
+    found = found or next((trial for trial in trials if not trial.fault), None)
+    if found is None:
+        return f"cannot be measured: a pass of a few tokens ends in {trials[0].fault}"
+    why = "the first token's output does not depend on the last token"
+    if found.one_sided:
+        kinds = ", ".join(dict.fromkeys(found.one_sided))
+        why = f"{len(found.one_sided)} of its parts ({kinds}) read one side of a token only"
+    return f"cannot be made bidirectional: {why}, whatever mask it is given"
 
 
 def _check_vocabulary(base: nn.Module, tokenizer: Any, model: str) -> None:
@@ -317,6 +386,7 @@ def _check_vocabulary(base: nn.Module, tokenizer: Any, model: str) -> None:
 def input_limits(base: nn.Module, tokenizer: Any, max_length: int = FINE_TUNING.max_length) -> Limits:
     """Return the longest inputs of a base model with this tokenizer; `max_length` limits those of fine-tuning."""
     positions = int(getattr(base.config, "max_position_embeddings", 0) or _POSITIONS)
+    positions = positions if positions > 0 else _POSITIONS  # XLNet's -1: as many as there are
     both = min(positions, int(min(getattr(tokenizer, "model_max_length", positions), 10**9)), _POSITIONS)
     usable = positions
     for name, module in base.named_modules():

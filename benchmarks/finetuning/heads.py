@@ -9,6 +9,7 @@ Shape suffixes: B examples, L padded length, H hidden size.
 from __future__ import annotations
 
 import copy
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoMode
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from benchmarks.finetuning.encoders import Encoder
-from common.errors import UserError
+from common.errors import UserError, first_line
 from common.registry import Registry
 from pretraining.model.model_folder import MODEL_TYPES
 
@@ -35,6 +36,8 @@ __all__ = [
     "SequenceHead",
     "TokenHead",
 ]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +176,36 @@ class ClassHead(Head):
             )
 
 
+def _class_head(encoder: Encoder, kind: Any, labels: int, shape: tuple[int, ...]) -> ClassHead | None:
+    """Return the head of a class; None, which is said, where it needs more than hidden states.
+
+    Args:
+        encoder: what it is put on.
+        kind: the class.
+        labels: number of labels.
+        shape: that of its logits for two rows of six tokens.
+    """
+    if kind not in encoder.heads:
+        encoder.heads[kind] = _fault(encoder, kind, labels, shape)
+        if encoder.heads[kind]:
+            log.info("our head in place of that of %s, which %s", kind.__name__, encoder.heads[kind])
+    return None if encoder.heads[kind] else ClassHead(encoder, kind, labels)
+
+
+@torch.no_grad()
+def _fault(encoder: Encoder, kind: Any, labels: int, shape: tuple[int, ...]) -> str:
+    """Return why the head of a class cannot be put on hidden states, as a pass on the CPU shows; empty if it can."""
+    try:
+        head = ClassHead(encoder, kind, labels).eval()
+        if encoder.pooler is not None:
+            states = getattr(head.model, head.model.base_model_prefix)
+            states.pooler = copy.deepcopy(encoder.pooler).to("cpu", torch.float32)
+        found = tuple(head(torch.zeros(2, 6, encoder.hidden_size), torch.tensor([6, 4])).shape)
+    except Exception as error:  # whatever the code of a class may raise
+        return f"needs more than hidden states ({type(error).__name__}: {first_line(error)})"
+    return "" if found == shape else f"makes logits of the shape {found} of two rows of six tokens"
+
+
 @dataclass(frozen=True, kw_only=True)
 class HeadKind:
     """Whose heads are put on an encoder."""
@@ -187,17 +220,21 @@ class HeadKind:
         kind = self._class(encoder, AutoModelForSequenceClassification)
         if kind is None:
             return SequenceHead(encoder.hidden_size, labels, pooling)
+        head = _class_head(encoder, kind, labels, (2, labels))
+        if head is None:
+            return SequenceHead(encoder.hidden_size, labels, pooling)
         if pooling is not MEAN:
             raise UserError(
                 f"--pooling {pooling.name} has no effect on the head of {kind.__name__}, which pools in its own way; "
                 "add --head ours"
             )
-        return ClassHead(encoder, kind, labels)
+        return head
 
     def of_tokens(self, encoder: Encoder, labels: int) -> Head:
         """Return the head of each token for so many labels."""
         kind = self._class(encoder, AutoModelForTokenClassification)
-        return TokenHead(encoder.hidden_size, labels) if kind is None else ClassHead(encoder, kind, labels)
+        head = None if kind is None else _class_head(encoder, kind, labels, (2, 6, labels))
+        return TokenHead(encoder.hidden_size, labels) if head is None else head
 
     def _class(self, encoder: Encoder, auto: Any) -> Any:
         """Return the class that transformers has for a base model with such a head, None where it has none to take.

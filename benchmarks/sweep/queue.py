@@ -27,8 +27,9 @@ from benchmarks.own_datasets.definitions import store_definitions
 from benchmarks.runs import RunKey
 from benchmarks.sweep.jobs import Job, check_finished, compared_jobs
 from benchmarks.sweep.memory import run_bytes
+from benchmarks.sweep.preflight import preflight
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.status import CellStatus, cell_status, duration
+from benchmarks.sweep.status import CellStatus, cell_status, duration, note_request
 from benchmarks.sweep.work import ResettableModel, prepare
 from benchmarks.sweep.workers import Stop, side_by_side
 from common.errors import UserError
@@ -49,9 +50,13 @@ def run_grid(request: Request) -> list[CellStatus]:
     """
     jobs = compared_jobs(request)
     store_definitions(request.store, [request.known[name] for name in request.datasets])
+    note_request(request)
     if _left(jobs):
         threads = torch.get_num_threads()
         try:
+            if not choose_kind(request.device).gpu:
+                torch.set_num_threads(1)  # more would not survive the workers' forks
+            preflight(request)
             _share(jobs, request)
         finally:
             torch.set_num_threads(threads)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
 from benchmarks.protocol import Dataset
 from benchmarks.runs import cell_keys, found_keys
+from benchmarks.sweep.request import Request
 from benchmarks.sweep.run_state import claim_path, state_of
 from common.errors import UserError, nearest
+from common.files import write_text
 from common.locks import is_locked
 from common.tables import plain_table
 
 __all__ = [
-    "BUSY", "COMPLETE", "FAILED", "CellStatus", "cell_status", "duration", "grid_status", "status_code", "status_json",
-    "status_table",
+    "BUSY", "COMPLETE", "FAILED", "CellStatus", "cell_status", "duration", "grid_status", "note_request", "status_code",
+    "status_json", "status_table", "touched",
 ]  # fmt: skip
 
 COMPLETE, FAILED, BUSY = 0, 3, 4
@@ -59,9 +61,13 @@ def cell_status(
     *,
     others: bool = False,
 ) -> CellStatus:
-    """Return how far a cell is; `others` counts runs of other learning rates and seeds that are there, too."""
+    """Return how far a cell is; `others`: of what `run` was asked for, and of other runs that are there, too."""
     keys = cell_keys(model, dataset, lrs, seeds)
     if others:
+        noted = _noted(store, model, dataset.name)
+        keys = [
+            key for pair in sorted(noted) for key in cell_keys(model, dataset, pair[:1], pair[1:])
+        ] or keys
         keys = list(dict.fromkeys([*keys, *found_keys(store, model, dataset)]))
     states = {key: state_of(store, key) for key in keys}
     failed = {key.folder.name: state.reason for key, state in states.items() if state.reason is not None}
@@ -76,6 +82,37 @@ def cell_status(
         failed=failed,
         running=any(is_locked(claim_path(store, key, dataset)) for key in keys if not states[key].done),
         seconds_left=missing * fmean(times) if times else (0.0 if not missing else None),
+    )
+
+
+def note_request(request: Request) -> None:
+    """Leave in the store which runs of each dataset a request asks for, in addition to what others asked for."""
+    pairs = {(lr, seed) for lr in request.lrs for seed in request.seeds}
+    for name in request.datasets:
+        noted = _noted(request.store, request.name, name)
+        if not pairs <= noted:
+            text = json.dumps(sorted(pairs | noted)) + "\n"
+            write_text(_note(request.store, request.name, name), text)
+
+
+def _note(store: Path, model: str, dataset: str) -> Path:
+    return store / "asked" / model / f"{dataset}.json"
+
+
+def _noted(store: Path, model: str, dataset: str) -> set[tuple[float, int]]:
+    try:
+        return {(float(lr), int(seed)) for lr, seed in json.loads(_note(store, model, dataset).read_bytes())}
+    except (OSError, ValueError, TypeError):
+        return set()
+
+
+def touched(store: Path, models: Sequence[str], known: Mapping[str, Dataset]) -> tuple[str, ...]:
+    """Return the datasets that `run` was asked for, or of which there are runs, of these models or of all."""
+    there = _models(store, models)
+    return tuple(
+        name
+        for name, dataset in known.items()
+        if any(_note(store, model, name).is_file() or found_keys(store, model, dataset) for model in there)
     )
 
 
@@ -96,7 +133,7 @@ def grid_status(
         datasets: the datasets.
         lrs: learning rates.
         seeds: seeds.
-        others: count the runs of other learning rates and seeds that are in the store, too.
+        others: count what `run` was asked for, and other runs that are in the store, in place of that grid.
 
     Raises:
         UserError: the store has no runs, or not that model.

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from benchmarks.datasets.local_dataset import LocalDataset, load
-from benchmarks.datasets.schema import FORMS
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import HEADS, HeadKind, Pooling
@@ -34,6 +33,7 @@ from benchmarks.runs import (
     results_text,
 )
 from benchmarks.sweep.jobs import Job
+from benchmarks.sweep.preflight import check_labels
 from benchmarks.sweep.run_state import folder_of
 from benchmarks.tasks.base import Evaluator, TaskModel
 from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
@@ -45,7 +45,7 @@ from common.plain_text import redacted
 from common.provenance import provenance
 from pretraining.model.modeling import EuroBertModel
 
-__all__ = ["Prepared", "ResettableModel", "check_labels", "prepare"]
+__all__ = ["Prepared", "ResettableModel", "prepare"]
 
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "seqeval", "pytrec-eval-terrier")
 
@@ -233,13 +233,3 @@ def _check_unchanged(job: Job, resettable: ResettableModel, sets: Mapping[str, L
                     f"the {what.replace('_', ' ')} of {job.request.name} on {name} changed while this command ran, "
                     f"from {before[:12]} to {content[:12]}; leave the files alone and run the same command again"
                 )
-
-
-def check_labels(dataset: LocalDataset) -> None:
-    """Refuse labels that the head has no class for."""
-    entry = dataset.dataset
-    if FORMS[entry.form].label is not None and len(dataset.labels) != entry.labels:
-        raise UserError(
-            f"{dataset.name} has {len(dataset.labels)} labels ({', '.join(dataset.labels)}), the protocol's head "
-            f"has {entry.labels} classes; correct its entry in benchmarks/protocol.py or import the dataset again"
-        )

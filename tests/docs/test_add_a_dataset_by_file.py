@@ -126,10 +126,21 @@ def test_from_the_file_to_a_row_of_scores(
     assert benchmarks(["run", *options, "--workers", "1", "--device", "cpu"]) == 0
     # What follows takes the definitions from the store.
     capsys.readouterr()
-    grid = ["--lr", "1e-3", "--seed", "0"]
-    assert benchmarks(["status", "--out", str(out), *grid, "--json"]) == 4  # of the twelve nothing is there
+    assert benchmarks(["status", "--out", str(out), "--json"]) == 0  # of the twelve nothing was asked for
     cells = {cell["dataset"]: cell for cell in json.loads(capsys.readouterr().out)}
     assert all(cells[name]["done"] == cells[name]["runs"] == 1 for name in NAMES)
+    assert cells.keys() == set(NAMES)
+    for name, metric in (("similarity", "pearson"), ("reviews", "macro_f1")):
+        (record,) = (out / "results/tiny").glob(f"*/{name}/*/run.json")
+        assert json.loads(record.read_text())["steps"] == 2
+        value = json.loads(record.read_text())["standard"]["test"][metric]
+        analysis(["scores", "--source", str(out), "--add-model", "tiny", "--dataset", name])
+        shown = capsys.readouterr().out.splitlines()[-1].split(",")
+        assert f"{100 * value:.2f}" in [
+            f"{float(each):.2f}" for each in shown if re.fullmatch(r"-?[\d.]+", each)
+        ]
+    (record,) = (out / "results/tiny").glob("*/places/*/run.json")
+    assert json.loads(record.read_text())["steps"] == 2  # not the file's one epoch
     for protocol in ("", "standard:"):
         assert not analysis(["scores", "--source", f"{protocol}{out}", "--add-model", "tiny"])
         shown = "".join(capsys.readouterr())

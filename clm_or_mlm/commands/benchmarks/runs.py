@@ -24,10 +24,11 @@ from benchmarks.sweep.request import (
     seeds_of,
     store_of,
 )
-from benchmarks.sweep.status import grid_status, status_code, status_json, status_table
+from benchmarks.sweep.status import grid_status, status_code, status_json, status_table, touched
 from clm_or_mlm.commands.benchmarks import DATA, Definitions
 from common.cli import MANY, shared_options
 from common.errors import UserError
+from common.registry import Registry
 
 __all__ = ["run", "status"]
 
@@ -75,7 +76,7 @@ class RunOptions(GridOptions, Computation):
     data: Path = DATA
     """folder of the datasets"""
     steps: int | None = None
-    """optimiser steps (default 1000, or the dataset's one epoch)"""
+    """optimiser steps, of every dataset (default 1000, or the dataset's epochs)"""
     max_length: int | None = None
     """longest input in tokens (default 2028)"""
 
@@ -86,6 +87,8 @@ class RunOptions(GridOptions, Computation):
             UserError: an unknown dataset, or a number out of range.
         """
         known, datasets, lrs, seeds = self.grid()
+        if self.steps is not None:
+            known = Registry("dataset", (replace(each, epochs=None) for each in known.values()))
         model, _, revision = (
             self.model.partition("@") if not Path(self.model).exists() else (self.model, "", "")
         )
@@ -162,7 +165,8 @@ def status(
 ) -> int:
     """Show what a run store holds: runs done of those that belong to each cell.
 
-    Without --lr and --seed the cells are the paper's grid and every other run that the store holds of them.
+    Without --lr and --seed the cells are what run was asked for (of runs from elsewhere: the paper's grid) and every
+    other run that the store holds of them; without --dataset the datasets are those that run was asked for.
     12/30 runs are done; * a process is doing it; !2 two failed (their reasons are below).
     left: time to compute what is missing, one run after another; less where runs are computed side by side.
     exit code: 0 all done; 3 some failed; 4 some missing.
@@ -174,7 +178,10 @@ def status(
         json: print one JSON list of cells
     """
     known, datasets, lrs, seeds = grid.grid()
-    others, asked = not (grid.lr or grid.seed), [known[name] for name in datasets]
-    cells = grid_status(store_of(grid.out), model, asked, lrs, seeds, others=others)
+    store, others = store_of(grid.out), not (grid.lr or grid.seed)
+    if not (grid.dataset or grid.datasets):
+        datasets = touched(store, model, known) or datasets
+    asked = [known[name] for name in datasets]
+    cells = grid_status(store, model, asked, lrs, seeds, others=others)
     sys.stdout.write((status_json(cells) if json else status_table(cells, datasets)) + "\n")
     return status_code(cells)

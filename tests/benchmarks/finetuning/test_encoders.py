@@ -16,12 +16,12 @@ from torch import nn
 from transformers import AutoModel, BertConfig, ModernBertConfig, RobertaConfig
 
 from benchmarks.finetuning.device import choose_device
+from benchmarks.finetuning.directions import Trial, try_out
 from benchmarks.finetuning.encoders import (
     Encoder,
     Limits,
     input_limits,
     load,
-    looks_both_ways,
 )
 from benchmarks.finetuning.heads import MEAN
 from benchmarks.ragged import packed_cost
@@ -53,8 +53,26 @@ def test_every_tokens_output_depends_on_later_tokens_and_not_on_padding(
 
 def test_a_decoder_left_as_it_is_does_not_look_both_ways(model_folder: Callable[..., Path]) -> None:
     base = AutoModel.from_pretrained(model_folder("llama"), attn_implementation="sdpa")
-    assert not looks_both_ways(Encoder(base))
-    assert looks_both_ways(Encoder(base, lifted=True))
+    assert not try_out(Encoder(base)).both_ways
+    lifted = try_out(Encoder(base, lifted=True))
+    assert lifted.both_ways and lifted.padding and lifted.width == 32
+
+
+def test_one_part_that_reads_one_side_is_found_in_a_model_that_looks_both_ways(
+    model_folder: Callable[..., Path],
+) -> None:
+    """As in hybrids: the other layers carry what comes later to every token, so that outputs alone show nothing."""
+    base: Any = AutoModel.from_pretrained(model_folder("bert"), attn_implementation="sdpa")
+    attention = base.encoder.layer[0].attention.self
+    theirs = attention.forward
+
+    def causal(hidden: torch.Tensor, *args: Any, **more: Any) -> Any:
+        rows = [theirs(hidden[:, : end + 1])[0][:, -1:] for end in range(hidden.shape[1])]
+        return torch.cat(rows, dim=1), None
+
+    attention.forward = causal
+    trial = try_out(Encoder(base))
+    assert trial.sees_later and trial.one_sided == ("BertSelfAttention",) and not trial.both_ways
 
 
 def test_a_lifted_decoder_computes_full_attention(model_folder: Callable[..., Path]) -> None:
@@ -75,9 +93,23 @@ def test_a_lifted_decoder_computes_full_attention(model_folder: Callable[..., Pa
 def test_a_model_that_stays_one_sided_is_refused(
     model_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchmarks.finetuning.encoders.looks_both_ways", lambda encoder: False)
-    with pytest.raises(UserError, match="cannot be made bidirectional"):
+    trial = Trial(width=32, sees_later=True, one_sided=("LlamaAttention",) * 2)
+    monkeypatch.setattr("benchmarks.finetuning.encoders.try_out", lambda encoder: trial)
+    with pytest.raises(UserError, match=r"2 of its parts \(LlamaAttention\) read one side of a token only"):
         load(str(model_folder("llama")))
+
+
+def test_rows_on_their_own_have_the_states_that_they_have_alone(model_folder: Callable[..., Path]) -> None:
+    base = load(str(model_folder("bert"))).encoder.base
+    encoder = Encoder(base, alone=True).eval()
+    ids, kinds = torch.randint(3, 300, (4, 9)), torch.randint(0, 2, (4, 9))
+    lengths = torch.tensor([4, 9, 4, 1])
+    with torch.no_grad():
+        found = encoder(ids, lengths, kinds)
+        for row, length in enumerate(lengths.tolist()):
+            one = encoder(ids[row : row + 1, :length], torch.tensor([length]), kinds[row : row + 1, :length])
+            torch.testing.assert_close(found[row, :length], one[0], rtol=1e-4, atol=1e-5)
+            assert not found[row, length:].any()
 
 
 def test_the_authors_checkpoints_load_without_their_code(

@@ -1,0 +1,149 @@
+"""What `run` and its `--dry-run` both look at before anything is computed: whether a model can read the data at all."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from benchmarks.datasets.local_dataset import LocalDataset
+from benchmarks.datasets.local_dataset import load as load_data
+from benchmarks.datasets.schema import FORMS
+from benchmarks.finetuning.device import PRECISIONS, Precision, choose_kind
+from benchmarks.finetuning.encoders import LoadedModel, load
+from benchmarks.finetuning.heads import HEADS, POOLINGS, HeadKind, Pooling
+from benchmarks.finetuning.tokenization import end_of_text
+from benchmarks.sweep.request import Request
+from benchmarks.tasks.base import TaskModel
+from benchmarks.tasks.families import family_of
+from common.errors import UserError, first_line
+from common.progress import progress
+
+__all__ = ["check_labels", "check_special_tokens", "dry_run", "preflight"]
+
+
+def preflight(request: Request) -> tuple[dict[str, LocalDataset], LoadedModel, Precision]:
+    """Load the model and the datasets of a request, and check on the CPU that the one can read the other.
+
+    Returns:
+        The datasets by name, those that are only trained on as well; the model; and the precision of the runs.
+
+    Raises:
+        UserError: the first thing that a run would stumble over.
+    """
+    pooling, head = POOLINGS[request.pooling], HEADS[request.head]
+    precision = PRECISIONS[
+        choose_kind(request.device).precision if request.precision == "auto" else request.precision
+    ]
+    sources = progress(request.sources, "checking data", unit="dataset")
+    sets = {name: load_data(request.data, request.known[name]) for name in sources}
+    for dataset in sets.values():
+        check_labels(dataset)
+    loaded = load(
+        request.model,
+        revision=request.revision,
+        trust_remote_code=request.trust_remote_code,
+        max_length=request.fine_tuning.max_length,
+    )
+    check_special_tokens(loaded)
+    # Datasets of one form differ in the number of labels alone.
+    for dataset in {sets[name].dataset.form: sets[name] for name in request.datasets}.values():
+        dry_run(dataset, loaded, precision, pooling, head)
+    for dataset in sets.values():
+        family_of(dataset.dataset).check(dataset, loaded)
+    return sets, loaded, precision
+
+
+def check_labels(dataset: LocalDataset) -> None:
+    """Refuse labels that the head has no class for."""
+    entry = dataset.dataset
+    if FORMS[entry.form].label is not None and len(dataset.labels) != entry.labels:
+        raise UserError(
+            f"{dataset.name} has {len(dataset.labels)} labels ({', '.join(dataset.labels)}), the protocol's head "
+            f"has {entry.labels} classes; correct its entry in benchmarks/protocol.py or import the dataset again"
+        )
+
+
+def check_special_tokens(loaded: LoadedModel) -> None:
+    """Check that the end of text is one token of the vocabulary, and that padding has a row.
+
+    Raises:
+        UserError: texts would end in pieces, in the unknown token, or in an id that the model has no row for.
+    """
+    rows = loaded.encoder.base.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
+    for tokenizer in (loaded.tokenizer, loaded.retrieval_tokenizer):
+        end = end_of_text(tokenizer)
+        ids = tokenizer(f"a{end}", add_special_tokens=False)["input_ids"]
+        number = tokenizer.convert_tokens_to_ids(end)
+        if ids[-1] != number or (number == tokenizer.unk_token_id and end != tokenizer.unk_token):
+            raise UserError(
+                f"{loaded.source}: the end of text {end!r} is not one token of the vocabulary, so that texts would "
+                "end in pieces of it; add it to tokenizer.json as a special token"
+            )
+        if max(number, tokenizer.pad_token_id) >= rows:
+            raise UserError(
+                f"{loaded.source}: the end of text or the padding has an id behind the {rows} rows of the embedding; "
+                "set eos_token and pad_token in tokenizer_config.json to tokens that the model knows"
+            )
+
+
+@torch.no_grad()
+def dry_run(
+    dataset: LocalDataset, loaded: LoadedModel, precision: Precision, pooling: Pooling, head: HeadKind
+) -> int:
+    """Put an input of the largest length that a run may have through the model with the dataset's head.
+
+    A row of the training or the evaluation data is repeated up to that length, computed on the CPU in the precision of
+    the run, and the weights are as they were afterwards.
+
+    Args:
+        dataset: what is evaluated.
+        loaded: the model.
+        precision: of the run.
+        pooling: of the run.
+        head: of the run.
+
+    Returns:
+        The length, in tokens.
+
+    Raises:
+        UserError: the model cannot read so many tokens, or its outputs are not finite.
+    """
+    family = family_of(dataset.dataset)
+    part, table = next(iter(family.evaluated(dataset).items()))
+    text = family.texts(dataset.dataset, part, table.slice(0, 1).to_pylist()[0])[0]
+    limits = loaded.limits
+    length = (
+        max(limits.retrieval, limits.paper_retrieval) if dataset.dataset.labels is None else limits.labelled
+    )
+    found = loaded.tokenizer(text or "a", add_special_tokens=False)["input_ids"] or [
+        loaded.tokenizer.pad_token_id
+    ]
+    ids = torch.from_numpy(np.resize(np.array(found, dtype=np.int64), (1, length)))
+    encoder = loaded.encoder
+    made = family.head(dataset.dataset, encoder, pooling, head)
+    if made is not None:
+        made.draw(encoder.init_std, 0)
+    model = TaskModel(encoder, made)
+    was_training = model.training
+    before = {name: p.data for name, p in model.named_parameters()}
+    try:
+        for parameter in model.parameters():
+            parameter.data = parameter.data.to(precision.weights)
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision.autocast):
+            out = model.eval()(ids, torch.tensor([length]))
+    except Exception as error:  # whatever the code of a model of any class may raise
+        raise UserError(
+            f"{loaded.source} cannot read {length} tokens, the most of an input of {dataset.name}: "
+            f"{first_line(error)}; --max-length sets fewer, or set max_position_embeddings in config.json and "
+            "model_max_length in tokenizer_config.json to what the model has"
+        ) from None
+    finally:
+        for name, parameter in model.named_parameters():
+            parameter.data = before[name]
+        model.train(was_training)
+    if not bool(torch.isfinite(out).all()):
+        raise UserError(
+            f"the outputs of {loaded.source} for {length} tokens are not finite in {precision.name}; try --precision "
+            "mixed or fp32"
+        )
+    return length
