@@ -138,7 +138,7 @@ class Encoder(nn.Module):
     def _each_length(self, ids: Tensor, lengths: Tensor, kinds: Tensor | None) -> Tensor:
         """Return the hidden states of rows that are computed with those of their length, zeros behind their ends."""
         rows, states = [], []
-        for length in lengths.unique().tolist():
+        for length in sorted(set(lengths.tolist())):
             where = (lengths == length).nonzero().flatten()
             cut = None if kinds is None else kinds[where, :length]
             found = self(ids[where, :length], lengths[where], cut)
@@ -321,7 +321,7 @@ class _FirstToken(nn.Module):
         return found
 
 
-_WAYS = ({}, {"lifted": True}, {"lifted": True, "added": True})
+_WAYS: tuple[dict[str, Any], ...] = ({}, {"lifted": True}, {"lifted": True, "added": True})
 """The masks that are tried: a row's, a full one, and a full one of numbers."""
 
 

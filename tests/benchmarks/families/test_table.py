@@ -1,0 +1,81 @@
+"""The page of model types is what the commands do, and those that researchers bring run all four tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.families.table import PAGE, page, said_on, tried
+from tests.benchmarks.families.tiny_models import families
+
+ENCODERS = [
+    "bert",
+    "roberta",
+    "xlm-roberta",
+    "distilbert",
+    "electra",
+    "albert",
+    "deberta",
+    "deberta-v2",
+    "mpnet",
+    "mobilebert",
+    "convbert",
+    "squeezebert",
+    "modernbert",
+    "nomic_bert",
+    "gte",
+    "eurobert",
+    "longformer",
+    "big_bird",
+    "xlnet",
+    "t5",
+    "mt5",
+    "t5gemma",
+    "bart",
+]
+DECODERS = [
+    "llama",
+    "qwen2",
+    "qwen3",
+    "gemma2",
+    "gemma3_text",
+    "mistral",
+    "phi",
+    "olmo",
+    "gpt2",
+    "gpt_neox",
+    "gpt_oss",
+    "granite",
+]
+HYBRIDS = [
+    "lfm2",
+    "qwen3_5_text",
+    "qwen3_next",
+    "granitemoehybrid",
+    "jamba",
+    "recurrent_gemma",
+    "mamba",
+    "mamba2",
+]
+
+
+def test_what_researchers_bring_runs_and_hybrids_are_refused() -> None:
+    said = said_on(PAGE.read_text())
+    assert page(said) == PAGE.read_text()
+    assert all(said[name].startswith("runs: encoder") for name in ENCODERS)
+    assert all(said[name] == "runs: decoder, causal mask lifted, bidirectional" for name in DECODERS)
+    for name in HYBRIDS:
+        assert "read one side of a token only" in said[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bart",
+        "lfm2",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in (*ENCODERS, *DECODERS, *HYBRIDS)),
+    ],
+)
+def test_a_model_type_does_what_the_page_says(name: str, tmp_path: Path) -> None:
+    assert tried(name, families()[name], tmp_path) == said_on(PAGE.read_text())[name]
