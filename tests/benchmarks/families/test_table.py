@@ -56,7 +56,6 @@ HYBRIDS = [
     "jamba",
     "recurrent_gemma",
     "mamba",
-    "mamba2",
 ]
 
 
