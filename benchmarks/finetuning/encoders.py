@@ -9,25 +9,23 @@ Shape suffixes: B examples, L padded length, T real tokens, H hidden size.
 from __future__ import annotations
 
 import inspect
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoModelForTextEncoding
 
+from benchmarks.finetuning.base_models import FirstToken, NoPooler, load_base
 from benchmarks.finetuning.directions import Trial, try_out
 from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
 from benchmarks.finetuning.model_tokenizer import load_tokenizer
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import packed_cost
-from common.errors import UserError, first_line, nearest
+from common.errors import UserError
 from pretraining.model.attention import AttentionBackend, Layout, dense_attention
-from pretraining.model.model_folder import MODEL_TYPES, check_model, load_encoder
+from pretraining.model.model_folder import check_model
 from pretraining.model.modeling import EuroBertModel, rotary_tables
 
 __all__ = [
@@ -235,7 +233,7 @@ def load(
         )
     check_model(folder)
     tokenizer = load_tokenizer(folder)
-    base, missing, part = _load_base(folder, trust_remote_code=trust_remote_code)
+    base, missing, part = load_base(folder, trust_remote_code=trust_remote_code)
     try:
         embedding: Any = base.get_input_embeddings()  # type: ignore[operator]
     except (AttributeError, NotImplementedError):
@@ -263,64 +261,6 @@ def load(
     )
 
 
-def _load_base(folder: Path, *, trust_remote_code: bool) -> tuple[nn.Module, set[str], str]:
-    """Return a base model, the names of its weights that the folder lacks, and what it is a part of."""
-    name = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
-    if name in MODEL_TYPES and not trust_remote_code:
-        ours: nn.Module = load_encoder(folder, EuroBertModel, is_causal=False)
-        return ours.float(), set(), ""
-    try:
-        return _load_with_transformers(folder, {"trust_remote_code": trust_remote_code})
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError, TypeError, AttributeError) as error:
-        hint = nearest(str(name), [*MODEL_TYPES, *CONFIG_MAPPING]) if name not in CONFIG_MAPPING else ""
-        if "trust_remote_code" in str(error):
-            hint = "; --trust-remote-code runs the code that comes with it: read that first"
-        raise UserError(f"{folder} does not load: {first_line(error)}{hint}") from None
-
-
-def _load_with_transformers(folder: Path, options: dict[str, Any]) -> tuple[nn.Module, set[str], str]:
-    config = AutoConfig.from_pretrained(folder, **options)
-    kind: Any = AutoModel
-    whole = bool(getattr(config, "is_encoder_decoder", False))
-    if whole and type(config) in AutoModelForTextEncoding._model_mapping and not hasattr(config, "encoder"):
-        kind, whole = AutoModelForTextEncoding, False  # T5's kind: the encoder alone
-    if hasattr(config, "reference_compile"):
-        config.reference_compile = False
-    if hasattr(config, "use_cache"):
-        config.use_cache = False
-    options = {**options, "config": config, "dtype": torch.float32, "use_safetensors": True}
-    options["output_loading_info"] = True
-    try:
-        base, info = kind.from_pretrained(folder, attn_implementation="sdpa", **options)
-    except ValueError as error:
-        if "attention" not in str(error):
-            raise
-        log.warning("%s knows no scaled-dot-product attention; its eager one is slower", folder)
-        base, info = kind.from_pretrained(folder, attn_implementation="eager", **options)
-    part = " of an encoder-decoder" if getattr(config, "is_encoder_decoder", False) else ""
-    return base.get_encoder() if whole else base, set(info["missing_keys"]), part
-
-
-class _Nothing(nn.Module):
-    """Stands where a class that does not test for None has its pooler."""
-
-    def forward(self, *args: Any) -> None:
-        return None
-
-
-class _FirstToken(nn.Module):
-    """ALBERT's and BigBird's pooler, whose activation and choice of the token are their classes' own."""
-
-    def __init__(self, layer: nn.Linear, activation: nn.Module) -> None:
-        super().__init__()
-        self.layer = layer
-        self.activation = activation
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        found: Tensor = self.activation(self.layer(hidden[:, 0]))
-        return found
-
-
 _WAYS: tuple[dict[str, Any], ...] = ({}, {"lifted": True}, {"lifted": True, "added": True})
 """The masks that are tried: a row's, a full one, and a full one of numbers."""
 
@@ -339,7 +279,7 @@ def _both_ways(base: nn.Module, model: str) -> Encoder:
     pooler = pooler if isinstance(pooler, nn.Module) else None
     trials: list[Trial] = []
     # A pooler is not computed where its class can do without; ALBERT's cannot.
-    for pooled in [None, _Nothing(), pooler] if pooler is not None else [None]:
+    for pooled in [None, NoPooler(), pooler] if pooler is not None else [None]:
         if pooler is not None:
             base.pooler = pooled  # type: ignore[assignment]
         trials = [try_out(Encoder(base, **way)) for way in _WAYS]
@@ -350,7 +290,7 @@ def _both_ways(base: nn.Module, model: str) -> Encoder:
             if trial.both_ways and (trial.padding or alone):
                 if isinstance(pooler, nn.Linear):
                     activation: Any = getattr(base, "pooler_activation", getattr(base, "activation", None))
-                    pooler = _FirstToken(pooler, activation or nn.Identity())
+                    pooler = FirstToken(pooler, activation or nn.Identity())
                 encoder = Encoder(base, **way, alone=alone, pooler=pooler)
                 encoder.width = trial.width
                 return encoder

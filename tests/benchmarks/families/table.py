@@ -131,7 +131,7 @@ def _size(item: tuple[str, list[str]]) -> tuple[int, str]:
 
 
 def _all(names: Iterable[str], record: Path) -> dict[str, str]:
-    """Return what is said of each, in a file as well, from which it goes on."""
+    """Return what is said of each, in a file as well, from which a later call continues."""
     known = dict(json.loads(line) for line in record.read_text().splitlines()) if record.is_file() else {}
     classes = families()
     for name in names or classes:
