@@ -25,6 +25,7 @@ from analysis.evidence.intervals import PAPER, Estimated, T
 from analysis.evidence.sample import Sample, welch_of
 from analysis.evidence.settings import Settings
 from analysis.evidence.spreads import spread_finding
+from analysis.statistics.crossed import LIMITS
 from analysis.statistics.estimates import Estimate, Student, student_estimate
 
 __all__ = ["Evidence", "Level"]
@@ -143,8 +144,10 @@ class Evidence:
             half = self.cells.paper_half_width(cell)
             return Level(mean, mean - half, mean + half, count, PAPER.name)
         # Correlations, the metrics of own data sets that can be negative, end at -1.
-        least = -100.0 if self.cells.has_runs(cell) and np.nanmin(self.cells.by_seed(cell)) < 0 else 0.0
-        return Level(mean, max(low, least), min(high, 100.0), count, found.interval)
+        least, most = LIMITS
+        if self.cells.has_runs(cell) and np.nanmin(self.cells.by_seed(cell)) < 0:
+            least = -most
+        return Level(mean, max(low, least), min(high, most), count, found.interval)
 
     def draws(self, contrasts: Sequence[Contrast]) -> Array:
         """Return (resamples, n_contrasts) draws whose quantiles are the ends of the contrasts' intervals.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,21 +67,18 @@ def read(path: Path, content: bytes) -> list[Result] | None:
             return None
         text = parts[1]
     loaded = _load(path, text)
-    try:
-        if isinstance(loaded, dict):
-            found = [one for item in loaded["model-index"] for one in _of_index(item, path)]
-        else:
-            name = path.resolve().parent.parent.name
-            found = [
-                Result(model=name, dataset=dataset, score=number(entry["value"], f"{path}: value"))
-                for entry in loaded
-                if (dataset := dataset_named(entry["dataset"].get("task_id"), entry["dataset"]["id"]))
-            ]
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise UserError(f"{path}: no model-index or eval results ({error!r:.60})") from None
+    if isinstance(loaded, dict):
+        found = [one for item in loaded["model-index"] for one in _of_index(item, path)]
+    else:
+        name = path.resolve().parent.parent.name
+        found = [
+            Result(model=name, dataset=dataset, score=number(entry["value"], f"{path}: value"))
+            for entry in loaded
+            if (dataset := dataset_named(entry["dataset"].get("task_id"), entry["dataset"]["id"]))
+        ]
     # The hub holds fractions and percent; a file has one of them.
     scale = 100 if any(one.score > 1 for one in found) else 1
-    return [Result(**vars(one) | {"score": one.score / scale}) for one in found]
+    return [replace(one, score=one.score / scale) for one in found]
 
 
 def _of_index(item: dict[str, Any], path: Path) -> Iterator[Result]:

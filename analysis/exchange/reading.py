@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +21,9 @@ _PATTERNS = (
     "*/" + mteb.META, "*/*/" + mteb.META,
 )  # fmt: skip
 """Where the files of a folder are; of MTEB's those next to the model's."""
+_OF_JSON = (("mteb", mteb.read), ("lm-eval", lm_eval.read))
+_OF_CARDS = (("huggingface", model_index.read),)
+"""Readers, which return None for what is of another format."""
 _REMEDY = "fetch or export it again"
 
 
@@ -33,7 +37,7 @@ def _files(folder: Path) -> Iterator[Path]:
         if path.name == mteb.META:
             yield from (file for file in sorted(path.parent.glob("*.json")) if file != path)
         elif path.name == "README.md":
-            if b"model-index" in read_bounded(path):
+            if (text := read_bounded(path)).startswith(b"---") and b"model-index" in text:
                 yield path
         elif path.parent.name != ".eval_results" or not path.parent.with_name("README.md").exists():
             yield path  # a card next to them has the same scores, and all runs
@@ -46,19 +50,18 @@ def read(path: Path) -> pa.Table:
         UserError: none is there that is known, or a file is damaged.
     """
     results: list[Result] = []
-    origins = set()
     for file in [path] if path.is_file() else _files(path):
-        found = None
-        for name, reader in (("mteb", mteb.read), ("lm-eval", lm_eval.read)):
-            if file.suffix == ".json" and found is None:
-                origin, found = name, reader(file, read_json(file, _REMEDY))
-        if file.suffix != ".json":
-            origin, found = "huggingface", model_index.read(file, read_bounded(file))
-        results += found or []
-        origins |= {origin} if found else set()
+        is_json = file.suffix.lower() == ".json"
+        content = read_json(file, _REMEDY) if is_json else read_bounded(file)
+        for name, reader in _OF_JSON if is_json else _OF_CARDS:
+            try:
+                found = reader(file, content)
+            except (LookupError, TypeError, AttributeError, OverflowError) as error:
+                raise UserError(f"{file}: no results of {name} ({error!r:.60}); {_REMEDY}") from None
+            results += [replace(one, origin=name) for one in found or ()]
     if not results:
         raise UserError(
             f"{path}: holds no score on a known dataset in a format that is read (a model card with a model-index, "
             "results of lm-evaluation-harness or of MTEB)"
         )
-    return runs_table(results, path, "+".join(sorted(origins)))
+    return runs_table(results, path)

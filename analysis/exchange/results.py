@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.protocol import DATASETS, Dataset
-from common.errors import UserError
+from common.errors import UserError, first_line
 from common.settings import read_settings
 
 __all__ = [
@@ -59,6 +59,8 @@ class Result:
     """The dataset, of a score to write."""
     extension: Extension | None = None
     """None in files of other makers."""
+    origin: str = ""
+    """Of a score that was read, the format."""
     instances: int | None = None
     """Test instances, where known."""
 
@@ -106,7 +108,7 @@ def read_extension(content: object, where: str) -> Extension | None:
     return read_settings(Extension, {"interval": {}, "definition": {}} | content, f"{where}: {EXTENSION}")
 
 
-def runs_table(found: Sequence[Result], path: Path, origin: str) -> pa.Table:
+def runs_table(found: Sequence[Result], path: Path) -> pa.Table:
     """Return the results of a file as an unchecked runs table, with its record for `analysis.store.runs_table`.
 
     A result with an extension becomes all its runs. Any other becomes one run of seed 0 at `NOMINAL_RATE`, with the
@@ -131,7 +133,7 @@ def runs_table(found: Sequence[Result], path: Path, origin: str) -> pa.Table:
                 raise UserError(
                     f"{path}: the score of {model} on {one.dataset} is {one.score:g}, outside [0, 1]"
                 )
-            model = f"{model.replace('/', '__')}@{origin}"
+            model = f"{model.replace('/', '__')}@{one.origin}"
             foreign.append(model)
             runs = [(NOMINAL_RATE, 0, one.score, one.score, 0, one.instances or 0)]
         task = extension.task if extension else DATASETS[one.dataset].task
@@ -150,12 +152,13 @@ def runs_table(found: Sequence[Result], path: Path, origin: str) -> pa.Table:
         "protocol": next(iter(protocols), None),
     }  # fmt: skip
     columns = ("model", "task", "dataset", *RUN)
-    table = pa.table(
-        {
-            name: [row[name] or None if name.startswith("n_") else row[name] for row in rows]
-            for name in columns
-        }
-    )
+    cells = {
+        name: [row[name] or None if name.startswith("n_") else row[name] for row in rows] for name in columns
+    }
+    try:
+        table = pa.table(cells)
+    except (pa.ArrowException, OverflowError) as error:
+        raise UserError(f"{path}: holds what no runs table can ({first_line(error)})") from None
     return table.replace_schema_metadata({EXTENSION: json.dumps(record)})
 
 

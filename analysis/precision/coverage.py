@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from analysis.evidence.cells import SMALLEST_HALF_WIDTH
 from analysis.evidence.evidence import Evidence, level_of
 from analysis.evidence.intervals import INTERVALS
 from analysis.evidence.settings import Settings
@@ -81,7 +82,7 @@ def published_cells_of(dataset: str, common_share: float = COMMON_SHARE) -> Cell
     cells = published_values()
     rows = cells[cells["dataset"] == dataset]
     count = TEST_INSTANCES[dataset]
-    seed_sd = np.maximum(rows["ci95"].to_numpy(), 0.005) / NORMAL_QUANTILE * math.sqrt(N_SEEDS)
+    seed_sd = np.maximum(rows["ci95"].to_numpy(), SMALLEST_HALF_WIDTH) / NORMAL_QUANTILE * math.sqrt(N_SEEDS)
     common, joint = _most_instance_sds(rows["mean"].to_numpy() / 100, count, dataset, common_share)
     return Cells(
         dataset=dataset, instances=count, seed_sd=seed_sd, common_sd=common, joint_sd=np.minimum(joint, seed_sd),

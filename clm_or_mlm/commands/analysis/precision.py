@@ -10,12 +10,12 @@ from cyclopts.validators import Number
 
 from analysis.evidence.intervals import INTERVALS
 from analysis.evidence.settings import DEFAULT_SEED
-from analysis.precision import coverage_report, shapes_report
 from analysis.precision.clusters import clusters_document, simulate_clusters
 from analysis.precision.components import components_document
 from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.precision.design import PLANNED, Study, design_document
 from analysis.precision.power import MOST_SEEDS
+from analysis.precision.report import coverage_document, shapes_document
 from analysis.precision.shapes import SHAPE_TRIALS, simulate_shapes
 from clm_or_mlm.options import OutFile, SourceOptions
 from common.errors import UserError
@@ -63,15 +63,11 @@ def coverage(
         return
     if shapes:
         by_shape = simulate_shapes(trials=trials, resamples=COVERAGE_RESAMPLES, seed=DEFAULT_SEED)
-        report_of_shapes = shapes_report.ShapesReport(frame=by_shape, trials=trials)
-        write(shapes_report.shapes_document(report_of_shapes), format, out)
+        write(shapes_document(by_shape, trials), format, out)
         return
     opened = source.open(need_instances=True)
     frame = simulate(opened, trials=trials, resamples=COVERAGE_RESAMPLES, seed=DEFAULT_SEED)
-    report = coverage_report.CoverageReport(
-        frame=frame, source=opened.label, trials=trials, datasets=opened.datasets
-    )
-    write(coverage_report.coverage_document(report), format, out)
+    write(coverage_document(frame, trials, opened.label, opened.datasets), format, out)
 
 
 def design(

@@ -177,6 +177,7 @@ HARNESS = {
     "versions": {"sst2": 1.0}, "config": {"model": "hf", "model_args": "pretrained=org/bert,dtype=float"},
     "n-samples": {"sst2": {"original": 872, "effective": 872}},
 }  # fmt: skip
+MIXED = json.dumps(HARNESS | {"n-samples": {"sst2": {"effective": "x"}, "qqp": {"effective": 5}}})
 MTEB = {
     "task_name": "NQ", "mteb_version": "2.0.0", "dataset_revision": "x", "evaluation_time": 1.0,
     "scores": {"dev": [{"main_score": 0.9, "hf_subset": "default"}],
@@ -196,12 +197,11 @@ def test_files_of_other_makers_in_one_folder_are_models_to_compare(
     (tmp_path / "m/README.md").write_text("# nothing\n")
     frame = open_source(str(tmp_path)).need_runs("")
     found = {(row.model, row.dataset): (row.test_score, row.n_test) for row in frame.itertuples()}
-    origin = "huggingface+lm-eval+mteb"
     assert {key: score for key, (score, _) in found.items()} == {
-        (f"org__e5@{origin}", "sst2"): 0.9325, (f"org__bert@{origin}", "sst2"): 0.5,
-        (f"org__bert@{origin}", "qqp"): 0.75, (f"google__bert@{origin}", "nq"): 0.41,
+        ("org__e5@huggingface", "sst2"): 0.9325, ("org__bert@lm-eval", "sst2"): 0.5,
+        ("org__bert@lm-eval", "qqp"): 0.75, ("google__bert@mteb", "nq"): 0.41,
     }  # fmt: skip
-    assert found[f"org__bert@{origin}", "sst2"][1] == 872
+    assert found["org__bert@lm-eval", "sst2"][1] == 872
     assert "one run of seed 0, at rate 0.5 in name only" in caplog.text
     harness = str(tmp_path / "harness")
     assert main(["compare", "org__bert@lm-eval", MODELS[0], "--source", harness]) == 0
@@ -214,17 +214,19 @@ def test_files_of_other_makers_in_one_folder_are_models_to_compare(
     [
         ("a.json", "{}", "holds no score on a known dataset in a format that is read"),
         ("a.json", "[1", r"a.json: line 1: .*; fetch or export it again"),
-        ("a.json", '{"task_name": "NQ", "scores": {}}', "no result of MTEB"),
+        ("a.json", '{"task_name": "NQ", "scores": {}}', r"no results of mteb \(IndexError"),
         ("a.json", json.dumps(MTEB), "model_meta.json next to it would say"),
         ("a.json", json.dumps(HARNESS).replace("0.5,", '"x",'), "acc of sst2 is 'x', no number"),
         ("a.json", json.dumps(HARNESS).replace("0.5,", "1.5,"), r"score of org/bert on sst2 is 1.5, outside \[0, 1\]"),
         ("a.json", json.dumps(HARNESS | {"clm_or_mlm": {"sst2": {"protocol": "paper"}}}), "task is missing"),
         ("a.json", json.dumps(HARNESS | {"clm_or_mlm": {"sst2": 3}}), "clm_or_mlm takes a table"),
+        ("a.json", json.dumps(HARNESS | {"config": "x"}), r"no results of lm-eval \(AttributeError"),
+        ("a.json", MIXED, "what no runs table can"),
         ("a.md", "# no card", "holds no score"),
-        ("a.md", FOREIGN_CARD.replace("- name: org/e5", "- nam: e5"), r"no model-index or eval results \(KeyError"),
+        ("a.md", FOREIGN_CARD.replace("name: org", "nam: org"), r"no results of huggingface \(KeyError"),
         ("a.md", FOREIGN_CARD.replace("93.25", "[93]"), "the value of sst2 is"),
         ("a.yaml", "{a: [", "no YAML that can be read"),
-        ("a.yaml", "- value: 3", "no model-index or eval results"),
+        ("a.yaml", "- value: 3", "no results of huggingface"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused_in_a_sentence(
