@@ -8,20 +8,32 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
-from cyclopts import App
+from cyclopts import App, Group
 
 from clm_or_mlm.rooms import ROOMS, main_of, packages_named, version_line
 from common.cli import call, command_name, program, run
 
 ABOUT = """\
-Every command of every room.
+Every command of every room. Several rooms have a `run`: the room goes first.
 
 examples:
   {0} figure 3
   {0} table 10
   {0} claims --id F8
-  {0} benchmarks run --help      (several rooms have a `run`: the room's name goes first)
-  {0} completion bash            (also zsh, fish)"""
+  {0} benchmarks run --help
+  {0} completion bash"""
+
+_GROUPS = [
+    (
+        Group("Reproduce", sort_key=0),
+        ("figure", "table", "audit", "report", "reproduce", "claims", "fetch-released"),
+    ),
+    (Group("Pretrain", sort_key=1), ("pretraining",)),
+    (Group("Fine-tune", sort_key=2), ("benchmarks",)),
+    (Group("Analyse", sort_key=3), ("analysis", "paper_figures")),
+    (Group("Cluster, images and all else", sort_key=4), ("workflow", "container", "miniature", "completion")),
+]
+"""The tasks of the list of commands: commands, and the rooms whose other commands belong there."""
 
 
 def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
@@ -38,7 +50,7 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
     app = _program(prefix)
     for name in ("figure", *ROOMS):
         line = "Draw figures" if name == "figure" else ROOMS[name].about.partition("\n")[0].rstrip(".")
-        app.command(f"clm_or_mlm.rooms:{name}", name=name, help=line, sort_key=1000)
+        app.command(f"clm_or_mlm.rooms:{name}", name=name, help=line, sort_key=1000, group=_group(name, name))
     with packages_named():
         return call(app, argv)
 
@@ -66,9 +78,21 @@ def _alone() -> dict[str, tuple[str, str]]:
 
 
 def _program(prefix: str) -> App:
-    app = program(prefix, ABOUT.format(prefix), {path: line for path, (_, line) in _alone().items()})
-    app.command(f"{__name__}:completion", help="Print what completes commands in a shell", sort_key=1000)
+    alone = _alone()
+    app = program(
+        prefix,
+        ABOUT.format(prefix),
+        {path: line for path, (_, line) in alone.items()},
+        groups={path: _group(command_name(path), room) for path, (room, _) in alone.items()},
+    )
+    line = "Print what completes commands in a shell"
+    app.command(f"{__name__}:completion", help=line, sort_key=1000, group=_group("completion", ""))
     return app
+
+
+def _group(command: str, room: str) -> Group:
+    """Return the task that a command is listed under: its own, or else its room's."""
+    return next(group for word in (command, room) for group, words in _GROUPS if word in words)
 
 
 def console() -> None:

@@ -17,6 +17,7 @@ from cyclopts import (
     ArgumentCollection,
     CoercionError,
     CycloptsError,
+    Group,
     Parameter,
     UnknownCommandError,
     default_name_transform,
@@ -54,6 +55,7 @@ def program(
     commands: Mapping[str, str],
     *,
     default: Callable[..., int | None] | None = None,
+    groups: Mapping[str, Group] | None = None,
 ) -> App:
     """Return a program.
 
@@ -63,6 +65,7 @@ def program(
         commands: for each function, as `module:function`, a line of help; it is imported when the command is called,
             which has its name.
         default: the function of a program that needs no command; its docstring is the description then.
+        groups: for each function, the heading that it is listed under; by default one for all.
     """
     made = App(
         name=name,
@@ -80,7 +83,7 @@ def program(
     )
     made["--help"].help = "show this and exit"
     for order, (path, line) in enumerate(commands.items()):
-        made.command(path, name=command_name(path), help=line, sort_key=order)
+        made.command(path, name=command_name(path), help=line, sort_key=order, group=(groups or {}).get(path))
     return made
 
 

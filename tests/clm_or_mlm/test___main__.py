@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -39,6 +40,25 @@ def test_no_words_list_commands_and_rooms(capsys: pytest.CaptureFixture[str]) ->
     lines = {line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("│")}
     assert {"train", "table", "figure", *package.ROOMS} <= lines
     assert not {"run", "container:run"} & lines
+
+
+def test_the_list_is_grouped_by_task_and_no_example_breaks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([]) == 0
+    text = capsys.readouterr().out
+    for example in ("figure 3", "table 10", "claims --id F8", "benchmarks run --help", "completion bash"):
+        assert f"\n  python -m clm_or_mlm {example}\n" in text
+    parts = re.split(r"^╭─ (.+?) ─.*$", text, flags=re.MULTILINE)
+    listed = {
+        title: set(re.findall(r"^│ ([a-z][a-z_-]*) ", part, flags=re.MULTILINE))
+        for title, part in zip(parts[1::2], parts[2::2], strict=True)
+    }
+    assert list(listed)[1:4] == ["Reproduce", "Pretrain", "Fine-tune"]
+    assert {"figure", "table", "claims"} <= listed["Reproduce"]
+    assert {"train", "shards"} <= listed["Pretrain"] and "import" in listed["Fine-tune"]
+    assert "compare" in listed["Analyse"]
 
 
 @pytest.mark.parametrize(
