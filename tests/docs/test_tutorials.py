@@ -36,10 +36,11 @@ def test_the_reviewers(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_researchers_from_documents_to_a_table_with_the_new_row(tmp_path: Path) -> None:
+def test_the_researchers_from_documents_to_a_new_row_and_a_new_point(tmp_path: Path) -> None:
     clone = check("researcher.md", tmp_path)
     assert (clone / "pretrained/models/toy-s-clm-60-mlm40-120/model.safetensors").is_file()
-    assert len(list((clone / "runs").rglob("results.json"))) == 2
+    assert len(list((clone / "runs").rglob("results.json"))) == 6
+    assert "toy-s-clm-60-mlm40-120" in (clone / "build/figures/figure2.csv").read_text()
 
 
 @pytest.mark.parametrize(
