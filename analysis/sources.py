@@ -62,7 +62,7 @@ class Source:
     stand_ins: StandIns | None = None
     """How the runs of a small study stand in the places of the paper's models; None for the paper's own."""
     protocol: str = PAPER
-    """Whose metrics the scores are: the paper's, or `standard`, the field's."""
+    """Whose metrics the scores are: the paper's, `standard`, the field's, or the one of that name in run.json."""
     sealed: bool = True
     """Whether a change of the scores would be noticed; not so for a table that somebody else wrote."""
 
@@ -127,7 +127,8 @@ class Source:
         """What every heading begins with where the numbers are not of the paper's kind; else empty."""
         if self.stand_ins is not None:
             return self.stand_ins.title
-        return "" if self.protocol == PAPER else "STANDARD PROTOCOL"
+        names = {PAPER: "", STANDARD: "STANDARD PROTOCOL"}
+        return names.get(self.protocol, f"METRIC {self.protocol}")
 
     @property
     def comparable(self) -> bool:
@@ -140,14 +141,25 @@ class Source:
         if self.stand_ins is not None:
             axes = "Steps and FLOPs are those of the models that they stand for."
             return f"{self.title}: {self.stand_ins.note} {axes}"
-        return f"{self.title}: {_STANDARD_NOTE}" if self.title else ""
+        note = (
+            _STANDARD_NOTE
+            if self.protocol == STANDARD
+            else "not the paper's metric, of the same predictions."
+        )
+        return f"{self.title}: {note}" if self.title else ""
 
     @property
     def options(self) -> tuple[str, ...]:
         """The command-line options that open this source again, instances aside."""
-        name = self.label.removesuffix(f" ({self.protocol} protocol)")
-        given = name if self.protocol == PAPER else f"{self.protocol}:{name}"
-        return ("--source", given, *(word for name in self.added_models for word in ("--add-model", name)))
+        name = self.label.removesuffix(_label("", self.protocol))
+        given = f"{STANDARD}:{name}" if self.protocol == STANDARD else name
+        metric = () if self.protocol in (PAPER, STANDARD) else ("--metric", self.protocol)
+        return (
+            "--source",
+            given,
+            *metric,
+            *(word for name in self.added_models for word in ("--add-model", name)),
+        )
 
     def datasets_of(self, task: str) -> tuple[str, ...]:
         """Return the datasets whose mean is the task's average."""
@@ -209,7 +221,7 @@ class Request:
         """Raise a `UserError` when other scores are wanted of something that has the paper's metrics alone."""
         if self.protocol not in (None, PAPER):
             raise UserError(
-                f"--source {self.protocol}:...: {what} hold scores of the paper's own protocol alone; the standard "
+                f"{self.protocol} scores: {what} hold scores of the paper's own protocol alone; the standard "
                 "metrics are in the run.json files that python -m benchmarks writes, so give --source a store of "
                 "such runs"
             )
@@ -342,4 +354,5 @@ def standard_of(source: Source) -> Source | None:
 
 
 def _label(source: str, protocol: str) -> str:
-    return source if protocol == PAPER else f"{source} ({protocol} protocol)"
+    kind = "protocol" if protocol == STANDARD else "metric"
+    return source if protocol == PAPER else f"{source} ({protocol} {kind})"

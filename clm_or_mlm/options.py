@@ -38,6 +38,9 @@ class SourceOptions:
     add_model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = ()
     """take a model whose name is outside the released scheme (a shell pattern, may be repeated)"""
 
+    metric: Annotated[str, Parameter(metavar="NAME")] = ""
+    """another metric of the same runs, by its name in run.json, such as one of your own"""
+
     def open(self, models: Sequence[str] | None = None, *, need_instances: bool = False) -> Source:
         """Return the source; `models` and `need_instances` as in `analysis.sources.open_source`."""
         is_standard = self.source.startswith(prefix := f"{STANDARD}:")
@@ -46,7 +49,7 @@ class SourceOptions:
             need_instances=need_instances,
             add_models=self.add_model,
             models=models,
-            protocol=STANDARD if is_standard else None,
+            protocol=self.metric or (STANDARD if is_standard else None),
         )
 
 

@@ -16,7 +16,7 @@ import orjson
 
 from analysis.store.instances import RunScores, write_cell
 from analysis.store.scan import Cell, Problem
-from benchmarks.protocol import PAPER, Dataset
+from benchmarks.protocol import PAPER, STANDARD, Dataset
 from benchmarks.results_json import ResultsError, read_results
 from benchmarks.runs import (
     AGAIN,
@@ -118,7 +118,7 @@ def _read_run(
     validation, test = read_results(folder / RESULTS, sha256)
     # Of a dataset of one's own the paper says no metric: its runs are scored by the one that it names.
     ours = protocol == PAPER and not (dataset.content and record)
-    scores = (validation.score, test.score) if ours else tuple(_standard(record, key, dataset))
+    scores = (validation.score, test.score) if ours else tuple(_standard(record, key, dataset, protocol))
     run = Run(
         folder=folder.name,
         lr=key.lr,
@@ -166,8 +166,8 @@ def _is_again(first: Run, run: Run) -> str:
     return f"is the run of {first.folder} again, {how}; remove one of them"
 
 
-def _standard(record: Mapping[str, Any], key: RunKey, dataset: Dataset) -> Iterator[float]:
-    """Yield the validation and the test score of a run by its dataset's headline metric.
+def _standard(record: Mapping[str, Any], key: RunKey, dataset: Dataset, protocol: str) -> Iterator[float]:
+    """Yield the validation and the test score of a run by its dataset's headline metric, or the one of that name.
 
     Raises:
         ResultsError: no manifest, or one without that metric, or of another run.
@@ -180,13 +180,17 @@ def _standard(record: Mapping[str, Any], key: RunKey, dataset: Dataset) -> Itera
         if record.get(name, own) != own:
             found = str(record[name])[:60]
             raise ResultsError("standard", f"has a {RUN} of another run: its {name} is {found}, not {own}")
+    metric = dataset.headline if protocol in (PAPER, STANDARD) else protocol
     for split in SPLITS:
-        where = f"standard.{split}.{dataset.headline}"
+        where = f"standard.{split}.{metric}"
         try:
-            value = float(record["standard"][split][dataset.headline])
+            value = float(record["standard"][split][metric])
         except (KeyError, TypeError, ValueError):
+            if metric == protocol:
+                held = ", ".join(dict(record.get("standard", {})).get(split, ()))
+                raise ResultsError("left out", f"holds no metric {metric!r}, but {held or 'none'}") from None
             raise ResultsError("standard", f"has a {RUN} without {where}; evaluate the run again") from None
-        # A correlation, which only datasets of one's own have, can be negative.
-        if not (least := -1 if dataset.content else 0) <= value <= 1:
+        # A correlation, which the paper's datasets have only by a metric of one's own, can be negative.
+        if not (least := -1 if dataset.content or protocol != STANDARD else 0) <= value <= 1:
             raise ResultsError("value", f"has a {RUN} with {where} = {value:g}, outside [{least}, 1]")
         yield value

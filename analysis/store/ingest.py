@@ -89,7 +89,8 @@ def ingest(
         add_models: names or shell patterns of models outside the released naming scheme.
         strict: write nothing unless every cell is complete and nothing is wrong.
         jobs: processes; None: one a core, at most four.
-        protocol: `paper` takes the scores of results.json, `standard` the headline metrics of run.json.
+        protocol: `paper` takes the scores of results.json, `standard` the headline metrics of run.json, any other
+            word the metric of that name there.
 
     Returns:
         The table and what is wrong with the store.
@@ -253,7 +254,12 @@ def _refuse(store: Path, scan: Scan, ingested: Ingested, strict: bool) -> None:
         )
     if len(ingested.runs) == 0:
         where = f"{scan.results}/<model>/<task>/<dataset>/lr1e-04_sd0/results.json"
-        first = f" ({len(wrong):,} problems, the first: {wrong[0]})" if wrong else ""
+        wrong = [problem for problem in ingested.problems if problem.kind != "missing"] or wrong
+        first = (
+            f" ({len(wrong):,} problem{'s' if len(wrong) > 1 else ''}, the first: {wrong[0]})"
+            if wrong
+            else ""
+        )
         raise RefusedStoreError(
             f"{store}: no usable run found; runs are in {where}{first}", ingested.problems
         )

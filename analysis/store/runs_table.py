@@ -20,7 +20,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -102,7 +102,7 @@ class _Record:
 
     datasets: dict[str, Any]
     added_models: tuple[str, ...] = ()
-    protocol: Literal["paper", "standard"] | None = "paper"
+    protocol: str | None = PAPER
 
 
 def manifest_path(table: Path) -> Path:

@@ -17,7 +17,7 @@ from analysis.evidence.scores_table import COLUMNS
 from analysis.published_cells import published_cells
 from analysis.records import records
 from analysis.sources import PUBLISHED, Source
-from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, datasets_of
+from benchmarks.protocol import AVERAGE, DATASETS, PAPER, STANDARD, TASKS, datasets_of
 from common.errors import UserError
 from pretraining.model_names import MODELS, TABLES, Model, format_steps, parse
 from pretraining.paper_settings import SHAPES, TRAINING
@@ -93,7 +93,8 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
         return _settings_table()
     layout, task = list(product(_LAYOUTS, TASKS.values()))[number - 2]
     alone, stand_ins = not source.comparable, source.stand_ins
-    metric = task.metric if source.protocol == PAPER else task.standard_metric
+    metrics = {PAPER: task.metric, STANDARD: task.standard_metric}
+    metric = metrics.get(source.protocol, source.protocol)
     cells = published_cells()
     published = {} if alone else _by_cell(cells[cells["table"] == number], "mean", "ci95")
     own = pd.DataFrame(columns=COLUMNS) if scores is None else scores.query("source != 'published'")

@@ -97,7 +97,7 @@ def test_published_cells_refuse_another_rule_for_the_learning_rate(table: Path) 
 
 @pytest.mark.parametrize("source", ["published", "released"])
 def test_the_papers_own_numbers_have_its_protocol_only(source: str) -> None:
-    with pytest.raises(UserError, match=r"--source standard:\.\.\.: .* of the paper's own protocol alone"):
+    with pytest.raises(UserError, match=r"standard scores: .* of the paper's own protocol alone"):
         open_source(source, protocol="standard")
 
 

@@ -298,11 +298,15 @@ def test_a_pooling_is_used_by_a_run(tiny: Path, tmp_path: Path) -> None:
     assert "max" not in heads.POOLINGS
 
 
-def test_a_metric_is_in_the_evaluation_of_a_run(tiny: Path, tmp_path: Path) -> None:
-    (command,) = commands("A metric")
+def test_a_metric_is_in_the_evaluation_of_a_run_and_in_a_table(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, (_, *table) = commands("A metric")
     with added(standard_metrics, blocks("A metric")[0], METRICS):
         opposite = ClassPredictions(predicted=np.array([0, 1, 0, 1]), gold=np.array([1, 0, 1, 0]))
         assert evaluate(get_dataset("sst2"), opposite).standard["matthews"] == -1
         (record,) = records(tiny, tmp_path, command)
     assert all(-1 <= record["standard"][split]["matthews"] <= 1 for split in ("validation", "test"))
+    assert analysis_main([str(tmp_path) if word == "results" else word for word in table]) == 0
+    assert f"{100 * record['standard']['test']['matthews']:.2f} " in capsys.readouterr().out.splitlines()[-1]
     assert "standard SC matthews" not in METRICS

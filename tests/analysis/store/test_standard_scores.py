@@ -76,6 +76,27 @@ def test_takes_each_tasks_headline_metric_and_says_so_everywhere(
     assert read_table(tmp_path / "paper.parquet").protocol == "paper"
 
 
+def test_a_metric_by_its_name_takes_the_runs_that_have_it(
+    both: tuple[Path, list[RunKey]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also below zero; where another task lacks it, its runs are left out, and nobody is alarmed."""
+    store, keys = both
+    of_ner = [key for key in keys if key.task == "TC"]
+    for key in of_ner:
+        record(store, key, standard={split: {"mine": -score(key, split)} for split in ("validation", "test")})
+    found = ingest(store, tmp_path / "x.parquet", protocol="mine")
+    runs = found.runs.set_index(["model", "dataset", "lr", "seed"])
+    assert len(runs) == len(of_ner) < len(keys) and found.status == 0
+    for key in of_ner:
+        assert runs.loc[key.model, key.dataset, key.lr, key.seed]["test_score"] == -score(key, "test")
+    opened = open_source(str(store), protocol="mine")
+    assert opened.options == ("--source", str(store), "--metric", "mine") and not opened.comparable
+    assert main(["table", "3", "--source", str(store), "--metric", "mine"]) == 0
+    assert "METRIC mine: not the paper's metric" in capsys.readouterr().out
+    with pytest.raises(RefusedStoreError, match=r"holds no metric 'their', but .*exact_match"):
+        ingest(store, tmp_path / "y.parquet", protocol="their")
+
+
 def test_every_task_has_a_headline_that_its_evaluator_writes() -> None:
     assert {name: task.headline for name, task in TASKS.items()} == {
         "SC": "accuracy", "TC": "entity_f1", "QA": "f1", "IR": "ndcg_at_10",
