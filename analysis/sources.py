@@ -36,7 +36,6 @@ __all__ = ["PUBLISHED", "SOURCES", "NamedSource", "Request", "Source", "open_sou
 EXAMPLE = Path(__file__).parent / "examples" / "miniature" / "runs.parquet"
 """The runs of the miniature that come with the package (docs/miniature.md)."""
 
-
 _STANDARD_NOTE = (
     "not the paper's metrics but the field's, of the same predictions "
     f"({', '.join(f'{task.name} {task.standard_metric}' for task in TASKS.values())})."
@@ -95,10 +94,7 @@ class Source:
 
     @cached_property
     def name(self) -> str:
-        """The source by its content: `published`, `released`, or the first digits of the runs' hash.
-
-        A path would say where the runs happened to be, and the same runs would give other bytes elsewhere.
-        """
+        """The source by its content, not its path: `published`, `released`, or the first digits of the runs' hash."""
         if self.runs is None or self.label == RELEASED:
             return self.label
         return f"{self.title} {fingerprint(self.runs)}".lstrip()
@@ -127,8 +123,7 @@ class Source:
         """What every heading begins with where the numbers are not of the paper's kind; else empty."""
         if self.stand_ins is not None:
             return self.stand_ins.title
-        names = {PAPER: "", STANDARD: "STANDARD PROTOCOL"}
-        return names.get(self.protocol, f"METRIC {self.protocol}")
+        return {PAPER: "", STANDARD: "STANDARD PROTOCOL"}.get(self.protocol, f"METRIC {self.protocol}")
 
     @property
     def comparable(self) -> bool:
@@ -139,8 +134,9 @@ class Source:
     def own_words(self) -> str:
         """What a caption has to say first: whose models or metrics these are; empty for the paper's own."""
         if self.stand_ins is not None:
-            axes = "Steps and FLOPs are those of the models that they stand for."
-            return f"{self.title}: {self.stand_ins.note} {axes}"
+            return (
+                f"{self.title}: {self.stand_ins.note} Steps and FLOPs are those of the models they stand for."
+            )
         note = (
             _STANDARD_NOTE
             if self.protocol == STANDARD
@@ -183,11 +179,7 @@ class Source:
         return f"{self.label} ({self.own_words.rstrip('.')})" if self.own_words else self.label
 
     def need_runs(self, what: str) -> pd.DataFrame:
-        """Return the runs table.
-
-        Raises:
-            UserError: the source has none; the sentence says that `what` needs runs and how to get them.
-        """
+        """Return the runs table; without one a `UserError` says that `what` needs runs and how to get them."""
         if self.runs is None:
             raise UserError(
                 f"{what} needs single runs, which the published tables do not hold: use --source released "
@@ -221,9 +213,8 @@ class Request:
         """Raise a `UserError` when other scores are wanted of something that has the paper's metrics alone."""
         if self.protocol not in (None, PAPER):
             raise UserError(
-                f"{self.protocol} scores: {what} hold scores of the paper's own protocol alone; the standard "
-                "metrics are in the run.json files that python -m benchmarks writes, so give --source a store of "
-                "such runs"
+                f"{self.protocol} scores: {what} hold scores of the paper's own protocol alone; other metrics are in "
+                "the run.json files that python -m benchmarks writes, so give --source a store of such runs"
             )
 
 
@@ -321,10 +312,8 @@ def _open_table(source: str, path: Path, request: Request) -> Source:
     recorded = table.protocol or protocol or PAPER
     if protocol not in (None, recorded):
         raise UserError(f"{source}: holds scores of the {recorded} protocol, not of {protocol}")
-    instances = None
-    if recorded == PAPER and path.suffix == ".parquet":
-        candidates = (path.with_name(name) for name in ("instances", "instances.parquet"))
-        instances = next((one for one in candidates if one.exists()), None)
+    names = ("instances", "instances.parquet") if recorded == PAPER and path.suffix == ".parquet" else ()
+    instances = next((one for name in names if (one := path.with_name(name)).exists()), None)
     return Source(
         label=_label(source, recorded), runs=table.runs, protocol=recorded, sealed=table.sealed, instances=instances,
         added_models=request.add_models, datasets=table.datasets,
@@ -354,5 +343,8 @@ def standard_of(source: Source) -> Source | None:
 
 
 def _label(source: str, protocol: str) -> str:
-    kind = "protocol" if protocol == STANDARD else "metric"
-    return source if protocol == PAPER else f"{source} ({protocol} {kind})"
+    return (
+        source
+        if protocol == PAPER
+        else f"{source} ({protocol} {'protocol' if protocol == STANDARD else 'metric'})"
+    )

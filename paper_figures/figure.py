@@ -35,15 +35,8 @@ if TYPE_CHECKING:
     from analysis.claims.verdicts import Verdict
 
 __all__ = [
-    "COLUMNS",
-    "FIGURES",
-    "FigureSpec",
-    "Inputs",
-    "LazyFigure",
-    "figures_named",
-    "file_stem",
-    "point_id",
-]
+    "COLUMNS", "FIGURES", "FigureSpec", "Inputs", "LazyFigure", "figures_named", "file_stem", "point_id",
+]  # fmt: skip
 
 COLUMNS = ["panel", "series", "model", "x", "mean", "low", "high", "n_seeds", "interval", "source"]
 """Of the data of a figure of the paper, which are its CSV and all that its drawing reads.

@@ -102,8 +102,8 @@ def _against_itself(result: Audit) -> Section:
     differing = _differing(checks)
     return Section(
         title=Reference.ITSELF.heading,
-        lead=f"{len(differing)} of {len(checks)} statements that its own numbers can check differ from them, the most "
-        f"consequential first. {result.scores_in_words}",
+        lead=f"{len(differing)} of {len(checks)} statements that its own numbers can check disagree with them, the "
+        f"most consequential first. {result.scores_in_words}",
         points=differing,
     )
 
@@ -117,10 +117,10 @@ def _against_its_code(result: Audit, source: Source) -> Section:
     elif measured:
         sizes = f"measured on this source's runs where it says points ({measured}); more needs runs of both protocols"
     else:
-        sizes = "what follows from the definitions, for sizes need runs scored by both protocols"
+        sizes = "those that follow from the definitions; their sizes need runs scored by both protocols"
     return Section(
         title=Reference.CODE.heading,
-        lead=f"What the released code does and the paper's words do not say. Effects are {sizes}.",
+        lead=f"What the released code does but the paper does not say. Effects are {sizes}.",
         points=(
             *_differing(result.checks(Reference.CODE)),
             *(f"{trap.sentence} Effect: {trap.size(effect)}." for trap, effect in found),
@@ -132,7 +132,7 @@ def _against_its_release(result: Audit) -> Section:
     differing = _differing(result.checks(Reference.RELEASE))
     cells = result.distinct
     if not result.has_runs:
-        lead = f"This source holds printed numbers alone, so none of the paper's {len(cells)} scores was recomputed."
+        lead = f"This source holds printed numbers only, so none of the paper's {len(cells)} scores was recomputed."
         return Section(title=Reference.RELEASE.heading, lead=lead, points=differing)
     status = Counter(cell.status.split(":")[0] for cell in cells)
     agreement = Counter(cell.agreement for cell in cells if cell.agreement is not None)
@@ -156,7 +156,7 @@ def _against_its_release(result: Audit) -> Section:
 
 def _differing(checks: list[Check]) -> tuple[str, ...]:
     return tuple(
-        f"{check.statement}: stated {check.stated}, follows {check.recomputed}."
+        f"{check.statement}: the paper says {check.stated}; {check.against.words} {check.recomputed}."
         for check in checks
         if check.status == "differs"
     )
@@ -168,7 +168,7 @@ def _verdicts(assessment: Assessment, counted: str) -> Section:
         groups.setdefault(verdict.verdict, []).append(f"{verdict.claim.id} ({verdict.claim.short})")
     return Section(
         title="The findings, tested",
-        lead=f"{counted} Adjusted within their families, against {assessment.source.label}. "
+        lead=f"{counted} Source: {assessment.source.label}. p-values are adjusted within families. "
         f"{assessment.tests[0]}",
         points=tuple(f"{word} ({len(names)}): {', '.join(names)}" for word, names in groups.items()),
     )

@@ -114,7 +114,7 @@ TRAPS: Registry[Trap] = Registry(
         ),
         Trap(
             name="rate-by-seed",
-            sentence="The learning rate is chosen for each seed by its own validation score, which steps around "
+            sentence="The learning rate is chosen for each seed by its own validation score, which hides "
             "seeds that collapse.",
             known="on the released SST-2 runs of 610m-mlm40-42k one common rate gives 0.32 points more",
             measure=_between_rules,

@@ -36,16 +36,8 @@ from common.errors import UserError
 from common.progress import progress
 
 __all__ = [
-    "ADJUSTMENTS",
-    "FORKS",
-    "GRID",
-    "MIXED",
-    "Multiverse",
-    "Option",
-    "Universe",
-    "explore",
-    "universes",
-]
+    "ADJUSTMENTS", "FORKS", "GRID", "MIXED", "Multiverse", "Option", "Universe", "explore", "universes",
+]  # fmt: skip
 
 GRID = ("protocol", "selection", "interval")
 """The columns that name an analysis of the grid."""

@@ -39,6 +39,13 @@ class Reference(StrEnum):
         """Of the list of what is held against it."""
         return f"The paper against {self.value}"
 
+    @property
+    def words(self) -> str:
+        """What gives the other number."""
+        return {"itself": "its own numbers give", "its code": "its code uses"}.get(
+            self.value, "a full grid has"
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
@@ -70,7 +77,8 @@ def _compare(
     stated: float, recomputed: float, *, against: Reference = Reference.ITSELF, **texts: str
 ) -> Check:
     status = "agrees" if np.isclose(stated, recomputed, rtol=1e-9, atol=0) else "differs"
-    numbers = {"stated": f"{stated:,.10g}", "recomputed": f"{recomputed:,.10g}"}
+    one, two = (f"{value:,.10g}" if value == int(value) else f"{value:.3g}" for value in (stated, recomputed))
+    numbers = {"stated": one, "recomputed": two}
     return Check(**numbers, **texts, status=status, against=against)
 
 

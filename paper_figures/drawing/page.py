@@ -24,17 +24,8 @@ from benchmarks.protocol import TASKS
 from paper_figures.drawing.style import GREY, PAPER, SMALLEST, Look
 
 __all__ = [
-    "TITLE_SIZE",
-    "WIDTH",
-    "Panel",
-    "Sheet",
-    "bend",
-    "inches",
-    "line_handles",
-    "make_page",
-    "task_panels",
-    "wrapped",
-]
+    "TITLE_SIZE", "WIDTH", "Panel", "Sheet", "bend", "inches", "line_handles", "make_page", "task_panels", "wrapped",
+]  # fmt: skip
 
 WIDTH = 7.2
 """Inches of every figure."""

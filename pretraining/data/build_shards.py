@@ -23,7 +23,8 @@ from common.progress import Meter
 from common.provenance import provenance, provenance_path
 from pretraining.data.corpus import Source, batched, open_source
 from pretraining.data.manifest import MANIFEST, load_manifest, tokenizer_files, write_manifest
-from pretraining.data.shard_index import COMPRESSIONS, RECORD, read_index, write_index
+from pretraining.data.shard_compression import COMPRESSIONS
+from pretraining.data.shard_index import RECORD, read_index, write_index
 from pretraining.data.shard_settings import SHARDS, ShardSettings
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.tokenizer import TextTokenizer, encoded, load_tokenizer
@@ -174,10 +175,6 @@ def _finish(
     writer.remove()
     train = manifest["splits"]["train"]
     logger.info(
-        "%s: %s training tokens of %s documents in %d shards; %s duplicates dropped",
-        out,
-        f"{train['tokens']:,}",
-        f"{train['documents']:,}",
-        len(train["shards"]),
-        f"{writer.position.duplicates:,}",
-    )
+        "%s: %s training tokens of %s documents in %d shards; %s duplicates dropped", out, f"{train['tokens']:,}",
+        f"{train['documents']:,}", len(train["shards"]), f"{writer.position.duplicates:,}",
+    )  # fmt: skip

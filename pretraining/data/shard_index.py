@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import zstandard
-
 from common.errors import UserError
 from common.files import sha256_bytes, write_text
 from common.reading import BadJsonError, read_bounded, strict_json
-from common.registry import Registry
+from pretraining.data.shard_compression import COMPRESSIONS
 
 __all__ = [
-    "COMPRESSIONS", "INDEX", "MDS_COLUMNS", "RECORD", "Compression", "ShardEntry", "ShardFile", "read_index",
+    "INDEX", "MDS_COLUMNS", "RECORD", "ShardEntry", "ShardFile", "read_index",
     "shard_name", "write_index",
 ]  # fmt: skip
 
@@ -37,33 +35,6 @@ _MOST_BYTES = 2**32
 _MOST_INDEX = 2**30
 _MOST_RECORDS = _MOST_BYTES // (4 * RECORD)
 _REMEDY = "write the shards again"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compression:
-    """How shards are compressed; streaming decompresses them."""
-
-    name: str
-    """Value of `--compression`."""
-    mds: str | None
-    """What streaming calls it; None for shards as they are."""
-    suffix: str = ""
-    """Put after a compressed shard's name."""
-    compress: Callable[[bytes], bytes] = bytes
-    """Bytes to compressed bytes."""
-
-
-COMPRESSIONS = Registry(
-    "compression",
-    [
-        # Level 1: with tiktoken the default, 3, would be a twelfth of the work, for a tenth less disk.
-        Compression(
-            name="zstd", mds="zstd:1", suffix=".zstd", compress=lambda data: zstandard.compress(data, 1)
-        ),
-        Compression(name="none", mds=None),
-    ],
-)
-"""The compressions of shards."""
 
 
 @dataclass(frozen=True, kw_only=True)

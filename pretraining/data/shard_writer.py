@@ -24,7 +24,8 @@ from common.manifest import read_manifest, write_manifest
 from common.reading import read_bounded
 from pretraining.data.corpus import Document
 from pretraining.data.manifest import SPLITS, UNFINISHED
-from pretraining.data.shard_index import MDS_COLUMNS, RECORD, Compression, ShardEntry, ShardFile, shard_name
+from pretraining.data.shard_compression import Compression
+from pretraining.data.shard_index import MDS_COLUMNS, RECORD, ShardEntry, ShardFile, shard_name
 from pretraining.data.tokenizer import DIGEST_BYTES
 
 __all__ = ["Position", "ShardWriter", "SplitWriter", "write_shard"]

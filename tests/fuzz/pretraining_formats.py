@@ -13,7 +13,8 @@ import torch
 from pretraining.data.build_shards import build
 from pretraining.data.corpus import Document
 from pretraining.data.manifest import check_split, load_manifest
-from pretraining.data.shard_index import COMPRESSIONS, RECORD
+from pretraining.data.shard_compression import COMPRESSIONS
+from pretraining.data.shard_index import RECORD
 from pretraining.data.shard_settings import ShardSettings
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.token_stream import TokenStream

@@ -14,7 +14,8 @@ from streaming import Stream
 from common.errors import UserError
 from pretraining.data.build_shards import build
 from pretraining.data.manifest import verify
-from pretraining.data.shard_index import COMPRESSIONS, RECORD, Compression, write_index
+from pretraining.data.shard_compression import COMPRESSIONS, Compression
+from pretraining.data.shard_index import RECORD, write_index
 from pretraining.data.shard_settings import ShardSettings
 from pretraining.data.shard_writer import write_shard
 from pretraining.data.token_stream import TokenStream
