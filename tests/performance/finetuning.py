@@ -119,8 +119,10 @@ class Clock:
             words.append(", ".join(f"{name} {counts[name] / done:,.1f}" for name in names))
         if self.profiler is not None:
             self.profiler.__exit__(None, None, None)
-            busy = sum(event.self_device_time_total for event in self.profiler.key_averages()) / 1e6
-            kernels = sum(event.count for event in self.profiler.key_averages())
+            # Without the calls that launch them, which take no time of the device.
+            events = [event for event in self.profiler.key_averages() if event.self_device_time_total]
+            busy = sum(event.self_device_time_total for event in events) / 1e6
+            kernels = sum(event.count for event in events)
             words.append(f"GPU computes {busy / seconds:.0%}, {kernels / done:,.0f} kernels and copies")
         if self.given.device.kind.gpu:
             words.append(f"peak {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")
