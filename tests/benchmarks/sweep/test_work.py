@@ -55,7 +55,7 @@ def test_what_is_done_is_never_done_again(
 ) -> None:
     one = [*arguments, "--dataset", "uner_en", "--lr", "1e-3"]
     run([*one, "--seed", "0"])
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "results").rglob("*.json")}
     seen = []
     real = work.fine_tune
     monkeypatch.setattr(work, "fine_tune", lambda *a, **k: seen.append(k["seed"]) or real(*a, **k))
