@@ -269,7 +269,8 @@ def main(argv: Sequence[str]) -> int:
     if finished == ["--finished"]:
         return _finished(job, folder)
     if (folder / job.refused).is_file():
-        log.error("%s %s: the same mistake would end it again", job.kind.name, job.name)
+        why = (folder / job.refused).read_text("utf-8", errors="replace").strip()
+        log.error("%s %s: the same mistake would end it again: %s", job.kind.name, job.name, why)
         return MISTAKE
     try:
         _refuse_what_cannot_start(job, workflow, folder, number)
