@@ -20,7 +20,7 @@ from analysis.evidence.scores_table import scores_of
 from analysis.evidence.settings import Settings
 from analysis.exchange.reading import is_exchanged
 from analysis.statistics.learning_rate_selection import SEED
-from analysis.store.contents import fingerprint, warn_of_other_sizes
+from analysis.store.contents import fingerprint, note_unsealed, unsealed_words, warn_of_other_sizes
 from analysis.store.ingest import open_store
 from analysis.store.release import cached_release, released_store
 from analysis.store.runs_table import read_table
@@ -62,8 +62,8 @@ class Source:
     """How the runs of a small study stand in the places of the paper's models; None for the paper's own."""
     protocol: str = PAPER
     """Whose metrics the scores are: the paper's, `standard`, the field's, or the one of that name in run.json."""
-    sealed: bool = True
-    """Whether a change of the scores would be noticed; not so for a table that somebody else wrote."""
+    unsealed: int = 0
+    """Runs of which nothing would show a change of the scores, as those without a manifest."""
 
     @property
     def is_published(self) -> bool:
@@ -170,13 +170,14 @@ class Source:
 
     @property
     def given_as(self) -> str:
-        """The label for a provenance, which says where no change of the scores would be noticed."""
-        return self.label if self.sealed else f"{self.label} (without a seal: not written by this package)"
+        """The label for documents, which says of how many runs no change of the scores would be noticed."""
+        said = "" if self.runs is None else unsealed_words(self.unsealed, len(self.runs))
+        return f"{self.label} ({said})" if said else self.label
 
     @property
     def words(self) -> str:
-        """The label, and `own_words` where there are any."""
-        return f"{self.label} ({self.own_words.rstrip('.')})" if self.own_words else self.label
+        """`given_as`, and `own_words` where there are any."""
+        return f"{self.given_as} ({self.own_words.rstrip('.')})" if self.own_words else self.given_as
 
     def need_runs(self, what: str) -> pd.DataFrame:
         """Return the runs table; without one a `UserError` says that `what` needs runs and how to get them."""
@@ -276,7 +277,7 @@ def _open_released(request: Request) -> Source:
             "(--for table10, say, brings only what that needs), or use --source published"
         )
     store = released_store(wanted)
-    opened, instances = open_store(store, instances=request.need_instances, models=wanted)
+    opened, instances = open_store(store, instances=request.need_instances, models=wanted, verified=True)
     return Source(label=RELEASED, runs=opened.runs, instances=instances)
 
 
@@ -288,13 +289,16 @@ def _open_path(source: str, path: Path, request: Request) -> Source:
             source, path, request
         )
         warn_of_other_sizes(source, opened.need_runs("test sets"))
+        note_unsealed(source, opened.unsealed, len(opened.need_runs("scores")))
         return opened
     request.need_paper_protocol("stand-ins")
     # Without instances, which know the small study's own names only.
     names = [*request.add_models, *stand_ins.models, *stand_ins.others]
     found = open_store(path, add_models=names)[0] if path.is_dir() else read_table(path, add_models=names)
     runs = stand_ins.in_place(found.runs)
-    return Source(label=source, runs=runs, stand_ins=stand_ins, added_models=request.add_models)
+    return Source(
+        label=source, runs=runs, stand_ins=stand_ins, added_models=request.add_models, unsealed=found.unsealed
+    )
 
 
 def _open_folder(source: str, path: Path, request: Request) -> Source:
@@ -303,7 +307,7 @@ def _open_folder(source: str, path: Path, request: Request) -> Source:
     opened, instances = open_store(path, instances=wanted, add_models=request.add_models, protocol=protocol)
     return Source(
         label=_label(source, protocol), runs=opened.runs, store=path, added_models=request.add_models,
-        protocol=protocol, instances=instances, datasets=opened.datasets,
+        protocol=protocol, instances=instances, datasets=opened.datasets, unsealed=opened.unsealed,
     )  # fmt: skip
 
 
@@ -315,8 +319,8 @@ def _open_table(source: str, path: Path, request: Request) -> Source:
     names = ("instances", "instances.parquet") if recorded == PAPER and path.suffix == ".parquet" else ()
     instances = next((one for name in names if (one := path.with_name(name)).exists()), None)
     return Source(
-        label=_label(source, recorded), runs=table.runs, protocol=recorded, sealed=table.sealed, instances=instances,
-        added_models=request.add_models, datasets=table.datasets,
+        label=_label(source, recorded), runs=table.runs, protocol=recorded, instances=instances,
+        added_models=request.add_models, datasets=table.datasets, unsealed=table.unsealed,
     )  # fmt: skip
 
 

@@ -74,6 +74,9 @@ class LockedFile:
 
     def __post_init__(self) -> None:
         """Refuse what leads out of the folder of downloads, or is no commit."""
+        texts = (self.role, self.repo, self.revision, self.path)
+        if not all(isinstance(text, str) for text in texts):
+            raise UserError(f"{texts!r:.80} names no file of a hub")
         inside(Path(), f"{self.repo}/{self.revision}/{self.path}")
         if not re.fullmatch("[0-9a-f]{40}", self.revision) or not isinstance(self.bytes, int):
             raise UserError(f"{self.revision!r:.80} is no commit of a hub's file with its size")

@@ -23,8 +23,6 @@ MEAN_TOLERANCE = 1e-6
 """Largest accepted distance between `score` and the mean of `scores_i`: room for a mean taken in float32, a
 hundredth of what the paper's two decimals in percent can show."""
 
-_MOST = 1 << 28
-"""Bytes of the largest file that is read; the release's largest has 3 MB."""
 _QUOTES = 2 * (len(SPLITS) + 2 * 2)
 """Quotation marks of a file with the names that it needs and no other text."""
 _RANGE_TOLERANCE = 1e-9
@@ -68,7 +66,7 @@ def read_results(path: Path, sha256: str | None = None) -> Results:
         ResultsError: the file is unreadable, changes while it is read, is no usable result, or is another one.
     """
     try:
-        content = read_bounded(path, _MOST)
+        content = read_bounded(path)
     except FileNotFoundError:
         raise ResultsError(
             "unfinished", "vanished while the store was read; ingest again when its run is done"

@@ -21,7 +21,8 @@ from typing import Any
 from benchmarks.protocol import LEARNING_RATES, SEEDS, TASKS, Dataset, format_lr, get_dataset
 from common.errors import UserError
 from common.files import sha256_bytes, write_text
-from common.manifest import read_manifest
+from common.manifest import DamagedError, parse_manifest
+from common.reading import UnreadableError, read_bounded
 
 __all__ = [
     "AGAIN",
@@ -31,6 +32,7 @@ __all__ = [
     "RESULTS_VERSION",
     "RUN",
     "SPLITS",
+    "NotItselfError",
     "RunKey",
     "cell_keys",
     "clusters_hash",
@@ -142,20 +144,52 @@ def clusters_hash(clusters: Mapping[str, Sequence[int]]) -> str:
     return sha256_bytes(text.encode())
 
 
+class NotItselfError(UserError):
+    """A run that is not what its folder says."""
+
+    def __init__(self, folder: Path, reason: str) -> None:
+        super().__init__(f"{folder} {reason}")
+        self.reason = reason
+        """The sentence without the folder."""
+
+
 def read_run(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a run; empty where there is none, as in the release.
+    """Return the manifest of a run, held against the folder's name; empty where there is none, as in the release.
 
     Raises:
-        UserError: it cannot be read, is not as it was written, or is gone while what was written with it is there.
+        NotItselfError: it cannot be read, is not as it was written, is of another run, or is gone while what was
+            written with it is there.
     """
     try:
-        return read_manifest(folder / RUN, AGAIN)
+        record = parse_manifest(read_bounded(folder / RUN))
     except FileNotFoundError:
         if (folder / DETAILS).exists() and (folder / RESULTS).exists():  # else it is being written
-            raise UserError(
-                f"{folder}: lacks the {RUN} that was written with its {DETAILS}; {AGAIN}"
+            raise NotItselfError(
+                folder, f"lacks the {RUN} that was written with its {DETAILS}; {AGAIN}"
             ) from None
         return {}
+    except UnreadableError as error:
+        raise NotItselfError(folder, f"has a {RUN} that {error.reason}; {AGAIN}") from None
+    except DamagedError as error:
+        raise NotItselfError(folder, f"has a {RUN} that was changed or damaged ({error}); {AGAIN}") from None
+    for name, own in _named(folder).items():
+        if (said := record.get(name)) != own:
+            raise NotItselfError(
+                folder,
+                f"has the {RUN} of another run: its {name} is {str(said)[:60]}, not {own}; move it to its own folder, "
+                f"or {AGAIN}",
+            )
+    return record
+
+
+def _named(folder: Path) -> dict[str, Any]:
+    """Return what the path of a run's folder says of it; nothing where it is no such path."""
+    *_, model, task, dataset, name = ("", "", "", *folder.parts)
+    prefix = TASKS[task].run_prefix if task in TASKS else ""
+    if (match := _RUN_FOLDER.fullmatch(name.removeprefix(prefix))) is None or task not in TASKS:
+        return {}
+    said = {"model": model, "task": task, "dataset": dataset}
+    return {**said, "lr": float(match["lr"]), "seed": int(match["seed"])}
 
 
 def record_of(folder: Path) -> dict[str, Any]:

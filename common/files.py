@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from common.errors import UserError
+from common.reading import open_plain
 
 __all__ = [
     "SCRATCH_VARIABLES", "atomic_folder", "atomic_path", "cache_folder", "private_folder", "remove_leftovers",
@@ -154,8 +155,8 @@ def sha256_bytes(content: bytes) -> str:
 
 
 def sha256_file(path: Path) -> str:
-    """Return the SHA-256 of the file's content, in hexadecimal."""
-    with path.open("rb") as file:
+    """Return the SHA-256 of a regular file's content, in hexadecimal."""
+    with os.fdopen(open_plain(path), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -195,8 +195,6 @@ def _state(descriptor: int) -> tuple[int, ...]:
 CRATE = "ro-crate-metadata.json"
 """The file that makes a folder an RO-Crate; its name is the standard's."""
 
-_MOST_OF_A_CRATE = 1 << 28
-"""Bytes of the largest that is read: half a million files."""
 _CRATE_REMEDY = (
     "bring the archive again, or, if it was changed on purpose, archive it again (python -m workflow archive) or "
     f"delete its {CRATE}"
@@ -235,7 +233,7 @@ def crate_files(folder: Path) -> Iterator[tuple[str, int, str]]:
     """
     path = folder / CRATE
     try:
-        rows: Any = strict_json(read_bounded(path, _MOST_OF_A_CRATE))["@graph"]
+        rows: Any = strict_json(read_bounded(path))["@graph"]
         for row in rows:
             kinds = row.get("@type", "")
             if "File" in (kinds if isinstance(kinds, list) else [kinds]) and "sha256" in row:

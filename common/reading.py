@@ -16,12 +16,15 @@ from common.errors import UserError
 from common.plain_text import name_fault
 
 __all__ = [
-    "MOST_BYTES", "BadJsonError", "ChangingError", "UnreadableError", "inside", "open_plain", "read_bounded",
-    "read_json", "strict_json",
+    "MOST_BYTES", "MOST_LARGE", "BadJsonError", "ChangingError", "UnreadableError", "inside", "open_plain",
+    "read_bounded", "read_json", "strict_json",
 ]  # fmt: skip
 
 MOST_BYTES = 2**28
-"""Bytes of the largest file that is read as a whole, but where a format needs more."""
+"""Bytes of the largest file that is read as a whole: a hundred times the release's largest, half a million files of a
+crate, a million rows of a log."""
+MOST_LARGE = 2**30
+"""The same for runs tables and for indexes of shards."""
 
 
 class UnreadableError(UserError):
@@ -40,20 +43,27 @@ class BadJsonError(ValueError):
     """Content that is not the JSON it should be: the sentence says why, without the file's name."""
 
 
-def open_plain(path: Path) -> int:
+def open_plain(path: Path, most: int | None = None) -> int:
     """Return a descriptor for reading a regular file; pipes, devices and sockets are never waited for.
+
+    Args:
+        path: the file.
+        most: bytes of the largest that is opened; None: whatever its size.
 
     Raises:
         OSError: it cannot be opened.
-        UnreadableError: it is no regular file.
+        UnreadableError: it is no regular file, or larger.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    mode = os.fstat(descriptor).st_mode
+    mode, size = os.fstat(descriptor).st_mode, os.fstat(descriptor).st_size
     if not stat.S_ISREG(mode):
         os.close(descriptor)
         raise UnreadableError(
             path, f"is {'a folder' if stat.S_ISDIR(mode) else 'no regular file'}, and is not read"
         )
+    if most is not None and size > most:
+        os.close(descriptor)
+        raise UnreadableError(path, f"has {size:,} bytes, and no such file needs more than {most:,}")
     return descriptor
 
 
@@ -66,11 +76,8 @@ def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
         ChangingError: it is being written.
     """
     try:
-        with open(open_plain(path), "rb") as file:
+        with open(open_plain(path, most), "rb") as file:
             before = os.fstat(file.fileno())
-            if before.st_size > most:
-                size = f"{before.st_size:,}"
-                raise UnreadableError(path, f"has {size} bytes, and no such file needs more than {most:,}")
             content = file.read(before.st_size + 1)
             after = os.fstat(file.fileno())
     except FileNotFoundError:

@@ -81,7 +81,9 @@ def write_letter(source: Source, settings: Settings, assessment: Assessment | No
         Section(title="What the release cannot answer", lead="", points=UNKNOWABLE),
     )
     return Letter(
-        title=f"Audit of arXiv 2507.00994v4 against {source.label}", sections=sections, differs=result.differs
+        title=f"Audit of arXiv 2507.00994v4 against {source.given_as}",
+        sections=sections,
+        differs=result.differs,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -25,16 +26,17 @@ from benchmarks.runs import (
     RESULTS,
     RUN,
     SPLITS,
+    NotItselfError,
     RunKey,
     clusters_hash,
     read_run,
 )
-from common.errors import UserError
 from common.manifest import FILES
 from common.reading import UnreadableError, read_bounded
 
 __all__ = ["CellResult", "Run", "read_cell"]
 
+_BARE = f"has no {RUN}, as other runs of its cell have, so nobody knows what made it; remove it, or {AGAIN}"
 Clusters = dict[str, npt.NDArray[np.int32]]
 """By split the cluster of each instance; empty where none are known."""
 
@@ -51,6 +53,12 @@ class Run:
     test_score: float
     n_validation: int
     n_test: int
+    marks: tuple[int, int] = (0, 0)
+    """Checksums of the scores of both splits: equal ones where the scores are equal."""
+    sealed: bool = False
+    """Whether a manifest says what made it."""
+    details: str = ""
+    """The hash of its losses and standard metrics, as the manifest has it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +92,7 @@ def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str =
             known = clusters if instances is not None else None
             run, run_scores = _read_run(results / below, key, cell.dataset, protocol, known)
         except ResultsError as error:
-            path = below if error.kind == "standard" else f"{below}/{RESULTS}"
+            path = below if error.kind in ("standard", "changed") else f"{below}/{RESULTS}"
             problems.append(Problem(path=path, kind=error.kind, sentence=error.sentence))
             continue
         first = runs.setdefault((run.lr, run.seed), run)
@@ -92,6 +100,12 @@ def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str =
             scores.append(run_scores)
         else:
             problems.append(Problem(path=below, kind="duplicate", sentence=_is_again(first, run)))
+    if len({run.sealed for run in runs.values()}) > 1:  # `benchmarks run` never leaves one without
+        bare = {key: run for key, run in runs.items() if not run.sealed}
+        paths = (f"{cell.name}/{run.folder}" for run in bare.values())
+        problems += [Problem(path=path, kind="changed", sentence=_BARE) for path in paths]
+        runs = {key: run for key, run in runs.items() if key not in bare}
+        scores = [one for one in scores if (one.lr, one.seed) in runs]
     written = None
     if instances is not None and runs:
         written = write_cell(instances, cell.model, cell.dataset, scores)
@@ -109,16 +123,14 @@ def _read_run(
     """Return a run and its scores, with their clusters where `clusters`, known ones by their hash, is given."""
     try:
         record = read_run(folder)
-    except UserError:
-        raise ResultsError(
-            "changed", f"has a {RUN} that was changed, damaged or taken away; {AGAIN}"
-        ) from None
+    except NotItselfError as error:
+        raise ResultsError("changed", error.reason) from None
     # A run without a manifest, as in the release, has no hash.
     sha256 = record.get(FILES, {}).get(RESULTS, "") if record else None
     validation, test = read_results(folder / RESULTS, sha256)
     # Of a dataset of one's own the paper says no metric: its runs are scored by the one that it names.
     ours = protocol == PAPER and not (dataset.content and record)
-    scores = (validation.score, test.score) if ours else tuple(_standard(record, key, dataset, protocol))
+    scores = (validation.score, test.score) if ours else tuple(_standard(record, dataset, protocol))
     run = Run(
         folder=folder.name,
         lr=key.lr,
@@ -127,6 +139,9 @@ def _read_run(
         test_score=scores[1],
         n_validation=len(validation.scores),
         n_test=len(test.scores),
+        marks=(crc32(validation.scores.data), crc32(test.scores.data)),
+        sealed=bool(record),
+        details=record.get(FILES, {}).get(DETAILS, ""),
     )
     found: Clusters = {}
     if clusters is not None:
@@ -166,20 +181,16 @@ def _is_again(first: Run, run: Run) -> str:
     return f"is the run of {first.folder} again, {how}; remove one of them"
 
 
-def _standard(record: Mapping[str, Any], key: RunKey, dataset: Dataset, protocol: str) -> Iterator[float]:
+def _standard(record: Mapping[str, Any], dataset: Dataset, protocol: str) -> Iterator[float]:
     """Yield the validation and the test score of a run by its dataset's headline metric, or the one of that name.
 
     Raises:
-        ResultsError: no manifest, or one without that metric, or of another run.
+        ResultsError: no manifest, or one without that metric.
     """
     if not record:
         raise ResultsError(
             "standard", f"holds no {RUN}, so its standard metrics are not known; evaluate it with benchmarks"
         )
-    for name, own in (("dataset", dataset.name), ("lr", key.lr), ("seed", key.seed)):
-        if record.get(name, own) != own:
-            found = str(record[name])[:60]
-            raise ResultsError("standard", f"has a {RUN} of another run: its {name} is {found}, not {own}")
     metric = dataset.headline if protocol in (PAPER, STANDARD) else protocol
     for split in SPLITS:
         where = f"standard.{split}.{metric}"

@@ -11,7 +11,7 @@ import pandas as pd
 from analysis.published_cells import TEST_INSTANCES
 from analysis.records import records
 
-__all__ = ["fingerprint", "warn_of_other_sizes"]
+__all__ = ["fingerprint", "note_unsealed", "unsealed_words", "warn_of_other_sizes"]
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +29,21 @@ def warn_of_other_sizes(source: str, runs: pd.DataFrame) -> None:
             "%s: not the paper's test sets, so these scores are not comparable with the paper's numbers: %s",
             source, ", ".join(other),
         )  # fmt: skip
+
+
+def unsealed_words(unsealed: int, runs: int) -> str:
+    """Return which of so many runs nothing would show a change of, in words; empty for none."""
+    if not unsealed:
+        return ""
+    if unsealed == runs:
+        return "unsealed, as the authors' files are: nothing would show a change of a score"
+    return f"{unsealed:,} of {runs:,} runs unsealed: nothing would show a change of their scores"
+
+
+def note_unsealed(source: str, unsealed: int, runs: int) -> None:
+    """Log what `unsealed_words` returns of a source."""
+    if words := unsealed_words(unsealed, runs):
+        logger.info("%s: %s", source, words)
 
 
 def fingerprint(runs: pd.DataFrame) -> str:

@@ -20,9 +20,10 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.store.cell import CellResult, read_cell
+from analysis.store.copies import copies
 from analysis.store.instances import instances_folder, instances_name
 from analysis.store.runs_table import COLUMNS, sort_runs, write_runs
-from analysis.store.scan import Problem, Scan, scan_store, summary
+from analysis.store.scan import DOUBTFUL, Problem, Scan, scan_store, summary
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, Dataset, format_lr
 from common.errors import UserError
@@ -63,6 +64,8 @@ class Ingested:
     """Cells with all of the paper's 30 runs."""
     incomplete: int
     """Cells that lack some."""
+    unsealed: int
+    """Runs of the table without a manifest, as all of the release: nothing would show a change of their scores."""
 
     @property
     def status(self) -> int:
@@ -108,7 +111,9 @@ def ingest(
         )
     with _reading(store, instances, add_models, protocol, jobs=jobs, strict=strict) as ingested:
         # Before the instances take their place: a table that cannot be written leaves the old ones.
-        write_runs(out, ingested.runs, protocol=protocol, datasets=ingested.datasets)
+        write_runs(
+            out, ingested.runs, protocol=protocol, datasets=ingested.datasets, unsealed=ingested.unsealed
+        )
     return ingested
 
 
@@ -119,6 +124,7 @@ def open_store(
     add_models: Sequence[str] = (),
     protocol: str = PAPER,
     models: Collection[str] | None = None,
+    verified: bool = False,
 ) -> tuple[Ingested, Path | None]:
     """Return a run store, read, and if wanted the folder of its per-instance scores, which is in the cache.
 
@@ -128,9 +134,11 @@ def open_store(
         add_models: names or shell patterns of models outside the released naming scheme.
         protocol: which scores (`ingest`).
         models: only these; None: all.
+        verified: whether it is known by other means that the files are the authors'.
 
     Raises:
-        UserError: no store, no usable run in it, or a cache that cannot be written.
+        UserError: no store, no usable run in it, runs that are not what they say they are, or a cache that cannot be
+            written.
     """
     with contextlib.ExitStack() as stack:
         target = None
@@ -150,11 +158,15 @@ def open_store(
                 wait_for_lock(folder / "lock", f"another process reads {store}; waiting for it")
             )
         ingested = stack.enter_context(_reading(store, target, add_models, protocol, models))
+    names = f"`python -m analysis ingest {shlex.quote(str(store))} --out runs.parquet` names them"
+    doubtful = [problem for problem in ingested.problems if problem.kind in DOUBTFUL]
+    if doubtful and not verified:
+        raise UserError(
+            f"{store}: holds runs that are not what they say they are ({summary(doubtful)}), the first: {doubtful[0]}; "
+            f"{names} and takes the others"
+        )
     if ingested.status:
-        logger.warning(
-            "%s: %s; `python -m analysis ingest %s --out runs.parquet` names them",
-            store, summary(ingested.problems), shlex.quote(str(store)),
-        )  # fmt: skip
+        logger.warning("%s: %s; %s", store, summary(ingested.problems), names)
     return ingested, target
 
 
@@ -214,21 +226,30 @@ def _assemble(datasets: Mapping[str, Dataset], scan: Scan, results: Sequence[Cel
     # Of equally frequent sizes the largest; the last entry counts.
     usual = {name: counts for name, *counts in sorted(sizes, key=lambda one: (sizes[one], one))}
     rows: list[dict[str, object]] = []
-    complete = 0
+    complete = unsealed = 0
+    copied = copies(results)
     for result in results:
         cell, present = result.cell, set()
         name, (validation, test) = cell.dataset.name, usual.get(cell.dataset.name, (0, 0))
         for run in result.runs:
-            if (run.n_validation, run.n_test) == (validation, test):
+            below, kind = f"{cell.name}/{run.folder}", "copied"
+            if below in copied:
+                sentence = (
+                    f"has the scores of {copied[below]} on every instance, so that one of them is a copy, or the same "
+                    "model with the same seed; both are left out until one is removed"
+                )
+            elif (run.n_validation, run.n_test) != (validation, test):
+                kind = "count"
+                sentence = (
+                    f"has {run.n_validation:,} validation and {run.n_test:,} test instances where most runs of {name} "
+                    f"have {validation:,} and {test:,}; the run is left out"
+                )
+            else:
                 present.add((run.lr, run.seed))
+                unsealed += not run.sealed
                 rows.append({"model": cell.model, "task": cell.dataset.task, "dataset": name} | vars(run))
                 continue
-            sentence = (
-                f"has {run.n_validation:,} validation and {run.n_test:,} test instances where most runs of {name} have "
-                f"{validation:,} and {test:,}; the run is left out"
-            )
-            path = f"{scan.results}/{cell.name}/{run.folder}"
-            problems.append(Problem(path=path, kind="count", sentence=sentence))
+            problems.append(Problem(path=f"{scan.results}/{below}", kind=kind, sentence=sentence))
         lacking = [f"lr{format_lr(lr)}_sd{seed}" for lr, seed in _GRID if (lr, seed) not in present]
         complete += not lacking
         if lacking:
@@ -242,6 +263,7 @@ def _assemble(datasets: Mapping[str, Dataset], scan: Scan, results: Sequence[Cel
         problems=tuple(sorted([*scan.problems, *problems])),
         complete=complete,
         incomplete=len(results) - complete,
+        unsealed=unsealed,
     )
 
 
@@ -253,13 +275,10 @@ def _refuse(store: Path, scan: Scan, ingested: Ingested, strict: bool) -> None:
             f"{store}: {len(wrong)} {things} not as they should be, and --strict refuses that", wrong
         )
     if len(ingested.runs) == 0:
+        worst = min(wrong, key=lambda problem: problem.harmless, default=None)
         where = f"{scan.results}/<model>/<task>/<dataset>/lr1e-04_sd0/results.json"
-        wrong = [problem for problem in ingested.problems if problem.kind != "missing"] or wrong
-        first = (
-            f" ({len(wrong):,} problem{'s' if len(wrong) > 1 else ''}, the first: {wrong[0]})"
-            if wrong
-            else ""
-        )
+        count = f"{len(wrong):,} problem{'s' if len(wrong) > 1 else ''}"
+        first = f" ({count}, the first: {worst})" if wrong else ""
         raise RefusedStoreError(
             f"{store}: no usable run found; runs are in {where}{first}", ingested.problems
         )

@@ -43,7 +43,7 @@ from benchmarks.protocol import (
 from common.errors import UserError, first_line, nearest
 from common.files import sha256_bytes, write_bytes
 from common.manifest import FILES, DamagedError, read_manifest, write_manifest
-from common.reading import BadJsonError, read_bounded, strict_json
+from common.reading import MOST_LARGE, BadJsonError, read_bounded, strict_json
 from common.settings import read_settings
 from common.tables import csv_text
 from pretraining.model_names import MODELS
@@ -76,9 +76,8 @@ _TYPES = {name: pa.string() if name in ("model", "task", "dataset") else pa.floa
 """As what each column is read, whatever its file holds."""
 _RANKS = {"model": {name: i for i, name in enumerate(MODELS)},
           "dataset": {name: i for i, name in enumerate(DATASETS)}}  # fmt: skip
-_MOST = 1 << 30
-"""Bytes of the largest table that is read."""
 _METADATA = b"clm_or_mlm"
+_UNSEALED = "unsealed"
 _AGAIN = "make it again with ingest"
 
 
@@ -92,8 +91,9 @@ class RunsTable:
     """Whose scores they are, as a Parquet file records it; None of a CSV."""
     datasets: Mapping[str, Dataset]
     """Those that are known: the paper's, and after them what the table defines."""
-    sealed: bool
-    """Whether a manifest is there, which was compared with it: those that this package wrote have one."""
+    unsealed: int
+    """Runs of which nothing would show a change: by the table's manifest, those without one of their own; all, where
+    the table has none, as those that somebody else wrote."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,8 +133,8 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     if not path.is_file() and not exchanged:
         verb = "is a folder; a run store becomes a runs table" if path.is_dir() else "does not exist; make it"
         raise UserError(f"{path}: {verb} with python -m analysis ingest STORE --out runs.parquet")
-    content = b"" if exchanged else read_bounded(path, _MOST)
-    sealed, is_text = not exchanged and _is_as_written(path, content), _is_csv(path)
+    content = b"" if exchanged else read_bounded(path, MOST_LARGE)
+    manifest, is_text = None if exchanged else _manifest_of(path, content), _is_csv(path)
     try:
         if not exchanged:
             table = _read_csv(content) if is_text else pq.ParquetFile(pa.BufferReader(content)).read()
@@ -170,7 +170,8 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     runs = with_test_scores(runs, str(path))
     return RunsTable(
         runs=sort_runs(runs.astype({"seed": np.int64, "n_validation": "Int64", "n_test": "Int64"})),
-        protocol=None if is_text else record.protocol, datasets=datasets, sealed=sealed,
+        protocol=None if is_text else record.protocol, datasets=datasets,
+        unsealed=len(runs) if manifest is None else int(manifest.get(_UNSEALED, 0)),
     )  # fmt: skip
 
 
@@ -180,6 +181,7 @@ def write_runs(
     *,
     protocol: str = PAPER,
     datasets: Mapping[str, Dataset] = DATASETS,
+    unsealed: int = 0,
 ) -> None:
     """Write a runs table and its manifest atomically, as Parquet or, by its ending, CSV; equal tables give equal bytes.
 
@@ -190,6 +192,7 @@ def write_runs(
         runs: the columns of `COLUMNS`, in any row order.
         protocol: the protocol of the scores, recorded in a Parquet file as are names outside the released scheme.
         datasets: those that are known; the definitions of the rows' own ones are recorded likewise.
+        unsealed: runs without a manifest, which the table's own records.
 
     Raises:
         UserError: the file is a CSV, which could not record what the names in it mean.
@@ -218,7 +221,8 @@ def write_runs(
         manifest.unlink(missing_ok=True)  # killed before the new one is there, this leaves a table without
         write_bytes(path, content)
     if path.is_file():  # neither a device nor a pipe
-        write_manifest(manifest, {}, {path.name: sha256_bytes(content)})
+        said = {_UNSEALED: unsealed} if unsealed else {}
+        write_manifest(manifest, said, {path.name: sha256_bytes(content)})
 
 
 def sort_runs(runs: pd.DataFrame) -> pd.DataFrame:
@@ -235,8 +239,8 @@ def _is_csv(path: Path) -> bool:
     return path.suffix.lower() == ".csv"
 
 
-def _is_as_written(path: Path, content: bytes) -> bool:
-    """Return whether a table has a manifest, after comparing it.
+def _manifest_of(path: Path, content: bytes) -> dict[str, Any] | None:
+    """Return a table's manifest, compared with it; None where it has none.
 
     Raises:
         DamagedError: the table was changed since it was written, or its manifest was.
@@ -244,13 +248,13 @@ def _is_as_written(path: Path, content: bytes) -> bool:
     manifest = manifest_path(path)
     remedy = f"make both again with ingest, or delete {manifest} to have it read as a table of your own"
     try:
-        files = read_manifest(manifest, remedy).get(FILES, {})
+        record = read_manifest(manifest, remedy)
     except FileNotFoundError:
-        return False
+        return None
     # By its hash alone: both may have been given another name.
-    if list(files.values()) != [sha256_bytes(content)]:
+    if list(record.get(FILES, {}).values()) != [sha256_bytes(content)]:
         raise DamagedError(f"{path}: was changed since it was written; {remedy}")
-    return True
+    return record
 
 
 def _read_csv(content: bytes) -> pa.Table:

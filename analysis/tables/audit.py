@@ -62,6 +62,8 @@ class Audit:
 
     source: str
     selection: str
+    unsealed: int
+    """Runs of which nothing would show a change of the scores (`Source.unsealed`)."""
     cells: tuple[AuditedCell, ...]
     arithmetic: tuple[Check, ...]
 
@@ -118,6 +120,7 @@ class Audit:
         return {
             "source": self.source,
             "selection": self.selection,
+            "unsealed": self.unsealed,
             "cells": [vars(cell) for cell in self.cells],
             "arithmetic": [vars(check) for check in self.arithmetic],
             "summary": {str(row.pop("table")): row for row in self.summary()},
@@ -172,8 +175,9 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             )
         )  # fmt: skip
     return Audit(
-        source=source.label, selection=selection, cells=tuple(cells), arithmetic=tuple(check_arithmetic())
-    )
+        source=source.given_as, selection=selection, unsealed=source.unsealed,
+        cells=tuple(cells), arithmetic=tuple(check_arithmetic()),
+    )  # fmt: skip
 
 
 def _rounded(value: float) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoModelForTextEncoding
 
+from benchmarks.finetuning.model_files import read_config, weights_fault
 from common.errors import UserError, first_line, nearest
 from pretraining.model.model_folder import MODEL_TYPES, load_encoder
 from pretraining.model.modeling import EuroBertModel
@@ -22,17 +22,21 @@ log = logging.getLogger(__name__)
 
 def load_base(folder: Path, *, trust_remote_code: bool) -> tuple[nn.Module, set[str], str]:
     """Return a base model, the names of its weights that the folder lacks, and what it is a part of."""
-    name = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
+    name = read_config(folder).get("model_type")
     if name in MODEL_TYPES and not trust_remote_code:
         ours: nn.Module = load_encoder(folder, EuroBertModel, is_causal=False)
         return ours.float(), set(), ""
     try:
         return _load_with_transformers(folder, {"trust_remote_code": trust_remote_code})
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError, TypeError, AttributeError) as error:
+    except UserError:
+        raise
+    except Exception as error:  # safetensors and transformers raise kinds of their own
         hint = nearest(str(name), [*MODEL_TYPES, *CONFIG_MAPPING]) if name not in CONFIG_MAPPING else ""
         if "trust_remote_code" in str(error):
             hint = "; --trust-remote-code runs the code that comes with it: read that first"
-        raise UserError(f"{folder} does not load: {first_line(error)}{hint}") from None
+        faults = ((path, weights_fault(path)) for path in sorted(folder.glob("*.safetensors")))
+        damaged = next((f"{path}: {why}" for path, why in faults if why), "")
+        raise UserError(f"{damaged or f'{folder} does not load: {first_line(error)}'}{hint}") from None
 
 
 def _load_with_transformers(folder: Path, options: dict[str, Any]) -> tuple[nn.Module, set[str], str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from benchmarks.finetuning.model_files import read_config
 from benchmarks.finetuning.tokenization import end_of_text
 from common.errors import UserError, first_line
 
@@ -33,7 +33,7 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
     """
     try:
         tokenizer = _tokenizer_of_file(folder, AutoTokenizer.from_pretrained(folder))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except Exception as error:  # tokenizers raises bare exceptions
         raise UserError(
             f"{folder} has no tokenizer that loads ({first_line(error)}); put tokenizer.json and "
             "tokenizer_config.json next to config.json"
@@ -43,7 +43,7 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
             f"{folder} has a slow tokenizer, which gives no character offsets; save it with a tokenizer.json"
         )
     if from_config or not end_of_text(tokenizer):
-        _copy_special_tokens(tokenizer, json.loads((folder / "config.json").read_text(encoding="utf-8")))
+        _copy_special_tokens(tokenizer, read_config(folder))
     end = end_of_text(tokenizer)
     if not end:
         raise UserError(

@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.protocol import Dataset, format_lr
 from benchmarks.results_json import ResultsError, read_results
-from benchmarks.runs import AGAIN, DETAILS, RESULTS, RUN, RunKey, read_run
+from benchmarks.runs import AGAIN, DETAILS, RESULTS, RUN, NotItselfError, RunKey, read_run
 from common.errors import UserError
 from common.manifest import FILES, check_files
 
@@ -73,8 +73,8 @@ def _look(folder: Path, *stamps: object) -> RunState:
     there = os.path.lexists(folder / RESULTS)
     try:
         record = read_run(folder)
-    except (UserError, OSError) as error:
-        return RunState(fault=str(error) if there else None)
+    except NotItselfError as error:
+        return RunState(fault=error.reason if there else None)
     said = {
         "description": record.get("description"),
         "source": str(record.get("model_source")),

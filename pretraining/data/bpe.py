@@ -18,7 +18,7 @@ from tokenizers import models
 
 from common.errors import UserError
 from common.packed import unzstd
-from common.reading import read_bounded
+from common.reading import MOST_BYTES, read_bounded
 
 __all__ = ["LLAMA3_SPLIT", "bpe_model", "overflows", "read_ranks", "tiktoken_twin"]
 
@@ -35,15 +35,14 @@ _SPLIT_IN_GROUPS = (
 )
 
 _SPACES = 250_000
-_MOST_BYTES = 2**28
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:
     """Return the byte strings and ranks of a tiktoken file: one base64 string and one number a line."""
-    data = read_bounded(path, _MOST_BYTES)
+    data = read_bounded(path)
     if path.suffix == ".zst":
         try:
-            data = unzstd(io.BytesIO(data)).read(_MOST_BYTES)
+            data = unzstd(io.BytesIO(data)).read(MOST_BYTES)
         except OSError as error:
             raise UserError(f"{path}: cannot be decompressed: {error}; fetch it again") from None
     ranks: dict[bytes, int] = {}

@@ -15,7 +15,7 @@ from typing import Any
 
 from common.errors import UserError
 from common.files import sha256_bytes, write_text
-from common.reading import BadJsonError, read_bounded, strict_json
+from common.reading import MOST_LARGE, BadJsonError, read_bounded, strict_json
 from pretraining.data.shard_compression import COMPRESSIONS
 
 __all__ = [
@@ -32,7 +32,6 @@ MDS_COLUMNS = {"tokens": "ndarray:int32"}
 
 _MOST_BYTES = 2**32
 """MDS counts its offsets in 32 bits."""
-_MOST_INDEX = 2**30
 _MOST_RECORDS = _MOST_BYTES // (4 * RECORD)
 _REMEDY = "write the shards again"
 
@@ -105,7 +104,7 @@ def read_index(folder: Path) -> list[ShardEntry]:
     """
     path = folder / INDEX
     try:
-        data = read_bounded(path, _MOST_INDEX)
+        data = read_bounded(path, MOST_LARGE)
         content = strict_json(data)
     except FileNotFoundError:
         raise UserError(f"{path}: no shards here; write them with `python -m pretraining shards`") from None

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from common.errors import UserError, first_line
 from common.files import private_folder
 from common.manifest import DamagedError, VerifiedFile
+from common.reading import open_plain
 from pretraining.data.shard_cache import make_room, unfinished
 from pretraining.data.shard_index import RECORD, ShardEntry, read_index
 
@@ -219,6 +220,13 @@ class TokenStream:
             if self._fetch is not None:
                 self._fetch(entry.stored.basename, folder / entry.stored.basename, prepare)
             else:
+                descriptor = open_plain(
+                    path
+                )  # streaming would copy whatever stands there, a device without end
+                size = os.fstat(descriptor).st_size
+                os.close(descriptor)
+                if size != entry.stored.size:
+                    raise DamagedError(f"it has {size} bytes instead of {entry.stored.size}")
                 prepare()
         except DamagedError as problem:
             raise UserError(f"{path}: is damaged: {problem}; {_REMEDY}") from None

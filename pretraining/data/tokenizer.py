@@ -51,7 +51,6 @@ _MASKS = (MASK, "[MASK]", "<mask>")
 FILES = ("tokenizer.json", "tokenizer.model", "tokenizer.model.zst")
 """Files that make a folder a tokenizer's, the first one found counts."""
 
-_MOST_BYTES = 2**28
 DIGEST_BYTES = 16
 """Length of a document's BLAKE2b digest."""
 
@@ -274,11 +273,7 @@ def _from_file(source: str, path: Path) -> TextTokenizer | None:
     del source
     if not path.is_file():
         return None
-    return (
-        _from_json(read_bounded(path, _MOST_BYTES), str(path))
-        if path.suffix == ".json"
-        else from_tiktoken(path)
-    )
+    return _from_json(read_bounded(path), str(path)) if path.suffix == ".json" else from_tiktoken(path)
 
 
 def _from_hub(source: str, path: Path) -> TextTokenizer | None:
@@ -297,7 +292,7 @@ def _from_hub(source: str, path: Path) -> TextTokenizer | None:
         raise UserError(
             f"{source}: no such folder here, and the hub did not give its tokenizer.json: {first}"
         ) from None
-    return _from_json(read_bounded(Path(file), _MOST_BYTES), source)
+    return _from_json(read_bounded(Path(file)), source)
 
 
 TOKENIZER_SOURCES: list[Callable[[str, Path], TextTokenizer | None]] = [_from_file, _from_hub]

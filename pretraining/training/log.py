@@ -46,8 +46,8 @@ _Fields = Mapping[str, Callable[[Any], bool]]
 """What a kind of row may hold: whether each value can be."""
 MEASURED = ("tokens_per_second", "mfu", "memory_gb", "loader_wait", "straggler", "device", "processes")
 """Fields that differ from run to run; logs of earlier versions hold the first three."""
-_MOST_BYTES, _LONGEST = 2**32, 2**16
-"""Bytes of the largest log that is read, and of its longest line."""
+_LONGEST = 2**16
+"""Bytes of the longest line."""
 _SPLITS = ("train", "validation")
 
 
@@ -122,7 +122,7 @@ def _append(file: TextIO, row: Mapping[str, Any]) -> None:
 
 def _rows(path: Path, fields: _Fields, what: str) -> Iterable[dict[str, Any]]:
     try:
-        *lines, last = read_bounded(path, _MOST_BYTES).split(b"\n")
+        *lines, last = read_bounded(path).split(b"\n")
     except FileNotFoundError:
         raise UserError(
             f"{path}: no log here; a training log is in the folder of a stage or of a finished model"

@@ -267,7 +267,7 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
 def test_a_file_that_changes_while_it_is_read_is_unfinished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def changing(path: Path, most: int) -> bytes:
+    def changing(path: Path) -> bytes:
         raise ChangingError(path, "changed")
 
     monkeypatch.setattr(results_json, "read_bounded", changing)

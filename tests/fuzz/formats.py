@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from transformers import BertConfig, BertModel
 
 from analysis.store.cell import read_cell
 from analysis.store.ingest import ingest
@@ -22,16 +23,21 @@ from analysis.store.stand_ins import read_stand_ins
 from benchmarks.datasets.import_files import import_dataset
 from benchmarks.datasets.local_dataset import load, read_manifest
 from benchmarks.datasets.synthetic import make_synthetic
+from benchmarks.finetuning.encoders import load as load_model
 from benchmarks.hub_files import LockedFile, read_lock, write_lock
 from benchmarks.protocol import get_dataset
 from benchmarks.results_json import read_results
 from benchmarks.runs import RESULTS, RUN, RunKey, results_text, write_results
 from common.errors import UserError
-from common.files import sha256_bytes
-from common.manifest import write_manifest
 from paper_figures.figures.losses import training_losses
+from pretraining.data.tokenizer import train_tokenizer
 from pretraining.training.log import write_log
 from tests.fuzz.mutations import FileFormat
+from tests.pretraining.documents import make_documents
+from tests.sealed import seal
+from workflow.attempts import attempts_in
+from workflow.jobs import KINDS, WORKFLOW, Job, Workflow, by_marker, save
+from workflow.jobs import load as load_workflow
 
 __all__ = ["FORMATS"]
 
@@ -48,16 +54,10 @@ def two_runs(store: Path) -> Path:
     """Make a cell of two runs as the sweep writes them; return the folder of the first."""
     for key in KEYS:
         folder, results = folder_of(store, key), results_text(SCORES)
-        record = {
-            "dataset": key.dataset,
-            "lr": key.lr,
-            "seed": key.seed,
-            "standard": {split: {"entity_f1": 0.5} for split in SCORES},
-            "description": {"a": 1},
-        }
         folder.mkdir(parents=True)
-        write_manifest(folder / RUN, record, {RESULTS: sha256_bytes(results.encode())})
         (folder / RESULTS).write_text(results)
+        standard = {split: {"entity_f1": 0.5} for split in SCORES}
+        seal(folder, {"standard": standard, "description": {"a": 1}})
     return folder_of(store, KEYS[0])
 
 
@@ -202,6 +202,39 @@ def originals(dataset: str, ending: str, content: bytes) -> FileFormat:
     return FileFormat(f"{dataset}{ending}", make, read, command, sealed=False)
 
 
+def foreign(name: str) -> FileFormat:
+    """Return the format of a file of somebody else's model: a tiny BERT, without a manifest."""
+
+    def make(folder: Path) -> Path:
+        sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+        config = BertConfig(vocab_size=300, pad_token_id=0, **sizes)
+        BertModel(config).save_pretrained(folder / "model")
+        train_tokenizer(make_documents(20), 270).save(folder / "model")
+        return folder / "model" / name
+
+    return FileFormat(
+        f"{name} of a foreign model", make, lambda path: load_model(str(path.parent)).limits, sealed=False, share=0.25,
+        command="benchmarks run --model {at}/model --name m --dataset sst2 --data {at} --out {new} --dry-run",
+    )  # fmt: skip
+
+
+JOB = Job(kind=KINDS["data"], name="datasets", makes=("data/manifest.json",), gpu_hours=0.5)
+
+
+def make_workflow(folder: Path) -> Path:
+    save(Workflow(target="all", jobs=by_marker([JOB]), environ={"A": "$B"}), folder)
+    return folder / WORKFLOW
+
+
+def make_attempts(folder: Path) -> Path:
+    make_workflow(folder)
+    path = folder / JOB.attempts
+    path.parent.mkdir(parents=True)
+    took = {"seconds": 7.5, "cpu_seconds": 3.25, "gpus": 1, "code": 0}
+    path.write_text("".join(json.dumps({**took, "code": code}) + "\n" for code in (75, 0)))
+    return path
+
+
 def table_of(path: Path) -> str:
     return read_runs(path).to_csv()
 
@@ -237,6 +270,11 @@ FORMATS = [
     FileFormat(
         "stand_ins.json", make_stand_ins, lambda path: read_stand_ins(path.parent),
         "analysis scores --source {at}", sealed=False,
+    ),
+    *map(foreign, ("model.safetensors", "config.json", "tokenizer.json")),
+    FileFormat("workflow.json", make_workflow, lambda path: load_workflow(path.parent), "workflow status --dir {at}"),
+    FileFormat(
+        "attempts", make_attempts, lambda path: list(attempts_in(path)), "workflow status --dir {at}", sealed=False
     ),
     originals("sst2", ".tsv", SST2.encode()),
     originals("sst2", ".tsv.gz", gzip.compress(SST2.encode(), mtime=0)),

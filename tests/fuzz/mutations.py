@@ -1,14 +1,17 @@
 """Files of every format, damaged at random but from a seed: what a reader does with them.
 
-A reader may refuse a mutant in one sentence, or take it. It may not raise anything else, hang, or return another
-value than the original's when the file carries a seal.
+A reader may refuse a mutant in one sentence, or take it. It may not raise anything else, hang, fill the memory, or
+return another value than the original's when the file carries a seal.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
+import resource
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,12 +27,16 @@ __all__ = ["QUICK", "SLOW", "FileFormat", "attack", "mutants"]
 
 QUICK, SLOW = 25, 2_500
 """Mutants of a format in `make test`, and in `make test-all`."""
-_SECONDS = 30
+_SECONDS, _KILOBYTES = 30, 1_500_000
+"""What reading a mutant may take, and by how much it may raise the process's peak of memory."""
+_SPARSE = (1 << 30) + 1
+"""Bytes of a file without content."""
 
 _WORDS = [
     b"NaN", b"Infinity", b"-1", b"1e400", b"1e-400", b"null", b"true", b"[]", b"{}", b'""', b"9" * 5_000, b"[" * 1_200,
     b'{"a":' * 1_100, b"\x00", b"\xff\xfe", b"\xed\xa0\x80", b"\\ud800", b"../../../", b"/etc/passwd", b"\x1b[31m",
     b"=HYPERLINK(1)", b"9223372036854775808", b"-9223372036854775809", b"0.1", b",", b"\n", b'"', b"\\",
+    b"\\udfff\\ud800", b"\xed\xbf\xbf", b"x" * 300_000, b"[" * 100_000, b"1," * 50_000,
 ]  # fmt: skip
 _VALUES: list[Any] = [
     None, True, False, 0, -1, 1, 7, 2**63, -(2**63) - 1, 10**30, 0.5, -0.0, 1e308, float("nan"), float("inf"), "", "x",
@@ -56,12 +63,22 @@ class FileFormat:
     """Share of the usual number of mutants; less for formats whose reading takes long."""
 
 
-def mutants(content: bytes, seed: int, count: int) -> Iterator[bytes]:
-    """Yield `count` mutants of a file, the same ones for the same seed: of its bytes and, for JSON, of its values."""
+def mutants(content: bytes, seed: int, count: int, sibling: bytes = b"") -> Iterator[bytes]:
+    """Yield `count` mutants of a file, the same ones for the same seed.
+
+    A tenth are the file cut at the end of a line, a tenth its head with the tail of another good one, `sibling`; the
+    rest have other bytes or, for JSON, other values.
+    """
     draw = random.Random(seed)
     document = _document(content)
+    ends = [place + 1 for place, byte in enumerate(content) if byte == ord("\n")] or [len(content) // 2]
     for number in range(count):
-        if document is not None and number % 2:
+        if number % 10 == 0:
+            yield content[: ends[number // 10 * max(1, 10 * len(ends) // count) % len(ends)]]
+        elif number % 10 == 2:
+            other = sibling or content
+            yield content[: draw.randrange(len(content))] + other[draw.randrange(len(other)) :]
+        elif document is not None and number % 2:
             yield _other_value(document, draw)
         else:
             yield _other_bytes(content, draw)
@@ -77,9 +94,8 @@ def attack(form: FileFormat, folder: Path, *, seed: int, count: int) -> Counter[
     content = path.read_bytes()
     original = repr(form.read(path))
     tally = Counter[str]()
-    for number, mutant in enumerate(mutants(content, seed, count)):
-        path.write_bytes(mutant)
-        where = f"{form.name}: mutant {number} of seed {seed}, left in {path}"
+
+    def read(where: str) -> None:
         try:
             with _limited(where):
                 found = repr(form.read(path))
@@ -88,13 +104,45 @@ def attack(form: FileFormat, folder: Path, *, seed: int, count: int) -> Counter[
             assert sentence and "\n" not in sentence and sentence.isprintable(), f"{where}: {sentence!r}"
             tally["refused"] += 1
         except Exception as error:
-            raise AssertionError(f"{where}: {type(error).__name__}: {str(error)[:300]}") from error
+            is_sentence = isinstance(error, OSError) and error.errno and error.filename  # `common.cli.run`
+            assert is_sentence, f"{where}: {type(error).__name__}: {str(error)[:300]}"
+            tally["refused"] += 1
         else:
             assert found == original or not form.sealed, f"{where}: another value was read although sealed"
             tally["same" if found == original else "other"] += 1
+
+    for number, mutant in enumerate(mutants(content, seed, count, _sibling(path))):
+        path.write_bytes(mutant)
+        read(f"{form.name}: mutant {number} of seed {seed}, left in {path}")
+    path.unlink()
+    for name, put in IN_ITS_PLACE.items():
+        put(path)
+        read(f"{form.name}: a {name} in its place, left in {path}")
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     path.write_bytes(content)
     assert repr(form.read(path)) == original, f"{form.name}: the mutants left something behind"
     return tally
+
+
+def _sparse(path: Path) -> None:
+    path.touch()
+    os.truncate(path, _SPARSE)
+
+
+IN_ITS_PLACE: dict[str, Callable[[Path], object]] = {
+    "pipe": os.mkfifo,
+    "folder": Path.mkdir,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "loop of links": lambda path: path.symlink_to(path.name),
+    "file without content": _sparse,
+}
+"""What may stand where a file should, and how it comes there."""
+
+
+def _sibling(path: Path) -> bytes:
+    """Return another good file of the kind, from the folders that were made with it; nothing where there is none."""
+    found = (one for place in path.parents[:3] for one in sorted(place.glob(f"*/{path.name}")) if one != path)
+    return next((one.read_bytes() for one in found), b"")
 
 
 @contextlib.contextmanager
@@ -103,12 +151,15 @@ def _limited(where: str) -> Iterator[None]:
         raise AssertionError(f"{where}: no end after {_SECONDS} s")
 
     before = signal.signal(signal.SIGALRM, stop)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     signal.alarm(_SECONDS)
     try:
         yield
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+    more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak
+    assert more < _KILOBYTES, f"{where}: {more:,} kB more"
 
 
 def _document(content: bytes) -> Any:

@@ -15,6 +15,7 @@ from cyclopts import Parameter
 
 from analysis.exchange.reading import is_exchanged
 from analysis.store import release
+from analysis.store.contents import note_unsealed
 from analysis.store.ingest import RefusedStoreError
 from analysis.store.ingest import ingest as read_store
 from analysis.store.runs_table import read_table, write_runs
@@ -82,6 +83,7 @@ def ingest(
         raise
     _report(ingested.problems, problems_out)
     runs = ingested.runs
+    note_unsealed(str(store), ingested.unsealed, len(runs))
     logger.info(
         "%s: %s runs of %s; %s complete, %s without all 30 runs; %s",
         out,
@@ -115,9 +117,8 @@ def _convert(table: Path, out: Path, add_models: Sequence[str], protocol: str) -
         raise UserError(
             f"{table}: a table of the paper's protocol; the standard metrics are in the run store it was made of"
         )
-    if not read.sealed:
-        logger.info("%s: without a seal, so nobody knows whether it was changed before", table)
-    write_runs(out, runs, protocol=recorded, datasets=read.datasets)
+    note_unsealed(str(table), read.unsealed, len(runs))
+    write_runs(out, runs, protocol=recorded, datasets=read.datasets, unsealed=read.unsealed)
     logger.info("%s: %s runs of %s", out, f"{len(runs):,}", _count(runs["model"].nunique(), "model"))
 
 

@@ -11,12 +11,10 @@ from analysis.letter.letter import LETTER_FORMATS, Letter, Section, letter_docum
 from analysis.letter.traps import TRAPS
 from analysis.sources import PUBLISHED, Source, open_source
 from analysis.tables.paper_arithmetic import Reference, check_arithmetic
-from benchmarks.runs import RESULTS, RUN
 from common.errors import UserError
-from common.files import sha256_file
-from common.manifest import write_manifest
 from common.tables import show
 from tests.analysis.stores import MODELS, age, fill, released_source, scores_of
+from tests.sealed import seal
 
 SETTINGS = Settings(interval="t")
 
@@ -77,9 +75,7 @@ def test_a_store_with_both_protocols_gives_the_size_of_a_trap(
     keys = fill(store, MODELS[:1], ("uner_en",))
     for key in keys:
         standard = {split: {"entity_f1": 0.25} for split in ("validation", "test")}
-        content = {"dataset": key.dataset, "lr": key.lr, "seed": key.seed, "standard": standard}
-        files = {RESULTS: sha256_file(store / "results" / key.folder / RESULTS)}
-        write_manifest(store / "results" / key.folder / RUN, content, files)
+        seal(store / "results" / key.folder, {"standard": standard})
     age(store)
     by_seed: dict[int, list[tuple[float, float, float]]] = {}
     for key in keys:

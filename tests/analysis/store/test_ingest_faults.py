@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import re
@@ -19,9 +18,9 @@ from analysis.store.instances import RunScores, read_clusters
 from analysis.store.runs_table import read_runs
 from benchmarks.runs import CLUSTERS, DETAILS, RESULTS, RUN, cell_keys, clusters_hash, write_results
 from common.errors import UserError
-from common.manifest import write_manifest
 from tests.analysis.made_up import write_instances
 from tests.analysis.stores import MODELS, contents, cut, kinds, read, run_folder, twice, twice_differently
+from tests.sealed import seal
 
 
 def spoil(store: Path, edit: Callable[[dict[str, dict[str, object]]], None]) -> None:
@@ -272,11 +271,12 @@ def test_clusters_that_are_not_those_of_the_run_leave_it_out_where_instances_are
 ) -> None:
     folder = run_folder(store)
     clusters = {"validation": [0, 0, 1, 1, 2, 2, 2], "test": [0, 1, 1, 1, 0]}
-    result = {RESULTS: hashlib.sha256((folder / RESULTS).read_bytes()).hexdigest()}
+    for other in folder.parent.iterdir():
+        seal(other)
 
     def ingested(written: object, hashed: dict[str, list[int]], name: str) -> Ingested:
         (folder / DETAILS).write_text(json.dumps(written))
-        write_manifest(folder / RUN, {CLUSTERS: clusters_hash(hashed)}, result)
+        seal(folder, {CLUSTERS: clusters_hash(hashed)})
         return read(store, tmp_path / name)
 
     whole = ingested({CLUSTERS: clusters}, clusters, "whole")
@@ -318,17 +318,18 @@ def test_runs_that_disagree_about_clusters_are_named(tmp_path: Path) -> None:
 def test_a_changed_result_of_our_own_is_reported_and_left_out(store: Path, tmp_path: Path) -> None:
     folder = run_folder(store)
     whole = (folder / RESULTS).read_bytes()
-    write_manifest(folder / RUN, {}, {RESULTS: hashlib.sha256(whole).hexdigest()})
+    for one in folder.parent.iterdir():
+        seal(one)
     assert kinds(read(store, tmp_path / "whole")) == []
     other = run_folder(store, name="lr1e-05_sd0") / RESULTS
     shutil.copyfile(other, folder / RESULTS)
     assert kinds(read(store, tmp_path / "copied")) == ["changed"]
     (folder / RESULTS).write_bytes(whole)
-    write_manifest(folder / RUN, {"status": "failed"}, {})
+    seal(folder, {"status": "failed"}, {})
     assert kinds(read(store, tmp_path / "unnamed")) == ["changed"]
     (folder / RUN).write_text('{"status": "complete"}')
     assert kinds(read(store, tmp_path / "damaged")) == ["changed"]
     (folder / RUN).unlink()
-    assert kinds(read(store, tmp_path / "without")) == [], "as a run of the release"
+    assert kinds(read(store, tmp_path / "without")) == ["changed"], "others of its cell have one"
     (folder / DETAILS).write_text("{}")
     assert kinds(read(store, tmp_path / "taken away")) == ["changed"]

@@ -19,12 +19,11 @@ from analysis.store.ingest import RefusedStoreError, ingest
 from analysis.store.runs_table import read_runs, read_table
 from analysis.tables.render import TABLE_FORMATS
 from benchmarks.protocol import TASKS
-from benchmarks.runs import RESULTS, RUN, RunKey, cell_keys, write_results
+from benchmarks.runs import RUN, RunKey, cell_keys, write_results
 from common.errors import UserError
-from common.files import sha256_file
-from common.manifest import write_manifest
 from paper_figures.__main__ import main as draw
 from tests.analysis.stores import MODELS, age, fill, run_folder
+from tests.sealed import seal
 
 
 def score(key: RunKey, split: str) -> float:
@@ -36,12 +35,7 @@ def record(store: Path, key: RunKey, **changes: object) -> None:
     metrics = {"accuracy": "SC", "entity_f1": "TC", "f1": "QA", "ndcg_at_10": "IR"}
     name = next(metric for metric, task in metrics.items() if task == key.task)
     standard = {split: {name: score(key, split), "exact_match": 0.0} for split in ("validation", "test")}
-    content = {"dataset": key.dataset, "lr": key.lr, "seed": key.seed, "standard": standard, **changes}
-    seal(store / "results" / key.folder, content)
-
-
-def seal(folder: Path, content: dict[str, object]) -> None:
-    write_manifest(folder / RUN, content, {RESULTS: sha256_file(folder / RESULTS)})
+    seal(store / "results" / key.folder, {"standard": standard, **changes})
 
 
 @pytest.fixture
@@ -120,12 +114,17 @@ def test_runs_without_it_are_told_and_the_others_used(
         else:
             seal(folder, content)
     found = ingest(store, tmp_path / "x.parquet", protocol="standard")
-    told = {Path(p.path).name: p.sentence for p in found.problems if p.kind in ("standard", "value")}
+    told = {
+        Path(p.path).name: p.sentence for p in found.problems if p.kind in ("standard", "value", "changed")
+    }
     told |= {Path(p.path).parent.name: p.sentence for p in found.problems if p.kind == "value"}
     assert set(several) <= set(told) and found.status == 1
     assert "holds no run.json" in told["lr1e-05_sd0"] and "of another run" in told["lr2e-05_sd0"]
     assert len(found.runs) == len(keys) - len(several)
-    assert ingest(store, tmp_path / "y.parquet").status == 0  # the paper's scores need none of it
+    paper = ingest(store, tmp_path / "y.parquet")  # which needs no standard metric
+    assert len(paper.runs) == len(keys) - 2 and {p.kind for p in paper.problems if not p.harmless} == {
+        "changed"
+    }
 
 
 def test_a_changed_record_is_read_again_and_only_it(both: tuple[Path, list[RunKey]], tmp_path: Path) -> None:

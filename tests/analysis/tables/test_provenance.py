@@ -7,9 +7,9 @@ from analysis.__main__ import main
 from analysis.tables.provenance import audit_provenance, provenance_document
 from benchmarks.runs import RunKey, write_results
 from common.errors import UserError
-from common.manifest import write_manifest
 from common.tables import show
 from tests.analysis.stores import fill_own
+from tests.sealed import seal
 
 
 def _record(**changes: object) -> dict[str, object]:
@@ -39,7 +39,7 @@ def _record(**changes: object) -> dict[str, object]:
 def _run(store: Path, dataset: str, seed: int, **changes: object) -> Path:
     key = RunKey(model="610m-clm-42k", dataset=dataset, lr=1e-4, seed=seed)
     path = write_results(store, key, {"validation": [1.0], "test": [1.0, 0.0]})
-    write_manifest(path.parent / "run.json", _record(**changes))
+    seal(path.parent, _record(**changes))
     return path.parent
 
 
@@ -92,7 +92,7 @@ def test_data_of_different_datasets_may_differ(store: Path) -> None:
 def test_failed_runs_come_with_the_end_of_their_log(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = _run(store, "sst2", 4)
     (folder / "results.json").unlink()
-    write_manifest(folder / "run.json", {"status": "failed", "reason": "the loss is NaN at step 7"})
+    seal(folder, {"status": "failed", "reason": "the loss is NaN at step 7"})
     log = store / "logs" / "cell" / "610m-clm-42k__sst2.log"
     log.parent.mkdir(parents=True)
     log.write_text("".join(f"line {number}\n" for number in range(9)))
@@ -105,7 +105,7 @@ def test_failed_runs_come_with_the_end_of_their_log(store: Path, capsys: pytest.
 
 def test_runs_of_the_stores_own_datasets_are_compared(store: Path) -> None:
     for folder, commit in zip(fill_own(store), ("c1", "c2"), strict=True):
-        write_manifest(folder / "run.json", _record(provenance__commit=commit, description__tuning={}))
+        seal(folder, _record(provenance__commit=commit, description__tuning={}))
     found = audit_provenance(store / "results")
     assert (found.runs, found.recorded) == (11, 11)
     (mismatch,) = found.mismatches  # not the tuning: in no table do they stand with the paper's
@@ -125,5 +125,5 @@ def test_no_store_and_a_broken_record_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no run store"):
         audit_provenance(tmp_path)
     (_run(tmp_path, "sst2", 0) / "run.json").write_text("{")
-    with pytest.raises(UserError, match=r"run.json: is damaged"):
+    with pytest.raises(UserError, match=r"has a run.json that was changed or damaged"):
         audit_provenance(tmp_path)

@@ -15,9 +15,9 @@ from benchmarks.sweep.jobs import jobs_of
 from benchmarks.sweep.status import COMPLETE
 from common.description import description_hash
 from common.errors import UserError
-from common.manifest import write_manifest
 from tests.benchmarks.finetuning.test_model_files import flip
 from tests.benchmarks.sweep.stores import RUN_OF_UNER, record, replaced, request_of, results, run
+from tests.sealed import seal
 
 
 def test_the_default_grid_is_the_papers(data: Path, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_result_next_to_a_manifest_that_does_not_name_it_is_made_again(
     finished: list[str], tmp_path: Path
 ) -> None:
     before = results(tmp_path)
-    write_manifest(tmp_path / "results" / FOLDER / "run.json", {"status": "failed", "reason": "x"}, {})
+    seal(tmp_path / "results" / FOLDER, {"status": "failed", "reason": "x"}, {})
     assert run([*finished, "--retry-failed"]) == COMPLETE
     assert results(tmp_path) == before and record(tmp_path, FOLDER)["status"] == "complete"
 

@@ -11,8 +11,8 @@ from benchmarks.runs import RUN, RunKey, write_results
 from benchmarks.sweep.request import dataset_names, store_of
 from benchmarks.sweep.run_state import RunState, folder_of, state_of
 from common.errors import UserError
-from common.manifest import write_manifest
 from tests.benchmarks.sweep.stores import run
+from tests.sealed import seal
 
 
 def test_names_datasets_and_stores() -> None:
@@ -51,7 +51,7 @@ def test_a_run_is_missing_failed_or_done(tmp_path: Path) -> None:
     for damaged in ("", "[1]", "not json", '{"status": "failed"}'):
         (folder / RUN).write_text(damaged)
         assert state_of(tmp_path, KEY) == RunState()
-    write_manifest(folder / RUN, {"status": "failed", "reason": "the loss is nan"}, {})
+    seal(folder, {"status": "failed", "reason": "the loss is nan"}, {})
     assert state_of(tmp_path, KEY).reason == "the loss is nan"
     (folder / RUN).unlink()
     write_results(tmp_path, KEY, {"validation": [1, 0], "test": [1, 1]})

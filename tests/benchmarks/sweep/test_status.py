@@ -14,12 +14,12 @@ import pytest
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import LEARNING_RATES, SEEDS
-from benchmarks.runs import RUN, RunKey, write_results
+from benchmarks.runs import RunKey, write_results
 from benchmarks.sweep.run_state import folder_of
 from common.errors import UserError
-from common.manifest import write_manifest
 from common.provenance import ROOT
 from tests.benchmarks.sweep.stores import RUN_OF_UNER, run, status
+from tests.sealed import seal
 
 STATES = ("done", "failed", "damaged", "missing")
 """What a run can be; a damaged one is missing."""
@@ -41,7 +41,7 @@ def put(store: Path, key: RunKey, state: str) -> None:
         if state == "damaged":
             path.write_text(path.read_text()[:-9])
     elif state == "failed":
-        write_manifest(folder / RUN, {"status": "failed", "reason": "the loss is nan at step 2"}, {})
+        seal(folder, {"status": "failed", "reason": "the loss is nan at step 2"}, {})
 
 
 def define(folder: Path) -> Path:

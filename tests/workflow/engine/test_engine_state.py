@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.runs import write_results
 from common.files import write_text
-from common.manifest import write_manifest
 from pretraining.plan.plan import plan_of
+from tests.sealed import seal
 from workflow import engine
 from workflow.engine import reconcile
 from workflow.jobs import Job, Workflow, write_marker
@@ -85,7 +85,7 @@ def _fail(made: Made, number: int) -> Job:
     job = made[0].of_kind("cell")[number]
     folder = made[2] / "results" / cell_runs(job.name, made[1])[0].folder
     (folder / "results.json").unlink(missing_ok=True)
-    write_manifest(folder / "run.json", {"status": "failed", "reason": "NaN"})
+    seal(folder, {"status": "failed", "reason": "NaN"})
     return job
 
 

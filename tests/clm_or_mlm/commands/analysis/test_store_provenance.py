@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from benchmarks.runs import RUN
 from common.errors import UserError
-from common.manifest import write_manifest
 from tests.analysis.stores import run_folder
+from tests.sealed import seal
 
 
 def test_its_status_says_whether_the_runs_agree(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,7 +20,7 @@ def test_its_status_says_whether_the_runs_agree(store: Path, capsys: pytest.Capt
     )
     for seed in range(3):
         record = {"provenance": {"commit": "a" if seed else "b"}}
-        write_manifest(run_folder(store, name=f"lr1e-04_sd{seed}") / RUN, record)
+        seal(run_folder(store, name=f"lr1e-04_sd{seed}"), record)
     assert main(["provenance", str(store), "--json"]) == 1
     [mismatch] = json.loads(capsys.readouterr().out)["mismatches"]
     assert (mismatch["aspect"], mismatch["values"]) == ("commit", {"a": 2, "b": 1})
