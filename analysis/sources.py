@@ -240,10 +240,7 @@ def open_source(
     Args:
         source: one of `SOURCES`, or a path to a run store, a Parquet or a CSV runs table. The per-instance scores of a
             Parquet table are in the folder `instances` next to it.
-        need_instances: see `Request`, as for the others.
-        add_models: names or shell patterns.
-        models: of `released`.
-        protocol: of a store.
+        need_instances, add_models, models, protocol: see `Request`.
 
     Raises:
         UserError: nothing usable there, or not of that protocol.
@@ -296,9 +293,8 @@ def _open_path(source: str, path: Path, request: Request) -> Source:
     names = [*request.add_models, *stand_ins.models, *stand_ins.others]
     found = open_store(path, add_models=names)[0] if path.is_dir() else read_table(path, add_models=names)
     runs = stand_ins.in_place(found.runs)
-    return Source(
-        label=source, runs=runs, stand_ins=stand_ins, added_models=request.add_models, unsealed=found.unsealed
-    )
+    added, unsealed = request.add_models, found.unsealed
+    return Source(label=source, runs=runs, stand_ins=stand_ins, added_models=added, unsealed=unsealed)
 
 
 def _open_folder(source: str, path: Path, request: Request) -> Source:
