@@ -59,6 +59,11 @@ def stand_in_clone(folder: Path) -> Path:
         binaries.mkdir(parents=True)
         (binaries / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
         (binaries / "python").chmod(0o755)
+        (binaries / "clm-or-mlm").write_text(
+            f"#!/bin/sh\nPYTHONPATH='{ROOT}' exec '{sys.executable}' "
+            "-Pc 'from clm_or_mlm.__main__ import console; console()' \"$@\"\n"
+        )
+        (binaries / "clm-or-mlm").chmod(0o755)
         (binaries / "activate").write_text(f'PATH="{binaries}:$PATH"\n')
         (binaries.parent / ".installed").touch()
     return folder

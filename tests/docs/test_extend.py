@@ -49,6 +49,7 @@ from pretraining.training import objectives
 from pretraining.training.log import read_log
 from tests.analysis.made_up import made_up_runs
 from tests.benchmarks.tiny import make_config, make_tokenizer
+from tests.docs.test_pages import owned
 from tests.pretraining.small_study import STUDY, make_shards
 
 PAGE = ROOT / "docs" / "extend.md"
@@ -77,7 +78,9 @@ def blocks(section: str, language: str = "python") -> list[str]:
 
 def commands(section: str) -> list[list[str]]:
     return [
-        shlex.split(line)[2:] for line in SECTIONS[section].splitlines() if line.startswith("    python -m ")
+        owned(shlex.split(line)[1:])
+        for line in SECTIONS[section].splitlines()
+        if line.startswith("    clm-or-mlm ")
     ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clm_or_mlm.rooms import main_of
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.provenance import ROOT
 from tests.docs.console import Step, steps
@@ -40,10 +40,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.command.strip()[10:60])
 def test_the_command_gives_the_quoted_error(step: Step, folder: Path) -> None:
-    python, dash, room, *words = shlex.split(step.command)
-    assert (python, dash) == ("python", "-m")
+    program, *words = shlex.split(step.command)
+    assert program == "clm-or-mlm"
     with pytest.raises(UserError) as raised:
-        main_of(room)(words)
+        main(words, program)
     assert step.agrees(f"error: {raised.value}\n"), raised.value
 
 
