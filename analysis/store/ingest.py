@@ -275,6 +275,7 @@ def _refuse(store: Path, scan: Scan, ingested: Ingested, strict: bool) -> None:
             f"{store}: {len(wrong)} {things} not as they should be, and --strict refuses that", wrong
         )
     if len(ingested.runs) == 0:
+        wrong = [problem for problem in ingested.problems if problem.kind != "missing"] or wrong
         worst = min(wrong, key=lambda problem: problem.harmless, default=None)
         where = f"{scan.results}/<model>/<task>/<dataset>/lr1e-04_sd0/results.json"
         count = f"{len(wrong):,} problem{'s' if len(wrong) > 1 else ''}"
