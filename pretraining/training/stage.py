@@ -26,7 +26,7 @@ from pretraining.plan.config import batch_number, value_at
 from pretraining.plan.flops import mfu, model_flops_per_token
 from pretraining.plan.plan import PlannedStage
 from pretraining.training import checkpoints
-from pretraining.training.composer_parts import BucketViews, PretrainingModel, StepData
+from pretraining.training.composer_parts import BucketViews, PretrainingModel, StepData, close
 from pretraining.training.context import TrainingContext
 from pretraining.training.dataloader import StepBatch, prefetched
 from pretraining.training.log import LOG, LogWriter
@@ -136,7 +136,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 seed=config.seed,
                 dist_timeout=3600.0,
             )
-            stack.callback(trainer.close)
+            stack.callback(close, trainer)
             trainer.state.timestamp = Timestamp(batch=self.step, token=self.tokens)
             self.clock = time.monotonic()
             trainer.fit()

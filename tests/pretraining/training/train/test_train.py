@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
 import os
@@ -25,6 +26,7 @@ from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.plan.plan import Study
 from pretraining.training import checkpoints
 from pretraining.training.log import read_log
+from pretraining.training.stage import StageTraining
 from pretraining.training.train import train
 from tests.pretraining.small_study import MODEL, STUDY, changed, science, weights_hash
 
@@ -52,6 +54,15 @@ def test_the_model_is_a_folder_others_load(done: Path, data: Path) -> None:
     assert (model.config.is_causal, model.config.mask_token_id) == (False, 389)
     saved = load_file(done / "stages" / MODEL / "step-00000024" / "model.safetensors")
     assert all(torch.equal(value, saved[name]) for name, value in model.state_dict().items())
+
+
+def test_nothing_of_a_stage_is_kept_for_the_next(study: Study, data: Path, tmp_path: Path) -> None:
+    """Neither model nor optimizer: on a GPU the next stage needs the room."""
+    before = {id(one) for one in gc.get_objects() if isinstance(one, StageTraining | EuroBertForMaskedLM)}
+    assert train(MODEL, data=data, out=tmp_path / "out", study=study)
+    gc.collect()
+    kept = [one for one in gc.get_objects() if isinstance(one, StageTraining | EuroBertForMaskedLM)]
+    assert [one for one in kept if id(one) not in before] == []
 
 
 def test_another_pretraining_is_the_same_model_with_another_seed(
