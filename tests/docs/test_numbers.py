@@ -48,9 +48,11 @@ def test_the_readmes_picture_holds_the_data_drawn_now(number: int) -> None:
 def test_readme_findings_and_letter_give_one_answer() -> None:
     claims, assessment = cm.claims("published"), assess(PUBLISHED, Settings())
     letter = show(letter_document(write_letter(PUBLISHED, Settings(), assessment)), "markdown")
-    for text in (words_of("README.md"), words_of("docs/findings.md"), letter):
-        for sentence in answer(assessment).sentences:
+    found = answer(assessment)
+    for text in (words_of("docs/findings.md"), letter):
+        for sentence in found.sentences:
             assert sentence in text.replace("**", "")
+    assert all(one in words_of("README.md").replace("**", "") for one in (found.headline, found.findings))
     assert claims.loc[["F1", "F2", "F5a", "F5c"], "verdict"].unique().tolist() == ["supported"]
     assert claims.loc["F14", "verdict"] == "undecided"
     assert claims.loc["F12", "verdict"].startswith("contradicted")

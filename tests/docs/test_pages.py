@@ -209,3 +209,8 @@ def test_every_deviation_says_what_we_do_and_names_tests_that_exist() -> None:
     # The disagreements and unknowns of the protocol; there is no U8.
     numbers = {*(f"D{n}" for n in range(1, 15)), *(f"U{n}" for n in range(1, 14) if n != 8)}
     assert numbers <= {name for row in rows for name in re.findall(r"[DU]\d+", row[0])}
+
+
+def test_the_readme_is_short_and_begins_with_a_picture() -> None:
+    words = [re.sub(r"[|#`-]+", " ", part).split() for part in TEXTS["README.md"].split("![", maxsplit=1)]
+    assert len(words[0]) <= 120 and sum(map(len, words)) <= 900
