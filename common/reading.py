@@ -55,7 +55,8 @@ def open_plain(path: Path, most: int | None = None) -> int:
         UnreadableError: it is no regular file, or larger.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    mode, size = os.fstat(descriptor).st_mode, os.fstat(descriptor).st_size
+    status = os.fstat(descriptor)
+    mode, size = status.st_mode, status.st_size
     if not stat.S_ISREG(mode):
         os.close(descriptor)
         raise UnreadableError(

@@ -141,7 +141,7 @@ class ShardWriter:
         self._out, self._scratch = out, out / UNFINISHED
         self._remedy = f"remove {out} and run the same command again"
         path, state = self._scratch / "request.json", self._scratch / "state.json"
-        if state.is_file() and not (path.is_file() and read_manifest(path, self._remedy) == request):
+        if os.path.lexists(state) and not (path.is_file() and read_manifest(path, self._remedy) == request):
             raise UserError(
                 f"{out}: holds the unfinished shards of another request; choose another --out or remove it"
             )
@@ -213,7 +213,7 @@ class ShardWriter:
 
     def _load(self) -> None:
         path = self._scratch / "state.json"
-        if not path.is_file():
+        if not os.path.lexists(path):
             (self._scratch / "digests.bin").unlink(missing_ok=True)
             return
         content = read_manifest(path, self._remedy)
