@@ -64,6 +64,10 @@ SEVERAL = {
 ELSEWHERE = {
     "report": "test_the_report_names_the_default_and_its_coverage",
     "reproduce": "writes what the other commands print",
+    "export": "writes scores in the formats of others",
+    "certify": "prints prediction intervals",
+    "sizes": "prints intervals of shares of pairs",
+    "variance": "prints intervals of variances",
 }
 WORDS = {"best": ["objective"], "compare": MODELS[2:4], "design": ["--effect", "0.5"], "table": ["3"]}
 """What a command needs besides its source."""
@@ -155,7 +159,7 @@ def test_every_figure_with_an_interval_names_it(sources: dict[str, Source]) -> N
     inputs = Inputs(source=sources["published"])
     seen = set()
     for name, entry in FIGURES.items():
-        if name in SEVERAL:
+        if name in SEVERAL or name in ELSEWHERE:
             continue
         figure = entry.load()
         try:

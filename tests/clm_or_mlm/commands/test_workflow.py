@@ -71,5 +71,5 @@ def test_archive_writes_the_crate_of_a_folder(
 
     monkeypatch.setattr(commands, "write_crate", fake)
     assert main(["archive", "--dir", str(tmp_path), "--agent", "A", "--licence", "https://x/y"]) == 0
-    assert found == {"folder": tmp_path, "agent": "A", "licence": "https://x/y"}
+    assert found == {"folder": tmp_path, "agent": "A", "licence": "https://x/y", "mixed": False}
     assert capsys.readouterr().out == f"{tmp_path}/ro-crate-metadata.json: 1,234 files\n"

@@ -33,7 +33,7 @@ def test_a_file_holds_what_would_be_printed(tmp_path: Path, capsys: pytest.Captu
         (["--source", "nowhere"], "nowhere: no such source"),
         (
             ["--source", "standard:published"],
-            "--source standard:...: the paper's tables hold scores of the paper's own protocol alone",
+            "standard scores: the paper's tables hold scores of the paper's own protocol alone",
         ),
     ],
 )
