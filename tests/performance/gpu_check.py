@@ -1,6 +1,7 @@
 """Everything of pretraining that needs a GPU, in one command of at most ten minutes; `make gpu-check` runs it.
 
     python -m tests.performance.gpu_check                     # on a GPU
+    python -m tests.performance.gpu_check --quick             # without the speeds, a minute
     python -m tests.performance.gpu_check --device cpu        # the same walk with small shapes, as the tests do
 
 It needs Python 3.11 or newer, torch 2.11 or newer, transformers 5, NumPy and cyclopts, neither Composer nor streaming:
@@ -234,13 +235,13 @@ def fine_tuning(device: str, *, small: bool) -> Iterator[Line]:
 def check(
     *,
     device: Literal["cuda", "cpu"] = "cuda",
-    table: bool = True,
+    quick: bool = False,
 ) -> int:
     """Check a GPU.
 
     Args:
         device: cuda, or cpu to walk through the same with small shapes
-        table: whether speeds are measured
+        quick: measure no speeds
     """
     cuda = device == "cuda"
     if cuda and not torch.cuda.is_available():
@@ -259,7 +260,7 @@ def check(
         for holds, text in lines():
             failed += not holds
             print(f"{'ok    ' if holds else 'FAILED'} {text}", flush=True)
-    if table:
+    if not quick:
         print("\nspeed")
         on_device(device, list(SHAPES), 12 if cuda else 2, longest, steps=20)
     print(f"\n{failed} failed, {time.monotonic() - began:.0f} s")
