@@ -184,7 +184,7 @@ class Source:
         if self.runs is None:
             raise UserError(
                 f"{what} needs single runs, which the published tables do not hold: use --source released "
-                "(the authors' result files, fetched once with `python -m analysis fetch-released`) or "
+                "(the authors' result files, fetched once with `clm-or-mlm fetch-released`) or "
                 "--source PATH with a run store or runs table of your own"
             )
         return self.runs
@@ -215,7 +215,7 @@ class Request:
         if self.protocol not in (None, PAPER):
             raise UserError(
                 f"{self.protocol} scores: {what} hold scores of the paper's own protocol alone; other metrics are in "
-                "the run.json files that python -m benchmarks writes, so give --source a store of such runs"
+                "the run.json files that clm-or-mlm benchmarks writes, so give --source a store of such runs"
             )
 
 
@@ -270,7 +270,7 @@ def _open_released(request: Request) -> Source:
     wanted = cached_release() if request.models is None else request.models
     if not wanted:
         raise UserError(
-            "no released runs are here yet: fetch them once with `python -m analysis fetch-released` "
+            "no released runs are here yet: fetch them once with `clm-or-mlm fetch-released` "
             "(--for table10, say, brings only what that needs), or use --source published"
         )
     store = released_store(wanted)

@@ -99,12 +99,12 @@ def choose(pin: Pin, listings: Mapping[str, Iterable[str]]) -> tuple[str, list[s
             if len(folders) > 1:
                 raise UserError(
                     f"{pin.repo} has {pin.role} files in several folders ({', '.join(folders)}) and nothing says which "
-                    f"the paper used; choose them and use `python -m benchmarks import`"
+                    f"the paper used; choose them and use `clm-or-mlm import`"
                 )
             return branch, found
     raise UserError(
         f"{pin.repo} has no {pin.role} file like {' or '.join(pin.files)}; get the original files and use "
-        f"`python -m benchmarks import`"
+        f"`clm-or-mlm import`"
     )
 
 

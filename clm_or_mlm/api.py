@@ -109,7 +109,7 @@ def table(number: int, source: SourceLike = "published", *, interval: str = "") 
     recomputed = None if opened.is_published else scores(opened, interval=interval)
     built = build_table(number, recomputed, source=opened)
     if not built.cells:
-        raise UserError(f"Table {number} holds no scores; `python -m analysis table {number}` prints it")
+        raise UserError(f"Table {number} holds no scores; `clm-or-mlm table {number}` prints it")
     nothing = (float("nan"),) * 3
     rows = [
         (
@@ -200,7 +200,7 @@ def figure(
     interval: str = "",
     logs: str | Path | None = None,
 ) -> Figure | Axes:
-    """Draw one of the figures that `python -m paper_figures` draws.
+    """Draw one of the figures that `clm-or-mlm figure` draws.
 
     Args:
         name: `3`, or a word such as `claims`.

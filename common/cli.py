@@ -60,7 +60,7 @@ def program(
     """Return a program.
 
     Args:
-        name: how it is started, such as `python -m analysis`.
+        name: how it is started, such as `clm-or-mlm analysis`.
         description: shown above the list of commands as it is.
         commands: for each function, as `module:function`, a line of help; it is imported when the command is called,
             which has its name.

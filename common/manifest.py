@@ -196,7 +196,7 @@ CRATE = "ro-crate-metadata.json"
 """The file that makes a folder an RO-Crate; its name is the standard's."""
 
 _CRATE_REMEDY = (
-    "bring the archive again, or, if it was changed on purpose, archive it again (python -m workflow archive) or "
+    "bring the archive again, or, if it was changed on purpose, archive it again (clm-or-mlm archive) or "
     f"delete its {CRATE}"
 )
 

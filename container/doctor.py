@@ -1,4 +1,4 @@
-"""`python -m container doctor`: wrong site settings, found before a job is submitted.
+"""`clm-or-mlm doctor`: wrong site settings, found before a job is submitted.
 
 Each check looks at one thing and returns a line: ok, warn (it works, but you should know) or fail (jobs will
 fail), with what was seen and what to do.
@@ -91,7 +91,7 @@ def driver(machine: Machine) -> Line:
     """The NVIDIA driver, and that --nv brings it into the image."""
     what = "GPU driver"
     if _inside(machine) and (problem := driver_problem(machine.environ, machine.path("/dev/nvidiactl"))):
-        return fail(what, problem, "apptainer run --nv ..., or python -m container run, which sees to it")
+        return fail(what, problem, "apptainer run --nv ..., or clm-or-mlm container run, which sees to it")
     if not machine.path("/dev/nvidiactl").exists():
         if machine.path("/dev/kfd").exists():
             return warn(what, "an AMD GPU: --rocm is used", "the image holds CUDA builds; see docs/rocm.md")

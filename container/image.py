@@ -232,7 +232,7 @@ def verify(image: Image, path: Path | None = None) -> list[Line]:
     """
     path = path or image.path
     if not path.is_file():
-        raise UserError(f"{path} does not exist; build it: python -m container build {image.name}")
+        raise UserError(f"{path} does not exist; build it: clm-or-mlm build {image.name}")
     try:
         record = read_manifest(record_of(path), _REMEDY)
         if path.name not in record[FILES]:

@@ -220,7 +220,7 @@ def _started(
 ) -> tuple[list[str], dict[str, str]]:
     """Return the command line of a command in an image, and its environment."""
     if not image.is_file():
-        raise UserError(f"{image} does not exist; build it first: python -m container build {image.stem}")
+        raise UserError(f"{image} does not exist; build it first: clm-or-mlm build {image.stem}")
     runtime = runtime_of(image)
     program, _ = version_of(machine, SECONDS, runtime)
     wish = inside(image, words, machine, binds)

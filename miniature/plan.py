@@ -1,4 +1,4 @@
-"""The miniature's plan: its folder, and the jobs of `python -m workflow` there, each command one of the rooms'.
+"""The miniature's plan: its folder, and the jobs of `clm-or-mlm workflow` there, each command one of the rooms'.
 
 Every job is a process that first imports torch, longer than some of them last; so what small models share is a job,
 and what a model has for itself: its stages and export are one, its fine-tunings another.
@@ -26,7 +26,7 @@ __all__ = ["ANALYSED", "PRETRAINED", "STORE", "STUDY", "TABLE", "Miniature", "wo
 
 STUDY, TOKENIZER, SHARDS, STORE = "study.toml", "tokenizer", "shards", "store"
 PRETRAINED = "pretrained"
-"""What `python -m pretraining train` writes: stages and models."""
+"""What `clm-or-mlm train` writes: stages and models."""
 ANALYSED = "analysed"
 """Runs table, tables, figures, claims, report."""
 TABLE = f"{ANALYSED}/runs.parquet"

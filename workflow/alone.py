@@ -2,7 +2,7 @@
 
     snakemake --cores all --config target=figure3 settings=mine.toml image=full.sif dir=/scratch/me/study
 
-Without `target` it is the tiny study. `python -m workflow` does more: it waits for live jobs and asks Slurm first.
+Without `target` it is the tiny study. `clm-or-mlm workflow` does more: it waits for live jobs and asks Slurm first.
 """
 
 from __future__ import annotations

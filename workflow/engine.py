@@ -207,7 +207,7 @@ def _snakemake(
     if lost.is_set():
         raise UserError(f"another call took over {folder} while this one did not answer; this one ends")
     if (folder / CANCEL).exists():
-        raise UserError(f"`python -m workflow cancel` ended the call that worked in {folder}")
+        raise UserError(f"`clm-or-mlm cancel` ended the call that worked in {folder}")
     return code
 
 
@@ -221,7 +221,7 @@ def _ending(process: subprocess.Popen[bytes], slurm: bool) -> Iterator[None]:
         if slurm:
             sys.stderr.write(
                 "\nstopped. Jobs that are queued or running keep running, and the same call resumes with them; "
-                "`python -m workflow status` shows them, `python -m workflow cancel` ends them\n"
+                "`clm-or-mlm workflow status` shows them, `clm-or-mlm cancel` ends them\n"
             )
         sys.exit(128 + number)
 
@@ -283,7 +283,7 @@ def cancel(folder: Path, seconds: float = 120.0) -> list[str]:
 
 
 def detach(words: Sequence[str], folder: Path) -> str:
-    """Start `python -m workflow WORDS` so that it outlives this login; return a sentence once it works in its folder.
+    """Start `clm-or-mlm workflow WORDS` so that it outlives this login; return a sentence once it works in its folder.
 
     Raises:
         UserError: a call works there already, or this one ended with an error, which is the sentence.

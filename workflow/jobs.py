@@ -102,7 +102,7 @@ KINDS = Registry(
         Kind(name="analysis", title="tables, claims, figures", part="analysis", goal=True, follows=True),
     ),
 )  # fmt: skip
-"""All kinds, in the order of a study. 3 is the exit code of `python -m benchmarks run` when some runs failed."""
+"""All kinds, in the order of a study. 3 is the exit code of `clm-or-mlm benchmarks run` when some runs failed."""
 
 
 @dataclass(frozen=True, kw_only=True)

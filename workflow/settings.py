@@ -1,9 +1,9 @@
 """What a workflow runs and on what: a TOML file whose every key has a default fit for the paper's study.
 
-    study = "mine.toml"              # as python -m pretraining plan --study takes it; the paper's without
+    study = "mine.toml"              # as clm-or-mlm plan --study takes it; the paper's without
     text = ["fineweb-edu/*.parquet"] # documents to pretrain on, already on this machine's disks
     tokenizer = "tokenizer.json"
-    data = "/shared/data"            # datasets, as python -m benchmarks fetch writes them
+    data = "/shared/data"            # datasets, as clm-or-mlm fetch writes them
     site = "jean-zay"                # a file of workflow/sites, or your own
     account = "abc"
 
@@ -37,13 +37,13 @@ class Settings(Site):
     train_tokenizer: int = 0
     """Train a byte-level tokenizer of so many ids on the text instead; 0 does not."""
     shard_options: tuple[str, ...] = ()
-    """More words for `python -m pretraining shards`."""
+    """More words for `clm-or-mlm shards`."""
     pretraining_settings: tuple[str, ...] = ()
-    """`key=value` words for `python -m pretraining train --set`."""
+    """`key=value` words for `clm-or-mlm train --set`."""
     data: str = ""
     """Folder of the datasets; `data` in the study's folder when empty."""
     make_datasets: tuple[str, ...] = ()
-    """Write made-up datasets instead, with these words for `python -m benchmarks synthetic`; for trials only."""
+    """Write made-up datasets instead, with these words for `clm-or-mlm synthetic`; for trials only."""
     datasets: tuple[str, ...] = tuple(DATASETS)
     """Datasets that every model is measured on."""
     learning_rates: tuple[float, ...] = LEARNING_RATES
@@ -51,7 +51,7 @@ class Settings(Site):
     seeds: tuple[int, ...] = SEEDS
     """Seeds of every cell."""
     tuning_options: tuple[str, ...] = ()
-    """More words for `python -m benchmarks run`."""
+    """More words for `clm-or-mlm benchmarks run`."""
     image_key: str = ""
     """Public key (PEM) that the image must be signed with."""
 
@@ -119,6 +119,6 @@ def check_requirements(settings: Settings, image: str, profile: str) -> None:
         missing = [name for name in wanted if not (folder and (folder / name / "manifest.json").is_file())]
         if missing:
             where = folder or "the settings (data = ...)"
-            raise UserError(f"{where} lacks {', '.join(missing)}; bring them: python -m benchmarks fetch")
+            raise UserError(f"{where} lacks {', '.join(missing)}; bring them: clm-or-mlm fetch")
     if profile == "slurm" and shutil.which("sbatch") is None:
         raise UserError("sbatch is not on PATH: this is no Slurm login node; take --profile local")

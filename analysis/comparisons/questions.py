@@ -121,4 +121,4 @@ QUESTIONS: Registry[Question] = Registry(
         ),
     ],
 )  # fmt: skip
-"""The questions that `python -m analysis best` answers."""
+"""The questions that `clm-or-mlm best` answers."""

@@ -93,7 +93,7 @@ class Interval:
         """Return the per-instance scores if this interval needs them; without them, raise a `UserError`."""
         if self.needs_instances and instances is None:
             raise _refusal(
-                f"the {self.name} interval needs per-instance scores: read the run store with `python -m analysis "
+                f"the {self.name} interval needs per-instance scores: read the run store with `clm-or-mlm "
                 "ingest STORE --instances DIR`, or",
                 lambda one: not one.needs_instances,
             )

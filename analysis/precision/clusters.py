@@ -1,6 +1,6 @@
 """Coverage over test instances: clusters that are right or wrong together, and few instances near 100 %.
 
-    python -m analysis coverage --clusters
+    clm-or-mlm coverage --clusters
 
 Right and wrong answers of two models and five seeds are drawn from a known chance, instance by instance, so that the
 whole way from scores to a crossed interval is tried, and not a normal limit of it.

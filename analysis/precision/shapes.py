@@ -1,6 +1,6 @@
 """Coverage by the shape of the seeds' scores: a simulation in which normal seeds are one case among several.
 
-    python -m analysis coverage --shapes
+    clm-or-mlm coverage --shapes
 
 The variances of published cells say nothing about shapes. Here cells of 2 to 20 seeds are drawn from shapes with a
 known mean, and every interval is asked how often it holds that mean, and how wide it is next to Student's.

@@ -1,6 +1,6 @@
 """The measured coverage of each interval, for captions: `analysis/data/interval_coverage.csv`.
 
-    python -m analysis coverage --shapes --format csv --out analysis/data/interval_coverage.csv
+    clm-or-mlm coverage --shapes --format csv --out analysis/data/interval_coverage.csv
 
 makes the file again (docs/intervals.md).
 """

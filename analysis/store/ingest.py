@@ -158,7 +158,7 @@ def open_store(
                 wait_for_lock(folder / "lock", f"another process reads {store}; waiting for it")
             )
         ingested = stack.enter_context(_reading(store, target, add_models, protocol, models))
-    names = f"`python -m analysis ingest {shlex.quote(str(store))} --out runs.parquet` names them"
+    names = f"`clm-or-mlm ingest {shlex.quote(str(store))} --out runs.parquet` names them"
     doubtful = [problem for problem in ingested.problems if problem.kind in DOUBTFUL]
     if doubtful and not verified:
         raise UserError(

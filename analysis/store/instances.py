@@ -66,7 +66,7 @@ _SCHEMA = pa.schema(
         *((name, pa.list_(pa.int32())) for name in _CLUSTERS.values()),
     ]
 )
-_AGAIN = "read the store again with python -m analysis ingest STORE --instances {}"
+_AGAIN = "read the store again with clm-or-mlm ingest STORE --instances {}"
 _AGREEMENT = 1e-6
 """Largest distance between a run's score and the mean of its instances (cf. `results_json.MEAN_TOLERANCE`)."""
 
@@ -123,7 +123,7 @@ def read_instances(
             model = runs["model"].iloc[int(distance.argmax())]
             raise UserError(
                 f"{path / instances_name(model, dataset)}: not from the same ingest as the runs table (the scores "
-                f"differ by {distance.max():.4f}); run python -m analysis ingest STORE with both --out and --instances"
+                f"differ by {distance.max():.4f}); run clm-or-mlm ingest STORE with both --out and --instances"
             )
     return scores
 

@@ -33,7 +33,7 @@ COMMIT = "7e03774beb4c735b99b93efaff62f85fe298f649"
 
 _REF = "refs/heads/pinned"
 _OFFLINE = (
-    "where there is no network, use --source published, or run `python -m analysis fetch-released` "
+    "where there is no network, use --source published, or run `clm-or-mlm fetch-released` "
     "on a machine that has it and copy its cache"
 )
 _SETTINGS = {

@@ -132,7 +132,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     exchanged = is_exchanged(path)
     if not path.is_file() and not exchanged:
         verb = "is a folder; a run store becomes a runs table" if path.is_dir() else "does not exist; make it"
-        raise UserError(f"{path}: {verb} with python -m analysis ingest STORE --out runs.parquet")
+        raise UserError(f"{path}: {verb} with clm-or-mlm ingest STORE --out runs.parquet")
     content = b"" if exchanged else read_bounded(path, MOST_LARGE)
     manifest, is_text = None if exchanged else _manifest_of(path, content), _is_csv(path)
     try:

@@ -60,9 +60,7 @@ def fetch(
     name = dataset.name
     pins = dataset.pins
     if not pins:
-        raise UserError(
-            f"nothing says where {name} is on a hub; use `python -m benchmarks import {name} FILES...`"
-        )
+        raise UserError(f"nothing says where {name} is on a hub; use `clm-or-mlm import {name} FILES...`")
     path = data / LOCK
     if (data / name / MANIFEST).is_file() and not replace_old:
         if faults := verify(data, dataset):
@@ -148,7 +146,7 @@ def _resolve(pins: Sequence[Pin]) -> list[LockedFile]:
                     continue
                 raise UserError(
                     f"{pin.repo} has no commit {pin.commit} on the hub; correct the revision, or get the original "
-                    "files and use `python -m benchmarks import`"
+                    "files and use `clm-or-mlm import`"
                 ) from None
             listed[pin.repo, branch] = commit, files
         branch, paths = choose(
@@ -214,7 +212,7 @@ def _sentences(repo: str) -> Iterator[None]:
     except (errors.GatedRepoError, errors.RepositoryNotFoundError) as error:
         raise UserError(
             f"{repo} is not on the hub, or not open to you; log in with `huggingface-cli login`, or get the "
-            f"original files and use `python -m benchmarks import`"
+            f"original files and use `clm-or-mlm import`"
         ) from error
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, HTTPError) as error:
         status = getattr(getattr(error, "response", None), "status_code", None)
@@ -223,7 +221,7 @@ def _sentences(repo: str) -> Iterator[None]:
         raise UnreachableError(
             f"the hub cannot be reached ({f'HTTP {status}' if status else type(error).__name__}); run fetch on a "
             f"machine with network and copy data/ here, or make the dataset from its original files with "
-            f"`python -m benchmarks import`"
+            f"`clm-or-mlm import`"
         ) from error
 
 

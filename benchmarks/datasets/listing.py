@@ -157,6 +157,6 @@ def verify_all(
     """
     names = names or [name for name in datasets if (data / name / MANIFEST).is_file()]
     if not names:
-        raise UserError(f"{data} holds no datasets; fetch, import or make some first (python -m benchmarks)")
+        raise UserError(f"{data} holds no datasets; fetch, import or make some first (clm-or-mlm benchmarks)")
     for name in progress(names, "verifying", unit="dataset"):
         yield name, verify(data, datasets[name])

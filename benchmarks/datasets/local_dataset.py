@@ -249,8 +249,8 @@ def _manifest_path(data: Path, dataset: Dataset) -> Path:
     path, name = data / dataset.name / MANIFEST, dataset.name
     if not path.is_file():
         raise UserError(
-            f"{name} is not in {data}; run `python -m benchmarks fetch {name} --out {data}` on a machine with network, "
-            f"or `python -m benchmarks import {name} FILES... --out {data}`"
+            f"{name} is not in {data}; run `clm-or-mlm fetch {name} --out {data}` on a machine with network, "
+            f"or `clm-or-mlm import {name} FILES... --out {data}`"
         )
     return path
 

@@ -19,7 +19,7 @@ def clean(*names: Literal["shards", "stores", "released"], dry_run: bool = False
     Without a name decompressed shards and stores that were read are removed, which are made again. Released files need
     the network to come back and are removed by their name alone.
 
-    example: python -m analysis clean --dry-run
+    example: clm-or-mlm clean --dry-run
 
     Args:
         names: the caches to remove

@@ -27,8 +27,8 @@ def build(
     """Build an image into build/; the old one stays until the new one is whole.
 
     examples:
-      python -m container build analysis
-      python -m container build full --relock
+      clm-or-mlm build analysis
+      clm-or-mlm build full --relock
 
     Args:
         image: analysis or full
@@ -48,8 +48,8 @@ def run(
     """Run a room in an image with nothing of the user's leaking in.
 
     examples:
-      python -m container run analysis reproduce-figure3 --source published
-      python -m container run analysis -- analysis table --help
+      clm-or-mlm container run analysis reproduce-figure3 --source published
+      clm-or-mlm container run analysis -- analysis table --help
 
     Args:
         image: analysis, full, or an image file
@@ -64,14 +64,14 @@ def run(
 def test(image: str, /) -> None:
     """Run an image's own test: imports, a figure, training.
 
-    example: python -m container test analysis
+    example: clm-or-mlm test analysis
 
     Args:
         image: analysis or full
     """
     path = IMAGES[image].path
     if not path.is_file():
-        raise UserError(f"{path} does not exist; build it: python -m container build {image}")
+        raise UserError(f"{path} does not exist; build it: clm-or-mlm build {image}")
     for line in stream(["test", "--no-home", "--cleanenv", str(path)]):
         sys.stdout.write(line)
 
@@ -79,7 +79,7 @@ def test(image: str, /) -> None:
 def verify(image: str, /, *, file: Annotated[Path | None, Parameter(metavar="FILE")] = None) -> int:
     """Compare an image with its record, the locks and the commit; exit code 1 when it is another one.
 
-    example: python -m container verify analysis --file elsewhere/analysis.sif
+    example: clm-or-mlm container verify analysis --file elsewhere/analysis.sif
 
     Args:
         image: analysis or full
@@ -91,7 +91,7 @@ def verify(image: str, /, *, file: Annotated[Path | None, Parameter(metavar="FIL
 def doctor(*, study: Annotated[Path, Parameter(metavar="DIR")] = Path()) -> int:
     """Find wrong settings of a machine or site before a job is submitted; exit code 1 when jobs would fail.
 
-    example: python -m container doctor --study /scratch/me/study
+    example: clm-or-mlm doctor --study /scratch/me/study
 
     Args:
         study: folder the study will be in

@@ -37,9 +37,9 @@ def run(*, workers: int = 2, show: bool = False, options: MiniatureOptions = Min
     """Make a miniature, or resume it: pretrain, fine-tune, analyse and draw at toy scale.
 
     examples:
-      python -m miniature run --form quick
-      python -m miniature run --form cpu --data whole/ --workers 4
-      python -m miniature run --form quick --show
+      clm-or-mlm miniature run --form quick
+      clm-or-mlm miniature run --form cpu --data whole/ --workers 4
+      clm-or-mlm miniature run --form quick --show
 
     Args:
         workers: jobs side by side
@@ -63,7 +63,7 @@ def random(
 ) -> None:
     """Write the middle size with the initial weights that all its models start from, untrained.
 
-    example: python -m miniature random --study study.toml --data shards/ --out untrained/
+    example: clm-or-mlm random --study study.toml --data shards/ --out untrained/
 
     Args:
         study: study file
@@ -93,7 +93,7 @@ def sample(
 ) -> None:
     """Take as many rows of each dataset as a form needs.
 
-    example: python -m miniature sample --form quick --data data/ --out samples/
+    example: clm-or-mlm sample --form quick --data data/ --out samples/
 
     Args:
         form: the miniature's form

@@ -36,10 +36,10 @@ def draw(
     The exit status is 2 when a figure that was named cannot be drawn.
 
     examples:
-      python -m paper_figures 3
-      python -m paper_figures all --source runs.parquet --interval bca
-      python -m paper_figures 12 --logs build/pretraining
-      python -m paper_figures claims multiverse coverage      (not in the paper: docs/claims.md, docs/intervals.md)
+      clm-or-mlm figure 3
+      clm-or-mlm figure all --source runs.parquet --interval bca
+      clm-or-mlm figure 12 --logs build/pretraining
+      clm-or-mlm figure claims multiverse coverage      (not in the paper: docs/claims.md, docs/intervals.md)
 
     Args:
         logs: folder with the training logs, for Figure 12

@@ -1,10 +1,10 @@
 """Pretrain the study's models.
 
 examples:
-  python -m pretraining plan --figure 3
-  python -m pretraining settings --set global_batch=96
-  python -m pretraining shards --source documents/ --tokenizer tokenizer/ --out data/
-  python -m pretraining train 610m-clm-10k-mlm40-42k --data data/ --out build/pretraining
+  clm-or-mlm plan --figure 3
+  clm-or-mlm settings --set global_batch=96
+  clm-or-mlm shards --source documents/ --tokenizer tokenizer/ --out data/
+  clm-or-mlm train 610m-clm-10k-mlm40-42k --data data/ --out build/pretraining
 """
 
 # torch is imported only when a command has understood its options.
@@ -52,7 +52,7 @@ class ConfigOptions(StudyOptions):
     """The study, and settings of its own for one command."""
 
     set_: Annotated[tuple[str, ...], MANY, Parameter(name="--set", metavar="KEY=VALUE")] = ()
-    """a setting; `python -m pretraining settings` lists all"""
+    """a setting; `clm-or-mlm settings` lists all"""
 
     def config(self, study: Study) -> TrainingConfig:
         """Return the study's settings with those of `--set` in their place."""
@@ -70,8 +70,8 @@ def plan(
     """Print what has to be trained for the study, a figure or a model: stages, steps, tokens, FLOPs, hours, disk.
 
     examples:
-      python -m pretraining plan --figure 3
-      python -m pretraining plan --model 610m-clm-10k-mlm40-42k --device A100
+      clm-or-mlm plan --figure 3
+      clm-or-mlm plan --model 610m-clm-10k-mlm40-42k --device A100
 
     Args:
         model: this model (may be given again)
@@ -101,7 +101,7 @@ def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Mo
 def settings(*, study: ConfigOptions = ConfigOptions()) -> None:
     """Print every setting of `train`, its value and its meaning.
 
-    example: python -m pretraining settings --set global_batch=96
+    example: clm-or-mlm settings --set global_batch=96
     """
     sys.stdout.write(describe_settings(study.config(load_study(study.study))))
 
@@ -116,7 +116,7 @@ def shards(
 ) -> None:
     """Write a source's documents as training shards.
 
-    example: python -m pretraining shards --source 'documents/*.jsonl.zst' --tokenizer tokenizer/ --out shards/
+    example: clm-or-mlm shards --source 'documents/*.jsonl.zst' --tokenizer tokenizer/ --out shards/
 
     Args:
         source: hf:OWNER/NAME[:CONFIG][@REVISION], or Parquet, JSON-lines and text files, folders, patterns
@@ -132,7 +132,7 @@ def shards(
 def verify(data: Annotated[Path, Parameter(metavar="DIR")], /) -> int:
     """Compare every file of written shards with its hash; exit code 1 when one is damaged.
 
-    example: python -m pretraining verify shards/
+    example: clm-or-mlm pretraining verify shards/
 
     Args:
         data: folder of the shards
@@ -158,8 +158,8 @@ def tokenizer(
     """Write a Hugging Face tokenizer folder: converted, or trained.
 
     examples:
-      python -m pretraining tokenizer --convert tokenizer.model --out tokenizer/
-      python -m pretraining tokenizer --train documents.jsonl --vocab 2048 --out tokenizer/
+      clm-or-mlm tokenizer --convert tokenizer.model --out tokenizer/
+      clm-or-mlm tokenizer --train documents.jsonl --vocab 2048 --out tokenizer/
 
     Args:
         out: the folder
@@ -198,7 +198,7 @@ def train(
     Start it under srun, torchrun or composer for many GPUs. It resumes from
     its last checkpoint; after SIGTERM or SIGUSR1 it saves and exits with 75.
 
-    example: python -m pretraining train 610m-clm-10k-mlm40-42k --data shards/ --out pretrained/
+    example: clm-or-mlm train 610m-clm-10k-mlm40-42k --data shards/ --out pretrained/
 
     Args:
         model: such as 610m-clm-10k-mlm40-42k, or a trunk such as 610m-clm
@@ -212,7 +212,7 @@ def train(
     config = replace(config, callbacks=",".join([config.callbacks, *callback]))
     targets_of(model, chosen)
     if "://" not in data and not Path(data).is_dir():
-        raise UserError(f"{data}: no shards here; write them with `python -m pretraining shards`")
+        raise UserError(f"{data}: no shards here; write them with `clm-or-mlm shards`")
     # torch takes seconds to import: what is misspelt is reported at once.
     from pretraining.training import train as training
 
@@ -229,7 +229,7 @@ def export(
 ) -> None:
     """Write a checkpoint as a Hugging Face folder.
 
-    example: python -m pretraining export pretrained/stages/610m-clm/step-00010000 --data shards/ --out encoder/
+    example: clm-or-mlm pretraining export pretrained/stages/610m-clm/step-00010000 --data shards/ --out encoder/
 
     Args:
         checkpoint: a step-... folder of a stage

@@ -44,11 +44,11 @@ def study(
     """Run a study: shards, pretraining, cells, tables and figures, each job once.
 
     examples:
-      python -m workflow figure3 --dry-run
-      python -m workflow figure3 --profile slurm --dir /scratch/me/study --settings mine.toml
-      python -m workflow tiny --profile slurm        a made-up study of minutes
-      python -m workflow settings                    every setting, its default and its meaning
-      python -m workflow status --dir /scratch/me/study
+      clm-or-mlm workflow figure3 --dry-run
+      clm-or-mlm workflow figure3 --profile slurm --dir /scratch/me/study --settings mine.toml
+      clm-or-mlm workflow tiny --profile slurm        a made-up study of minutes
+      clm-or-mlm workflow settings                    every setting, its default and its meaning
+      clm-or-mlm workflow status --dir /scratch/me/study
     words after -- go to snakemake
 
     Args:
@@ -136,7 +136,7 @@ def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
 
     exit code 0 when all is done, 3 when jobs failed and nobody works on them, 4 when some are left
 
-    example: python -m workflow status --dir /scratch/me/study
+    example: clm-or-mlm workflow status --dir /scratch/me/study
 
     Args:
         dir_: the study's folder
@@ -150,7 +150,7 @@ def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
 def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> None:
     """End a study: the call that works in its folder, and its jobs on Slurm, queued and running; what they saved stays.
 
-    example: python -m workflow cancel --dir /scratch/me/study
+    example: clm-or-mlm cancel --dir /scratch/me/study
 
     Args:
         dir_: the study's folder
@@ -167,7 +167,7 @@ def detach(
 ) -> None:
     """Run a study in the background, so that it survives logout.
 
-    example: python -m workflow detach figure3 --dir /scratch/me/study -- --profile slurm --settings mine.toml
+    example: clm-or-mlm detach figure3 --dir /scratch/me/study -- --profile slurm --settings mine.toml
     words after -- are those of the study's own call
 
     Args:
@@ -190,7 +190,7 @@ def archive(
 
     The folder is then an RO-Crate (Provenance Run profile); ingest and audit check its hashes before they read it.
 
-    example: python -m workflow archive --dir /scratch/me/study --agent https://orcid.org/0000-0002-1825-0097
+    example: clm-or-mlm archive --dir /scratch/me/study --agent https://orcid.org/0000-0002-1825-0097
 
     Args:
         dir_: the study's folder

@@ -64,7 +64,7 @@ class _Losses(FigureSpec):
         if logs is None:
             raise UserError(
                 "Figure 12 needs training logs, which neither the published tables nor result files hold: pretrain "
-                f"its models ({', '.join(self.models)}) with python -m pretraining train and give the folder of "
+                f"its models ({', '.join(self.models)}) with clm-or-mlm train and give the folder of "
                 f"their {LOG} files with --logs DIR"
             )
         stages = {name: [stage.name for stage in MODELS[name].stages] for name in self.models}
@@ -197,14 +197,12 @@ def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.D
         UserError: no such folder, no log in it, a line of a log that is no row, or two logs that differ.
     """
     if not folder.is_dir():
-        raise UserError(
-            f"{folder}: no such folder; --logs names the one that python -m pretraining train wrote into"
-        )
+        raise UserError(f"{folder}: no such folder; --logs names the one that clm-or-mlm train wrote into")
     paths: dict[str, list[Path]] = {}
     for path in sorted(folder.rglob(LOG)):
         paths.setdefault(path.parent.name, []).append(path)
     if not paths:
-        raise UserError(f"{folder}: no {LOG} below it; python -m pretraining train writes one for every run")
+        raise UserError(f"{folder}: no {LOG} below it; clm-or-mlm train writes one for every run")
     wanted = {stage for stages in models.values() for stage in stages}
     # A model's log repeats those of its stages: it is read only where one of them is absent.
     names = wanted | {name for name, stages in models.items() if not set(stages) <= paths.keys()}

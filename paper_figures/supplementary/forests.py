@@ -53,7 +53,7 @@ def forest_data(inputs: Inputs, claim: Claim) -> pd.DataFrame:
         without = " and ".join(name for name, one in CLAIMS.items() if not _has_forest(one))
         raise UserError(
             f"{claim.id} compares spreads (ratios of standard deviations), of which no forest is drawn; every finding "
-            f"but {without} has one, and python -m analysis claims --id {claim.id} --explain prints these numbers"
+            f"but {without} has one, and clm-or-mlm claims --id {claim.id} --explain prints these numbers"
         )
     assessment = inputs.assessment
     found = assessment.datasets[claim.id]

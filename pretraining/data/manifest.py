@@ -59,9 +59,7 @@ def load_manifest(data: Path) -> dict[str, Any]:
             if (data / UNFINISHED).is_dir()
             else ""
         )
-        raise UserError(
-            f"{path}: no shards here{unfinished}; write them with `python -m pretraining shards`"
-        ) from None
+        raise UserError(f"{path}: no shards here{unfinished}; write them with `clm-or-mlm shards`") from None
     if manifest.get("format") != _FORMAT:
         raise UserError(f"{path}: was written by another version; {_REMEDY}")
     tokenizer = read_settings(_Tokenizer, manifest["tokenizer"], str(path))

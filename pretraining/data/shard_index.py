@@ -107,7 +107,7 @@ def read_index(folder: Path) -> list[ShardEntry]:
         data = read_bounded(path, MOST_LARGE)
         content = strict_json(data)
     except FileNotFoundError:
-        raise UserError(f"{path}: no shards here; write them with `python -m pretraining shards`") from None
+        raise UserError(f"{path}: no shards here; write them with `clm-or-mlm shards`") from None
     except BadJsonError as error:
         raise UserError(f"{path}: is damaged: {error}; {_REMEDY}") from None
     shards = content.get("shards") if isinstance(content, dict) else None

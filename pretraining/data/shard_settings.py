@@ -1,4 +1,4 @@
-"""What the shards' bytes depend on, with the source and the tokenizer: options of `python -m pretraining shards`.
+"""What the shards' bytes depend on, with the source and the tokenizer: options of `clm-or-mlm shards`.
 
 And where they are decompressed; neither imports what only training needs.
 """

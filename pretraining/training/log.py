@@ -137,7 +137,7 @@ def _rows(path: Path, fields: _Fields, what: str) -> Iterable[dict[str, Any]]:
             if number > len(lines):
                 return
             raise UserError(
-                f"{path}: line {number} is not a {what} as `python -m pretraining train` writes it ({error})"
+                f"{path}: line {number} is not a {what} as `clm-or-mlm train` writes it ({error})"
             ) from None
 
 

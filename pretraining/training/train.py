@@ -59,7 +59,7 @@ def train(
 
     Args:
         name: a model's name, or a stage's; one that ends in `-s2` is trained with the settings' seed plus 2.
-        data: shards as `python -m pretraining shards` writes them, a folder or an address (`remote_shards`).
+        data: shards as `clm-or-mlm shards` writes them, a folder or an address (`remote_shards`).
         out: folder of checkpoints, logs and models, shared by the models of a study.
         study: names, shapes and settings.
         config: settings in place of the study's.

@@ -1,4 +1,4 @@
-"""The commands of `python -m benchmarks`, called in this process."""
+"""The commands of `clm-or-mlm benchmarks`, called in this process."""
 
 from __future__ import annotations
 

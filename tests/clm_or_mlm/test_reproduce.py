@@ -1,4 +1,4 @@
-"""`python -m analysis reproduce`: everything that a source allows, in one go."""
+"""`clm-or-mlm reproduce`: everything that a source allows, in one go."""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ def test_every_command_helps_with_examples_that_it_takes(capsys: pytest.CaptureF
         assert f"Usage: {call}" in capsys.readouterr().out
         app, function = function_of(room, words)
         text = re.sub(r"\s*\\\n\s*", " ", function.__doc__ or "")
-        examples = re.findall(rf"{call}(?= |$)(.*)", text, flags=re.MULTILINE)
+        typed = rf"(?:{room} )?{' '.join(words)}" if words else "(?:figure|workflow)"
+        examples = re.findall(rf"clm-or-mlm {typed}(?= |$)(.*)", text, flags=re.MULTILINE)
         assert examples, call
         for example in examples:
             given = shlex.split(re.split(r"\s{3,}", example.strip())[0])

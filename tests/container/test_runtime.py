@@ -132,7 +132,7 @@ def test_the_driver_comes_in_where_there_is_a_gpu(tmp_path: Path, device: str, o
 
 
 def test_a_missing_image_says_how_to_build_it(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="python -m container build full"):
+    with pytest.raises(UserError, match="clm-or-mlm build full"):
         launch(tmp_path / "full.sif", [])
 
 

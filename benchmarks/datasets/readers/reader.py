@@ -18,7 +18,7 @@ from common.errors import UserError
 __all__ = ["ROLES", "Inputs", "with_splits"]
 
 ROLES = ("train", "validation", "test", "queries", "corpus")
-"""What a file is to its dataset, and the options of `python -m benchmarks import`."""
+"""What a file is to its dataset, and the options of `clm-or-mlm import`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""`python -m analysis claims` and `sensitivity`: a verdict on each finding of the paper, and what would overturn it."""
+"""`clm-or-mlm claims` and `sensitivity`: a verdict on each finding of the paper, and what would overturn it."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def claims(
     (crossed: over test instances too).
 
     examples:
-      python -m analysis claims
-      python -m analysis claims --id F8 --explain
-      python -m analysis claims --multiverse
+      clm-or-mlm claims
+      clm-or-mlm claims --id F8 --explain
+      clm-or-mlm claims --multiverse
 
     Args:
         id: only this claim; may be repeated, F5 is all of F5
@@ -119,7 +119,7 @@ def sensitivity(
     it, valid analyses and invalid ones apart; and a Bayesian second opinion under four priors. It starts from the
     verdicts of `claims`: pooled for runs and t for the published cells, unless --interval names another.
 
-    example: python -m analysis sensitivity --format markdown --out sensitivity.md
+    example: clm-or-mlm sensitivity --format markdown --out sensitivity.md
 
     Args:
         format: how it is written; csv has one row a claim and analysis

@@ -1,4 +1,4 @@
-"""`python -m analysis compare`, `best`, `sizes`, `certify`: models against each other, runs against a reference."""
+"""`clm-or-mlm compare`, `best`, `sizes`, `certify`: models against each other, runs against a reference."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def compare(
     another (crossed: over seeds and test instances).
 
     examples:
-      python -m analysis compare 610m-mlm40-42k 610m-clm-42k
-      python -m analysis compare mine 610m-mlm40-42k --source results/ --add-model mine
-      python -m analysis compare '*' --source released
-      python -m analysis compare 610m-clm-42k --replicates mine --source results/ --add-model 'mine*'
+      clm-or-mlm compare 610m-mlm40-42k 610m-clm-42k
+      clm-or-mlm compare mine 610m-mlm40-42k --source results/ --add-model mine
+      clm-or-mlm compare '*' --source released
+      clm-or-mlm compare 610m-clm-42k --replicates mine --source results/ --add-model 'mine*'
 
     Args:
         models: names, or shell patterns of models of the source
@@ -84,8 +84,8 @@ def best(
     cells, unless --interval names another; crossed is over test instances too).
 
     examples:
-      python -m analysis best split
-      python -m analysis best --source released --format csv
+      clm-or-mlm best split
+      clm-or-mlm best --source released --format csv
 
     Args:
         question: split, ratio, objective or model (default: all)
@@ -105,9 +105,9 @@ def sizes(
     """Print how often a smaller model orders two recipes as the larger one does, by dataset.
 
     Of the four masking ratios and CLM at 210M, 610M and 1B; and which three datasets keep the decisions of all. The
-    figure: python -m paper_figures sizes.
+    figure: clm-or-mlm figure sizes.
 
-    example: python -m analysis sizes
+    example: clm-or-mlm sizes
 
     Args:
         format: how it is written
@@ -130,8 +130,8 @@ def certify(
     validation losses within what its pretrainings do; Holm's adjustment lets one honest replication in twenty fail.
 
     examples:
-      python -m analysis certify --source results/ --reference released
-      python -m analysis certify --source mini/store --reference miniature --pretrained --logs mini/pretrained
+      clm-or-mlm certify --source results/ --reference released
+      clm-or-mlm certify --source mini/store --reference miniature --pretrained --logs mini/pretrained
 
     Args:
         reference: released, miniature, a run store or a runs table

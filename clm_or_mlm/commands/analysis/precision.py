@@ -1,4 +1,4 @@
-"""`python -m analysis coverage`, `design`, `variance`: how far intervals can be trusted, how many runs are enough."""
+"""`clm-or-mlm coverage`, `design`, `variance`: how far intervals can be trusted, how many runs are enough."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def coverage(
     these test instances, and on any. With --shapes cells of 2 to 20 seeds have other shapes than the normal one: heavy
     tails, a seed in ten that collapses, few queries. With --clusters answers are right or wrong: test sets whose
     instances come in clusters, as questions of one passage do, and few instances near 100 %. What the intervals are and
-    which to use: docs/intervals.md. The figure: python -m paper_figures coverage.
+    which to use: docs/intervals.md. The figure: clm-or-mlm figure coverage.
 
-    example: python -m analysis coverage --trials 2000 --format csv
+    example: clm-or-mlm coverage --trials 2000 --format csv
 
     Args:
         shapes: by shape and number of seeds instead of by dataset; needs no source
@@ -90,8 +90,8 @@ def design(
     Which number is what: docs/intervals.md.
 
     examples:
-      python -m analysis design --effect 0.5
-      python -m analysis design --effect 0.5 --pretrainings 3 --pretraining-sd 0.2 --tests 12
+      clm-or-mlm design --effect 0.5
+      clm-or-mlm design --effect 0.5 --pretrainings 3 --pretraining-sd 0.2 --tests 12
 
     Args:
         effect: the difference, in points
@@ -124,7 +124,7 @@ def variance(
     From models that were pretrained more than once: NAME, NAME-s1, NAME-s2. Also the standard error that more of each
     leaves to a difference between two models.
 
-    example: python -m analysis variance --source miniature
+    example: clm-or-mlm variance --source miniature
 
     Args:
         format: how it is written

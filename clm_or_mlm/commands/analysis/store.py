@@ -1,4 +1,4 @@
-"""`python -m analysis ingest`, `export`, `fetch-released` and `provenance`: runs in and out."""
+"""`clm-or-mlm ingest`, `export`, `fetch-released` and `provenance`: runs in and out."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ingest(
 
     Exit status: 0; 1 when problems were found and the good runs written; 2 when nothing was written.
 
-    example: python -m analysis ingest results/ --out runs.parquet --instances instances/
+    example: clm-or-mlm ingest results/ --out runs.parquet --instances instances/
 
     Args:
         store: the store, its results folder, or what to check and convert: a runs table, or scores in a format that
@@ -152,7 +152,7 @@ def fetch_released(
     What is there is not fetched again, and an interrupted fetch resumes. Afterwards --source released needs no
     network. The cache is CLM_OR_MLM_CACHE, else clm-or-mlm in the user's cache folder.
 
-    example: python -m analysis fetch-released figure3 610m-clm-42k
+    example: clm-or-mlm fetch-released figure3 610m-clm-42k
 
     Args:
         what: the models of figure3, table10, ..., or a model by its name (default: all)
@@ -170,7 +170,7 @@ def provenance(store: Path, /, *, json: bool = False) -> int:
 
     Exit status: 0 all agree; 1 some differ.
 
-    example: python -m analysis provenance results/
+    example: clm-or-mlm provenance results/
 
     Args:
         store: a run store, or its results folder

@@ -1,4 +1,4 @@
-"""`python -m analysis scores`, `table`, `audit`, `report` and `reproduce`: what a source of scores gives."""
+"""`clm-or-mlm scores`, `table`, `audit`, `report` and `reproduce`: what a source of scores gives."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def scores(
 
     The interval is the source's default (docs/intervals.md) unless --interval names another.
 
-    example: python -m analysis scores --model 610m-mlm40-42k --interval bootstrap --source results/
+    example: clm-or-mlm scores --model 610m-mlm40-42k --interval bootstrap --source results/
 
     Args:
         model: only these models
@@ -88,7 +88,7 @@ def export(
 
     All but croissant are read back by --source DIR and by ingest.
 
-    example: python -m analysis export mteb --source results/ --out build/mteb
+    example: clm-or-mlm analysis export mteb --source results/ --out build/mteb
 
     Args:
         format: model-index (Hugging Face), lm-eval, mteb or croissant (a runs table with its metadata)
@@ -116,8 +116,8 @@ def table(
     its interval (docs/intervals.md).
 
     examples:
-      python -m analysis table 10 11 --source released --format latex
-      python -m analysis table all --out build/tables
+      clm-or-mlm table 10 11 --source released --format latex
+      clm-or-mlm table all --out build/tables
 
     Args:
         number: 1 to 17, or all
@@ -161,8 +161,8 @@ def audit(
     Exit status: 0 when no cell differs, 1 when one does, 2 for a mistake in the call.
 
     examples:
-      python -m analysis audit --source released --format html --out audit.html
-      python -m analysis audit --letter --source results/ --out letter.md
+      clm-or-mlm audit --source released --format html --out audit.html
+      clm-or-mlm audit --letter --source results/ --out letter.md
 
     Args:
         letter: one page instead: the answer, the paper against itself, its code and its release, the verdicts
@@ -210,7 +210,7 @@ def report(
     provenance; every file that the commands write of them can be saved from it. The interval is the source's default
     (docs/intervals.md) unless --interval names another.
 
-    example: python -m analysis report --source results/ --out report.html
+    example: clm-or-mlm report --source results/ --out report.html
 
     Args:
         logs: training logs, for Figure 12
@@ -241,7 +241,7 @@ def reproduce(
 
     The last lines printed list what was made and what could not be, with reasons.
 
-    example: python -m analysis reproduce --source results/ --out build
+    example: clm-or-mlm reproduce --source results/ --out build
 
     Args:
         logs: training logs, for Figure 12

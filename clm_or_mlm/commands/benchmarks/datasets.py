@@ -1,4 +1,4 @@
-"""`python -m benchmarks fetch`, `import`, `synthetic` and `datasets`: the datasets in data/."""
+"""`clm-or-mlm fetch`, `import`, `synthetic` and `datasets`: the datasets in data/."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def fetch(
 
     datasets: sst2, qqp, mnli_m, ontonotes, conll2003_en, uner_en, squad, squad_v2, record, nq, msmarco, mldr_en
 
-    example: python -m benchmarks fetch sst2 squad --out data/
+    example: clm-or-mlm fetch sst2 squad --out data/
 
     Args:
         datasets: which to fetch (default: all twelve, or those of --datasets with what they are trained on)
@@ -118,7 +118,7 @@ _KNOWN = "\n".join(f"  {name:13}{entry.originals}" for name, entry in DATASETS.i
 import_.__doc__ = cleandoc(import_.__doc__ or "").replace(
     "\nArgs:",
     f"\ndatasets and their files:\n{_KNOWN}\n\nexample:\n"
-    "  python -m benchmarks import sst2 --train train.tsv --validation dev.tsv --out data/\n\nArgs:",
+    "  clm-or-mlm import sst2 --train train.tsv --validation dev.tsv --out data/\n\nArgs:",
 )
 
 
@@ -127,7 +127,7 @@ def synthetic(
 ) -> None:
     """Write small made-up datasets in the local form, for smoke tests without data or network.
 
-    example: python -m benchmarks synthetic sst2 nq --out made-up/ --train 128
+    example: clm-or-mlm synthetic sst2 nq --out made-up/ --train 128
 
     Args:
         datasets: which of the twelve (default: all)
@@ -158,9 +158,9 @@ def datasets(
     checks every file and every row against the manifest's hashes, with exit code 1 when something is damaged.
 
     examples:
-      python -m benchmarks datasets list
-      python -m benchmarks datasets show sst2 --split test --examples 5
-      python -m benchmarks datasets verify sst2 squad --data data/
+      clm-or-mlm datasets list
+      clm-or-mlm datasets show sst2 --split test --examples 5
+      clm-or-mlm datasets verify sst2 squad --data data/
 
     Args:
         action: what to do

@@ -1,4 +1,4 @@
-"""`python -m benchmarks run` and `status`; torch is imported once the options are understood."""
+"""`clm-or-mlm benchmarks run` and `status`; torch is imported once the options are understood."""
 
 from __future__ import annotations
 
@@ -123,12 +123,12 @@ def run(
 
     exit code: 0 all runs are there; 3 some failed; 4 some are being done by another process;
     2 wrong input; 130 interrupted. The same command resumes where an earlier one stopped;
-    python -m analysis scores --source OUT prints the scores.
+    clm-or-mlm scores --source OUT prints the scores.
 
     examples:
-      python -m benchmarks run --model pretrained/models/610m-clm-42k --data data/ --out results/
-      python -m benchmarks run --model google-bert/bert-base-uncased --dataset sst2 IR --lr 1e-5 5e-5 --seed 0 1
-      python -m benchmarks run --model google-bert/bert-base-uncased --dataset sst2 --dry-run --tflops 300
+      clm-or-mlm benchmarks run --model pretrained/models/610m-clm-42k --data data/ --out results/
+      clm-or-mlm benchmarks run --model google-bert/bert-base-uncased --dataset sst2 IR --lr 1e-5 5e-5 --seed 0 1
+      clm-or-mlm benchmarks run --model google-bert/bert-base-uncased --dataset sst2 --dry-run --tflops 300
 
     Args:
         retry_failed: try runs that failed again
@@ -171,7 +171,7 @@ def status(
     left: time to compute what is missing, one run after another; less where runs are computed side by side.
     exit code: 0 all done; 3 some failed; 4 some missing.
 
-    example: python -m benchmarks status --out results/
+    example: clm-or-mlm benchmarks status --out results/
 
     Args:
         model: default: all in the store

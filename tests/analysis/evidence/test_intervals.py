@@ -97,7 +97,7 @@ def test_what_an_interval_lacks_is_said_with_those_that_have_it() -> None:
         assert refusing(Evidence, Settings(interval=name)) == refusing(INTERVALS[name].need_cells)
         assert "needs single runs" in refusing(PUBLISHED.scores, Settings(interval=name))
     assert refusing(INTERVALS["crossed"].need_instances, None) == (
-        "the crossed interval needs per-instance scores: read the run store with `python -m analysis ingest STORE "
+        "the crossed interval needs per-instance scores: read the run store with `clm-or-mlm ingest STORE "
         "--instances DIR`, or choose --interval paper, t, pooled, bootstrap, bca or studentised"
     )
 

@@ -120,7 +120,7 @@ def test_what_is_not_there(tmp_path: Path, fake: FakeHub) -> None:
     with pytest.raises(UserError, match="hgissbkh/record is not on the hub, or not open to you"):
         fetch("record", tmp_path)
     del fake.repos["hgissbkh/conll2003-en"]["main"][1]["data/test-00000-of-00001.parquet"]
-    with pytest.raises(UserError, match=r"has no test file like .*`python -m benchmarks import`"):
+    with pytest.raises(UserError, match=r"has no test file like .*`clm-or-mlm import`"):
         fetch("conll2003_en", tmp_path)
     fake.status = 503
     with pytest.raises(UnreachableError, match=r"cannot be reached \(HTTP 503\)"):
@@ -137,7 +137,7 @@ def test_no_network_is_one_sentence(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("error: the hub cannot be reached")
-    assert "python -m benchmarks import" in done.stderr
+    assert "clm-or-mlm import" in done.stderr
 
 
 def test_pinned_hash(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks import`: roles, reports, and the counts of real files."""
+"""`clm-or-mlm import`: roles, reports, and the counts of real files."""
 
 from __future__ import annotations
 

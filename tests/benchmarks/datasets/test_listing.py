@@ -1,4 +1,4 @@
-"""`python -m benchmarks datasets`: what is there, as a model sees it, and whether it is whole."""
+"""`clm-or-mlm datasets`: what is there, as a model sees it, and whether it is whole."""
 
 from __future__ import annotations
 

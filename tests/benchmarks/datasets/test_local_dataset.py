@@ -124,7 +124,7 @@ def test_any_flipped_byte_is_found(tmp_path: Path) -> None:
 
 
 def test_absent_dataset_says_what_to_run(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="python -m benchmarks fetch sst2"):
+    with pytest.raises(UserError, match="clm-or-mlm fetch sst2"):
         load(tmp_path, "sst2")
     with pytest.raises(UserError, match="did you mean 'sst2'"):
         load(tmp_path, "sst"), load(tmp_path, "sst22")

@@ -36,7 +36,7 @@ _RUNS = "runs"
 _HEAD = """# Which models can be measured?
 
 Classes of transformers {version} that read text alone, tiny and drawn at random, were fine-tuned for five steps of each
-of the four tasks by `python -m benchmarks run`. `--dry-run` said of each what `run` did, and neither ended in a
+of the four tasks by `clm-or-mlm benchmarks run`. `--dry-run` said of each what `run` did, and neither ended in a
 traceback. `python -m tests.benchmarks.families.table` writes this page.
 
 What a model is follows from trying it: a token's output must depend on later tokens in every part of the model, and

@@ -1,4 +1,4 @@
-"""`python -m container`: what each command understands."""
+"""`clm-or-mlm container`: what each command understands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m miniature`: what its commands understand."""
+"""`clm-or-mlm miniature`: what its commands understand."""
 
 from __future__ import annotations
 

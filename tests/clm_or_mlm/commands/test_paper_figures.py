@@ -1,4 +1,4 @@
-"""`python -m paper_figures` as a user types it."""
+"""`clm-or-mlm figure` as a user types it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m workflow`: what its command understands."""
+"""`clm-or-mlm workflow`: what its command understands."""
 
 from __future__ import annotations
 

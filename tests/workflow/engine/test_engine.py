@@ -187,7 +187,7 @@ def test_a_detached_call_lives_on_and_cancel_ends_it(tmp_path: Path, monkeypatch
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert cancel(folder) == []
     assert holder_of(folder / LEASE) is None
-    assert "`python -m workflow cancel` ended the call" in (folder / "controller.log").read_text()
+    assert "`clm-or-mlm cancel` ended the call" in (folder / "controller.log").read_text()
     while found := _works_in(folder):
         time.sleep(0.1)
     assert not found

@@ -57,5 +57,5 @@ def test_the_command_that_the_page_names_gives_the_page_again(capsys, tmp_path):
     runs[list(COLUMNS)].to_csv(path, index=False)  # as somebody else writes one: its protocol is not recorded
     given = ["--source", f"standard:{path}", "--add-model", "mine", "--selection", "mean"]
     page = run(capsys, *given, "--format", "markdown")
-    [command] = [line for line in page.splitlines() if line.startswith("    python -m analysis claims ")]
-    assert run(capsys, *shlex.split(command)[4:]) == page
+    [command] = [line for line in page.splitlines() if line.startswith("    clm-or-mlm claims ")]
+    assert run(capsys, *shlex.split(command)[2:]) == page

@@ -1,4 +1,4 @@
-"""`python -m analysis claims`: options that exclude each other; the verdicts are tested with the claims."""
+"""`clm-or-mlm claims`: options that exclude each other; the verdicts are tested with the claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m analysis compare`."""
+"""`clm-or-mlm compare`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m analysis coverage`."""
+"""`clm-or-mlm coverage`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m analysis design`."""
+"""`clm-or-mlm design`."""
 
 from __future__ import annotations
 

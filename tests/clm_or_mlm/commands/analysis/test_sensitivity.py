@@ -1,4 +1,4 @@
-"""`python -m analysis sensitivity`."""
+"""`clm-or-mlm sensitivity`."""
 
 from __future__ import annotations
 

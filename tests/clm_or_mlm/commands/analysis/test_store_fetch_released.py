@@ -1,4 +1,4 @@
-"""`python -m analysis fetch-released`: which models a figure or table needs."""
+"""`clm-or-mlm fetch-released`: which models a figure or table needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m analysis provenance`: text, JSON and exit status."""
+"""`clm-or-mlm provenance`: text, JSON and exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m analysis audit`: its exit status and what it writes."""
+"""`clm-or-mlm audit`: its exit status and what it writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m analysis report` as a user types it."""
+"""`clm-or-mlm report` as a user types it."""
 
 from __future__ import annotations
 

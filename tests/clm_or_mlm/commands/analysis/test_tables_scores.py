@@ -1,4 +1,4 @@
-"""`python -m analysis scores`: which rows are printed, and where."""
+"""`clm-or-mlm scores`: which rows are printed, and where."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m analysis table`: numbers, and files named after them."""
+"""`clm-or-mlm table`: numbers, and files named after them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks import`, `synthetic` and `datasets` as a user types them."""
+"""`clm-or-mlm import`, `synthetic` and `datasets` as a user types them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_import_lists_the_files_of_each_dataset(capsys: pytest.CaptureFixture[st
     main(["import", "--help"])
     text = capsys.readouterr().out
     assert "datasets and their files:" in text
-    assert "python -m benchmarks import sst2 --train train.tsv" in text
+    assert "clm-or-mlm import sst2 --train train.tsv" in text
 
 
 @pytest.mark.parametrize(
