@@ -58,6 +58,7 @@ def test_the_report_names_the_default_and_its_coverage(
 SEVERAL = {
     "coverage": "simulates every interval",
     "multiverse": "judges by every interval",
+    "sensitivity": "judges by every interval",
     "audit": "recomputes the printed interval, the paper's",
 }
 """Commands and figures that are about several intervals, which they name one by one."""
@@ -116,8 +117,8 @@ def every_command() -> Iterator[Any]:
     for name, function in commands():
         if name not in SEVERAL and name not in ELSEWHERE:
             for form in formats_of(function) or ("",):
-                # The forks take seconds; Markdown and LaTeX are the text's words.
-                slow = name == "sensitivity" or form in ("markdown", "latex")
+                # Markdown and LaTeX are the text's words.
+                slow = form in ("markdown", "latex")
                 yield pytest.param(name, form, marks=pytest.mark.slow if slow else (), id=f"{name}-{form}")
     yield pytest.param("audit --letter", "markdown", id="letter")
 
