@@ -6,15 +6,14 @@ The paper's twelve (`benchmarks.paper_datasets`) and those that a file defines (
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.hub_files import Pin
 from common.registry import Registry
 
-__all__ = ["LANGUAGES", "TASKS", "Dataset", "Task"]
+__all__ = ["LANGUAGES", "TASKS", "Dataset", "Pin", "Task"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +49,23 @@ TASKS: Registry[Task] = Registry(
     ),
 )  # fmt: skip
 """The four families in the paper's order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pin:
+    """The files of one role in one repository."""
+
+    role: str
+    """What they are to the dataset: a role of `benchmarks.datasets.readers.reader.ROLES`."""
+    repo: str
+    """Repository, `owner/name`."""
+    commit: str | None = None
+    """Pinned commit; None: unknown, resolved by the first fetch and locked."""
+    files: Sequence[str]
+    """Patterns of paths, the first that matches anything counts; `refs/convert/parquet:` before one names that
+    branch instead of `main`."""
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    """Known hashes by path."""
 
 
 LANGUAGES = ("ar", "de", "en", "es", "hi", "vi", "zh")

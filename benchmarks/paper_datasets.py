@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from benchmarks.dataset import Dataset
-from benchmarks.hub_files import Pin
+from benchmarks.dataset import Dataset, Pin
 from common.registry import Registry
 
 __all__ = ["DATASETS"]

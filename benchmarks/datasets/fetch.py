@@ -1,24 +1,27 @@
 """Datasets from their hubs at pinned commits, once, on a machine with network.
 
-Files are downloaded to `<out>/.downloads/<dataset>`, checked against their hashes and the lock, turned into the local
-form by the same code as `import`, and removed. What is whole is not downloaded again.
+Where no commit is pinned, the first fetch takes the branch's, and the dataset's manifest keeps it with the files'
+hashes: what is fetched again in its place is the same. Files are downloaded to `<out>/.downloads/<dataset>`, checked
+against their hashes, turned into the local form by the same code as `import`, and removed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fnmatch
+import functools
 import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from benchmarks.dataset import Pin
 from benchmarks.datasets.import_files import make
 from benchmarks.datasets.local_dataset import read_manifest, verify
 from benchmarks.datasets.schema import MANIFEST, Manifest
-from benchmarks.hub_files import LOCK, LockedFile, Pin, choose, read_lock, write_lock
 from benchmarks.protocol import Dataset, get_dataset
 from common.errors import UserError
 from common.files import sha256_file
@@ -32,10 +35,32 @@ DOWNLOADS = ".downloads"
 
 _KIND = "hub"
 """What the manifest of a fetched dataset says its source is."""
+_MAIN = "main"
+"""The branch of a pattern that names none."""
 
 
 class UnreachableError(UserError):
     """No network, or the hub does not answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File:
+    """A file of a hub, as the manifest of a fetched dataset names it."""
+
+    role: str
+    repo: str
+    revision: str
+    """Commit."""
+    path: str
+    bytes: int
+    sha256: str | None
+    """None until it is known: a hub names the hashes of large files alone."""
+
+    def folder(self, downloads: Path) -> Path:
+        return inside(downloads, f"{self.repo.replace('/', '+')}/{self.revision}")
+
+    def below(self, downloads: Path) -> Path:
+        return inside(self.folder(downloads), self.path)
 
 
 def fetch(
@@ -53,40 +78,34 @@ def fetch(
 
     Raises:
         UnreachableError: no network.
-        UserError: a file is not there, differs from its hash, or is bad; what is there or locked is of other files than
-            those that are pinned.
+        UserError: a file is not there, differs from its hash, or is bad; what is there is of other files than those
+            that are pinned.
     """
     dataset = get_dataset(dataset)
-    name = dataset.name
-    pins = dataset.pins
+    name, pins = dataset.name, dataset.pins
     if not pins:
         raise UserError(f"nothing says where {name} is on a hub; use `clm-or-mlm import {name} FILES...`")
-    path = data / LOCK
-    if (data / name / MANIFEST).is_file() and not replace_old:
-        if faults := verify(data, dataset):
-            raise UserError(f"{faults[0]}; fetch it again with --replace")
-        manifest = read_manifest(data, dataset)
-        if found := _difference(pins, _files_of(manifest)):
-            raise UserError(
-                f"{data / name} {found}; remove its entry from {path}, and fetch it again with --replace"
-            )
-        log.info("%s is in %s already", name, data)
-        return manifest
-    locked = read_lock(path).get(name, [])
-    if found := _difference(pins, locked):
-        raise UserError(
-            f"{path} {found}; use the lock of this version, or remove the entry of {name} to go with the pin"
-        )
+    before: list[_File] = []
+    if (data / name / MANIFEST).is_file():
+        with contextlib.suppress(UserError) if replace_old else contextlib.nullcontext():
+            manifest = read_manifest(data, dataset)
+            if manifest.source["kind"] == _KIND:
+                before = [_File(**file) for file in manifest.source["files"]]
+        found = _difference(pins, before)
+        if not replace_old:
+            if why := [*verify(data, dataset), *([f"{data / name} {found}"] if found else [])]:
+                raise UserError(f"{why[0]}; fetch it again with --replace")
+            log.info("%s is in %s already", name, data)
+            return manifest
+        before = [] if found else before
     downloads = data / DOWNLOADS / name
-    wanted = locked or _resolve(pins)
+    wanted = before or _resolve(pins)
     data.mkdir(parents=True, exist_ok=True)
     _download(wanted, downloads)
     fetched = [_checked(file, downloads, pins) for file in wanted]
-    if fetched != locked:
-        write_lock(path, {**read_lock(path), name: fetched})
     files: dict[str, list[Path]] = {}
     for file in fetched:
-        files.setdefault(file.role, []).append(_path_of(downloads, file))
+        files.setdefault(file.role, []).append(file.below(downloads))
     source = {"kind": _KIND, "files": [vars(file) for file in fetched]}
     manifest = make(dataset, files, data, source=source, skip_bad=skip_bad, replace=replace_old)
     shutil.rmtree(downloads, ignore_errors=True)
@@ -95,76 +114,80 @@ def fetch(
     return manifest
 
 
-def _files_of(manifest: Manifest) -> list[LockedFile]:
-    """Return the files that a dataset was fetched from; none where it is from elsewhere."""
-    if manifest.source["kind"] != _KIND:
-        return []
-    return [LockedFile(**file) for file in manifest.source["files"]]
+def _branch(pattern: str) -> tuple[str, str]:
+    branch, colon, glob = pattern.partition(":")
+    return (branch, glob) if colon else (_MAIN, pattern)
 
 
-def _difference(pins: Sequence[Pin], files: Sequence[LockedFile]) -> str | None:
-    """Return in what files differ from what is pinned; None where they do not, or where there are none."""
-    if not files:
-        return None
+def _difference(pins: Sequence[Pin], files: Sequence[_File]) -> str:
+    """Return in what files differ from what is pinned; empty where they do not, or where there are none."""
+
+    def takes(pin: Pin, file: _File) -> bool:
+        globs = (_branch(pattern)[1] for pattern in pin.files)
+        same = (pin.role, pin.repo) == (file.role, file.repo)
+        return same and any(fnmatch.fnmatchcase(file.path, glob) for glob in globs)
+
     for file in files:
-        commits = [pin.commit for pin in pins if (pin.role, pin.repo) == (file.role, file.repo)]
-        if not commits:
-            return f"takes {file.role} from {file.repo}, where fetch does not look for it"
-        if None not in commits and file.revision not in commits:
-            return f"takes {file.repo} at {file.revision}, this package pins {commits[0]}"
-        if not any(pin.takes(file) for pin in pins):
-            path = file.path[:200]
-            return f"takes {file.role} from {path} of {file.repo}, where fetch does not look for it"
-    lacking = next((pin for pin in pins if not any(pin.takes(file) for file in files)), None)
-    return f"takes no {lacking.role} from {lacking.repo}, where fetch looks for it" if lacking else None
+        pin = next((pin for pin in pins if takes(pin, file)), None)
+        if pin is None:
+            return f"takes {file.role} from {file.path} of {file.repo}, where fetch does not look for it"
+        if pin.commit not in (None, file.revision):
+            return f"takes {file.repo} at {file.revision}, this package pins {pin.commit}"
+    lacking = [pin for pin in pins if files and not any(takes(pin, file) for file in files)]
+    return f"takes no {lacking[0].role} from {lacking[0].repo}, where fetch looks for it" if lacking else ""
 
 
-def _resolve(pins: Sequence[Pin]) -> list[LockedFile]:
+def _resolve(pins: Sequence[Pin]) -> list[_File]:
     """Return the files that the pins name, at their commits; an unknown commit is the branch's newest.
 
     Raises:
-        UserError: a repository, a commit or a file is not there.
+        UserError: a repository, a commit or a file is not there, or a pattern fits files of several folders.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import RevisionNotFoundError
-    from huggingface_hub.hf_api import RepoFile
 
     api = HfApi(_endpoint())
+
+    @functools.cache
+    def listing(repo: str, revision: str) -> tuple[str, dict[str, Any]]:
+        try:
+            with _sentences(repo):
+                info = api.dataset_info(repo, revision=revision, files_metadata=True, timeout=30)
+        except RevisionNotFoundError:
+            return "", {}
+        return str(info.sha), {file.rfilename: file for file in info.siblings or ()}
+
     out = []
-    listed: dict[tuple[str, str], tuple[str, dict[str, RepoFile]]] = {}
     for pin in pins:
-        for branch in pin.branches():
-            if (pin.repo, branch) in listed:
-                continue
-            try:
-                with _sentences(pin.repo):
-                    commit = pin.commit or str(api.dataset_info(pin.repo, revision=branch, timeout=30).sha)
-                    tree = api.list_repo_tree(pin.repo, recursive=True, revision=commit, repo_type="dataset")
-                    files = {file.path: file for file in tree if isinstance(file, RepoFile)}
-            except RevisionNotFoundError:
-                if pin.commit is None:
-                    continue
-                raise UserError(
-                    f"{pin.repo} has no commit {pin.commit} on the hub; correct the revision, or get the original "
-                    "files and use `clm-or-mlm import`"
-                ) from None
-            listed[pin.repo, branch] = commit, files
-        branch, paths = choose(
-            pin, {branch: files for (repo, branch), (_, files) in listed.items() if repo == pin.repo}
-        )
-        commit, files = listed[pin.repo, branch]
-        for path in paths:
-            size, lfs = files[path].size, files[path].lfs
+        commit, found = "", list[str]()
+        there: dict[str, Any] = {}
+        for branch, glob in map(_branch, pin.files):
+            commit, there = listing(pin.repo, pin.commit or branch)
+            if found := sorted(fnmatch.filter(there, glob)):
+                break
+        folders = sorted({str(PurePosixPath(path).parent) for path in found})
+        remedy = "get the original files and use `clm-or-mlm import`"
+        if pin.commit and not commit:
+            raise UserError(
+                f"{pin.repo} has no commit {pin.commit} on the hub; correct the revision, or {remedy}"
+            )
+        if not found:
+            raise UserError(f"{pin.repo} has no {pin.role} file like {' or '.join(pin.files)}; {remedy}")
+        if len(folders) > 1:
+            raise UserError(
+                f"{pin.repo} has {pin.role} files in several folders ({', '.join(folders)}) and nothing says which "
+                "the paper used; choose them and use `clm-or-mlm import`"
+            )
+        for path in found:
+            size, lfs = there[path].size, there[path].lfs
             sha256 = lfs.sha256 if lfs else None
             out.append(
-                LockedFile(
-                    role=pin.role, repo=pin.repo, revision=commit, path=path, bytes=size, sha256=sha256
-                )
+                _File(role=pin.role, repo=pin.repo, revision=commit, path=path, bytes=size, sha256=sha256)
             )
     return out
 
 
-def _download(files: Sequence[LockedFile], downloads: Path) -> None:
+def _download(files: Sequence[_File], downloads: Path) -> None:
     """Bring the files that are not there, a repository at a time.
 
     Raises:
@@ -172,11 +195,11 @@ def _download(files: Sequence[LockedFile], downloads: Path) -> None:
     """
     from huggingface_hub import snapshot_download
 
-    by_folder: dict[Path, list[LockedFile]] = {}
+    by_folder: dict[Path, list[_File]] = {}
     for file in files:
-        if not _path_of(downloads, file).is_file():
+        if not file.below(downloads).is_file():
             log.info("%s of %s (%.1f MB)", file.path, file.repo, file.bytes / 1e6)
-            by_folder.setdefault(_folder_of(downloads, file), []).append(file)
+            by_folder.setdefault(file.folder(downloads), []).append(file)
     for folder, missing in by_folder.items():
         one = missing[0]
         with _sentences(one.repo):
@@ -225,26 +248,21 @@ def _sentences(repo: str) -> Iterator[None]:
         ) from error
 
 
-def _folder_of(downloads: Path, file: LockedFile) -> Path:
-    return inside(downloads, f"{file.repo.replace('/', '+')}/{file.revision}")
-
-
-def _path_of(downloads: Path, file: LockedFile) -> Path:
-    return inside(_folder_of(downloads, file), file.path)
-
-
-def _checked(file: LockedFile, downloads: Path, pins: Sequence[Pin]) -> LockedFile:
+def _checked(file: _File, downloads: Path, pins: Sequence[Pin]) -> _File:
     """Return the entry of a downloaded file with its size and hash.
 
     Raises:
-        UserError: it is not what the lock, the hub or the pins say; it is removed.
+        UserError: it is not what the manifest, the hub or the pins say; it is removed.
     """
-    path = _path_of(downloads, file)
+    path = file.below(downloads)
     if not path.is_file():
         raise UserError(f"{file.repo} no longer has {file.path} at {file.revision}")
     found = sha256_file(path)
     pinned = (pin.sha256.get(file.path) for pin in pins if pin.repo == file.repo)
-    for source, expected in (("the lock", file.sha256), *(("the pinned hash", known) for known in pinned)):
+    for source, expected in (
+        ("the hub or the manifest", file.sha256),
+        *(("the pinned hash", known) for known in pinned),
+    ):
         if expected and found != expected:
             path.unlink()
             raise UserError(

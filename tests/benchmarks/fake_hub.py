@@ -107,7 +107,6 @@ class FakeHub:
                     self.send(404, b"{}", {"X-Error-Code": code}, body=True)
                     return
                 commit, files = found
-                info = {"id": repo, "sha": commit, "siblings": [{"rfilename": path} for path in files]}
                 tree = []
                 for path, content in files.items():
                     digest = hashlib.sha256(content).hexdigest()
@@ -115,6 +114,12 @@ class FakeHub:
                     if path.endswith((".parquet", ".gz")):
                         entry["lfs"] = {"oid": digest, "size": len(content), "pointerSize": 130}
                     tree.append(entry)
+                siblings = []
+                for entry in tree:
+                    known = {"rfilename": entry["path"], "size": entry["size"]}
+                    lfs = {**entry["lfs"], "sha256": entry["lfs"]["oid"]} if "lfs" in entry else None
+                    siblings.append({**known, "lfs": lfs} if lfs else known)
+                info = {"id": repo, "sha": commit, "siblings": siblings}
                 text = json.dumps(info if what == "revision" else tree).encode()
                 self.send(200, text, {"Content-Type": "application/json"}, body=True)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gzip
 import io
 import json
@@ -24,7 +23,6 @@ from benchmarks.datasets.import_files import import_dataset
 from benchmarks.datasets.local_dataset import load, read_manifest
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.finetuning.encoders import load as load_model
-from benchmarks.hub_files import LockedFile, read_lock, write_lock
 from benchmarks.protocol import get_dataset
 from benchmarks.results_json import read_results
 from benchmarks.runs import RESULTS, RUN, RunKey, results_text, write_results
@@ -120,21 +118,6 @@ def make_data(name: str) -> Callable[[Path], Path]:
 def dataset_of(path: Path) -> Any:
     found = load(path.parents[1], "uner_en")
     return [table.to_pylist() for table in found.tables.values()], found.labels
-
-
-def make_lock(folder: Path) -> Path:
-    file = LockedFile(
-        role="train", repo="o/n", revision="1" * 40, path="a/x.parquet", bytes=3, sha256="0" * 64
-    )
-    write_lock(folder / "hub.lock.json", {"sst2": [file, dataclasses.replace(file, path="y", sha256=None)]})
-    return folder / "hub.lock.json"
-
-
-def locked(path: Path) -> Any:
-    found = read_lock(path)
-    for file in (file for files in found.values() for file in files):
-        assert (path.parent / file.path).resolve().is_relative_to(path.parent.resolve())
-    return found
 
 
 def make_log(folder: Path) -> Path:
@@ -265,7 +248,6 @@ FORMATS = [
         "table of a dataset", make_data("train.parquet"), dataset_of,
         "benchmarks datasets show uner_en --data {at}",
     ),
-    FileFormat("hub.lock.json", make_lock, locked, "benchmarks fetch sst2 --out {at}", sealed=False),
     FileFormat("log.jsonl", make_log, losses, "paper_figures 12 --logs {at} --out {at}/out", sealed=False),
     FileFormat(
         "stand_ins.json", make_stand_ins, lambda path: read_stand_ins(path.parent),

@@ -35,7 +35,7 @@ def fetch(
 ) -> int:
     """Download datasets from their hubs into the local form. Needs network, once; everything after works offline.
 
-    Commits and hashes are written to OUT/hub.lock.json; what it names already is fetched as it says.
+    A dataset's manifest keeps the commits and hashes that it came from; with --replace the same are fetched again.
 
     datasets: sst2, qqp, mnli_m, ontonotes, conll2003_en, uner_en, squad, squad_v2, record, nq, msmarco, mldr_en
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from benchmarks.dataset import Pin
 from benchmarks.datasets.fetch import UnreachableError, fetch
 from benchmarks.datasets.local_dataset import load
-from benchmarks.hub_files import LOCK, Pin, read_lock
+from benchmarks.datasets.schema import MANIFEST
 from benchmarks.protocol import DATASETS
 from clm_or_mlm.commands.benchmarks.datasets import PARTIAL
 from common.errors import UserError
@@ -36,44 +38,48 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
-def test_first_fetch_locks_the_commit(tmp_path: Path, fake: FakeHub) -> None:
+def test_first_fetch_keeps_the_commit(tmp_path: Path, fake: FakeHub) -> None:
     manifest = fetch("conll2003_en", tmp_path)
     assert manifest.counts == {"train": 40, "validation": 40, "test": 40}
     assert manifest.source["kind"] == "hub"
     assert load(tmp_path, "conll2003_en").labels[5] == "B-LOC"
-    locked = read_lock(tmp_path / LOCK)["conll2003_en"]
-    assert [(file.role, file.revision) for file in locked] == [
+    files = manifest.source["files"]
+    assert [(file["role"], file["revision"]) for file in files] == [
         ("train", COMMIT),
         ("validation", COMMIT),
         ("test", COMMIT),
     ]
-    assert manifest.source["files"] == [vars(file) for file in locked]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["conll2003_en", LOCK], "downloads are removed"
+    content = fake.repos["hgissbkh/conll2003-en"]["main"][1]
+    assert all(file["sha256"] == sha256(content[file["path"]]).hexdigest() for file in files)
+    assert [path.name for path in tmp_path.iterdir()] == ["conll2003_en"], "downloads are removed"
     before = len(fake.gets)
     assert fetch("conll2003_en", tmp_path) == manifest
     assert len(fake.gets) == before, "nothing is downloaded twice"
 
 
-def test_locked_commit_wins_over_a_moved_branch(tmp_path: Path, fake: FakeHub) -> None:
+def test_the_commit_of_the_manifest_wins_over_a_moved_branch(tmp_path: Path, fake: FakeHub) -> None:
     first = fetch("conll2003_en", tmp_path / "a")
     branches = fake.repos["hgissbkh/conll2003-en"]
     branches["old"] = branches["main"]
-    moved = {path: conll_rows(30) for path in branches["old"][1]}
-    branches["main"] = (OTHER, moved)
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b" / LOCK).write_bytes((tmp_path / "a" / LOCK).read_bytes())
-    again = fetch("conll2003_en", tmp_path / "b")
-    assert again.content == first.content
-    assert fetch("conll2003_en", tmp_path / "c").counts["train"] == 30, "without the lock the branch counts"
+    branches["main"] = (OTHER, {path: conll_rows(30) for path in branches["old"][1]})
+    elsewhere = tmp_path / "b" / "conll2003_en"
+    elsewhere.mkdir(parents=True)
+    shutil.copy(tmp_path / "a" / "conll2003_en" / MANIFEST, elsewhere)
+    with pytest.raises(UserError, match="fetch it again with --replace"):
+        fetch("conll2003_en", tmp_path / "b")
+    assert fetch("conll2003_en", tmp_path / "b", replace_old=True) == first
+    assert fetch("conll2003_en", tmp_path / "c").counts["train"] == 30, "elsewhere the branch counts"
 
 
-def test_content_that_differs_from_the_lock_is_refused(tmp_path: Path, fake: FakeHub) -> None:
+def test_content_that_differs_from_the_manifest_is_refused(tmp_path: Path, fake: FakeHub) -> None:
     fetch("conll2003_en", tmp_path)
     files = fake.repos["hgissbkh/conll2003-en"]["main"][1]
     changed = conll_rows(40, shift=1)
     assert len(changed) == len(files["data/test-00000-of-00001.parquet"])
     files["data/test-00000-of-00001.parquet"] = changed
-    with pytest.raises(UserError, match=r"test-00000-of-00001\.parquet .* has the SHA-256 .* the lock says"):
+    with pytest.raises(
+        UserError, match=r"test-00000-of-00001\.parquet .* has the SHA-256 .* the manifest says"
+    ):
         fetch("conll2003_en", tmp_path, replace_old=True)
     assert load(tmp_path, "conll2003_en").test.num_rows == 40, "what was there stays"
     left = [path.name for path in (tmp_path / ".downloads").rglob("*.parquet")]
@@ -209,20 +215,3 @@ def test_command_continues_after_a_failure(
     assert main(["conll2003_en", "--out", str(tmp_path)]) == 0
     with pytest.raises(UserError, match="did you mean 'record'"):
         main(["recrod", "--out", str(tmp_path)])
-
-
-def test_a_hostile_lock_deletes_and_fetches_nothing(fake: FakeHub, tmp_path: Path) -> None:
-    victim = tmp_path / "victim.txt"
-    victim.write_text("keep me")
-    data = tmp_path / "deep" / "data"
-    data.mkdir(parents=True)
-    entry = {"role": "train", "revision": COMMIT, "bytes": 7, "sha256": "0" * 64}
-    hostile = [
-        {"repo": "hgissbkh/conll2003-en", "path": "../../../../../victim.txt"},
-        {"repo": "evil/repository", "path": "data/train-00000-of-00001.parquet"},
-    ]
-    for file, why in zip(hostile, ("is no lock file", "does not look for it"), strict=True):
-        (data / LOCK).write_text(json.dumps({"datasets": {"conll2003_en": [entry | file]}}))
-        with pytest.raises(UserError, match=why):
-            fetch("conll2003_en", data)
-    assert victim.read_text() == "keep me" and fake.gets == []

@@ -1,17 +1,16 @@
-"""What is fetched, locked and pinned has to be the same."""
+"""What is there and what is pinned has to be the same."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from benchmarks.dataset import Pin
 from benchmarks.datasets.fetch import fetch
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
-from benchmarks.hub_files import LOCK, Pin
 from benchmarks.protocol import DATASETS, Dataset
 from common.errors import UserError
 from tests.benchmarks.fake_hub import COMMIT, OTHER, FakeHub, conll_rows
@@ -19,21 +18,11 @@ from tests.benchmarks.fake_hub import COMMIT, OTHER, FakeHub, conll_rows
 pytestmark = pytest.mark.usefixtures("hub")
 
 
-def test_lock_and_pin_must_agree(tmp_path: Path) -> None:
-    entry = {
-        "role": "train",
-        "repo": "rajpurkar/squad",
-        "revision": OTHER,
-        "path": "x",
-        "bytes": 1,
-        "sha256": None,
-    }
-    (tmp_path / LOCK).write_text(json.dumps({"datasets": {"squad": [entry]}}))
-    with pytest.raises(UserError, match="this package pins 7b6d24c4"):
-        fetch("squad", tmp_path)
-    (tmp_path / LOCK).write_text("[]")
-    with pytest.raises(UserError, match="is no lock file"):
-        fetch("squad", tmp_path)
+def test_a_repository_in_which_nothing_says_which_files_are_meant_is_refused(tmp_path: Path) -> None:
+    dataset = replace(DATASETS["conll2003_en"], pins=(Pin(role="train", repo="o/n", files=("*/t.parquet",)),))
+    fake = FakeHub({"o/n": {"main": (COMMIT, {"a/t.parquet": b"", "b/t.parquet": b""})}})
+    with fake.serve(), pytest.raises(UserError, match=r"o/n has train files in several folders \(a, b\)"):
+        fetch(dataset, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +38,7 @@ def test_lock_and_pin_must_agree(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_there_and_what_is_locked_must_be_of_the_pinned_files(
+def test_what_is_there_must_be_of_the_pinned_files(
     files: dict[str, str | tuple[str, ...]], message: str, tmp_path: Path
 ) -> None:
     def pinned(**patterns: str | tuple[str, ...]) -> Dataset:
@@ -64,19 +53,15 @@ def test_what_is_there_and_what_is_locked_must_be_of_the_pinned_files(
     with fake.serve():
         before = fetch(pinned(train="a/train-*", validation="a/dev*", test="a/test*"), tmp_path)
         other = pinned(**files)
-        with pytest.raises(
-            UserError, match=f"conll2003_en {message}; remove its entry from .*{LOCK}, and fetch"
-        ):
+        with pytest.raises(UserError, match=f"conll2003_en {message}; fetch it again with --replace"):
             fetch(other, tmp_path)
-        with pytest.raises(
-            UserError, match=f"{LOCK} {message}; use the lock .* remove the entry of conll2003_en"
-        ):
-            fetch(other, tmp_path, replace_old=True)
         assert load(tmp_path, "conll2003_en").manifest == before
-        (tmp_path / LOCK).unlink()
         three = pinned(**{role: files[role] for role in ("train", "validation", "test")})
         again = fetch(three, tmp_path, replace_old=True)
         assert fetch(three, tmp_path) == again
+        moved = replace(three, pins=tuple(replace(pin, commit=OTHER) for pin in three.pins))
+        with pytest.raises(UserError, match=f"takes .* at {COMMIT}, this package pins {OTHER}"):
+            fetch(moved, tmp_path)
 
 
 def test_what_was_not_fetched_is_not_compared_with_the_pins(tmp_path: Path) -> None:

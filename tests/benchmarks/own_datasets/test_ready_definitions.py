@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.datasets.local_dataset import load, read_manifest, verify
-from benchmarks.hub_files import LOCK, read_lock
 from benchmarks.own_datasets.definition_file import READY, read_definitions, ready_text
 from benchmarks.protocol import DATASETS, Dataset
 from clm_or_mlm.commands.benchmarks.runs import GridOptions
@@ -48,7 +47,9 @@ def test_a_ready_file_is_valid_and_invents_no_revision(stem: str) -> None:
         assert {pin.commit for pin in definition.pins} <= KNOWN | {None}
         assert definition_again(definition) == definition
     if any(pin.commit is None for definition in found for pin in definition.pins):
-        assert "the first fetch finds the branch's, and hub.lock.json pins" in READY[stem].read_text("utf-8")
+        assert "the first fetch finds the branch's, and the\n# dataset's manifest" in READY[stem].read_text(
+            "utf-8"
+        )
 
 
 def definition_again(definition: Dataset) -> Any:
@@ -156,7 +157,7 @@ FETCHED = (
 
 
 @pytest.mark.parametrize("word", FETCHED)
-def test_each_form_is_fetched_with_one_command_and_locked(
+def test_each_form_is_fetched_with_one_command_at_a_commit(
     word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (definition,) = read_definitions(Path(word))
@@ -170,9 +171,12 @@ def test_each_form_is_fetched_with_one_command_and_locked(
             and len(fake.gets) == before
         )
     assert verify(tmp_path, definition) == []
-    counts = read_manifest(tmp_path, definition).counts
+    manifest = read_manifest(tmp_path, definition)
+    counts = manifest.counts
     assert counts["test"] in (10, 20, 40) and counts["validation"] >= 2
-    locked = read_lock(tmp_path / LOCK)[definition.name]
-    assert {file.revision for file in locked} <= {*COMMITS, *KNOWN} and all(file.sha256 for file in locked)
+    files = manifest.source["files"]
+    assert {file["revision"] for file in files} <= {*COMMITS, *KNOWN} and all(
+        file["sha256"] for file in files
+    )
     found = load(tmp_path, definition)
     assert not found.labels or set(found.labels) == set(definition.label_names)
