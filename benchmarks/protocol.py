@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from benchmarks.dataset import TASKS, Dataset, Task
 from benchmarks.paper_datasets import DATASETS
-from common.registry import Registry
 
 __all__ = [
-    "AVERAGE", "DATASETS", "EXTRA_DATASETS", "FINE_TUNING", "LEARNING_RATES", "PAPER", "PROTOCOLS",
-    "PROTOCOL_VERSION", "SEEDS", "STANDARD", "TASKS", "Dataset", "FineTuning", "ScoreProtocol", "Task", "datasets_of",
+    "AVERAGE", "DATASETS", "EXTRA_DATASETS", "FINE_TUNING", "LEARNING_RATES", "PAPER",
+    "PROTOCOL_VERSION", "SEEDS", "STANDARD", "TASKS", "Dataset", "FineTuning", "Task", "datasets_of",
     "format_lr", "get_dataset", "in_order", "is_paired", "title_of",
 ]  # fmt: skip
 
@@ -22,29 +21,11 @@ AVERAGE = "average"
 """The `dataset` of a score that is the mean over a task's three datasets."""
 
 PAPER, STANDARD = "paper", "standard"
+"""The protocols by which every run is scored: `paper` (to results.json) has every quirk of what was released; `standard`
+(to run.json) is the field's usual definition of each metric."""
 
 PROTOCOL_VERSION = 2
 """Version of the protocol: raised when a dataset, a grid, an input or a metric comes to mean something else."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreProtocol:
-    """A way to turn predictions into scores; every run is scored by all of them."""
-
-    name: str
-    """As options and files name it."""
-    written_to: str
-    """Where a run's folder has its scores: `results.json`, or the key of `run.json`."""
-
-
-PROTOCOLS: Registry[ScoreProtocol] = Registry(
-    "protocol",
-    [
-        ScoreProtocol(name=PAPER, written_to="results.json"),
-        ScoreProtocol(name=STANDARD, written_to="standard"),
-    ],
-)
-"""`paper` has every quirk of what was released; `standard` is the field's usual definition of each metric."""
 
 LEARNING_RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4)
 SEEDS = (0, 1, 2, 3, 4)

@@ -135,7 +135,12 @@ def _write_sample(form: Form, found: LocalDataset, out: Path) -> None:
         out,
         replace(found.dataset, licence=manifest.licence, citation=manifest.citation),
         Content(tables=tables, splits=splits, notes=manifest.notes),
-        source={"kind": "sample", "files": [], "content": found.content_hash, "of": dict(manifest.source)},
+        source={
+            "kind": "sample",
+            "files": [],
+            "content": found.manifest.content,
+            "of": dict(manifest.source),
+        },
     )
 
 

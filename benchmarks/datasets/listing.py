@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets.local_dataset import LocalDataset, load, read_manifest, verify
-from benchmarks.datasets.schema import MANIFEST, SPLIT_TABLES, Manifest
-from benchmarks.finetuning.tokenization import classification_text, document_text, query_text, question_text
+from benchmarks.datasets.schema import FORMS, MANIFEST, SPLIT_TABLES, Manifest
+from benchmarks.finetuning.tokenization import texts_of
 from benchmarks.protocol import DATASETS, Dataset
 from common.errors import UserError
 from common.progress import progress
@@ -90,26 +90,24 @@ def _source(manifest: Manifest) -> str:
     return f"{manifest.source['kind']}{', ' if names else ''}{names}{more}"
 
 
-def _example(found: LocalDataset, row: dict[str, Any]) -> tuple[str, str]:
-    """Return what a model reads of an example, and what is expected of it."""
+def _target(found: LocalDataset, row: Mapping[str, Any]) -> str:
+    """Return what is expected of an example."""
     names = found.labels
     match found.dataset.form:
         case "TC":
-            tags = (
-                f"{word}/{names[tag]}" for word, tag in zip(row["words"], row["tags"], strict=True) if tag
-            )
-            return " ".join(row["words"]), " ".join(tags) or "no entity"
+            tagged = zip(row["words"], row["tags"], strict=True)
+            return " ".join(f"{word}/{names[tag]}" for word, tag in tagged if tag) or "no entity"
         case "QA":
             answers = (f"{answer['text']!r} at {answer['start']}" for answer in row["answers"])
-            shown = ", ".join(dict.fromkeys(answers))
-            return question_text(row["question"]) + row["context"], shown or "no answer"
+            return ", ".join(dict.fromkeys(answers)) or "no answer"
         case "SC-labels":
-            target = f"labels {', '.join(names[label] for label in row['labels']) or 'none'}"
+            return f"labels {', '.join(names[label] for label in row['labels']) or 'none'}"
         case "SC-value":
-            target = f"value {row['value']:g}"
+            return f"value {row['value']:g}"
+        case "IR":
+            return "a pair"
         case _:
-            target = f"label {names[row['label']]}"
-    return classification_text(found.dataset, row["first"], row["second"]), target
+            return f"label {names[row['label']]}"
 
 
 def examples_of(found: LocalDataset, split: str, count: int) -> Iterator[tuple[str, str]]:
@@ -118,31 +116,26 @@ def examples_of(found: LocalDataset, split: str, count: int) -> Iterator[tuple[s
     Raises:
         UserError: the dataset has no such split.
     """
-    if found.dataset.form == "IR":
-        yield from _retrieval_examples(found, split, count)
+    if found.dataset.form == "IR" and split != "train":
+        yield from _judged_queries(found, split, count)
         return
-    for row in found.tables[split].slice(0, count).to_pylist():
-        yield _example(found, row)
+    name = FORMS[found.dataset.form].train if split == "train" else split
+    if name not in found.tables:
+        raise UserError(f"{found.name} has no training split, it is trained on {found.dataset.trained_on}")
+    for row in found.tables[name].slice(0, count).to_pylist():
+        yield "\n".join(texts_of(found.dataset, row)), _target(found, row)
 
 
-def _retrieval_examples(found: LocalDataset, split: str, count: int) -> Iterator[tuple[str, str]]:
-    if split == "train":
-        if "pairs" not in found.tables:
-            raise UserError(
-                f"{found.name} has no training split, it is trained on {found.dataset.trained_on}"
-            )
-        for row in found.train.slice(0, count).to_pylist():
-            yield f"{query_text(row['query'])}\n{document_text(row['positive'])}", "a pair"
-        return
+def _judged_queries(found: LocalDataset, split: str, count: int) -> Iterator[tuple[str, str]]:
     docs = {row["id"]: row for row in found.corpus.to_pylist()}
     qrels = found.qrels(split).to_pylist()
     for query in found.queries(split).slice(0, count).to_pylist():
         judged = [row for row in qrels if row["query_id"] == query["id"]]
         best = max(judged, key=lambda row: row["relevance"])
-        document = docs[best["doc_id"]]
         positives = sum(row["relevance"] >= 1 for row in judged)
+        texts = (text for row in (query, docs[best["doc_id"]]) for text in texts_of(found.dataset, row))
         yield (
-            f"{query_text(query['text'])}\n{document_text(document['text'], document['title'])}",
+            "\n".join(texts),
             f"relevance {best['relevance']}; {positives} relevant of {len(judged)} judged, {len(docs):,} documents",
         )
 

@@ -70,24 +70,15 @@ class LocalDataset:
         return self.manifest.labels
 
     @property
-    def content_hash(self) -> str:
-        """Hash of labels and all rows."""
-        return self.manifest.content
-
-    @property
     def train(self) -> pa.Table:
         """What fine-tuning reads: examples, or (query, positive) pairs for retrieval."""
         return self.tables[FORMS[self.dataset.form].train]
 
-    @property
-    def validation(self) -> pa.Table:
-        """The examples (SC, TC, QA) that choose the learning rate."""
-        return self.tables["validation"]
-
-    @property
-    def test(self) -> pa.Table:
-        """The examples (SC, TC, QA) that are reported."""
-        return self.tables["test"]
+    def evaluated(self) -> dict[str, pa.Table]:
+        """Return by name what a model reads in evaluation: two splits, for IR their queries and the documents."""
+        if "corpus" not in self.tables:
+            return {split: self.tables[split] for split in SPLIT_TABLES[1:]}
+        return {**{split: self.queries(split) for split in SPLIT_TABLES[1:]}, "corpus": self.corpus}
 
     @property
     def corpus(self) -> pa.Table:

@@ -9,7 +9,7 @@ are of a word or of an answer follows the released rules to the token, for any t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from common.progress import progress
 __all__ = [
     "Questions", "Span", "Words", "answer_positions", "classification_text", "document_text", "encode_questions",
     "encode_retrieval_paper", "encode_texts", "encode_windows", "encode_words", "end_of_text", "paper_document_text",
-    "query_text", "question_text", "word_numbers",
+    "query_text", "question_text", "texts_of", "word_numbers",
 ]  # fmt: skip
 
 _BLOCK = 2_000
@@ -72,6 +72,19 @@ def document_text(text: str, title: str | None = None) -> str:
 def paper_document_text(text: str, title: str | None = None) -> str:
     """Return a document as the paper's evaluation reads it: an empty title still has its full stop (D20)."""
     return f"Document: {text}" if title is None else f"Document: {title}. {text}"
+
+
+def texts_of(dataset: Dataset, row: Mapping[str, Any]) -> list[str]:
+    """Return the texts that a model reads of a row of any table: a pair of retrieval has two."""
+    if "words" in row:
+        return [" ".join(row["words"])]
+    if "question" in row:
+        return [question_text(row["question"]) + row["context"]]
+    if "first" in row:
+        return [classification_text(dataset, row["first"], row["second"])]
+    if "query" in row:
+        return [query_text(row["query"]), document_text(row["positive"])]
+    return [document_text(row["text"], row["title"]) if "title" in row else query_text(row["text"])]
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> Ragged:

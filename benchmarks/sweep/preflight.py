@@ -11,7 +11,7 @@ from benchmarks.datasets.schema import FORMS
 from benchmarks.finetuning.device import PRECISIONS, Precision, choose_kind
 from benchmarks.finetuning.encoders import LoadedModel, load
 from benchmarks.finetuning.heads import HEADS, POOLINGS, HeadKind, Pooling
-from benchmarks.finetuning.tokenization import end_of_text
+from benchmarks.finetuning.tokenization import end_of_text, texts_of
 from benchmarks.sweep.request import Request
 from benchmarks.tasks.base import TaskModel
 from benchmarks.tasks.families import family_of
@@ -109,8 +109,8 @@ def dry_run(
         UserError: the model cannot read so many tokens, or its outputs are not finite.
     """
     family = family_of(dataset.dataset)
-    part, table = next(iter(family.evaluated(dataset).items()))
-    text = family.texts(dataset.dataset, part, table.slice(0, 1).to_pylist()[0])[0]
+    table = next(iter(dataset.evaluated().values()))
+    text = texts_of(dataset.dataset, table.slice(0, 1).to_pylist()[0])[0]
     limits = loaded.limits
     length = (
         max(limits.retrieval, limits.paper_retrieval) if dataset.dataset.labels is None else limits.labelled

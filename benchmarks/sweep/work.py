@@ -21,7 +21,7 @@ from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import HEADS, HeadKind, Pooling
 from benchmarks.finetuning.trainer import FineTuningError, FineTuningLog, Objective, Watch, fine_tune
-from benchmarks.protocol import PAPER, PROTOCOLS, Dataset
+from benchmarks.protocol import PAPER, STANDARD, Dataset
 from benchmarks.runs import (
     CLUSTERS,
     DETAILS,
@@ -146,8 +146,8 @@ class Prepared:
         scores = {split: evaluations[split].scores for split in SPLITS}
         content: dict[str, Any] = {
             "status": "complete",
-            "protocol": {protocol.written_to: protocol.name for protocol in PROTOCOLS.values()},
-            "standard": {split: evaluations[split].standard for split in SPLITS},
+            "protocol": {RESULTS: PAPER, STANDARD: STANDARD},
+            STANDARD: {split: evaluations[split].standard for split in SPLITS},
             "limits": dataclasses.asdict(self.resettable.loaded.limits),
             "steps": done.steps,
             "seconds": {"tuning": round(tuning_seconds, 3), "evaluation": round(seconds, 3)},
@@ -155,7 +155,7 @@ class Prepared:
         }
         details: dict[str, Any] = {
             "losses": [round(loss, 6) for loss in done.losses],
-            "standard": {split: evaluations[split].instances for split in SPLITS},
+            STANDARD: {split: evaluations[split].instances for split in SPLITS},
         }
         clusters = {split: evaluations[split].clusters for split in SPLITS}
         if any(clusters.values()):

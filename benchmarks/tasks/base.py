@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -19,7 +18,6 @@ from benchmarks.finetuning.heads import Head, HeadKind, Pooling
 from benchmarks.finetuning.trainer import Groups, Objective, example_order
 from benchmarks.metrics.metric import Evaluation
 from benchmarks.protocol import Dataset, FineTuning
-from benchmarks.runs import SPLITS
 
 __all__ = ["Evaluator", "Family", "TaskModel", "TrainedRows", "packs"]
 
@@ -74,8 +72,6 @@ class Family(ABC):
 
     name: str
     """A form of datasets."""
-    evaluations: ClassVar[int] = 1
-    """How often a model reads what it is evaluated on."""
 
     def micro_batch(self, fine_tuning: FineTuning) -> int:
         """Return the number of examples of a micro-batch."""
@@ -118,11 +114,3 @@ class Family(ABC):
         Raises:
             UserError: it cannot read one.
         """
-
-    def evaluated(self, dataset: LocalDataset) -> Mapping[str, pa.Table]:
-        """Return by name what a model reads in evaluation."""
-        return {name: dataset.tables[name] for name in SPLITS}
-
-    @abstractmethod
-    def texts(self, dataset: Dataset, part: str, row: Mapping[str, Any]) -> Sequence[str]:
-        """Return what a model reads of a row of `train`, or of a part of `evaluated`, to estimate its length."""

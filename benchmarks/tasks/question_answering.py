@@ -19,7 +19,6 @@ from benchmarks.finetuning.tokenization import (
     Span,
     encode_questions,
     encode_windows,
-    question_text,
 )
 from benchmarks.metrics.metric import AnswerPredictions
 from benchmarks.protocol import Dataset
@@ -92,10 +91,6 @@ class QuestionAnswering(SupervisedFamily):
             lengths = np.array(pc.utf8_length(table["question"]))
             longest = table.take(np.sort(np.argsort(-lengths, kind="stable")[:_LONGEST]))
             _encode(longest, loaded)
-
-    def texts(self, dataset: Dataset, part: str, row: Mapping[str, Any]) -> list[str]:
-        """Return the text that a model reads of a row."""
-        return [question_text(row["question"]) + row["context"]]
 
 
 def best_span(margins: NDArray[np.float32]) -> tuple[int, int, float]:

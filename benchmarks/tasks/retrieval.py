@@ -5,13 +5,12 @@ Shape suffixes: B pairs, L padded length, H hidden size, N documents.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
@@ -75,7 +74,6 @@ class Retrieval(Family):
     """The documents that answer a query; the model has no head, and a text becomes a vector."""
 
     name = "IR"
-    evaluations = 2  # with the paper's special tokens, and with those of fine-tuning
 
     def micro_batch(self, fine_tuning: FineTuning) -> int:
         """Return the whole batch: every query sees all its documents."""
@@ -155,18 +153,6 @@ class Retrieval(Family):
             pooling=pooling,
             cutoff=fine_tuning.cutoff,
         )
-
-    def evaluated(self, dataset: LocalDataset) -> dict[str, pa.Table]:
-        """Return by name what a model reads in evaluation."""
-        return {**{split: dataset.queries(split) for split in SPLITS}, "corpus": dataset.corpus}
-
-    def texts(self, dataset: Dataset, part: str, row: Mapping[str, Any]) -> list[str]:
-        """Return the texts that a model reads of a row: a query, a document, or one of each."""
-        if part == "train":
-            return [query_text(row["query"]), document_text(row["positive"])]
-        if part == "corpus":
-            return [document_text(row["text"], row["title"])]
-        return [query_text(row["text"])]
 
 
 @dataclass(frozen=True, kw_only=True)

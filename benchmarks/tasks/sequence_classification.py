@@ -6,7 +6,7 @@ labels, and the squared error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -61,10 +61,6 @@ class SequenceFamily(SupervisedFamily):
         """Return the head for so many classes, labels, or one number."""
         assert dataset.labels is not None
         return kind.of_sequences(encoder, dataset.labels, pooling)
-
-    def texts(self, dataset: Dataset, part: str, row: Mapping[str, Any]) -> list[str]:
-        """Return the text that a model reads of a row."""
-        return [classification_text(dataset, row["first"], row["second"])]
 
 
 def _classes(dataset: Dataset, table: pa.Table) -> NDArray[np.int64]:

@@ -253,7 +253,7 @@ class SupervisedFamily(Family):
     ) -> Evaluator:
         """Tokenise and batch a dataset's two evaluation splits."""
         entry, labels = dataset.dataset, dataset.labels
-        tables = self.evaluated(dataset).items()
+        tables = dataset.evaluated().items()
         splits = {name: self.split(entry, table, labels, loaded, device) for name, table in tables}
         clusters = {name: cluster_ids(entry, table) for name, table in tables}
         return _Splits(dataset=entry, splits=splits, clusters=clusters)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,10 +44,6 @@ class TokenClassification(SupervisedFamily):
             offsets=words.ids.offsets,
             batches=PaddedBatch.cut(words.ids, device, loaded.tokenizer.pad_token_id),
         )
-
-    def texts(self, dataset: Dataset, part: str, row: Mapping[str, Any]) -> list[str]:
-        """Return the text that a model reads of a row."""
-        return [" ".join(row["words"])]
 
 
 @dataclass(frozen=True, kw_only=True)

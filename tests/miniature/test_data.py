@@ -64,7 +64,7 @@ def test_a_folder_gives_its_text_and_rows_of_its_datasets(
     for name in ("sst2", "uner_en"):
         whole, sample = (load(tmp_path / place, name) for place in ("whole", "data"))
         assert sample.manifest.counts == {"train": 10, "validation": 4, "test": 4}
-        assert sample.labels == whole.labels and sample.manifest.source["content"] == whole.content_hash
+        assert sample.labels == whole.labels and sample.manifest.source["content"] == whole.manifest.content
         rows = whole.tables["train"].to_pylist()
         assert sample.tables["train"].to_pylist() == [rows[4 * number] for number in range(10)]
     for name in ("nq", "msmarco"):

@@ -81,7 +81,7 @@ def test_content_that_differs_from_the_manifest_is_refused(tmp_path: Path, fake:
         UserError, match=r"test-00000-of-00001\.parquet .* has the SHA-256 .* the manifest says"
     ):
         fetch("conll2003_en", tmp_path, replace_old=True)
-    assert load(tmp_path, "conll2003_en").test.num_rows == 40, "what was there stays"
+    assert load(tmp_path, "conll2003_en").tables["test"].num_rows == 40, "what was there stays"
     left = [path.name for path in (tmp_path / ".downloads").rglob("*.parquet")]
     assert "test-00000-of-00001.parquet" not in left
 

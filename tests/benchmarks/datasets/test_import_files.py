@@ -232,7 +232,7 @@ def test_real_unanswerable(name: str, tmp_path: Path) -> None:
     for role, paths in CASES[name][0].items():
         arguments += [f"--{role}", *(str(REAL / path) for path in paths)]
     main(arguments)
-    test = load(tmp_path, name).test.to_pylist()
+    test = load(tmp_path, name).tables["test"].to_pylist()
     assert sum(not row["answers"] for row in test) == 3_168
     for row in test:
         for answer in row["answers"]:

@@ -46,11 +46,11 @@ def test_show_every_family(data: Path, name: str) -> None:
 
 def test_examples_are_what_a_model_reads(data: Path) -> None:
     found = load(data, "mnli_m")
-    row = found.validation.to_pylist()[0]
+    row = found.tables["validation"].to_pylist()[0]
     text, target = next(examples_of(found, "validation", 1))
     assert text == f"Premise: {row['first']}\nHypothesis: {row['second']}"
     assert target == f"label {found.labels[row['label']]}"
-    row = load(data, "squad").test.to_pylist()[0]
+    row = load(data, "squad").tables["test"].to_pylist()[0]
     text, target = next(examples_of(load(data, "squad"), "test", 1))
     assert text == f"Question: {row['question']}\nContext: {row['context']}"
     assert target == f"{row['answers'][0]['text']!r} at {row['answers'][0]['start']}"

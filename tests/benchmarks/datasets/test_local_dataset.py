@@ -40,7 +40,7 @@ def test_round_trip(tmp_path: Path) -> None:
     digest = write_sst2(tmp_path, content)
     found = load(tmp_path, "sst2")
     assert found.labels == ("negative", "positive")
-    assert found.content_hash == digest
+    assert found.manifest.content == digest
     assert found.train.equals(content.tables["train"])
     assert found.manifest.counts == {"train": 6, "validation": 6, "test": 6}
     assert verify(tmp_path, "sst2") == []
@@ -58,7 +58,7 @@ def test_documents_are_kept_and_their_rows_are_clusters(tmp_path: Path) -> None:
     write(tmp_path, dataset, Content(tables=tables, splits="as given"), source=source)
     found = load(tmp_path, dataset)
     assert verify(tmp_path, dataset) == []
-    assert cluster_ids(dataset, found.test) == [0, 1, 2, 1, 3]
+    assert cluster_ids(dataset, found.tables["test"]) == [0, 1, 2, 1, 3]
     assert cluster_ids(dataset, found.train) == []
 
 

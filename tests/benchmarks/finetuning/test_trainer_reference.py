@@ -203,7 +203,7 @@ def test_labelled_families_score_as_the_plain_loop(
 ) -> None:
     folder, dataset = model_folder("ours"), load_data(data, name)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    tables = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
+    tables = dataset.tables
     rows = {split: table.to_pylist() for split, table in tables.items()}
     examples = {split: [tokenise(tokenizer, task, row) for row in rows[split]] for split in rows}
     training = examples["train"]

@@ -89,7 +89,7 @@ def test_retrieval_reads_with_the_tokenizers_own_special_tokens(
     loaded, dataset = load(str(folder)), load_data(data, "msmarco")
     objective = Retrieval().objective(dataset, np.arange(3), loaded, FINE_TUNING, MEAN)
     assert {int(objective.queries[row][-1]) for row in range(3)} == {1}
-    sst2 = CLASSES.examples(get_dataset("sst2"), load_data(data, "sst2").test, loaded)
+    sst2 = CLASSES.examples(get_dataset("sst2"), load_data(data, "sst2").tables["test"], loaded)
     assert {int(sst2.ids[row][-1]) for row in range(3)} == {2}
 
 
