@@ -21,8 +21,8 @@ AVERAGE = "average"
 """The `dataset` of a score that is the mean over a task's three datasets."""
 
 PAPER, STANDARD = "paper", "standard"
-"""The protocols by which every run is scored: `paper` (to results.json) has every quirk of what was released; `standard`
-(to run.json) is the field's usual definition of each metric."""
+"""The protocols by which every run is scored: `paper` (to results.json) has every quirk of the release; `standard`
+(to run.json) is the usual definition of each metric."""
 
 PROTOCOL_VERSION = 2
 """Version of the protocol: raised when a dataset, a grid, an input or a metric comes to mean something else."""

@@ -43,7 +43,7 @@ PRECISIONS: Registry[Precision] = Registry(
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceKind:
-    """A kind of device, here a CPU; a subclass says what is different elsewhere."""
+    """A kind of device."""
 
     name: str
     """What torch calls it."""
@@ -63,40 +63,15 @@ class DeviceKind:
     rarely looked at, padding is computed, and a process has one run at a time instead of several side by side."""
     tflops: float | None = None
     """Sustained rate of matrix products to reckon with; None where it is measured."""
-
-    def count(self) -> int:
-        """Return how many there are here."""
-        return 1
-
-    def eval_positions(self, given: int | None) -> int:
-        """Return the most positions of a forward pass in evaluation, when `given` are asked for in fine-tuning."""
-        return self.positions
-
-    def select(self, device: torch.device) -> str:
-        """Make it the current device of this process, and return what a run records it as."""
-        return self.name
-
-
-class _Cuda(DeviceKind):
-    """An NVIDIA GPU."""
-
-    def count(self) -> int:
-        return torch.cuda.device_count()
-
-    def eval_positions(self, given: int | None) -> int:
-        return 4 * (given or self.positions)
-
-    def select(self, device: torch.device) -> str:
-        torch.cuda.set_device(torch.device("cuda", device.index or 0))
-        return torch.cuda.get_device_name(device)
+    count: Callable[[], int] = lambda: 1
+    """Returns how many there are here."""
 
 
 DEVICES: Registry[DeviceKind] = Registry(
     "device",
     [
-        _Cuda(
-            name="cuda", precision="bf16", positions=16_384, overhead=1_024, graph_factor=1, gpu=True, tflops=100.0
-        ),
+        DeviceKind(name="cuda", precision="bf16", positions=16_384, overhead=1_024, graph_factor=1, gpu=True,
+                   tflops=100.0, count=torch.cuda.device_count),
         DeviceKind(name="cpu", precision="fp32", positions=2_048, overhead=384, graph_factor=16),
     ],
 )  # fmt: skip
@@ -249,11 +224,15 @@ def choose_device(
     chosen = torch.device(kind.name if device == "auto" else device)
     if (chosen.index or 0) >= kind.count():
         raise UserError(f"there is no device {device} here; torch sees {kind.count()} of this kind")
+    title = kind.name
+    if chosen.type == "cuda":
+        torch.cuda.set_device(torch.device("cuda", chosen.index or 0))
+        title = torch.cuda.get_device_name(chosen)
     return Device(
-        title=kind.select(chosen),
+        title=title,
         torch_device=chosen,
         precision=PRECISIONS[kind.precision if precision == "auto" else precision],
         train_positions=positions or kind.positions,
-        eval_positions=kind.eval_positions(positions),
+        eval_positions=4 * (positions or kind.positions) if kind.gpu else kind.positions,
         exact_micro_batches=exact,
     )

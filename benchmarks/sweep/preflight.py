@@ -18,7 +18,7 @@ from benchmarks.tasks.families import family_of
 from common.errors import UserError, first_line
 from common.progress import progress
 
-__all__ = ["check_labels", "check_special_tokens", "dry_run", "preflight"]
+__all__ = ["check_labels", "check_special_tokens", "dry_run", "load_model", "preflight"]
 
 
 def preflight(request: Request) -> tuple[dict[str, LocalDataset], LoadedModel, Precision]:
@@ -38,12 +38,7 @@ def preflight(request: Request) -> tuple[dict[str, LocalDataset], LoadedModel, P
     sets = {name: load_data(request.data, request.known[name]) for name in sources}
     for dataset in sets.values():
         check_labels(dataset)
-    loaded = load(
-        request.model,
-        revision=request.revision,
-        trust_remote_code=request.trust_remote_code,
-        max_length=request.fine_tuning.max_length,
-    )
+    loaded = load_model(request)
     check_special_tokens(loaded)
     # Datasets of one form differ in the number of labels alone.
     for dataset in {sets[name].dataset.form: sets[name] for name in request.datasets}.values():
@@ -51,6 +46,16 @@ def preflight(request: Request) -> tuple[dict[str, LocalDataset], LoadedModel, P
     for dataset in sets.values():
         family_of(dataset.dataset).check(dataset, loaded)
     return sets, loaded, precision
+
+
+def load_model(request: Request) -> LoadedModel:
+    """Return a request's model, on the CPU."""
+    return load(
+        request.model,
+        revision=request.revision,
+        trust_remote_code=request.trust_remote_code,
+        max_length=request.fine_tuning.max_length,
+    )
 
 
 def check_labels(dataset: LocalDataset) -> None:

@@ -20,14 +20,14 @@ import psutil  # type: ignore[import-untyped]
 import torch
 from tqdm import tqdm
 
-from benchmarks.finetuning.device import choose_device, choose_kind
-from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.device import Precision, choose_device, choose_kind
+from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import HEADS, POOLINGS
 from benchmarks.own_datasets.definitions import store_definitions
 from benchmarks.runs import RunKey
 from benchmarks.sweep.jobs import Job, check_finished, compared_jobs
 from benchmarks.sweep.memory import run_bytes
-from benchmarks.sweep.preflight import preflight
+from benchmarks.sweep.preflight import load_model, preflight
 from benchmarks.sweep.request import Request
 from benchmarks.sweep.status import CellStatus, cell_status, duration, note_request
 from benchmarks.sweep.work import ResettableModel, prepare
@@ -56,8 +56,8 @@ def run_grid(request: Request) -> list[CellStatus]:
         try:
             if not choose_kind(request.device).gpu:
                 torch.set_num_threads(1)  # more would not survive the workers' forks
-            preflight(request)
-            _share(jobs, request)
+            _, loaded, precision = preflight(request)
+            _share(jobs, request, loaded, precision)
         finally:
             torch.set_num_threads(threads)
         # A call with other settings that began before any run was there may have done some of them.
@@ -68,21 +68,30 @@ def run_grid(request: Request) -> list[CellStatus]:
     ]
 
 
-def _share(jobs: Sequence[Job], request: Request) -> None:
-    """Do what is left of the jobs here, or side by side in workers."""
-    devices = _devices(request)[: _left(jobs)]
+def _share(jobs: Sequence[Job], request: Request, loaded: LoadedModel, precision: Precision) -> None:
+    """Do what is left of the jobs here, or side by side in workers: forked ones have the model, fresh ones load it."""
+    kind = choose_kind(request.device)
+    fresh = kind.gpu
+    needed = 0 if fresh else sum(run_bytes(loaded.encoder, precision, request.positions or kind.positions))
+    devices = _devices(request, needed)[: _left(jobs)]
     if len(devices) == 1:
-        _work(jobs, devices, 0, lambda: False)
+        _work(jobs, devices, 0, loaded, lambda: False)
         return
-    calls = [functools.partial(_work, jobs, devices, place) for place in range(len(devices))]
-    side_by_side(calls, fresh=choose_kind(request.device).gpu)
+    model = None if fresh else loaded
+    calls = [functools.partial(_work, jobs, devices, place, model) for place in range(len(devices))]
+    side_by_side(calls, fresh=fresh)
 
 
-def _devices(request: Request) -> list[str]:
-    """Return the device of each worker: all GPUs in turn; on a CPU as many as are asked for, or fit."""
+def _devices(request: Request, needed: int) -> list[str]:
+    """Return the device of each worker: all GPUs in turn; on a CPU as many as are asked for, or fit.
+
+    Args:
+        request: what is asked for.
+        needed: bytes of memory of a run, on a CPU.
+    """
     kind = choose_kind(request.device)
     if not kind.gpu:
-        return [request.device] * (request.workers or _fitting(request))
+        return [request.device] * (request.workers or _fitting(needed))
     workers, count = request.workers or 1, kind.count()
     if workers == 1 or not count:
         return [request.device]
@@ -91,40 +100,37 @@ def _devices(request: Request) -> list[str]:
     return [f"{kind.name}:{place % count}" for place in range(workers)]
 
 
-def _fitting(request: Request) -> int:
+def _fitting(needed: int) -> int:
     """Return how many runs fit side by side: by cores, or OMP_NUM_THREADS where it is set, and by free memory."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     usable = int(given) if given.isdigit() else cores()
     if usable < 2 or not sys.platform.startswith("linux"):
         return 1
-    model = _model(request, request.device)
-    needed = sum(run_bytes(model.loaded.encoder, model.device.precision, model.device.train_positions))
     return max(1, min(usable, int(psutil.virtual_memory().available // needed)))
 
 
-def _model(request: Request, device: str) -> ResettableModel:
+def _model(request: Request, device: str, loaded: LoadedModel | None) -> ResettableModel:
     chosen = choose_device(
         device, request.precision, positions=request.positions, exact=request.exact_micro_batches
     )
     if not chosen.kind.gpu:
         torch.set_num_threads(1)
-    loaded = load(
-        request.model,
-        revision=request.revision,
-        trust_remote_code=request.trust_remote_code,
-        max_length=request.fine_tuning.max_length,
-    )
     return ResettableModel(
-        loaded=loaded, device=chosen, pooling=POOLINGS[request.pooling], head=HEADS[request.head]
+        loaded=loaded or load_model(request),
+        device=chosen,
+        pooling=POOLINGS[request.pooling],
+        head=HEADS[request.head],
     )
 
 
-def _work(jobs: Sequence[Job], devices: Sequence[str], place: int, stop: Stop) -> None:
+def _work(
+    jobs: Sequence[Job], devices: Sequence[str], place: int, loaded: LoadedModel | None, stop: Stop
+) -> None:
     """Do all fine-tunings that no other process is doing, as one of the workers, which begin at different jobs."""
     alone = len(devices) == 1
     if not alone:
         os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the others tokenise, too
-    model = _model(jobs[0].request, devices[place])
+    model = _model(jobs[0].request, devices[place], loaded)
     first = place * len(jobs) // len(devices)
     done, seconds = 0, 0.0
     for job in (*jobs[first:], *jobs[:first]):

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from benchmarks.datasets.synthetic import make_synthetic
-from benchmarks.finetuning.device import DEVICES, DeviceKind
+from benchmarks.finetuning.device import DEVICES
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import DATASETS
@@ -209,13 +209,6 @@ def test_several_processes_share_every_cell_and_do_no_run_twice(arguments: list[
     assert 0 < len(written) == len(set(written)) <= 12
 
 
-class Pretended(DeviceKind):
-    """Two CPUs that do not compute side by side, as GPUs."""
-
-    def count(self) -> int:
-        return 2
-
-
 def test_workers_with_a_device_each_make_the_same_bytes(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,12 +220,13 @@ def test_workers_with_a_device_each_make_the_same_bytes(
         make_synthetic(data, known[name], train=96, evaluation=24)
     alone = request_of(arguments[1], data, tmp_path, datasets=("sst2", "mine"), known=known)
     assert status_code(run_grid(alone)) == COMPLETE
-    monkeypatch.setitem(DEVICES, "cpu", Pretended(**{**vars(DEVICES["cpu"]), "gpu": True}))
+    # Two CPUs that do not compute side by side, as GPUs.
+    monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], gpu=True, count=lambda: 2))
     request = replace(alone, store=tmp_path / "several", workers=3)
-    assert queue._devices(request) == ["cpu:0", "cpu:1", "cpu:0"]
+    assert queue._devices(request, 0) == ["cpu:0", "cpu:1", "cpu:0"]
     with pytest.raises(UserError, match="leave out --device cpu:1"):
-        queue._devices(replace(request, device="cpu:1"))
-    monkeypatch.setattr(queue, "_devices", lambda request: ["cpu:0", "cpu"])
+        queue._devices(replace(request, device="cpu:1"), 0)
+    monkeypatch.setattr(queue, "_devices", lambda request, needed: ["cpu:0", "cpu"])
     assert status_code(run_grid(request)) == COMPLETE
     assert results(tmp_path / "several") == results(tmp_path) and len(results(tmp_path)) == 2
 
@@ -242,8 +236,7 @@ def test_workers_follow_cores_and_memory(
 ) -> None:
     request = request_of(arguments[1], data, tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "6")
-    assert queue._devices(request) == ["auto"] * 6
-    monkeypatch.setattr(queue, "run_bytes", lambda *arguments: (2**60, 0))
-    assert queue._devices(request) == ["auto"]
+    assert queue._devices(request, 1) == ["auto"] * 6
+    assert queue._devices(request, 2**60) == ["auto"]
     monkeypatch.delenv("OMP_NUM_THREADS")
-    assert len(queue._devices(replace(request, workers=cores()))) == cores()
+    assert len(queue._devices(replace(request, workers=cores()), 2**60)) == cores()
