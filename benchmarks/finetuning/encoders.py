@@ -17,10 +17,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from benchmarks.finetuning.base_models import FirstToken, NoPooler, load_base
+from benchmarks.finetuning.base_models import FirstToken, NoPooler, load_base, load_tokenizer
 from benchmarks.finetuning.directions import Trial, try_out
 from benchmarks.finetuning.model_files import check_plain, resolve, tokenizer_hash, weights_hash
-from benchmarks.finetuning.model_tokenizer import load_tokenizer
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import packed_cost
 from common.errors import UserError

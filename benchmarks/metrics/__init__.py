@@ -1,3 +1,3 @@
 """The paper's metrics, and the field's."""
 
-from benchmarks.metrics import own, paper, standard  # noqa: F401  (registers their metrics)
+from benchmarks.metrics import paper, standard  # noqa: F401  (registers their metrics)

@@ -11,10 +11,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import multiprocessing
 import os
+import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import wait
+from multiprocessing.context import BaseContext
+from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import torch
@@ -26,18 +32,16 @@ from benchmarks.finetuning.heads import HEADS, POOLINGS
 from benchmarks.own_datasets.definitions import store_definitions
 from benchmarks.runs import RunKey
 from benchmarks.sweep.jobs import Job, check_finished, compared_jobs
-from benchmarks.sweep.memory import run_bytes
-from benchmarks.sweep.preflight import load_model, preflight
+from benchmarks.sweep.preflight import load_model, preflight, run_bytes
 from benchmarks.sweep.request import Request
 from benchmarks.sweep.status import CellStatus, cell_status, duration, note_request
 from benchmarks.sweep.work import ResettableModel, prepare
-from benchmarks.sweep.workers import Stop, side_by_side
 from common.errors import UserError
 from common.locks import try_lock
-from common.processes import cores
+from common.processes import become_worker, cores
 from common.progress import progress
 
-__all__ = ["run_grid"]
+__all__ = ["Stop", "run_grid", "side_by_side"]
 
 log = logging.getLogger(__name__)
 
@@ -183,3 +187,73 @@ def _claim(job: Job, runs: Sequence[RunKey]) -> Iterator[bool]:
 def _say(line: str) -> None:
     with tqdm.external_write_mode(file=sys.stderr):
         log.info("%s", line)
+
+
+Stop = Callable[[], bool]
+"""Says whether another call failed, so that this one should end what it is at and begin nothing new."""
+
+
+def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> None:
+    """Make calls at once, each in a process that ends with this one.
+
+    Args:
+        calls: what is done.
+        fresh: start fresh processes instead of forking this one, for GPUs, which a forked process cannot use; calls
+            must then be picklable.
+
+    Raises:
+        UserError: the first mistake that a call raised, once the others have ended; or a process was killed.
+    """
+    context: BaseContext = multiprocessing.get_context("spawn" if fresh else "fork")
+    stop, errors = context.Event(), context.SimpleQueue()
+    processes = [
+        context.Process(target=_call, args=(call, stop, errors, os.getpid()), daemon=True)  # type: ignore[attr-defined]
+        for call in calls
+    ]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        for process in processes:
+            process.start()
+        running = {process.sentinel: process for process in processes}
+        while running:
+            for sentinel in wait(list(running)):
+                ended = running.pop(sentinel)
+                ended.join()  # its sentinel may be ready before its exit code is
+                if ended.exitcode:
+                    stop.set()
+    finally:
+        for process in processes:
+            if process.is_alive():
+                process.kill()
+                process.join()
+    if not errors.empty():
+        raise errors.get()
+    for process in processes:
+        if process.exitcode:
+            raise UserError(_ended(process.exitcode))
+
+
+def _call(call: Callable[[Stop], None], stop: Any, errors: Any, parent: int) -> None:
+    """Make a call in a process that ends with its parent; the parent answers Ctrl-C, and ends its children."""
+    become_worker(parent)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
+    try:
+        call(stop.is_set)
+    except (UserError, OSError) as error:
+        errors.put(error)
+        sys.exit(1)
+    except Exception as error:
+        traceback.print_exc()
+        errors.put(RuntimeError(f"{type(error).__name__} in a worker: {error}"))
+        sys.exit(1)
+
+
+def _ended(code: int) -> str:
+    if code < 0:
+        name = signal.Signals(-code).name
+        return (
+            f"a worker was ended by {name}, as happens when memory runs out; the same command with fewer --workers "
+            "resumes"
+        )
+    return f"a worker ended with exit code {code}"

@@ -14,10 +14,9 @@ from benchmarks.finetuning.heads import Pooling
 from benchmarks.finetuning.trainer import Objective, steps_of
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.tasks.base import Family
+from benchmarks.tasks.classification import CLASSES, LABELS, VALUES, TokenClassification
 from benchmarks.tasks.question_answering import QuestionAnswering
 from benchmarks.tasks.retrieval import Retrieval
-from benchmarks.tasks.sequence_classification import CLASSES, LABELS, VALUES
-from benchmarks.tasks.token_classification import TokenClassification
 from common.registry import Registry
 
 __all__ = ["FAMILIES", "family_of", "fine_tuning_steps", "objective_of", "sampled_rows"]

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.datasets.readers import READERS
-from benchmarks.datasets.readers.reader import ROLES
+from benchmarks.datasets.readers.reader import ROLES, carve
 from benchmarks.datasets.schema import SPLIT_TABLES
-from benchmarks.datasets.splits import carve
 from benchmarks.protocol import (
     DATASETS,
     LEARNING_RATES,

@@ -27,8 +27,7 @@ from benchmarks.datasets.readers.original_files import (
     pick_text,
     records,
 )
-from benchmarks.datasets.readers.reader import Inputs
-from benchmarks.datasets.splits import HALVES_SEED, halve
+from benchmarks.datasets.readers.reader import HALVES_SEED, Inputs, halve
 from common.errors import UserError
 from common.progress import progress
 

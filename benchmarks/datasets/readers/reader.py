@@ -1,21 +1,51 @@
-"""The original files that a dataset is made from, and its splits."""
+"""The original files that a dataset is made from, and its splits: the paper's (protocol, section 2), or as given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+import random
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from benchmarks.datasets.local_dataset import Content, table
 from benchmarks.datasets.readers.original_files import Reading, Row
 from benchmarks.datasets.schema import SPLIT_TABLES
-from benchmarks.datasets.splits import CARVE_SEED, TRAIN_SHARE, carve
 from benchmarks.protocol import Dataset
 from common.errors import UserError
 
-__all__ = ["ROLES", "Inputs", "with_splits"]
+__all__ = ["CARVE_SEED", "HALVES_SEED", "ROLES", "TRAIN_SHARE", "Inputs", "carve", "halve", "with_splits"]
+
+TRAIN_SHARE = 0.95
+CARVE_SEED = 42
+HALVES_SEED = 42
+"""Ours: the release draws NQ's halves from an unseeded global generator, again in every run."""
+
+
+def carve(
+    rows: int, share: float = TRAIN_SHARE, seed: int = CARVE_SEED
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the row numbers of (train, validation) as `datasets.train_test_split(train_size=share, seed=seed)`.
+
+    Both are shuffled. SST-2's 67,349 rows give 63,981 and 3,368.
+    """
+    trained = math.floor(share * rows)
+    order = np.random.default_rng(seed).permutation(rows)
+    return order[rows - trained :], order[: rows - trained]
+
+
+def halve(ids: Iterable[str], seed: int = HALVES_SEED) -> set[str]:
+    """Return the half of the query ids that is NQ's validation split; the rest is test.
+
+    The release's own draw, `random.sample` of the sorted ids, with the seed that it lacks.
+    """
+    unique = sorted(set(ids))
+    return set(random.Random(seed).sample(unique, round(0.5 * len(unique))))
+
 
 ROLES = ("train", "validation", "test", "queries", "corpus")
 """What a file is to its dataset, and the options of `clm-or-mlm import`."""

@@ -140,7 +140,7 @@ def run(
     request = options.request(retry_failed=retry_failed)
     resolve(request.model, revision=request.revision, code=request.trust_remote_code)
     if dry_run:
-        from benchmarks.sweep.validate import validate
+        from benchmarks.sweep.preflight import validate
 
         sys.stdout.writelines(f"{line}\n" for line in validate(request, tflops))
         return 0

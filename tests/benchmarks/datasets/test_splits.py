@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.datasets.splits import carve, halve
+from benchmarks.datasets.readers.reader import carve, halve
 
 
 def assert_as_the_library(rows: int) -> None:

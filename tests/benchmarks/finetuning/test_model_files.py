@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
+from benchmarks.finetuning.base_models import load_tokenizer
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
-from benchmarks.finetuning.model_tokenizer import load_tokenizer
 from common.errors import UserError
 from tests.benchmarks.finetuning.test_encoders import KINDS
 

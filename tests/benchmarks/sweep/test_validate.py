@@ -18,8 +18,7 @@ from benchmarks.finetuning.device import PRECISIONS
 from benchmarks.finetuning.encoders import Encoder, load
 from benchmarks.finetuning.heads import HEADS, MEAN, POOLINGS
 from benchmarks.protocol import DATASETS
-from benchmarks.sweep.memory import run_bytes
-from benchmarks.sweep.preflight import check_special_tokens, dry_run
+from benchmarks.sweep.preflight import check_special_tokens, dry_run, run_bytes
 from common.errors import UserError
 from tests.benchmarks.sweep.stores import run, validate
 from tests.benchmarks.tiny import make_config

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.sweep.workers import Stop, side_by_side
+from benchmarks.sweep.queue import Stop, side_by_side
 from common.errors import UserError
 
 

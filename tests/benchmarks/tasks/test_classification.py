@@ -13,10 +13,9 @@ from benchmarks.datasets.local_dataset import table
 from benchmarks.finetuning.trainer import FineTuningError
 from benchmarks.metrics.metric import Evaluation, evaluate
 from benchmarks.protocol import Dataset, get_dataset
-from benchmarks.tasks import sequence_classification
-from benchmarks.tasks.sequence_classification import CLASSES
+from benchmarks.tasks import classification
+from benchmarks.tasks.classification import CLASSES, TokenClassification
 from benchmarks.tasks.supervised import PaddedBatch, in_halves
-from benchmarks.tasks.token_classification import TokenClassification
 from tests.benchmarks.tasks.oracle import CPU, TOKENIZER, Oracle, loaded
 from tests.benchmarks.tiny import END
 
@@ -65,7 +64,7 @@ def test_several_labels() -> None:
         {"id": str(n), "first": "dog " * (3 - n), "second": None, "labels": labels}
         for n, labels in enumerate(([0, 2], [], [1]))
     ]
-    found, family = table("SC-labels", "test", rows), sequence_classification.LABELS
+    found, family = table("SC-labels", "test", rows), classification.LABELS
     examples = family.examples(LABELS, found, loaded())
     assert np.asarray(examples.labels).tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
     logits = torch.randn(3, 3)
@@ -84,7 +83,7 @@ def test_a_number() -> None:
         {"id": str(n), "first": "dog " * (3 - n), "second": "fox", "value": value}
         for n, value in enumerate((0.0, 5.0, 2.0))
     ]
-    found, family = table("SC-value", "test", rows), sequence_classification.VALUES
+    found, family = table("SC-value", "test", rows), classification.VALUES
     examples = family.examples(VALUE, found, loaded())
     outputs = torch.tensor([[1.0], [5.0], [2.5]])
     losses = examples.loss(outputs, torch.tensor(np.asarray(examples.labels)))

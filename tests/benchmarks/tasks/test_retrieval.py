@@ -19,9 +19,9 @@ from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import MEAN
 from benchmarks.protocol import FINE_TUNING, get_dataset
 from benchmarks.sweep.work import ResettableModel
+from benchmarks.tasks.classification import CLASSES
 from benchmarks.tasks.families import objective_of
 from benchmarks.tasks.retrieval import ContrastiveObjective, Retrieval, info_nce, rank
-from benchmarks.tasks.sequence_classification import CLASSES
 
 CPU = choose_device("cpu", "fp32")
 

@@ -13,7 +13,7 @@ from benchmarks.datasets.local_dataset import Content
 from benchmarks.datasets.readers.beir import judgements, retrieval
 from benchmarks.datasets.readers.beir import read as read_judged
 from benchmarks.datasets.readers.original_files import Reading
-from benchmarks.datasets.splits import halve
+from benchmarks.datasets.readers.reader import halve
 from benchmarks.protocol import get_dataset
 from common.errors import UserError
 from tests.benchmarks.datasets.readers.originals import Put, inputs_of, read, rows

@@ -11,8 +11,7 @@ import pytest
 
 from benchmarks.datasets.local_dataset import Content
 from benchmarks.datasets.readers.original_files import Reading, Row
-from benchmarks.datasets.readers.reader import Inputs, with_splits
-from benchmarks.datasets.splits import carve
+from benchmarks.datasets.readers.reader import Inputs, carve, with_splits
 from benchmarks.protocol import get_dataset
 from common.errors import UserError
 

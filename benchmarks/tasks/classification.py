@@ -1,7 +1,7 @@
-"""Sequence classification (SC): a class for each text; of datasets of one's own also several labels, or a number.
+"""Classification of texts (SC) and of words (TC): a class for each text, a tag for each sub-token.
 
-The paper has classes alone. Losses of the others are those of transformers' classes: binary cross-entropy averaged over
-labels, and the squared error.
+The paper has classes and tags alone. Datasets of one's own may also have several labels, or a number, a text; their
+losses are those of transformers' classes: binary cross-entropy averaged over labels, and the squared error.
 """
 
 from __future__ import annotations
@@ -19,14 +19,25 @@ from numpy.typing import NDArray
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
 from benchmarks.finetuning.heads import Head, HeadKind, Pooling
-from benchmarks.finetuning.tokenization import classification_text, encode_texts
-from benchmarks.metrics.metric import ClassPredictions, LabelPredictions, ValuePredictions
+from benchmarks.finetuning.tokenization import Words, classification_text, encode_texts, encode_words
+from benchmarks.metrics.metric import ClassPredictions, LabelPredictions, TagPredictions, ValuePredictions
 from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
 from benchmarks.tasks.base import TaskModel
-from benchmarks.tasks.supervised import Examples, Loss, PaddedBatch, SupervisedFamily, cross_entropy, predict
+from benchmarks.tasks.supervised import (
+    IGNORED,
+    Examples,
+    Loss,
+    PaddedBatch,
+    SupervisedFamily,
+    cross_entropy,
+    predict,
+)
 
-__all__ = ["CLASSES", "LABELS", "VALUES", "SequenceFamily", "SequenceSplit"]
+__all__ = [
+    "CLASSES", "LABELS", "VALUES", "SequenceFamily", "SequenceSplit", "TokenClassification",
+    "TokenClassificationSplit",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,3 +138,67 @@ def _encoded(dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Ragged:
         for first, second in zip(table["first"].to_pylist(), table["second"].to_pylist(), strict=True)
     ]
     return encode_texts(loaded.tokenizer, texts, loaded.limits.labelled)
+
+
+class TokenClassification(SupervisedFamily):
+    """A tag for each word."""
+
+    name = "TC"
+
+    def examples(self, dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Examples:
+        """Return token ids, and the tag of each token: every sub-token carries its word's tag."""
+        words, tags = _encode(table, loaded)
+        number = _word_numbers(words, tags)
+        labels = np.where(number >= 0, tags.values[np.maximum(number, 0)], IGNORED)
+        return Examples(ids=words.ids, labels=Ragged(labels, words.ids.offsets))
+
+    def split(
+        self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], loaded: LoadedModel, device: Device
+    ) -> TokenClassificationSplit:
+        """Tokenise and batch a split."""
+        words, gold = _encode(table, loaded)
+        return TokenClassificationSplit(
+            names=labels,
+            gold=gold,
+            words=_word_numbers(words, gold),
+            offsets=words.ids.offsets,
+            batches=PaddedBatch.cut(words.ids, device, loaded.tokenizer.pad_token_id),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenClassificationSplit:
+    """A split to evaluate on, tokenised and batched once for all runs."""
+
+    names: tuple[str, ...]
+    """Tag names by id."""
+    gold: Ragged
+    """Tag of each word, a row a sentence."""
+    words: NDArray[np.int64]
+    """For each token of the split, the number of its word in the split; -1 for none."""
+    offsets: NDArray[np.int64]
+    """Where each sentence's tokens start."""
+    batches: list[PaddedBatch]
+    """What the model reads."""
+
+    def predict(self, model: TaskModel, device: Device) -> TagPredictions:
+        """Return a fine-tuned model's tags."""
+        tokens = np.zeros(len(self.words), dtype=np.int64)
+        for rows, logits in predict(model, self.batches, device):
+            best = logits.argmax(axis=2)
+            for row, tags in zip(rows, best, strict=True):
+                start, end = self.offsets[row], self.offsets[row + 1]
+                tokens[start:end] = tags[: end - start]
+        return TagPredictions(tokens=tokens, words=self.words, gold=self.gold, names=self.names)
+
+
+def _encode(table: pa.Table, loaded: LoadedModel) -> tuple[Words, Ragged]:
+    words = encode_words(loaded.tokenizer, table["words"].to_pylist(), loaded.limits.labelled)
+    return words, Ragged.of(table["tags"].to_pylist())
+
+
+def _word_numbers(words: Words, tags: Ragged) -> NDArray[np.int64]:
+    """Return for each token the number of its word counted over all sentences; -1 for none."""
+    first = tags.offsets[words.ids.row_of]
+    numbers: NDArray[np.int64] = np.where(words.words.values >= 0, words.words.values + first, -1)
+    return numbers
