@@ -91,14 +91,6 @@ def test_a_second_paper_metric_or_other_predictions_are_refused() -> None:
         METRICS.pop(wrong.name)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"task": "SQ"}, "unknown task 'SQ'"),
-        ({"protocol": "papers"}, "did you mean 'paper'"),
-    ],
-)
-def test_unknown_names_are_refused_where_they_enter(change: dict[str, str], message: str) -> None:
-    options = {"key": "x", "protocol": STANDARD, "task": "SC", "needs": ClassPredictions, "compute": errors}
-    with pytest.raises(UserError, match=message):
-        Metric(**{**options, **change})  # type: ignore[arg-type]
+def test_an_unknown_task_is_refused_where_it_enters() -> None:
+    with pytest.raises(UserError, match="unknown task 'SQ'"):
+        Metric(key="x", protocol=STANDARD, task="SQ", needs=ClassPredictions, compute=errors)
