@@ -14,7 +14,6 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -38,29 +37,13 @@ _KIND = "hub"
 _MAIN = "main"
 """The branch of a pattern that names none."""
 
+_File = dict[str, Any]
+"""A file as that manifest names it: role, repo, revision (commit), path, bytes and sha256, which is None until it is
+known: a hub names the hashes of large files alone."""
+
 
 class UnreachableError(UserError):
     """No network, or the hub does not answer."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _File:
-    """A file of a hub, as the manifest of a fetched dataset names it."""
-
-    role: str
-    repo: str
-    revision: str
-    """Commit."""
-    path: str
-    bytes: int
-    sha256: str | None
-    """None until it is known: a hub names the hashes of large files alone."""
-
-    def folder(self, downloads: Path) -> Path:
-        return inside(downloads, f"{self.repo.replace('/', '+')}/{self.revision}")
-
-    def below(self, downloads: Path) -> Path:
-        return inside(self.folder(downloads), self.path)
 
 
 def fetch(
@@ -89,8 +72,7 @@ def fetch(
     if (data / name / MANIFEST).is_file():
         with contextlib.suppress(UserError) if replace_old else contextlib.nullcontext():
             manifest = read_manifest(data, dataset)
-            if manifest.source["kind"] == _KIND:
-                before = [_File(**file) for file in manifest.source["files"]]
+            before = manifest.source["files"] if manifest.source["kind"] == _KIND else []
         found = _difference(pins, before)
         if not replace_old:
             if why := [*verify(data, dataset), *([f"{data / name} {found}"] if found else [])]:
@@ -98,16 +80,14 @@ def fetch(
             log.info("%s is in %s already", name, data)
             return manifest
         before = [] if found else before
-    downloads = data / DOWNLOADS / name
-    wanted = before or _resolve(pins)
     data.mkdir(parents=True, exist_ok=True)
-    _download(wanted, downloads)
-    fetched = [_checked(file, downloads, pins) for file in wanted]
-    files: dict[str, list[Path]] = {}
-    for file in fetched:
-        files.setdefault(file.role, []).append(file.below(downloads))
-    source = {"kind": _KIND, "files": [vars(file) for file in fetched]}
-    manifest = make(dataset, files, data, source=source, skip_bad=skip_bad, replace=replace_old)
+    downloads = data / DOWNLOADS / name
+    fetched, paths = [], dict[str, list[Path]]()
+    for file, path in _download(before or _resolve(pins), downloads):
+        fetched.append(_checked(file, path, pins))
+        paths.setdefault(file["role"], []).append(path)
+    source = {"kind": _KIND, "files": fetched}
+    manifest = make(dataset, paths, data, source=source, skip_bad=skip_bad, replace=replace_old)
     shutil.rmtree(downloads, ignore_errors=True)
     with contextlib.suppress(OSError):  # others are being fetched
         downloads.parent.rmdir()
@@ -119,21 +99,20 @@ def _branch(pattern: str) -> tuple[str, str]:
     return (branch, glob) if colon else (_MAIN, pattern)
 
 
+def _takes(pin: Pin, file: _File) -> bool:
+    same = (pin.role, pin.repo) == (file["role"], file["repo"])
+    return same and any(fnmatch.fnmatchcase(file["path"], _branch(pattern)[1]) for pattern in pin.files)
+
+
 def _difference(pins: Sequence[Pin], files: Sequence[_File]) -> str:
     """Return in what files differ from what is pinned; empty where they do not, or where there are none."""
-
-    def takes(pin: Pin, file: _File) -> bool:
-        globs = (_branch(pattern)[1] for pattern in pin.files)
-        same = (pin.role, pin.repo) == (file.role, file.repo)
-        return same and any(fnmatch.fnmatchcase(file.path, glob) for glob in globs)
-
     for file in files:
-        pin = next((pin for pin in pins if takes(pin, file)), None)
+        pin = next((pin for pin in pins if _takes(pin, file)), None)
         if pin is None:
-            return f"takes {file.role} from {file.path} of {file.repo}, where fetch does not look for it"
-        if pin.commit not in (None, file.revision):
-            return f"takes {file.repo} at {file.revision}, this package pins {pin.commit}"
-    lacking = [pin for pin in pins if files and not any(takes(pin, file) for file in files)]
+            return f"takes {file['role']} from {file['path']} of {file['repo']}, where fetch does not look for it"
+        if pin.commit not in (None, file["revision"]):
+            return f"takes {file['repo']} at {file['revision']}, this package pins {pin.commit}"
+    lacking = [pin for pin in pins if files and not any(_takes(pin, file) for file in files)]
     return f"takes no {lacking[0].role} from {lacking[0].repo}, where fetch looks for it" if lacking else ""
 
 
@@ -178,41 +157,59 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
                 f"{pin.repo} has {pin.role} files in several folders ({', '.join(folders)}) and nothing says which "
                 "the paper used; choose them and use `clm-or-mlm import`"
             )
+        place = {"role": pin.role, "repo": pin.repo, "revision": commit}
         for path in found:
             size, lfs = there[path].size, there[path].lfs
-            sha256 = lfs.sha256 if lfs else None
-            out.append(
-                _File(role=pin.role, repo=pin.repo, revision=commit, path=path, bytes=size, sha256=sha256)
-            )
+            out.append({**place, "path": path, "bytes": size, "sha256": lfs.sha256 if lfs else None})
     return out
 
 
-def _download(files: Sequence[_File], downloads: Path) -> None:
-    """Bring the files that are not there, a repository at a time.
+def _download(files: Sequence[_File], downloads: Path) -> Iterator[tuple[_File, Path]]:
+    """Bring the files that are not there, a repository at a time, and yield each with its path.
 
     Raises:
         UserError: the hub cannot be reached, or no longer has a file.
     """
     from huggingface_hub import snapshot_download
 
-    by_folder: dict[Path, list[_File]] = {}
-    for file in files:
-        if not file.below(downloads).is_file():
-            log.info("%s of %s (%.1f MB)", file.path, file.repo, file.bytes / 1e6)
-            by_folder.setdefault(file.folder(downloads), []).append(file)
-    for folder, missing in by_folder.items():
-        one = missing[0]
-        with _sentences(one.repo):
-            snapshot_download(
-                one.repo,
+    for repo, revision in dict.fromkeys((file["repo"], file["revision"]) for file in files):
+        own = [file for file in files if (file["repo"], file["revision"]) == (repo, revision)]
+        log.info("%s (%.1f MB)", repo, sum(file["bytes"] for file in own) / 1e6)
+        with _sentences(repo):
+            folder = snapshot_download(
+                repo,
                 repo_type="dataset",
-                revision=one.revision,
-                local_dir=folder,
-                cache_dir=downloads / ".cache",
-                allow_patterns=[file.path for file in missing],
+                revision=revision,
+                cache_dir=downloads,
+                allow_patterns=[file["path"] for file in own],
                 endpoint=_endpoint(),
                 max_workers=4,
             )
+        yield from ((file, inside(Path(folder), file["path"])) for file in own)
+
+
+def _checked(file: _File, path: Path, pins: Sequence[Pin]) -> _File:
+    """Return the entry of a downloaded file with its size and hash.
+
+    Raises:
+        UserError: it is not what the manifest, the hub or the pins say; it is removed.
+    """
+    if not path.is_file():
+        raise UserError(f"{file['repo']} no longer has {file['path']} at {file['revision']}")
+    found = sha256_file(path)
+    pinned = (pin.sha256.get(file["path"]) for pin in pins if pin.repo == file["repo"])
+    for source, expected in (
+        ("the hub or the manifest", file["sha256"]),
+        *(("the pinned hash", known) for known in pinned),
+    ):
+        if expected and found != expected:
+            for part in (path.resolve(), path):  # a link to what was downloaded
+                part.unlink(missing_ok=True)
+            raise UserError(
+                f"{file['path']} of {file['repo']} has the SHA-256 {found[:12]}..., {source} says {expected[:12]}...; "
+                "it was removed, run the same command again, and if that repeats itself the hub's file has changed"
+            )
+    return {**file, "sha256": found, "bytes": path.stat().st_size}
 
 
 def _endpoint() -> str | None:
@@ -246,30 +243,6 @@ def _sentences(repo: str) -> Iterator[None]:
             f"machine with network and copy data/ here, or make the dataset from its original files with "
             f"`clm-or-mlm import`"
         ) from error
-
-
-def _checked(file: _File, downloads: Path, pins: Sequence[Pin]) -> _File:
-    """Return the entry of a downloaded file with its size and hash.
-
-    Raises:
-        UserError: it is not what the manifest, the hub or the pins say; it is removed.
-    """
-    path = file.below(downloads)
-    if not path.is_file():
-        raise UserError(f"{file.repo} no longer has {file.path} at {file.revision}")
-    found = sha256_file(path)
-    pinned = (pin.sha256.get(file.path) for pin in pins if pin.repo == file.repo)
-    for source, expected in (
-        ("the hub or the manifest", file.sha256),
-        *(("the pinned hash", known) for known in pinned),
-    ):
-        if expected and found != expected:
-            path.unlink()
-            raise UserError(
-                f"{file.path} of {file.repo} has the SHA-256 {found[:12]}..., {source} says {expected[:12]}...; it was "
-                f"removed, run the same command again, and if that repeats itself the hub's file has changed"
-            )
-    return replace(file, sha256=found, bytes=path.stat().st_size)
 
 
 def fetch_all(

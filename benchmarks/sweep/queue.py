@@ -36,6 +36,7 @@ from benchmarks.sweep.preflight import load_model, preflight, run_bytes
 from benchmarks.sweep.request import Request
 from benchmarks.sweep.status import CellStatus, cell_status, duration, note_request
 from benchmarks.sweep.work import ResettableModel, prepare
+from benchmarks.tasks.base import Setting
 from common.errors import UserError
 from common.locks import try_lock
 from common.processes import become_worker, cores
@@ -119,12 +120,14 @@ def _model(request: Request, device: str, loaded: LoadedModel | None) -> Resetta
     )
     if not chosen.kind.gpu:
         torch.set_num_threads(1)
-    return ResettableModel(
+    setting = Setting(
         loaded=loaded or load_model(request),
         device=chosen,
+        fine_tuning=request.fine_tuning,
         pooling=POOLINGS[request.pooling],
         head=HEADS[request.head],
     )
+    return ResettableModel(setting)
 
 
 def _work(

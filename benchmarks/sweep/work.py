@@ -17,9 +17,6 @@ import torch
 from torch import Tensor
 
 from benchmarks.datasets.local_dataset import LocalDataset, load
-from benchmarks.finetuning.device import Device
-from benchmarks.finetuning.encoders import LoadedModel
-from benchmarks.finetuning.heads import HEADS, HeadKind, Pooling
 from benchmarks.finetuning.trainer import FineTuningError, FineTuningLog, Objective, Watch, fine_tune
 from benchmarks.protocol import PAPER, STANDARD, Dataset
 from benchmarks.runs import (
@@ -35,7 +32,7 @@ from benchmarks.runs import (
 from benchmarks.sweep.jobs import Job
 from benchmarks.sweep.preflight import check_labels
 from benchmarks.sweep.run_state import folder_of
-from benchmarks.tasks.base import Evaluator, TaskModel
+from benchmarks.tasks.base import Evaluator, Setting, TaskModel
 from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
 from common.description import description_hash
 from common.errors import UserError
@@ -50,7 +47,7 @@ __all__ = ["Prepared", "ResettableModel", "prepare"]
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "seqeval", "pytrec-eval-terrier")
 
 
-@dataclass(kw_only=True)
+@dataclass
 class ResettableModel:
     """A loaded model on its device that gets its original weights back before every run.
 
@@ -58,39 +55,36 @@ class ResettableModel:
     new and initialised from the run's seed.
     """
 
-    loaded: LoadedModel
-    """The model; it is moved to the device."""
-    device: Device
-    """Where it is."""
-    pooling: Pooling
-    """How a sequence becomes a vector."""
-    head: HeadKind = HEADS[PAPER]
-    """Whose heads are put on the encoder."""
+    setting: Setting
+    """The model, which is moved to the device, and what its runs are done with."""
     _pristine: dict[str, Tensor] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        encoder = self.loaded.encoder
-        encoder.packs = self.device.packs and isinstance(encoder.base, EuroBertModel)
-        self.device.place(encoder)
+        encoder = self.setting.loaded.encoder
+        encoder.packs = self.setting.device.packs and isinstance(encoder.base, EuroBertModel)
+        self.setting.device.place(encoder)
         self._pristine = {name: tensor.clone() for name, tensor in self._state().items()}
 
     def _state(self) -> dict[str, Tensor]:
         """Return weights and buffers, those that no checkpoint holds too."""
-        return {**self.loaded.encoder.state_dict(), **dict(self.loaded.encoder.named_buffers())}
+        return {
+            **self.setting.loaded.encoder.state_dict(),
+            **dict(self.setting.loaded.encoder.named_buffers()),
+        }
 
     @torch.no_grad()
     def reset(self, dataset: Dataset, seed: int) -> TaskModel:
         """Return the model as loaded, with a new head for the dataset."""
-        encoder = self.loaded.encoder
+        encoder = self.setting.loaded.encoder
         for parameter in encoder.parameters():
             parameter.grad = None
         for name, tensor in self._state().items():
             tensor.copy_(self._pristine[name])
-        head = family_of(dataset).head(dataset, encoder, self.pooling, self.head)
+        head = family_of(dataset).head(dataset, encoder, self.setting.pooling, self.setting.head)
         model = TaskModel(encoder, head)
         if model.head is not None:
             model.head.draw(encoder.init_std, seed)
-            self.device.place(model.head)
+            self.setting.device.place(model.head)
         return model
 
 
@@ -122,11 +116,11 @@ class Prepared:
             done = fine_tune(
                 model,
                 self.objective,
-                self.resettable.device,
+                self.resettable.setting.device,
                 lr=keys[0].lr,
                 seed=keys[0].seed,
                 steps=self.steps,
-                fine_tuning=self.job.request.fine_tuning,
+                fine_tuning=self.resettable.setting.fine_tuning,
                 watch=watch,
             )
             seconds = time.perf_counter() - start
@@ -141,17 +135,20 @@ class Prepared:
     def _evaluate(self, key: RunKey, model: TaskModel, done: FineTuningLog, tuning_seconds: float) -> str:
         """Evaluate a fine-tuned model on a dataset, write the run, and return its scores in words."""
         start = time.perf_counter()
-        evaluations = self.evaluators[key.dataset].evaluate(model, self.resettable.device)
+        evaluations = self.evaluators[key.dataset].evaluate(model, self.resettable.setting.device)
         seconds = time.perf_counter() - start
         scores = {split: evaluations[split].scores for split in SPLITS}
         content: dict[str, Any] = {
             "status": "complete",
             "protocol": {RESULTS: PAPER, STANDARD: STANDARD},
             STANDARD: {split: evaluations[split].standard for split in SPLITS},
-            "limits": dataclasses.asdict(self.resettable.loaded.limits),
+            "limits": dataclasses.asdict(self.resettable.setting.loaded.limits),
             "steps": done.steps,
             "seconds": {"tuning": round(tuning_seconds, 3), "evaluation": round(seconds, 3)},
-            "machine": {**self.resettable.device.description, "train_positions": done.train_positions},
+            "machine": {
+                **self.resettable.setting.device.description,
+                "train_positions": done.train_positions,
+            },
         }
         details: dict[str, Any] = {
             "losses": [round(loss, 6) for loss in done.losses],
@@ -176,7 +173,7 @@ class Prepared:
             "description_sha256": description_hash(description),
             "provenance": self.provenance,
             "ended": datetime.now(UTC).isoformat(timespec="seconds"),
-            "model_source": redacted(self.resettable.loaded.source),
+            "model_source": redacted(self.resettable.setting.loaded.source),
         }
         hashes = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
         for name in texts.keys() - {RESULTS}:
@@ -198,28 +195,25 @@ def prepare(job: Job, resettable: ResettableModel) -> Prepared:
     for dataset in sets.values():
         check_labels(dataset)
     _check_unchanged(job, resettable, sets)
-    loaded, pooling, fine_tuning = resettable.loaded, resettable.pooling, job.request.fine_tuning
-    seeds = sorted({key.seed for key in todo})
+    setting = resettable.setting
     return Prepared(
         job=job,
         runs=frozenset(todo),
         resettable=resettable,
-        objective=objective_of(sets[job.trained_on], loaded, fine_tuning, seeds=seeds, pooling=pooling),
+        objective=objective_of(sets[job.trained_on], setting, sorted({key.seed for key in todo})),
         evaluators={
-            name: family_of(sets[name].dataset).evaluator(
-                sets[name], loaded, resettable.device, fine_tuning, pooling
-            )
+            name: family_of(sets[name].dataset).evaluator(sets[name], setting)
             for name in job.datasets
             if any(key.dataset == name for key in todo)
         },
-        steps=fine_tuning_steps(sets[job.trained_on], fine_tuning),
+        steps=fine_tuning_steps(sets[job.trained_on], setting.fine_tuning),
         provenance=provenance("full", PACKAGES),
     )
 
 
 def _check_unchanged(job: Job, resettable: ResettableModel, sets: Mapping[str, LocalDataset]) -> None:
     """Refuse a model or data that are no longer what the command compared with the finished runs."""
-    loaded = resettable.loaded
+    loaded = resettable.setting.loaded
     for name in job.datasets:
         now = {
             "weights": loaded.weights,

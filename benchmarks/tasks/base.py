@@ -14,12 +14,33 @@ from torch import Tensor, nn
 from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
-from benchmarks.finetuning.heads import Head, HeadKind, Pooling
+from benchmarks.finetuning.heads import HEADS, MEAN, Head, HeadKind, Pooling
 from benchmarks.finetuning.trainer import Groups, Objective, example_order
 from benchmarks.metrics.metric import Evaluation
-from benchmarks.protocol import Dataset, FineTuning
+from benchmarks.protocol import FINE_TUNING, PAPER, Dataset, FineTuning
 
-__all__ = ["Evaluator", "Family", "TaskModel", "TrainedRows", "packs"]
+__all__ = ["Evaluator", "Family", "Setting", "TaskModel", "TrainedRows", "packs"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What all fine-tunings of a job are done with."""
+
+    loaded: LoadedModel
+    """The model and its tokenizer."""
+    device: Device
+    """Where they are done."""
+    fine_tuning: FineTuning = FINE_TUNING
+    """Hyper-parameters."""
+    pooling: Pooling = MEAN
+    """How a text becomes a vector."""
+    head: HeadKind = HEADS[PAPER]
+    """Whose heads are put on the encoder."""
+
+    @property
+    def pad(self) -> int:
+        """Id put after a row's end, but in retrieval, whose tokenizer is another."""
+        return int(self.loaded.tokenizer.pad_token_id)
 
 
 class TaskModel(nn.Module):
@@ -83,25 +104,11 @@ class Family(ABC):
         return example_order(size, seed, micro_batch, fine_tuning.batch // micro_batch)
 
     @abstractmethod
-    def objective(
-        self,
-        dataset: LocalDataset,
-        rows: NDArray[np.int64],
-        loaded: LoadedModel,
-        fine_tuning: FineTuning,
-        pooling: Pooling,
-    ) -> Objective:
+    def objective(self, dataset: LocalDataset, rows: NDArray[np.int64], setting: Setting) -> Objective:
         """Tokenise the training examples `rows`, ascending, which are those that the runs use."""
 
     @abstractmethod
-    def evaluator(
-        self,
-        dataset: LocalDataset,
-        loaded: LoadedModel,
-        device: Device,
-        fine_tuning: FineTuning,
-        pooling: Pooling,
-    ) -> Evaluator:
+    def evaluator(self, dataset: LocalDataset, setting: Setting) -> Evaluator:
         """Tokenise and batch a dataset's two evaluation splits."""
 
     def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadKind) -> Head | None:

@@ -23,7 +23,7 @@ from benchmarks.finetuning.tokenization import Words, classification_text, encod
 from benchmarks.metrics.metric import ClassPredictions, LabelPredictions, TagPredictions, ValuePredictions
 from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
-from benchmarks.tasks.base import TaskModel
+from benchmarks.tasks.base import Setting, TaskModel
 from benchmarks.tasks.supervised import (
     IGNORED,
     Examples,
@@ -61,12 +61,13 @@ class SequenceFamily(SupervisedFamily):
         return Examples(ids=_encoded(dataset, table, loaded), labels=labels, loss=self.loss)
 
     def split(
-        self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], loaded: LoadedModel, device: Device
+        self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], setting: Setting
     ) -> SequenceSplit:
         """Tokenise and batch a split."""
-        batches = PaddedBatch.cut(_encoded(dataset, table, loaded), device, loaded.tokenizer.pad_token_id)
-        predictions = partial(self.predictions, dataset, self.gold(dataset, table))
-        return SequenceSplit(batches=batches, predictions=predictions)
+        return SequenceSplit(
+            batches=PaddedBatch.cut(_encoded(dataset, table, setting.loaded), setting.device, setting.pad),
+            predictions=partial(self.predictions, dataset, self.gold(dataset, table)),
+        )
 
     def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadKind) -> Head:
         """Return the head for so many classes, labels, or one number."""
@@ -153,16 +154,16 @@ class TokenClassification(SupervisedFamily):
         return Examples(ids=words.ids, labels=Ragged(labels, words.ids.offsets))
 
     def split(
-        self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], loaded: LoadedModel, device: Device
+        self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], setting: Setting
     ) -> TokenClassificationSplit:
         """Tokenise and batch a split."""
-        words, gold = _encode(table, loaded)
+        words, gold = _encode(table, setting.loaded)
         return TokenClassificationSplit(
             names=labels,
             gold=gold,
             words=_word_numbers(words, gold),
             offsets=words.ids.offsets,
-            batches=PaddedBatch.cut(words.ids, device, loaded.tokenizer.pad_token_id),
+            batches=PaddedBatch.cut(words.ids, setting.device, setting.pad),
         )
 
 

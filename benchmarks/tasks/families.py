@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.datasets.local_dataset import LocalDataset
-from benchmarks.finetuning.encoders import LoadedModel
-from benchmarks.finetuning.heads import Pooling
 from benchmarks.finetuning.trainer import Objective, steps_of
 from benchmarks.protocol import Dataset, FineTuning
-from benchmarks.tasks.base import Family
+from benchmarks.tasks.base import Family, Setting
 from benchmarks.tasks.classification import CLASSES, LABELS, VALUES, TokenClassification
 from benchmarks.tasks.question_answering import QuestionAnswering
 from benchmarks.tasks.retrieval import Retrieval
@@ -49,14 +47,7 @@ def sampled_rows(dataset: LocalDataset, fine_tuning: FineTuning, seeds: Sequence
     return np.flatnonzero(sampled)
 
 
-def objective_of(
-    dataset: LocalDataset,
-    loaded: LoadedModel,
-    fine_tuning: FineTuning,
-    *,
-    seeds: Sequence[int],
-    pooling: Pooling,
-) -> Objective:
+def objective_of(dataset: LocalDataset, setting: Setting, seeds: Sequence[int]) -> Objective:
     """Tokenise what the runs of these seeds use of a dataset's training split."""
-    rows = sampled_rows(dataset, fine_tuning, seeds)
-    return family_of(dataset.dataset).objective(dataset, rows, loaded, fine_tuning, pooling)
+    rows = sampled_rows(dataset, setting.fine_tuning, seeds)
+    return family_of(dataset.dataset).objective(dataset, rows, setting)

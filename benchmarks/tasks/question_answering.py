@@ -23,7 +23,7 @@ from benchmarks.finetuning.tokenization import (
 from benchmarks.metrics.metric import AnswerPredictions
 from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
-from benchmarks.tasks.base import TaskModel
+from benchmarks.tasks.base import Setting, TaskModel
 from benchmarks.tasks.supervised import Examples, PaddedBatch, SupervisedFamily, predict
 
 __all__ = ["QuestionAnswering", "QuestionAnsweringSplit", "best_span"]
@@ -46,10 +46,10 @@ class QuestionAnswering(SupervisedFamily):
         return Examples(ids=questions.ids, labels=labels, kinds=questions.kinds)
 
     def split(
-        self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], loaded: LoadedModel, device: Device
+        self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], setting: Setting
     ) -> QuestionAnsweringSplit:
         """Tokenise and batch a split."""
-        pad = loaded.tokenizer.pad_token_id
+        loaded = setting.loaded
         questions = _encode(table, loaded)
         lengths = questions.ids.lengths
         starts = np.arange(0, len(lengths), _EVAL_BATCH)
@@ -73,12 +73,10 @@ class QuestionAnswering(SupervisedFamily):
             answers=[[answer["text"] for answer in answers] for answers in table["answers"].to_pylist()],
             questions=questions,
             gold=Ragged(padded, offsets),
-            batches=PaddedBatch.cut(questions.ids, device, pad, _EVAL_BATCH, questions.kinds),
+            batches=PaddedBatch.cut(questions.ids, setting.device, setting.pad, _EVAL_BATCH, questions.kinds),
             windows=windows,
             owners=long[windows.owners],
-            window_batches=(
-                PaddedBatch.cut(windows.ids, device, pad, kinds=windows.kinds) if len(windows.ids) else []
-            ),
+            window_batches=PaddedBatch.cut(windows.ids, setting.device, setting.pad, kinds=windows.kinds),
         )
 
     def check(self, dataset: LocalDataset, loaded: LoadedModel) -> None:

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.finetuning.device import Device
-from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import Pooling
 from benchmarks.finetuning.tokenization import (
     document_text,
@@ -32,7 +31,7 @@ from benchmarks.metrics.metric import Evaluation, RankingPredictions, evaluate
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged
 from benchmarks.runs import SPLITS
-from benchmarks.tasks.base import Family, TaskModel, TrainedRows, packs
+from benchmarks.tasks.base import Family, Setting, TaskModel, TrainedRows, packs
 from benchmarks.tasks.supervised import PaddedBatch, in_halves
 
 __all__ = ["ContrastiveObjective", "Retrieval", "RetrievalEvaluator", "info_nce", "rank"]
@@ -84,42 +83,30 @@ class Retrieval(Family):
         return pair_order(size, seed, fine_tuning.batch)
 
     def objective(
-        self,
-        dataset: LocalDataset,
-        rows: NDArray[np.int64],
-        loaded: LoadedModel,
-        fine_tuning: FineTuning,
-        pooling: Pooling,
+        self, dataset: LocalDataset, rows: NDArray[np.int64], setting: Setting
     ) -> ContrastiveObjective:
         """Tokenise the training pairs that the runs use."""
         taken = dataset.train.take(rows)
         queries = [query_text(text) for text in taken["query"].to_pylist()]
         documents = [document_text(text) for text in taken["positive"].to_pylist()]
-        tokenizer, limit = loaded.retrieval_tokenizer, loaded.limits.retrieval
+        tokenizer, limit = setting.loaded.retrieval_tokenizer, setting.loaded.limits.retrieval
         return ContrastiveObjective(
             queries=encode_texts(tokenizer, queries, limit),
             documents=encode_texts(tokenizer, documents, limit),
-            order=partial(self.order, dataset.train.num_rows, fine_tuning),
-            fine_tuning=fine_tuning,
+            order=partial(self.order, dataset.train.num_rows, setting.fine_tuning),
+            fine_tuning=setting.fine_tuning,
             pad=tokenizer.pad_token_id,
-            pooling=pooling,
+            pooling=setting.pooling,
             rows=rows,
         )
 
-    def evaluator(
-        self,
-        dataset: LocalDataset,
-        loaded: LoadedModel,
-        device: Device,
-        fine_tuning: FineTuning,
-        pooling: Pooling,
-    ) -> RetrievalEvaluator:
+    def evaluator(self, dataset: LocalDataset, setting: Setting) -> RetrievalEvaluator:
         """Tokenise and batch a dataset's queries and documents."""
         queries = {split: dataset.queries(split) for split in SPLITS}
         bodies = list(
             zip(dataset.corpus["text"].to_pylist(), dataset.corpus["title"].to_pylist(), strict=True)
         )
-        tokenizer, limits = loaded.retrieval_tokenizer, loaded.limits
+        tokenizer, limits = setting.loaded.retrieval_tokenizer, setting.loaded.limits
 
         def tokens(
             encode: Callable[[Any, Sequence[str], int], Ragged],
@@ -133,7 +120,10 @@ class Retrieval(Family):
             return {name: encode(tokenizer, texts, limit) for name, texts in read.items()}
 
         def batches(found: dict[str, Ragged]) -> dict[str, list[PaddedBatch]]:
-            return {name: PaddedBatch.cut(ids, device, tokenizer.pad_token_id) for name, ids in found.items()}
+            return {
+                name: PaddedBatch.cut(ids, setting.device, tokenizer.pad_token_id)
+                for name, ids in found.items()
+            }
 
         read = tokens(encode_retrieval_paper, limits.paper_retrieval, paper_document_text)
         trained = tokens(encode_texts, limits.retrieval, document_text)
@@ -150,8 +140,8 @@ class Retrieval(Family):
             qrels=qrels,
             paper=paper,
             standard=paper if alike else batches(trained),
-            pooling=pooling,
-            cutoff=fine_tuning.cutoff,
+            pooling=setting.pooling,
+            cutoff=setting.fine_tuning.cutoff,
         )
 
 

@@ -24,9 +24,9 @@ from benchmarks.finetuning.encoders import Encoder, LoadedModel
 from benchmarks.finetuning.heads import Head, HeadKind, Pooling
 from benchmarks.finetuning.trainer import FineTuningError, Groups
 from benchmarks.metrics.metric import Evaluation, evaluate
-from benchmarks.protocol import Dataset, FineTuning
+from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged, padded_batches
-from benchmarks.tasks.base import Evaluator, Family, TaskModel, TrainedRows, packs
+from benchmarks.tasks.base import Evaluator, Family, Setting, TaskModel, TrainedRows, packs
 
 __all__ = [
     "IGNORED", "Examples", "Loss", "PaddedBatch", "Split", "SupervisedFamily", "SupervisedObjective", "cross_entropy",
@@ -125,6 +125,8 @@ class PaddedBatch:
             block: consecutive rows that are padded to a common width, as batches of that size would be.
             kinds: token type ids.
         """
+        if not len(ids):
+            return []
         starts = np.arange(0, len(ids), block)
         widths = np.maximum.reduceat(ids.lengths, starts)
         batches = []
@@ -215,9 +217,7 @@ class SupervisedFamily(Family):
         """Return the tokenised examples to train on."""
 
     @abstractmethod
-    def split(
-        self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], loaded: LoadedModel, device: Device
-    ) -> Split:
+    def split(self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], setting: Setting) -> Split:
         """Tokenise and batch a split; `labels` are the names of classes or tags by id."""
 
     def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadKind) -> Head:
@@ -226,37 +226,24 @@ class SupervisedFamily(Family):
         return kind.of_tokens(encoder, dataset.labels)
 
     def objective(
-        self,
-        dataset: LocalDataset,
-        rows: NDArray[np.int64],
-        loaded: LoadedModel,
-        fine_tuning: FineTuning,
-        pooling: Pooling,
+        self, dataset: LocalDataset, rows: NDArray[np.int64], setting: Setting
     ) -> SupervisedObjective:
         """Tokenise the training examples that the runs use."""
-        examples = self.examples(dataset.dataset, dataset.train.take(rows), loaded)
+        examples = self.examples(dataset.dataset, dataset.train.take(rows), setting.loaded)
         return SupervisedObjective(
             **vars(examples),
-            order=partial(self.order, dataset.train.num_rows, fine_tuning),
-            fine_tuning=fine_tuning,
-            pad=loaded.tokenizer.pad_token_id,
+            order=partial(self.order, dataset.train.num_rows, setting.fine_tuning),
+            fine_tuning=setting.fine_tuning,
+            pad=setting.pad,
             rows=rows,
         )
 
-    def evaluator(
-        self,
-        dataset: LocalDataset,
-        loaded: LoadedModel,
-        device: Device,
-        fine_tuning: FineTuning,
-        pooling: Pooling,
-    ) -> Evaluator:
+    def evaluator(self, dataset: LocalDataset, setting: Setting) -> Evaluator:
         """Tokenise and batch a dataset's two evaluation splits."""
-        entry, labels = dataset.dataset, dataset.labels
         tables = dataset.evaluated().items()
-        splits = {name: self.split(entry, table, labels, loaded, device) for name, table in tables}
-        clusters = {name: cluster_ids(entry, table) for name, table in tables}
-        return _Splits(dataset=entry, splits=splits, clusters=clusters)
+        splits = {name: self.split(dataset.dataset, table, dataset.labels, setting) for name, table in tables}
+        clusters = {name: cluster_ids(dataset.dataset, table) for name, table in tables}
+        return _Splits(dataset=dataset.dataset, splits=splits, clusters=clusters)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,13 +105,15 @@ def test_killed_fetch_goes_on(tmp_path: Path, fake: FakeHub) -> None:
     """Killed in the middle of a file: whole files stay, and nothing is believed of the unfinished one."""
     big = parquet([{"words": [os.urandom(8_000).hex()], "ner": [0]} for _ in range(1_600)])
     assert len(big) > 21 << 20, "the client writes blocks of 10 MB"
-    fake.repos["hgissbkh/conll2003-en"]["main"][1]["data/validation-00000-of-00001.parquet"] = big
+    files = fake.repos["hgissbkh/conll2003-en"]["main"][1]
+    files["data/validation-00000-of-00001.parquet"] = big
+    files["data/test-00000-of-00001.parquet"] = conll_rows(40, shift=1)  # the same content is brought once
     command = [sys.executable, "-m", "benchmarks", "fetch", "conll2003_en", "--out", str(tmp_path)]
     with fake.serve():
         fake.stall_after = 21 << 20
         process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
         assert fake.stalled.wait(60)
-        wait_until(lambda: len(list(tmp_path.glob(".downloads/*/*/*/data/*.parquet"))) == 2)
+        wait_until(lambda: len(list(tmp_path.glob(".downloads/*/*/snapshots/*/data/*.parquet"))) == 2)
         process.kill()
         process.wait()
         fake.go_on.set()

@@ -23,9 +23,9 @@ from benchmarks.finetuning.encoders import (
     input_limits,
     load,
 )
-from benchmarks.finetuning.heads import MEAN
 from benchmarks.ragged import packed_cost
 from benchmarks.sweep.work import ResettableModel
+from benchmarks.tasks.base import Setting
 from common.errors import UserError
 
 KINDS = ("ours", "ours-causal", "llama", "qwen2", "qwen3", "bert", "roberta", "modernbert")
@@ -227,8 +227,8 @@ def test_other_classes_and_exact_micro_batches_are_padded(
 ) -> None:
     for model, exact in ((kind, False), ("ours", True)):
         device = choose_device("cpu", "fp32", exact=exact)
-        made = ResettableModel(loaded=load(str(model_folder(model))), device=device, pooling=MEAN)
-        assert not made.loaded.encoder.packs
+        made = ResettableModel(Setting(loaded=load(str(model_folder(model))), device=device))
+        assert not made.setting.loaded.encoder.packs
     assert [list(part) for part in device.passes(np.array([5, 300, 7]), [2, 1], packed=False)] == [
         [0, 1],
         [2],

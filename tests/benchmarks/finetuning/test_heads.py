@@ -17,6 +17,7 @@ from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import HEADS, MEAN, POOLINGS, ClassHead, SequenceHead, TokenHead
 from benchmarks.protocol import get_dataset
 from benchmarks.sweep.work import ResettableModel
+from benchmarks.tasks.base import Setting
 from common.errors import UserError
 
 
@@ -73,7 +74,7 @@ def test_the_logits_are_those_of_the_class_after_set_seed(
         torch.randint(3, 300, (3, 11), generator=torch.Generator().manual_seed(0)),
         torch.tensor([11, 4, 7]),
     )
-    resettable = ResettableModel(loaded=load(str(folder)), device=CPU, pooling=MEAN)
+    resettable = ResettableModel(Setting(loaded=load(str(folder)), device=CPU))
     seen = []
     for seed in (3, 4, 3):  # what ran before leaves nothing behind
         model = resettable.reset(dataset, seed).eval()
@@ -102,7 +103,7 @@ def test_a_pooler_that_the_checkpoint_lacks_is_drawn_with_the_seed(
         folder / "model.safetensors", {"format": "pt"},
     )  # fmt: skip
     ids, lengths = torch.randint(3, 300, (2, 6)), torch.tensor([6, 4])
-    resettable = ResettableModel(loaded=load(str(folder)), device=CPU, pooling=MEAN)
+    resettable = ResettableModel(Setting(loaded=load(str(folder)), device=CPU))
     with torch.no_grad():
         ours = resettable.reset(get_dataset("sst2"), 7).eval()(ids, lengths)
     theirs = logits_of(AutoModelForSequenceClassification, folder, 2, 7, ids, lengths)

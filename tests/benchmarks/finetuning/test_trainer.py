@@ -16,7 +16,6 @@ from transformers import Trainer, TrainingArguments, get_linear_schedule_with_wa
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import Device, choose_device
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.heads import MEAN
 from benchmarks.finetuning.trainer import (
     FineTuningError,
     decayed,
@@ -28,7 +27,7 @@ from benchmarks.finetuning.trainer import (
 )
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.sweep.work import ResettableModel
-from benchmarks.tasks.base import TaskModel
+from benchmarks.tasks.base import Setting, TaskModel
 from benchmarks.tasks.families import objective_of
 from benchmarks.tasks.supervised import SupervisedObjective
 
@@ -80,7 +79,7 @@ def test_decay_spares_biases_and_norms_as_transformers_does(
 def _resettable(
     model_folder: Callable[..., Path], device: Device = CPU, kind: str = "ours"
 ) -> ResettableModel:
-    return ResettableModel(loaded=load(str(model_folder(kind))), device=device, pooling=MEAN)
+    return ResettableModel(Setting(loaded=load(str(model_folder(kind))), device=device))
 
 
 class _Rows(torch.utils.data.Dataset[dict[str, Any]]):
@@ -114,7 +113,7 @@ def test_fine_tuning_ends_in_the_weights_that_transformers_trainer_ends_in(
     """Order over an epoch's end, accumulation, schedule, decay and clipping are those of the paper's trainer."""
     resettable, dataset = _resettable(model_folder), load_data(data, "sst2")
     fine_tuning = replace(FINE_TUNING, steps=7)
-    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[3], pooling=MEAN)
+    objective = objective_of(dataset, replace(resettable.setting, fine_tuning=fine_tuning), [3])
     assert isinstance(objective, SupervisedObjective)
     model = resettable.reset(dataset.dataset, seed=3)
     fine_tune(model, objective, CPU, lr=5e-4, seed=3, steps=7, fine_tuning=fine_tuning)
@@ -127,7 +126,7 @@ def test_fine_tuning_ends_in_the_weights_that_transformers_trainer_ends_in(
         adam_epsilon=1e-5, weight_decay=0.1, max_grad_norm=1.0, seed=3, save_strategy="no", report_to=[],
         use_cpu=True, optim="adamw_torch", disable_tqdm=True, dataloader_pin_memory=False,
     )  # fmt: skip
-    pad = resettable.loaded.tokenizer.pad_token_id
+    pad = resettable.setting.loaded.tokenizer.pad_token_id
 
     def collate(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
         width = max(len(row["input_ids"]) for row in rows)
@@ -149,7 +148,7 @@ def test_the_gradient_does_not_depend_on_what_shares_a_forward_pass(
     name: str, data: Path, model_folder: Callable[..., Path]
 ) -> None:
     resettable, dataset = _resettable(model_folder), load_data(data, name)
-    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
+    objective = objective_of(dataset, resettable.setting, [0])
     step = next(objective.order(0))
     model = resettable.reset(dataset.dataset, 0).train()
     devices = [
@@ -168,7 +167,7 @@ def test_the_loss_is_the_mean_of_the_micro_batches_means(
 ) -> None:
     """Micro-batches with few labels weigh as much as those with many: not the mean over all tokens."""
     resettable, dataset = _resettable(model_folder), load_data(data, "uner_en")
-    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
+    objective = objective_of(dataset, resettable.setting, [0])
     assert isinstance(objective, SupervisedObjective) and not isinstance(objective.labels, np.ndarray)
     groups = [np.array([0]), np.array([1, 2, 3])]
     model = resettable.reset(dataset.dataset, 0).eval()
@@ -205,7 +204,7 @@ def test_out_of_memory_continues_in_smaller_passes_with_the_same_gradient(
 ) -> None:
     resettable, dataset = _resettable(model_folder), load_data(data, name)
     fine_tuning = replace(FINE_TUNING, steps=2)
-    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[0], pooling=MEAN)
+    objective = objective_of(dataset, replace(resettable.setting, fine_tuning=fine_tuning), [0])
     ends = []
     for limit in (10**9, 250):
         model = resettable.reset(dataset.dataset, 0)
@@ -221,7 +220,7 @@ def test_out_of_memory_continues_in_smaller_passes_with_the_same_gradient(
 
 def test_what_fails_a_run_is_named(data: Path, model_folder: Callable[..., Path]) -> None:
     resettable, dataset = _resettable(model_folder), load_data(data, "sst2")
-    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
+    objective = objective_of(dataset, resettable.setting, [0])
     model = resettable.reset(dataset.dataset, 0)
     settings = {"lr": 1e-3, "seed": 0, "steps": 3, "fine_tuning": FINE_TUNING}
     with pytest.raises(FineTuningError, match="out of memory even with one example"):
@@ -237,7 +236,7 @@ def test_bfloat16_weights_take_bfloat16_steps(data: Path, model_folder: Callable
     device = choose_device("cpu", "bf16")
     resettable, dataset = _resettable(model_folder, device), load_data(data, "sst2")
     fine_tuning = replace(FINE_TUNING, steps=3)
-    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[0], pooling=MEAN)
+    objective = objective_of(dataset, replace(resettable.setting, fine_tuning=fine_tuning), [0])
     changed = {}
     for lr in (1e-7, 1e-3):
         model = resettable.reset(dataset.dataset, 0)

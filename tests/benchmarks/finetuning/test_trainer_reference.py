@@ -22,11 +22,11 @@ from transformers import AutoModel, AutoTokenizer
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.heads import MEAN
 from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.runs import SPLITS
 from benchmarks.sweep.work import ResettableModel
+from benchmarks.tasks.base import Setting
 from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
 
 STEPS, LR, SEED, LIMIT = 12, 2e-3, 1, 507
@@ -168,10 +168,16 @@ def labelled_scores(
 
 def ours(name: str, data: Path, folder: Path, steps: int) -> tuple[dict[str, list[float]], dict[str, Tensor]]:
     device, dataset = choose_device("cpu", "fp32"), load_data(data, name)
-    resettable = ResettableModel(loaded=load(str(folder)), device=device, pooling=MEAN)
+    resettable = ResettableModel(Setting(loaded=load(str(folder)), device=device))
     fine_tuning = replace(FINE_TUNING, steps=steps)
-    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[0, SEED], pooling=MEAN)
-    evaluator = family_of(dataset.dataset).evaluator(dataset, resettable.loaded, device, fine_tuning, MEAN)
+    objective = objective_of(
+        dataset,
+        replace(resettable.setting, fine_tuning=fine_tuning),
+        [0, SEED],
+    )
+    evaluator = family_of(dataset.dataset).evaluator(
+        dataset, replace(resettable.setting, fine_tuning=fine_tuning)
+    )
     model = resettable.reset(dataset.dataset, SEED)
     total = fine_tuning_steps(dataset, fine_tuning)
     assert total == steps

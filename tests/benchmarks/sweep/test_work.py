@@ -16,7 +16,7 @@ from analysis.store.instances import read_clusters
 from benchmarks.datasets.local_dataset import load as load_dataset
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.heads import MEAN, SequenceHead, TokenHead
+from benchmarks.finetuning.heads import SequenceHead, TokenHead
 from benchmarks.finetuning.trainer import FineTuningError
 from benchmarks.metrics.metric import Evaluation
 from benchmarks.protocol import DATASETS, get_dataset
@@ -24,15 +24,14 @@ from benchmarks.runs import SPLITS, clusters_hash
 from benchmarks.sweep import work
 from benchmarks.sweep.status import COMPLETE, FAILED
 from benchmarks.sweep.work import ResettableModel
+from benchmarks.tasks.base import Setting
 from benchmarks.tasks.retrieval import RetrievalEvaluator
 from common.errors import UserError
 from tests.benchmarks.sweep.stores import RUN_OF_UNER, details, fail_at_5e_3, record, replaced, run, status
 
 
 def test_weights_come_back_and_the_head_follows_the_seed(model_folder: Callable[..., Path]) -> None:
-    resettable = ResettableModel(
-        loaded=load(str(model_folder("ours"))), device=choose_device("cpu"), pooling=MEAN
-    )
+    resettable = ResettableModel(Setting(loaded=load(str(model_folder("ours"))), device=choose_device("cpu")))
     first = resettable.reset(get_dataset("sst2"), 0)
     before = {name: value.clone() for name, value in first.state_dict().items()}
     with torch.no_grad():

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import Encoder, Limits, LoadedModel
+from benchmarks.tasks.base import Setting
 from tests.benchmarks.tiny import make_tokenizer
 
 CPU = choose_device("cpu", "fp32")
@@ -28,6 +29,10 @@ def loaded(limit: int = 500) -> LoadedModel:
         weights="",
         tokens="",
     )
+
+
+def setting(limit: int = 500) -> Setting:
+    return Setting(loaded=loaded(limit), device=CPU)
 
 
 class Oracle(nn.Module):

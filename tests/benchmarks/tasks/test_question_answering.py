@@ -14,7 +14,7 @@ from benchmarks.finetuning.device import Device
 from benchmarks.metrics.metric import Evaluation, evaluate
 from benchmarks.protocol import get_dataset
 from benchmarks.tasks.question_answering import QuestionAnswering, QuestionAnsweringSplit, best_span
-from tests.benchmarks.tasks.oracle import CONTEXT, CPU, TOKENIZER, Oracle, loaded
+from tests.benchmarks.tasks.oracle import CONTEXT, CPU, TOKENIZER, Oracle, setting
 
 
 def evaluated(split: QuestionAnsweringSplit, model: Oracle, device: Device) -> Evaluation:
@@ -39,7 +39,10 @@ def questions(*rows: tuple[str, str | None]) -> object:
 
 def test_the_right_tokens_score_one_in_both_protocols() -> None:
     split = QuestionAnswering().split(
-        get_dataset("squad_v2"), questions((CONTEXT, "brown fox"), (CONTEXT, None)), (), loaded(), CPU
+        get_dataset("squad_v2"),
+        questions((CONTEXT, "brown fox"), (CONTEXT, None)),
+        (),
+        setting(),
     )
     found = evaluated(split, Oracle("brown", "fox"), CPU)
     assert found.scores == [1.0, 0.0]
@@ -52,9 +55,7 @@ def test_the_right_tokens_score_one_in_both_protocols() -> None:
 
 
 def test_a_dataset_without_unanswerable_questions_always_gets_an_answer() -> None:
-    split = QuestionAnswering().split(
-        get_dataset("squad"), questions((CONTEXT, "brown fox")), (), loaded(), CPU
-    )
+    split = QuestionAnswering().split(get_dataset("squad"), questions((CONTEXT, "brown fox")), (), setting())
     assert evaluated(split, Oracle(), CPU).instances["predicted"] != [""]
 
 
@@ -68,12 +69,14 @@ def test_predictions_on_padding_count_as_in_batches_of_four() -> None:
         (short, "fox"),
         (short, "brown fox"),
     ]
-    split = QuestionAnswering().split(get_dataset("squad_v2"), questions(*rows), (), loaded(), CPU)
+    split = QuestionAnswering().split(get_dataset("squad_v2"), questions(*rows), (), setting())
     widths = split.gold.lengths
     assert widths[0] == widths[1] == widths[2] == widths[3] > widths[4]
     padded = widths[0] - len(split.questions.ids[0])
     for device in (CPU, replace(CPU, eval_positions=1), replace(CPU, eval_positions=10**6)):
-        split = QuestionAnswering().split(get_dataset("squad_v2"), questions(*rows), (), loaded(), device)
+        split = QuestionAnswering().split(
+            get_dataset("squad_v2"), questions(*rows), (), replace(setting(), device=device)
+        )
         scores = evaluated(split, Oracle("brown", "fox", padding=3.0), device).scores
         assert scores[1] == scores[4] == 1.0
         assert scores[0] == pytest.approx(2 * 2 / (2 + 2 + padded))
@@ -81,7 +84,10 @@ def test_predictions_on_padding_count_as_in_batches_of_four() -> None:
 
 def test_an_answer_cut_off_is_abstention_in_the_paper_and_found_in_a_window_in_standard() -> None:
     split = QuestionAnswering().split(
-        get_dataset("squad_v2"), questions((CONTEXT, "Malmo"), ("a dog", "dog")), (), loaded(34), CPU
+        get_dataset("squad_v2"),
+        questions((CONTEXT, "Malmo"), ("a dog", "dog")),
+        (),
+        setting(34),
     )
     assert split.owners.tolist() and set(split.owners.tolist()) == {0}
     found = evaluated(split, Oracle("Malmo", "dog"), CPU)

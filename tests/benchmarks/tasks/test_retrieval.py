@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import PRECISIONS, Device, choose_device
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.heads import MEAN
-from benchmarks.protocol import FINE_TUNING, get_dataset
+from benchmarks.protocol import get_dataset
 from benchmarks.sweep.work import ResettableModel
+from benchmarks.tasks.base import Setting
 from benchmarks.tasks.classification import CLASSES
 from benchmarks.tasks.families import objective_of
 from benchmarks.tasks.retrieval import ContrastiveObjective, Retrieval, info_nce, rank
@@ -37,9 +37,9 @@ def test_the_cached_gradient_of_the_contrastive_loss_is_the_plain_one(
     kind: str, data: Path, model_folder: Callable[..., Path]
 ) -> None:
     """With dropout (BERT) too: the second pass draws the masks of the first."""
-    resettable = ResettableModel(loaded=load(str(model_folder(kind))), device=CPU, pooling=MEAN)
+    resettable = ResettableModel(Setting(loaded=load(str(model_folder(kind))), device=CPU))
     dataset = load_data(data, "msmarco")
-    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
+    objective = objective_of(dataset, resettable.setting, [0])
     assert isinstance(objective, ContrastiveObjective)
     step = next(objective.order(0))
     model = resettable.reset(dataset.dataset, 0).train()
@@ -87,7 +87,7 @@ def test_retrieval_reads_with_the_tokenizers_own_special_tokens(
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "eos_token_id": 2}))
     loaded, dataset = load(str(folder)), load_data(data, "msmarco")
-    objective = Retrieval().objective(dataset, np.arange(3), loaded, FINE_TUNING, MEAN)
+    objective = Retrieval().objective(dataset, np.arange(3), Setting(loaded=loaded, device=CPU))
     assert {int(objective.queries[row][-1]) for row in range(3)} == {1}
     sst2 = CLASSES.examples(get_dataset("sst2"), load_data(data, "sst2").tables["test"], loaded)
     assert {int(sst2.ids[row][-1]) for row in range(3)} == {2}

@@ -19,12 +19,12 @@ from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.heads import MEAN
 from benchmarks.finetuning.tokenization import document_text, query_text
 from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.runs import SPLITS
 from benchmarks.sweep.work import ResettableModel
+from benchmarks.tasks.base import Setting
 from benchmarks.tasks.families import family_of, objective_of
 from benchmarks.tasks.retrieval import RetrievalEvaluator
 from tests.oracle import EUROBERT, Oracle, older_tokenizer
@@ -92,9 +92,9 @@ def folder(model_folder: Callable[..., Path], tmp_path: Path) -> Path:
 
 
 def evaluator_of(dataset: LocalDataset, folder: Path) -> tuple[ResettableModel, RetrievalEvaluator]:
-    resettable = ResettableModel(loaded=load(str(folder)), device=CPU, pooling=MEAN)
+    resettable = ResettableModel(Setting(loaded=load(str(folder)), device=CPU))
     family = family_of(dataset.dataset)
-    evaluator = family.evaluator(dataset, resettable.loaded, CPU, FINE_TUNING, MEAN)
+    evaluator = family.evaluator(dataset, resettable.setting)
     assert isinstance(evaluator, RetrievalEvaluator)
     return resettable, evaluator
 
@@ -207,11 +207,15 @@ def test_losses_of_every_seed_and_of_later_epochs_are_its_trainers(
     for precision, tolerance in (("fp32", 1e-5), ("bf16", 0.0)):
         device = choose_device("cpu", precision, positions=1, exact=precision == "bf16")
         device = replace(device, train_positions=2_048, eval_positions=1)
-        resettable = ResettableModel(loaded=load(str(bert)), device=device, pooling=MEAN)
+        resettable = ResettableModel(Setting(loaded=load(str(bert)), device=device))
         fine_tuning = replace(FINE_TUNING, steps=steps)
-        objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=list(range(5)), pooling=MEAN)
+        objective = objective_of(
+            dataset,
+            replace(resettable.setting, fine_tuning=fine_tuning),
+            list(range(5)),
+        )
         evaluator = family_of(dataset.dataset).evaluator(
-            dataset, resettable.loaded, device, fine_tuning, MEAN
+            dataset, replace(resettable.setting, fine_tuning=fine_tuning)
         )
         assert isinstance(evaluator, RetrievalEvaluator)
         for seed in range(5):
@@ -240,7 +244,7 @@ def test_three_steps_of_its_trainer_end_in_our_weights(
 
     resettable, _ = evaluator_of(dataset, folder)
     fine_tuning = replace(FINE_TUNING, steps=STEPS)
-    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[SEED], pooling=MEAN)
+    objective = objective_of(dataset, replace(resettable.setting, fine_tuning=fine_tuning), [SEED])
     model = resettable.reset(dataset.dataset, SEED)
     start = {name: value.detach().clone() for name, value in model.encoder.base.named_parameters()}
     fine_tune(model, objective, CPU, lr=LR, seed=SEED, steps=STEPS, fine_tuning=fine_tuning)

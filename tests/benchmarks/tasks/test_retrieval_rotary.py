@@ -23,10 +23,10 @@ from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.heads import MEAN
 from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.sweep.work import ResettableModel
+from benchmarks.tasks.base import Setting
 from benchmarks.tasks.families import objective_of
 from pretraining.model import modeling
 from tests.benchmarks.tasks.test_retrieval_oracle import LIMIT, LR, MODEL, SEEDS, TRAIN, pairs_of
@@ -70,9 +70,9 @@ def rounding(*names: str) -> Iterator[None]:
 
 def losses_of(dataset: LocalDataset, folder: Path, *names: str, steps: int = 1) -> tuple[float, ...]:
     device = choose_device("cpu", "bf16", exact=True)
-    resettable = ResettableModel(loaded=load(str(folder)), device=device, pooling=MEAN)
+    resettable = ResettableModel(Setting(loaded=load(str(folder)), device=device))
     fine_tuning = replace(FINE_TUNING, steps=STEPS)
-    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[SEED], pooling=MEAN)
+    objective = objective_of(dataset, replace(resettable.setting, fine_tuning=fine_tuning), [SEED])
     model = resettable.reset(dataset.dataset, SEED)
     with rounding(*names):
         log = fine_tune(model, objective, device, lr=LR, seed=SEED, steps=steps, fine_tuning=fine_tuning)
