@@ -65,8 +65,8 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
         shell: the shell
     """
     app = _program("clm-or-mlm")
-    for room in ROOMS.values():
-        app.command(room.program("clm-or-mlm"), name=room.name)
+    for name, room in {"figure": ROOMS["paper_figures"], **ROOMS}.items():
+        app.command(room.program("clm-or-mlm"), name=name)
     sys.stdout.write(app.generate_completion(prog_name="clm-or-mlm", shell=shell))
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from clm_or_mlm.names import offered
 from clm_or_mlm.options import ScoreOptions, SourceOptions
 from paper_figures.figure import FIGURES, Inputs, figures_named
 from paper_figures.save import FORMATS, draw_figures, formats_named
@@ -16,11 +17,15 @@ __all__ = ["draw"]
 
 _WRITTEN = "what is written"
 _FORMATS = ",".join(FORMATS)
+if TYPE_CHECKING:
+    FigureName = str
+else:
+    FigureName = offered([*FIGURES, "all"])
 _NAMES = f"{', '.join(FIGURES)}, or all (those of the paper)"
 
 
 def draw(
-    *figures: Annotated[str, Parameter(metavar="N", help=_NAMES)],
+    *figures: Annotated[FigureName, Parameter(metavar="N", help=_NAMES)],
     source: SourceOptions = SourceOptions(),
     scores: ScoreOptions = ScoreOptions(),
     logs: Annotated[Path | None, Parameter(metavar="DIR", group=_WRITTEN)] = None,

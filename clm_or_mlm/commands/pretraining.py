@@ -19,6 +19,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from clm_or_mlm.names import ModelName
 from common.cli import MANY, shared_options
 from common.errors import UserError
 from common.processes import AGAIN
@@ -61,7 +62,7 @@ class ConfigOptions(StudyOptions):
 
 def plan(
     *,
-    model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
+    model: Annotated[tuple[ModelName, ...], MANY, Parameter(metavar="NAME")] = (),
     figure: Annotated[int | None, Parameter(metavar="N")] = None,
     format: Annotated[str, Parameter(choices=PLAN_FORMATS)] = "tree",
     device: str = "H100",
@@ -184,7 +185,7 @@ def tokenizer(
 
 
 def train(
-    model: Annotated[str, Parameter(metavar="MODEL")],
+    model: Annotated[ModelName, Parameter(metavar="MODEL")],
     /,
     *,
     data: Annotated[str, Parameter(metavar="DIR_OR_URL")],

@@ -77,16 +77,26 @@ def test_completion_names_every_command(shell: str, capsys: pytest.CaptureFixtur
         assert word in script
 
 
-def test_bash_completes_commands_and_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bash_completes_commands_options_and_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     main(["completion", "bash"])
     script = tmp_path / "completion"
     script.write_text(capsys.readouterr().out, encoding="utf-8")
-    probe = (
-        f"source {script}; function=$(complete -p clm-or-mlm | sed 's/.*-F \\([^ ]*\\).*/\\1/')\n"
-        "COMP_WORDS=(clm-or-mlm analysis cla); COMP_CWORD=2; $function clm-or-mlm cla analysis\n"
-        'echo "${COMPREPLY[@]}"\n'
-        "COMP_WORDS=(clm-or-mlm analysis table --for); COMP_CWORD=3; $function clm-or-mlm --for table\n"
-        'echo "${COMPREPLY[@]}"'
-    )
+    probe = f"source {script}; function=$(complete -p clm-or-mlm | sed 's/.*-F \\([^ ]*\\).*/\\1/')\n"
+    asked = {
+        "analysis cla": ["claims"],
+        "analysis table --for": ["--format"],
+        "claims --id F5b": ["F5b"],
+        "figure 1": ["1", "10", "11", "12"],
+        "table 17": ["17"],
+        "train 1b-clm-1": ["1b-clm-10k-mlm40-42k"],
+        "scores --model 1b-mlm4": ["1b-mlm40-42k"],
+        "benchmarks run --dataset squ": ["squad", "squad_v2"],
+        "fetch-released figure1": ["figure1", "figure10", "figure11", "figure12"],
+    }
+    for words in asked:
+        count = len(words.split())
+        probe += f'COMP_WORDS=(clm-or-mlm {words}); COMP_CWORD={count}; $function; echo "${{COMPREPLY[@]}}"\n'
     done = subprocess.run(["bash", "-c", probe], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["claims", "--format"]
+    assert [line.split() for line in done.stdout.splitlines()] == list(asked.values())

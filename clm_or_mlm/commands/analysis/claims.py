@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -14,6 +14,7 @@ from analysis.claims.pages.by_dataset import datasets_document
 from analysis.claims.pages.documents import verdicts_document
 from analysis.sensitivity import report
 from analysis.sources import standard_of
+from clm_or_mlm.names import offered
 from clm_or_mlm.options import BootstrapOptions, OutFile, ScoreOptions, SourceOptions
 from common.cli import MANY
 from common.errors import UserError, nearest
@@ -22,13 +23,17 @@ from common.tables import PRINTED, write
 __all__ = ["claims", "sensitivity"]
 
 _SHOWN = "what to show"
+if TYPE_CHECKING:
+    ClaimName = str
+else:
+    ClaimName = offered(CLAIMS)
 
 
 def claims(
     *,
     source: SourceOptions = SourceOptions(),
     score: BootstrapOptions = BootstrapOptions(),
-    id: Annotated[tuple[str, ...], MANY, Parameter(metavar="F8", group=_SHOWN)] = (),
+    id: Annotated[tuple[ClaimName, ...], MANY, Parameter(metavar="F8", group=_SHOWN)] = (),
     explain: Annotated[bool, Parameter(group=_SHOWN)] = False,
     datasets: Annotated[bool, Parameter(group=_SHOWN)] = False,
     opinion: Annotated[bool, Parameter(group=_SHOWN)] = False,

@@ -22,6 +22,7 @@ from analysis.store.runs_table import read_table, write_runs
 from analysis.store.scan import Problem, summary
 from analysis.tables.provenance import audit_provenance, provenance_document
 from benchmarks.protocol import PAPER
+from clm_or_mlm.names import ReleasedName
 from common.cli import MANY
 from common.errors import UserError, nearest
 from common.files import write_text
@@ -145,7 +146,7 @@ def models_for(what: str) -> tuple[str, ...]:
 
 
 def fetch_released(
-    *what: Annotated[str, Parameter(metavar="FIGURE|TABLE|MODEL")], url: str = release.URL
+    *what: Annotated[ReleasedName, Parameter(metavar="FIGURE|TABLE|MODEL")], url: str = release.URL
 ) -> int:
     """Bring the authors' result files into the cache by git, at the pinned commit.
 

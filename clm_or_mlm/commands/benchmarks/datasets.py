@@ -18,6 +18,7 @@ from benchmarks.own_datasets.definition_file import read_definitions, ready_text
 from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import DATASETS, Dataset
 from clm_or_mlm.commands.benchmarks import DATA, Definitions
+from clm_or_mlm.names import DatasetName
 from common.cli import MANY
 
 __all__ = ["datasets", "fetch", "import_", "synthetic"]
@@ -27,7 +28,7 @@ PARTIAL = 1
 
 
 def fetch(
-    *datasets: str,
+    *datasets: DatasetName,
     out: Path = DATA,
     skip_bad_lines: bool = False,
     replace: bool = False,
@@ -145,7 +146,7 @@ def synthetic(
 def datasets(
     action: Literal["list", "ready", "show", "verify"] = "list",
     /,
-    *names: Annotated[str, Parameter(metavar="DATASET")],
+    *names: Annotated[DatasetName, Parameter(metavar="DATASET")],
     data: Path = DATA,
     split: Literal["train", "validation", "test"] = "validation",
     examples: int = 3,

@@ -26,6 +26,7 @@ from benchmarks.sweep.request import (
 )
 from benchmarks.sweep.status import grid_status, status_code, status_json, status_table, touched
 from clm_or_mlm.commands.benchmarks import DATA, Definitions
+from clm_or_mlm.names import DatasetName
 from common.cli import MANY, shared_options
 from common.errors import UserError
 from common.registry import Registry
@@ -42,7 +43,7 @@ _RUNS = "the runs"
 class GridOptions:
     """Which runs of a store."""
 
-    dataset: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = ()
+    dataset: Annotated[tuple[DatasetName, ...], MANY, Parameter(metavar="NAME")] = ()
     """datasets or tasks (SC, TC, QA, IR); default: those of --datasets, or all twelve and the store's own"""
     lr: Annotated[tuple[float, ...], MANY] = ()
     """default: the paper's six"""
