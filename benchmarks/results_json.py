@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import reprlib
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ MEAN_TOLERANCE = 1e-6
 """Largest accepted distance between `score` and the mean of `scores_i`: room for a mean taken in float32, a
 hundredth of what the paper's two decimals in percent can show."""
 
+_LATER = "ingest again when its run is done"
 _QUOTES = 2 * (len(SPLITS) + 2 * 2)
 """Quotation marks of a file with the names that it needs and no other text."""
 _RANGE_TOLERANCE = 1e-9
@@ -68,13 +69,9 @@ def read_results(path: Path, sha256: str | None = None) -> Results:
     try:
         content = read_bounded(path)
     except FileNotFoundError:
-        raise ResultsError(
-            "unfinished", "vanished while the store was read; ingest again when its run is done"
-        ) from None
+        raise ResultsError("unfinished", f"vanished while the store was read; {_LATER}") from None
     except ChangingError:
-        raise ResultsError(
-            "unfinished", "changed while it was read; ingest again when its run is done"
-        ) from None
+        raise ResultsError("unfinished", f"changed while it was read; {_LATER}") from None
     except UnreadableError as error:
         raise ResultsError("unreadable", f"{error.reason}; make it readable and ingest again") from None
     if sha256 is not None and sha256_bytes(content) != sha256:
@@ -93,10 +90,8 @@ def parse_results(content: bytes) -> Results:
         document = orjson.loads(content)
     except orjson.JSONDecodeError:
         raise _why_not_json(content) from None
-    # NumPy counts four times as fast as bytes do, and a bytearray takes a list twice as fast.
-    if (
-        np.count_nonzero(np.frombuffer(content, dtype=np.uint8) == ord('"')) != _QUOTES
-    ):  # more than the six names: one of them may stand twice
+    # NumPy counts four times as fast as bytes do. More than the six names: one of them may stand twice.
+    if np.count_nonzero(np.frombuffer(content, dtype=np.uint8) == ord('"')) != _QUOTES:
         try:
             strict_json(content)
         except BadJsonError as error:
@@ -132,19 +127,11 @@ def _split(document: Any, name: str, words: bool) -> Split:
 
 
 def _floats(entries: list[Any], name: str, words: bool) -> npt.NDArray[np.float64]:
-    conversions: tuple[Callable[[], npt.NDArray[Any]], ...] = (
-        lambda: np.frombuffer(bytearray(entries), dtype=np.uint8).astype(
-            np.float64
-        ),  # accuracies: 0 and 1 only
-        lambda: np.frombuffer(
-            struct.pack(f"{len(entries)}d", *entries)
-        ),  # unlike NumPy refuses null and "0.5"
-    )
-    for convert in conversions if not (words and any(isinstance(entry, bool) for entry in entries)) else ():
-        try:
-            return convert()
-        except (TypeError, ValueError, struct.error):
-            continue
+    if not (words and any(isinstance(entry, bool) for entry in entries)):
+        with contextlib.suppress(TypeError, ValueError):  # accuracies: 0 and 1 only
+            return np.frombuffer(bytearray(entries), dtype=np.uint8).astype(np.float64)
+        with contextlib.suppress(struct.error):  # unlike NumPy refuses null and "0.5"
+            return np.frombuffer(struct.pack(f"{len(entries)}d", *entries))
     place, wrong = next(  # there is one: the last conversion takes every number
         (place, entry)
         for place, entry in enumerate(entries)

@@ -139,14 +139,13 @@ def write(
         UserError: another content is there and `replace` is off, a split is empty, an id occurs twice, or a
             label is outside the label set.
     """
-    for name in table_names(dataset):
+    names, folder = table_names(dataset), data / dataset.name
+    for name in names:
         _check(dataset, name, content)
-    folder, manifest = data / dataset.name, None
+    manifest = None
     try:
         with contextlib.suppress(_ThereError), atomic_folder(folder) as temporary:
-            infos = {
-                name: _write_table(temporary, name, content.tables[name]) for name in table_names(dataset)
-            }
+            infos = {name: _write_table(temporary, name, content.tables[name]) for name in names}
             manifest = Manifest(
                 dataset=dataset.name,
                 task=dataset.task,
@@ -166,8 +165,7 @@ def write(
                     raise _ThereError
                 if not replace:
                     raise UserError(
-                        f"{folder} holds another version of {dataset.name}; add --replace to put this one in its "
-                        "place"
+                        f"{folder} holds another version of {dataset.name}; add --replace to put this one in its place"
                     )
     except OSError:  # another process may have just written it
         if manifest is None or not _same(data, dataset, manifest):

@@ -259,7 +259,25 @@ def _encode_block(
     max_length: int,
     stride: int | None,
 ) -> Questions:
-    encoded = _segments(tokenizer, block, max_length, stride)
+    end = end_of_text(tokenizer)
+    try:
+        encoded = tokenizer(
+            [question_text(question) for _, question, _, _ in block],
+            [context + end for _, _, context, _ in block],
+            add_special_tokens=False,
+            truncation="only_second",
+            max_length=max_length,
+            return_offsets_mapping=True,
+            return_attention_mask=False,
+            **({} if stride is None else {"stride": stride, "return_overflowing_tokens": True}),
+        )
+    except Exception as error:
+        if "too short to respect the provided max_length" not in str(error):
+            raise
+        raise UserError(
+            f"a question alone is longer than {max_length} tokens, so that nothing of its context is left; this "
+            "model's inputs are too short for the dataset (--max-length, positions in config.json)"
+        ) from None
     sources = encoded.get("overflow_to_sample_mapping", range(len(block)))
     starts, ends, gold = [], [], []
     for row, source in enumerate(sources):
@@ -284,46 +302,14 @@ def _encode_block(
     )
 
 
-def _segments(
-    tokenizer: Tokenizer,
-    block: Sequence[tuple[int, str, str, Span | None]],
-    max_length: int,
-    stride: int | None,
-) -> Any:
-    end = end_of_text(tokenizer)
-    try:
-        return tokenizer(
-            [question_text(question) for _, question, _, _ in block],
-            [context + end for _, _, context, _ in block],
-            add_special_tokens=False,
-            truncation="only_second",
-            max_length=max_length,
-            return_offsets_mapping=True,
-            return_attention_mask=False,
-            **({} if stride is None else {"stride": stride, "return_overflowing_tokens": True}),
-        )
-    except Exception as error:
-        if "too short to respect the provided max_length" not in str(error):
-            raise
-        raise UserError(
-            f"a question alone is longer than {max_length} tokens, so that nothing of its context is left; this "
-            "model's inputs are too short for the dataset (--max-length, positions in config.json)"
-        ) from None
-
-
 def _pairs(offsets: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
     return np.array(offsets, dtype=np.int64).reshape(-1, 2)
 
 
 def _ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: int, *, add_special_tokens: bool) -> Ragged:
-    return Ragged.join(
-        [
-            Ragged.of(
-                _encode(tokenizer, block, max_length, add_special_tokens=add_special_tokens)["input_ids"]
-            )
-            for block in _blocks(texts)
-        ]
-    )
+    options = {"add_special_tokens": add_special_tokens}
+    encoded = (_encode(tokenizer, block, max_length, **options) for block in _blocks(texts))
+    return Ragged.join([Ragged.of(each["input_ids"]) for each in encoded])
 
 
 def _encode(tokenizer: Tokenizer, texts: Sequence[str], max_length: int, **options: Any) -> Any:

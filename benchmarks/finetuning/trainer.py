@@ -56,8 +56,6 @@ class Objective(Protocol):
 class FineTuningLog:
     """What a fine-tuning leaves in addition to the weights."""
 
-    steps: int
-    """Optimiser steps taken."""
     losses: tuple[float, ...]
     """Loss of each step."""
     train_positions: int
@@ -188,11 +186,7 @@ def fine_tune(
         losses.append(loss)
         if (step + 1) % _CHECK_EVERY == 0 or step + 1 == steps or not device.kind.gpu:
             _check_finite(losses)
-    return FineTuningLog(
-        steps=steps,
-        losses=tuple(torch.stack(losses).tolist()),
-        train_positions=device.train_positions,
-    )
+    return FineTuningLog(losses=tuple(torch.stack(losses).tolist()), train_positions=device.train_positions)
 
 
 def _backward(

@@ -13,7 +13,6 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets.local_dataset import read_manifest
@@ -23,7 +22,7 @@ from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_h
 from benchmarks.protocol import PROTOCOL_VERSION
 from benchmarks.runs import RESULTS, RESULTS_VERSION, RUN, RunKey, cell_keys, found_keys
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run_state import claim_path, folder_of, state_of
+from benchmarks.sweep.run_state import folder_of, state_of
 from common.description import difference
 from common.errors import UserError
 from common.plain_text import redacted
@@ -58,11 +57,6 @@ class Job:
         asked = self.request
         cells = [cell_keys(asked.name, asked.known[name], asked.lrs, asked.seeds) for name in self.datasets]
         return list(zip(*cells, strict=True))
-
-    def claim_path(self, runs: Iterable[RunKey]) -> Path:
-        """Return the file whose lock a process holds while it works on the fine-tuning of these runs."""
-        key = next(iter(runs))
-        return claim_path(self.request.store, key, self.request.known[key.dataset])
 
     def pending(self, runs: Iterable[RunKey] | None = None) -> list[RunKey]:
         """Return which runs of the job, or of these of its runs, are still to be done."""
@@ -101,13 +95,11 @@ def check_sources(request: Request) -> None:
         try:
             read_manifest(request.data, request.known[name])
         except UserError as error:
-            waiting = [
-                other for other in request.datasets if request.known[other].trained_on == name != other
-            ]
-            if name in request.datasets or not waiting:
+            if name in request.datasets:
                 raise
+            waiting = next(other for other in request.datasets if request.known[other].trained_on == name)
             raise UserError(
-                f"{waiting[0]} is evaluated with a model that is fine-tuned on {name}: {error}"
+                f"{waiting} is evaluated with a model that is fine-tuned on {name}: {error}"
             ) from None
 
 

@@ -73,7 +73,7 @@ def check_labels(dataset: LocalDataset) -> None:
     if FORMS[entry.form].label is not None and len(dataset.labels) != entry.labels:
         raise UserError(
             f"{dataset.name} has {len(dataset.labels)} labels ({', '.join(dataset.labels)}), the protocol's head "
-            f"has {entry.labels} classes; correct its entry in benchmarks/protocol.py or import the dataset again"
+            f"has {entry.labels} classes; correct what defines it or import the dataset again"
         )
 
 

@@ -34,6 +34,7 @@ from benchmarks.runs import RunKey
 from benchmarks.sweep.jobs import Job, check_finished, compared_jobs
 from benchmarks.sweep.preflight import load_model, preflight, run_bytes
 from benchmarks.sweep.request import Request
+from benchmarks.sweep.run_state import claim_path
 from benchmarks.sweep.status import CellStatus, cell_status, duration, note_request
 from benchmarks.sweep.work import ResettableModel, prepare
 from benchmarks.tasks.base import Setting
@@ -178,7 +179,7 @@ def _name(job: Job, runs: Sequence[RunKey]) -> str:
 @contextlib.contextmanager
 def _claim(job: Job, runs: Sequence[RunKey]) -> Iterator[bool]:
     """Hold a fine-tuning; yield False when another process has it."""
-    path = job.claim_path(runs)
+    path = claim_path(job.request.store, runs[0], job.request.known[runs[0].dataset])
     with try_lock(path) as mine:
         if not mine:
             log.info("%s: another process is doing it", _name(job, runs))

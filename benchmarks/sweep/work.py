@@ -143,7 +143,7 @@ class Prepared:
             "protocol": {RESULTS: PAPER, STANDARD: STANDARD},
             STANDARD: {split: evaluations[split].standard for split in SPLITS},
             "limits": dataclasses.asdict(self.resettable.setting.loaded.limits),
-            "steps": done.steps,
+            "steps": len(done.losses),
             "seconds": {"tuning": round(tuning_seconds, 3), "evaluation": round(seconds, 3)},
             "machine": {
                 **self.resettable.setting.device.description,

@@ -1,5 +1,1 @@
-"""The four task families: sequence and token classification, question answering, retrieval.
-
-A dataset is added elsewhere: its reader in `benchmarks/datasets/readers`, its entry in `benchmarks/protocol.py`
-(docs/add-a-dataset.md).
-"""
+"""The four task families: sequence and token classification, question answering, retrieval."""

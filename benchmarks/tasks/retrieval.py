@@ -5,10 +5,9 @@ Shape suffixes: B pairs, L padded length, H hidden size, N documents.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -103,30 +102,25 @@ class Retrieval(Family):
     def evaluator(self, dataset: LocalDataset, setting: Setting) -> RetrievalEvaluator:
         """Tokenise and batch a dataset's queries and documents."""
         queries = {split: dataset.queries(split) for split in SPLITS}
-        bodies = list(
-            zip(dataset.corpus["text"].to_pylist(), dataset.corpus["title"].to_pylist(), strict=True)
-        )
+        bodies = [(row["text"], row["title"]) for row in dataset.corpus.to_pylist()]
         tokenizer, limits = setting.loaded.retrieval_tokenizer, setting.loaded.limits
-
-        def tokens(
-            encode: Callable[[Any, Sequence[str], int], Ragged],
-            limit: int,
-            document: Callable[[str, str | None], str],
-        ) -> dict[str, Ragged]:
-            read = {
-                split: [query_text(text) for text in queries[split]["text"].to_pylist()] for split in SPLITS
-            }
-            read[_DOCUMENTS] = [document(text, title) for text, title in bodies]
-            return {name: encode(tokenizer, texts, limit) for name, texts in read.items()}
+        asked = {
+            name: [query_text(text) for text in rows["text"].to_pylist()] for name, rows in queries.items()
+        }
+        as_paper = {**asked, _DOCUMENTS: [paper_document_text(*body) for body in bodies]}
+        as_trained = {**asked, _DOCUMENTS: [document_text(*body) for body in bodies]}
+        read = {
+            name: encode_retrieval_paper(tokenizer, texts, limits.paper_retrieval)
+            for name, texts in as_paper.items()
+        }
+        trained = {
+            name: encode_texts(tokenizer, texts, limits.retrieval) for name, texts in as_trained.items()
+        }
 
         def batches(found: dict[str, Ragged]) -> dict[str, list[PaddedBatch]]:
-            return {
-                name: PaddedBatch.cut(ids, setting.device, tokenizer.pad_token_id)
-                for name, ids in found.items()
-            }
+            pad, device = tokenizer.pad_token_id, setting.device
+            return {name: PaddedBatch.cut(ids, device, pad) for name, ids in found.items()}
 
-        read = tokens(encode_retrieval_paper, limits.paper_retrieval, paper_document_text)
-        trained = tokens(encode_texts, limits.retrieval, document_text)
         paper = batches(read)
         alike = all(read[name].equals(trained[name]) for name in read)
         qrels: dict[str, dict[str, dict[str, int]]] = {}

@@ -76,13 +76,12 @@ Text = tuple[str, str, str | None, str]
 
 
 def wanted_texts(path: Path, wanted: Mapping[str, object], reading: Reading) -> Iterator[Text]:
-    """Yield (where, id, title or None, text) of the rows whose id is wanted, holding one batch at a time.
+    """Yield (where, id, title or None, text) of the rows whose id is wanted; others are not held in memory.
 
     Read are Parquet and JSON lines with `_id`, `title` and `text`, and TSV lines of id and text.
     """
     if is_parquet(path):
-        with parquet_file(path) as file:
-            yield from _wanted_rows(path, wanted, file)
+        yield from _wanted_rows(path, wanted)
     elif is_text(path):
         for number, line in progress(lines(path), path.name, unit="line"):
             identity, tab, text = line.partition("\t")
@@ -97,19 +96,16 @@ def wanted_texts(path: Path, wanted: Mapping[str, object], reading: Reading) -> 
                     yield where, identity, row.get("title"), str(pick(row, ("text", "query")))
 
 
-def _wanted_rows(path: Path, wanted: Mapping[str, object], file: pq.ParquetFile) -> Iterator[Text]:
-    names = file.schema_arrow.names
-    key = next((name for name in _ID if name in names), None)
-    text = next((name for name in ("text", "query") if name in names), None)
-    if key is None or text is None:
-        raise UserError(f"{path} has the columns {', '.join(names)}, but no id and text")
-    ids = pa.array(list(wanted), pa.string())
-    columns = [key, text, *(["title"] if "title" in names else [])]
-    size = 1 << 15
-    total = -(-file.metadata.num_rows // size)
-    for batch in progress(file.iter_batches(size, columns=columns), path.name, total=total, unit="batch"):
-        wanted_rows = batch.filter(pc.is_in(pc.cast(batch[key], pa.string()), value_set=ids))
-        for row in wanted_rows.to_pylist():
+def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
+    with parquet_file(path) as file:
+        names = file.schema_arrow.names
+        key = next((name for name in _ID if name in names), None)
+        text = next((name for name in ("text", "query") if name in names), None)
+        if key is None or text is None:
+            raise UserError(f"{path} has the columns {', '.join(names)}, but no id and text")
+        columns = [key, text, *(["title"] if "title" in names else [])]
+        chosen = pc.field(key).cast(pa.string()).isin(pa.array(list(wanted), pa.string()))
+        for row in pq.read_table(path, columns=columns, filters=chosen).to_pylist():
             yield f"{path}: row {row[key]}", str(row[key]), row.get("title"), row[text]
 
 

@@ -7,7 +7,7 @@ CoNLL-2012's `*_gold_conll` (word in column 4, entities as brackets in column 11
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,8 +30,12 @@ from common.errors import UserError, nearest
 
 __all__ = ["Sentence", "iob1_to_iob2", "read", "sentences", "tag_rows"]
 
-_WORDS, _TAGS = ("words", "tokens"), ("tags", "ner", "ner_tags")
-_DOCUMENTS = ("document_id", "doc_id", "document")
+_COLUMNS = {
+    "words": ("words", "tokens"),
+    "tags": ("tags", "ner", "ner_tags"),
+    "document": ("document_id", "doc_id", "document"),
+}
+"""Names of the columns, the first that is there, of files of which a definition says nothing."""
 _DIRECTIVE = re.compile(r"#\s*(begin|end) document\b")
 _DOCUMENT = re.compile(
     r"-DOCSTART-|#\s*newdoc\b(?:\s+id\s*=\s*(?P<uner>.+))?|#\s*begin document\s*\((?P<conll>[^()]*)\)"
@@ -154,16 +158,8 @@ def _is_iob1(tagged: Iterable[Sequence[str]]) -> bool:
 
 def read(inputs: Inputs) -> Content:
     """Read sentences with a tag for each word."""
-    dataset = inputs.dataset
-
-    def rows(path: Path) -> list[Row]:
-        return [
-            row
-            for part in _parts(path)
-            for row in tag_rows(part, dataset.label_names, inputs.reading, **dataset.columns)
-        ]
-
-    return with_splits(inputs, rows)
+    given = inputs.dataset.label_names, inputs.reading, inputs.dataset.columns
+    return with_splits(inputs, lambda path: [row for part in _parts(path) for row in tag_rows(part, *given)])
 
 
 def _parts(path: Path) -> list[Path]:
@@ -180,10 +176,7 @@ def tag_rows(
     path: Path,
     labels: tuple[str, ...],
     reading: Reading,
-    *,
-    words: Sequence[str] = _WORDS,
-    tags: Sequence[str] = _TAGS,
-    document: Sequence[str] = _DOCUMENTS,
+    columns: Mapping[str, Sequence[str]] | None = None,
 ) -> list[Row]:
     """Return the sentences of a file with the columns of the local form.
 
@@ -191,13 +184,11 @@ def tag_rows(
         path: one word a line, or rows of words and tags.
         labels: the tags' names by id.
         reading: is given the bad rows.
-        words: names of the column of words, the first that is there.
-        tags: the same for the tags.
-        document: the same for the name of the document, which may be absent.
+        columns: names of the columns of `words`, `tags`, and `document`, which may be absent.
     """
     if is_text(path):
         return _line_rows(path, labels, reading)
-    return _hub_rows(path, labels, reading, words, tags, document)
+    return _hub_rows(path, labels, reading, {**_COLUMNS, **(columns or {})})
 
 
 def _line_rows(path: Path, labels: tuple[str, ...], reading: Reading) -> list[Row]:
@@ -214,26 +205,23 @@ def _line_rows(path: Path, labels: tuple[str, ...], reading: Reading) -> list[Ro
 
 
 def _hub_rows(
-    path: Path,
-    labels: tuple[str, ...],
-    reading: Reading,
-    words: Sequence[str],
-    tags: Sequence[str],
-    document: Sequence[str],
+    path: Path, labels: tuple[str, ...], reading: Reading, columns: Mapping[str, Sequence[str]]
 ) -> list[Row]:
     declared: tuple[str, ...] | None = None
     rows = []
     for where, row in records(path, reading):
         with reading.row(where):
-            found, marked = pick(row, words), pick(row, tags)
+            found, marked = pick(row, columns["words"]), pick(row, columns["tags"])
             if not found or len(found) != len(marked):
                 raise BadRowError(f"there are {len(found)} words and {len(marked)} tags")
             if not all(isinstance(word, str) for word in found):
                 raise BadRowError("a word is no text")
             if declared is None:
-                declared = class_names(path, next(name for name in tags if row.get(name) is not None))
+                declared = class_names(
+                    path, next(name for name in columns["tags"] if row.get(name) is not None)
+                )
             ids = _ids(marked, declared or labels, labels)
-            rows.append({"words": list(found), "tags": ids, **document_of(row, document)})
+            rows.append({"words": list(found), "tags": ids, **document_of(row, columns["document"])})
     if not declared and rows and not _plausible(rows, labels):
         raise UserError(
             f"{path} numbers its tags without naming them, and read as {', '.join(labels)} they are no valid "

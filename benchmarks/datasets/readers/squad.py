@@ -54,11 +54,9 @@ def question_rows(
             answers = answers_of(row.get("answers"), context)
             if not answers and not unanswerable:
                 raise BadRowError("the question has no answer, and this dataset has no unanswerable ones")
-            identity = (
-                str(row.get("id", row.get("idx", f"{path.name}-{number}")))
-                if ids
-                else f"{path.name}-{number}"
-            )
+            identity = f"{path.name}-{number}"
+            if ids:
+                identity = str(row.get("id", row.get("idx", identity)))
             reading.once(identity, str(path), where)
             found.append({"id": identity, "question": question, "context": context, "answers": answers})
     return found

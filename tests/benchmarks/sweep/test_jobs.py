@@ -12,6 +12,7 @@ import pytest
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from benchmarks.runs import RESULTS_VERSION, RunKey, write_results
 from benchmarks.sweep.jobs import jobs_of
+from benchmarks.sweep.run_state import claim_path
 from benchmarks.sweep.status import COMPLETE
 from common.description import description_hash
 from common.errors import UserError
@@ -23,17 +24,14 @@ from tests.sealed import seal
 def test_the_default_grid_is_the_papers(data: Path, tmp_path: Path) -> None:
     request = request_of("m", data, tmp_path, datasets=tuple(DATASETS), lrs=LEARNING_RATES, seeds=SEEDS)
     found = jobs_of(request)
-    assert [
-        len(found),
-        sum(len(job.pending()) for job in found),
-        sum(len(j.fine_tunings) for j in found),
-    ] == [
-        10,
-        360,
-        300,
-    ]
+    numbers = (len(job.pending()) for job in found), (len(job.fine_tunings) for job in found)
+    assert (len(found), *map(sum, numbers)) == (10, 360, 300)
     assert RunKey(model="tiny", dataset="nq", lr=1e-5, seed=4) in found[-1].pending()
-    assert len({job.claim_path(each) for job in found for each in job.fine_tunings}) == 300
+    known = request.known
+    claims = {
+        claim_path(tmp_path, runs[0], known[runs[0].dataset]) for job in found for runs in job.fine_tunings
+    }
+    assert len(claims) == 300
 
 
 CELL = "tiny/TC/uner_en"
