@@ -20,29 +20,14 @@ from typing import Any
 
 from benchmarks.protocol import LEARNING_RATES, SEEDS, TASKS, Dataset, format_lr, get_dataset
 from common.errors import UserError
-from common.files import sha256_bytes, write_text
+from common.files import sha256_bytes
 from common.manifest import DamagedError, parse_manifest
 from common.reading import UnreadableError, read_bounded
 
 __all__ = [
-    "AGAIN",
-    "CLUSTERS",
-    "DETAILS",
-    "RESULTS",
-    "RESULTS_VERSION",
-    "RUN",
-    "SPLITS",
-    "NotItselfError",
-    "RunKey",
-    "cell_keys",
-    "clusters_hash",
-    "found_keys",
-    "key_of",
-    "read_run",
-    "record_of",
-    "results_text",
-    "write_results",
-]
+    "AGAIN", "CLUSTERS", "DETAILS", "RESULTS", "RESULTS_VERSION", "RUN", "SPLITS", "NotItselfError", "RunKey",
+    "cell_keys", "clusters_hash", "found_keys", "key_of", "read_run", "record_of", "results_text",
+]  # fmt: skip
 
 RESULTS = "results.json"
 DETAILS = "details.json"
@@ -129,13 +114,6 @@ def results_text(scores: Mapping[str, Sequence[float]]) -> str:
         for split in SPLITS
     }
     return json.dumps(content, indent=4)
-
-
-def write_results(store: Path, key: RunKey, scores: Mapping[str, Sequence[float]]) -> Path:
-    """Write the run's `results.json` under `store/results` atomically and return its path."""
-    path = store / "results" / key.folder / RESULTS
-    write_text(path, results_text(scores))
-    return path
 
 
 def clusters_hash(clusters: Mapping[str, Sequence[int]]) -> str:

@@ -16,7 +16,8 @@ from benchmarks.datasets.local_dataset import write
 from benchmarks.datasets.readers import read_originals
 from benchmarks.datasets.readers.original_files import Reading
 from benchmarks.datasets.readers.reader import ROLES, Inputs
-from benchmarks.datasets.schema import FORMS, SPLIT_TABLES, LocalForm, Manifest
+from benchmarks.datasets.schema import FORMS, SPLIT_TABLES, Manifest
+from benchmarks.finetuning.tokenization import texts_of
 from benchmarks.protocol import Dataset
 from common.errors import UserError
 from common.files import sha256_file
@@ -93,8 +94,7 @@ def make(dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, s
     """
     own = {role: tuple(paths) for role, paths in files.items()}
     content = read_originals(Inputs(dataset=dataset, files=own, reading=Reading(skip_bad=skip_bad)))
-    form = FORMS[dataset.form]
-    notes = (*content.notes, *unused(dataset, content.tables), *overlaps(form, content.tables))
+    notes = (*content.notes, *unused(dataset, content.tables), *overlaps(dataset, content.tables))
     content = replace_fields(content, notes=notes)
     return write(data, dataset, content, source=source, replace=replace)
 
@@ -109,38 +109,35 @@ def unused(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
         yield f"train has no example of {', '.join(lacking)}"
 
 
-def overlaps(form: LocalForm, tables: Mapping[str, pa.Table]) -> Iterator[str]:
+def overlaps(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
     """Yield a sentence for each two splits that share examples: how many of the second's, and the first of them.
 
     A score on such a test set says less.
     """
-    texts = _texts(form, tables)
+    texts: dict[str, list[str]] = {}
+    for split, row in _inputs(tables):
+        texts.setdefault(split, []).append(" ".join(texts_of(dataset, row)))
+    called = FORMS[dataset.form].called
     for one, other in combinations([name for name in SPLIT_TABLES if name in texts], 2):
         known = set(texts[one])
         shared = [text for text in texts[other] if text in known]
         if shared:
             first = shared[0] if len(shared[0]) <= 60 else f"{shared[0][:60]}..."
             yield (
-                f"{len(shared):,} of the {len(texts[other]):,} {form.called} of {other} are in {one} as well, the "
-                f"first {first!r}"
+                f"{len(shared):,} of the {len(texts[other]):,} {called} of {other} are in {one} as well, the first "
+                f"{first!r}"
             )
 
 
-def _texts(form: LocalForm, tables: Mapping[str, pa.Table]) -> dict[str, list[str]]:
-    """Return by split what each example is known by."""
-    if "queries" not in form.columns:
-        return {split: [_text(form, row) for row in tables[split].to_pylist()] for split in SPLIT_TABLES}
-    found: dict[str, list[str]] = {"train": tables["pairs"]["query"].to_pylist()} if "pairs" in tables else {}
-    for row in tables["queries"].to_pylist():
-        found.setdefault(row["split"], []).append(row["text"])
-    return found
-
-
-def _text(form: LocalForm, row: Mapping[str, Any]) -> str:
-    parts = (row[column] for column in form.inputs)
-    return " | ".join(
-        " ".join(part) if isinstance(part, list) else part for part in parts if part is not None
-    )
+def _inputs(tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the split and the row of each example; of retrieval, of each query."""
+    for name, rows in tables.items():
+        if name in SPLIT_TABLES:
+            yield from ((name, row) for row in rows.to_pylist())
+        elif name == "queries":
+            yield from ((row["split"], row) for row in rows.to_pylist())
+        elif name == "pairs":
+            yield from (("train", {"text": query}) for query in rows["query"].to_pylist())
 
 
 def report(dataset: Dataset, manifest: Manifest, data: Path) -> str:

@@ -59,8 +59,6 @@ class LocalForm:
     """The table that is trained on; a dataset that is trained on another one lacks it."""
     label: str | None = None
     """The column with the ids of the dataset's labels, one a row or one a word."""
-    inputs: tuple[str, ...] = ()
-    """The columns that make an example what it is, whatever its label."""
     called: str
     """What examples with the same inputs have in common, in the plural."""
 
@@ -75,7 +73,7 @@ def _splits(**kinds: pa.DataType | tuple[pa.DataType]) -> dict[str, pa.Schema]:
 
 
 _DOCUMENT = {DOCUMENT: (_TEXT,)}
-_pair = partial(LocalForm, inputs=("first", "second"), called="texts")
+_pair = partial(LocalForm, called="texts")
 
 FORMS: Registry[LocalForm] = Registry(
     "task",
@@ -97,13 +95,11 @@ FORMS: Registry[LocalForm] = Registry(
             name="TC",
             columns=_splits(words=pa.list_(_TEXT), tags=pa.list_(_NUMBER), **_DOCUMENT),
             label="tags",
-            inputs=("words",),
             called="sentences",
         ),
         LocalForm(
             name="QA",
             columns=_splits(question=_TEXT, context=_TEXT, answers=pa.list_(_ANSWER)),
-            inputs=("question", "context"),
             called="questions with their contexts",
         ),
         LocalForm(

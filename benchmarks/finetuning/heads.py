@@ -26,16 +26,8 @@ from common.registry import Registry
 from pretraining.model.model_folder import MODEL_TYPES
 
 __all__ = [
-    "HEADS",
-    "MEAN",
-    "POOLINGS",
-    "ClassHead",
-    "Head",
-    "HeadKind",
-    "Pooling",
-    "SequenceHead",
-    "TokenHead",
-]
+    "HEADS", "MEAN", "POOLINGS", "ClassHead", "Head", "HeadKind", "Pooling", "SequenceHead", "TokenHead",
+]  # fmt: skip
 
 log = logging.getLogger(__name__)
 
@@ -181,10 +173,12 @@ def _class_head(encoder: Encoder, kind: Any, labels: int, shape: tuple[int, ...]
 
     Args:
         encoder: what it is put on.
-        kind: the class.
+        kind: the class; None for none.
         labels: number of labels.
         shape: that of its logits for two rows of six tokens.
     """
+    if kind is None:
+        return None
     if kind not in encoder.heads:
         encoder.heads[kind] = _fault(encoder, kind, labels, shape)
         if encoder.heads[kind]:
@@ -218,8 +212,6 @@ class HeadKind:
     def of_sequences(self, encoder: Encoder, labels: int, pooling: Pooling) -> Head:
         """Return the head of a sequence for so many labels."""
         kind = self._class(encoder, AutoModelForSequenceClassification)
-        if kind is None:
-            return SequenceHead(encoder.hidden_size, labels, pooling)
         head = _class_head(encoder, kind, labels, (2, labels))
         if head is None:
             return SequenceHead(encoder.hidden_size, labels, pooling)
@@ -233,7 +225,7 @@ class HeadKind:
     def of_tokens(self, encoder: Encoder, labels: int) -> Head:
         """Return the head of each token for so many labels."""
         kind = self._class(encoder, AutoModelForTokenClassification)
-        head = None if kind is None else _class_head(encoder, kind, labels, (2, 6, labels))
+        head = _class_head(encoder, kind, labels, (2, 6, labels))
         return TokenHead(encoder.hidden_size, labels) if head is None else head
 
     def _class(self, encoder: Encoder, auto: Any) -> Any:

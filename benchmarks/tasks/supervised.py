@@ -158,24 +158,18 @@ def predict(
         FineTuningError: a logit is not finite, or memory does not suffice for one row.
     """
     model.eval()
-    before: Callable[[], tuple[NDArray[np.int64], NDArray[Any]]] | None = None
-    for batch in batches:
-        with device.autocast():
-            logits = device.fetch(in_halves(model, batch))
+    before: tuple[NDArray[np.int64], Callable[[], NDArray[Any]]] | None = None
+    for batch in (*batches, None):
+        now = None
+        if batch is not None:
+            with device.autocast():
+                now = batch.rows, device.fetch(in_halves(model, batch))
         if before is not None:
-            yield before()
-        before = partial(_finite, batch.rows, logits)
-    if before is not None:
-        yield before()
-
-
-def _finite(
-    rows: NDArray[np.int64], fetched: Callable[[], NDArray[Any]]
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    logits = fetched()
-    if not np.isfinite(logits).all():
-        raise FineTuningError("the fine-tuned model's outputs are not finite")
-    return rows, logits
+            rows, logits = before[0], before[1]()
+            if not np.isfinite(logits).all():
+                raise FineTuningError("the fine-tuned model's outputs are not finite")
+            yield rows, logits
+        before = now
 
 
 def in_halves(compute: Callable[..., Tensor], batch: PaddedBatch) -> Tensor:

@@ -12,9 +12,10 @@ import numpy as np
 from analysis.sources import Source, open_source
 from analysis.store.ingest import Ingested, ingest
 from benchmarks.protocol import DATASETS
-from benchmarks.runs import RESULTS, RunKey, cell_keys, results_text, write_results
+from benchmarks.runs import RESULTS, RunKey, cell_keys, results_text
 from common.files import write_text
 from common.provenance import ROOT
+from tests.results import write_results
 
 RELEASED = ROOT / "tests" / "data" / "released_sst2_610m-mlm40-42k.csv"
 MODELS = ("610m-mlm40-42k", "610m-clm-42k")

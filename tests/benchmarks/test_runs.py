@@ -16,10 +16,10 @@ from benchmarks.runs import (
     key_of,
     read_run,
     results_text,
-    write_results,
 )
 from benchmarks.sweep.run_state import state_of
 from common.errors import UserError
+from tests.results import write_results
 
 
 @pytest.mark.parametrize("dataset", DATASETS)

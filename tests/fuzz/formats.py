@@ -25,13 +25,14 @@ from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.finetuning.encoders import load as load_model
 from benchmarks.protocol import get_dataset
 from benchmarks.results_json import read_results
-from benchmarks.runs import RESULTS, RUN, RunKey, results_text, write_results
+from benchmarks.runs import RESULTS, RUN, RunKey, results_text
 from common.errors import UserError
 from paper_figures.figures.losses import training_losses
 from pretraining.data.tokenizer import train_tokenizer
 from pretraining.training.log import write_log
 from tests.fuzz.mutations import FileFormat
 from tests.pretraining.documents import make_documents
+from tests.results import write_results
 from tests.sealed import seal
 from workflow.attempts import attempts_in
 from workflow.jobs import KINDS, WORKFLOW, Job, Workflow, by_marker, save

@@ -16,10 +16,11 @@ import pytest
 from analysis.store.ingest import Ingested, RefusedStoreError, ingest
 from analysis.store.instances import RunScores, read_clusters
 from analysis.store.runs_table import read_runs
-from benchmarks.runs import CLUSTERS, DETAILS, RESULTS, RUN, cell_keys, clusters_hash, write_results
+from benchmarks.runs import CLUSTERS, DETAILS, RESULTS, RUN, cell_keys, clusters_hash
 from common.errors import UserError
 from tests.analysis.made_up import write_instances
 from tests.analysis.stores import MODELS, contents, cut, kinds, read, run_folder, twice, twice_differently
+from tests.results import write_results
 from tests.sealed import seal
 
 

@@ -19,10 +19,11 @@ from analysis.store.ingest import RefusedStoreError, ingest
 from analysis.store.runs_table import read_runs, read_table
 from analysis.tables.render import TABLE_FORMATS
 from benchmarks.protocol import TASKS
-from benchmarks.runs import RUN, RunKey, cell_keys, write_results
+from benchmarks.runs import RUN, RunKey, cell_keys
 from common.errors import UserError
 from paper_figures.__main__ import main as draw
 from tests.analysis.stores import MODELS, age, fill, run_folder
+from tests.results import write_results
 from tests.sealed import seal
 
 

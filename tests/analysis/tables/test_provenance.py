@@ -5,10 +5,11 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.tables.provenance import audit_provenance, provenance_document
-from benchmarks.runs import RunKey, write_results
+from benchmarks.runs import RunKey
 from common.errors import UserError
 from common.tables import show
 from tests.analysis.stores import fill_own
+from tests.results import write_results
 from tests.sealed import seal
 
 

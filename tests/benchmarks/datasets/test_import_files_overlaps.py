@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks.datasets.import_files import overlaps
 from benchmarks.datasets.local_dataset import table
-from benchmarks.datasets.schema import FORMS
 from benchmarks.datasets.synthetic import synthetic
 from benchmarks.protocol import get_dataset
 from tests.benchmarks.command import command
@@ -25,9 +24,9 @@ def test_what_is_in_two_splits_is_counted(name: str) -> None:
         tables["queries"] = table("IR", "queries", [*queries, {**queries[0], "split": "test", "id": "again"}])
     else:
         tables["test"] = tables["test"].slice(0, 0)
-        assert not [line for line in overlaps(FORMS[dataset.form], tables) if "of test are" in line]
+        assert not [line for line in overlaps(dataset, tables) if "of test are" in line]
         tables["test"] = tables["train"].slice(3, 2)
-    (line,) = [line for line in overlaps(FORMS[dataset.form], tables) if "test are in" in line][:1]
+    (line,) = [line for line in overlaps(dataset, tables) if "test are in" in line][:1]
     assert " in " in line and "as well, the first '" in line
     assert line.startswith("1 of the 11" if dataset.task == "IR" else "2 of the 2")
 
@@ -65,5 +64,5 @@ def test_retrieval_reports_queries_that_are_trained_on_and_tested(
         ["mine", "--datasets", str(tmp_path / "my.toml"), "--out", str(tmp_path / "data")]
     )
     shown = capsys.readouterr().out
-    assert "3 of the 3 queries of test are in train as well, the first 'query 7'" in shown
+    assert "3 of the 3 queries of test are in train as well, the first 'Query: query 7'" in shown
     assert shown.count("as well") == 1

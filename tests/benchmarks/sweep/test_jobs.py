@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
-from benchmarks.runs import RESULTS_VERSION, RunKey, write_results
+from benchmarks.runs import RESULTS_VERSION, RunKey
 from benchmarks.sweep.jobs import jobs_of
 from benchmarks.sweep.run_state import claim_path
 from benchmarks.sweep.status import COMPLETE
@@ -18,6 +18,7 @@ from common.description import description_hash
 from common.errors import UserError
 from tests.benchmarks.finetuning.test_model_files import flip
 from tests.benchmarks.sweep.stores import RUN_OF_UNER, record, replaced, request_of, results, run
+from tests.results import write_results
 from tests.sealed import seal
 
 

@@ -14,11 +14,12 @@ import pytest
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import LEARNING_RATES, SEEDS
-from benchmarks.runs import RunKey, write_results
+from benchmarks.runs import RunKey
 from benchmarks.sweep.run_state import folder_of
 from common.errors import UserError
 from common.provenance import ROOT
 from tests.benchmarks.sweep.stores import RUN_OF_UNER, run, status
+from tests.results import write_results
 from tests.sealed import seal
 
 STATES = ("done", "failed", "damaged", "missing")

