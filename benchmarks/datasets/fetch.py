@@ -17,11 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from benchmarks.dataset import Pin
 from benchmarks.datasets.import_files import make
 from benchmarks.datasets.local_dataset import read_manifest, verify
 from benchmarks.datasets.schema import MANIFEST, Manifest
-from benchmarks.protocol import Dataset, get_dataset
+from benchmarks.protocol import Dataset, Pin, get_dataset
 from common.errors import UserError
 from common.files import sha256_file
 from common.reading import inside

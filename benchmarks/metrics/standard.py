@@ -91,7 +91,7 @@ def squad_scores(predicted: str, answers: Sequence[str], language: str = "") -> 
     Args:
         predicted: the answer.
         answers: the gold answers.
-        language: one of `benchmarks.dataset.LANGUAGES`, for MLQA's rules; empty for SQuAD's, by which XQuAD and
+        language: one of `benchmarks.protocol.LANGUAGES`, for MLQA's rules; empty for SQuAD's, by which XQuAD and
             TyDi QA's gold passages are scored as well, in every language.
     """
     normalise = partial(_normalise_mlqa, language) if language else _normalise

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.dataset import LANGUAGES, Dataset, Pin
+from benchmarks.protocol import LANGUAGES, Dataset, Pin
 from common.errors import UserError, nearest
 from common.registry import Registry
 from common.settings import read_settings, read_toml

@@ -22,7 +22,7 @@ from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_h
 from benchmarks.protocol import PROTOCOL_VERSION
 from benchmarks.runs import RESULTS, RESULTS_VERSION, RUN, RunKey, cell_keys, found_keys
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run_state import folder_of, state_of
+from benchmarks.sweep.status import folder_of, state_of
 from common.description import difference
 from common.errors import UserError
 from common.plain_text import redacted

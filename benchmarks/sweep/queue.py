@@ -34,8 +34,7 @@ from benchmarks.runs import RunKey
 from benchmarks.sweep.jobs import Job, check_finished, compared_jobs
 from benchmarks.sweep.preflight import load_model, preflight, run_bytes
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run_state import claim_path
-from benchmarks.sweep.status import CellStatus, cell_status, duration, note_request
+from benchmarks.sweep.status import CellStatus, cell_status, claim_path, duration, note_request
 from benchmarks.sweep.work import ResettableModel, prepare
 from benchmarks.tasks.base import Setting
 from common.errors import UserError

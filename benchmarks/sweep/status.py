@@ -1,27 +1,116 @@
-"""Models x datasets: what is done, running, failed and missing, and the time left. Light: no torch."""
+"""Runs, cells and models x datasets: what is done, running, failed and missing, and the time left. Light: no torch.
+
+A run is done when results.json parses, is complete, agrees with itself, and all files are what its manifest says.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
-from benchmarks.protocol import Dataset
-from benchmarks.runs import cell_keys, found_keys
+from benchmarks.protocol import Dataset, format_lr
+from benchmarks.results_json import ResultsError, read_results
+from benchmarks.runs import (
+    AGAIN,
+    DETAILS,
+    RESULTS,
+    RUN,
+    NotItselfError,
+    RunKey,
+    cell_keys,
+    found_keys,
+    read_run,
+)
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run_state import claim_path, state_of
 from common.errors import UserError, nearest
 from common.files import write_text
 from common.locks import is_locked
+from common.manifest import FILES, check_files
 from common.tables import plain_table
 
 __all__ = [
-    "BUSY", "COMPLETE", "FAILED", "CellStatus", "cell_status", "duration", "grid_status", "note_request", "status_code",
-    "status_json", "status_table", "touched",
+    "BUSY", "COMPLETE", "FAILED", "CellStatus", "RunState", "cell_status", "claim_path", "duration", "folder_of",
+    "grid_status", "note_request", "state_of", "status_code", "status_json", "status_table", "touched",
 ]  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunState:
+    """What a look into a run's folder found."""
+
+    scores: tuple[float, float] | None = None
+    """Validation and test score of a run that is done."""
+    fault: str | None = None
+    """Why the results that are there cannot be used."""
+    reason: str | None = None
+    """Why the run failed, of one that did."""
+    description: Mapping[str, Any] | None = None
+    """What the run was made from, where its manifest says it; the release has no manifests."""
+    source: str = ""
+    """The model as the run's command named it."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """What the run took, by part."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the results are there and can be believed."""
+        return self.scores is not None
+
+
+def folder_of(store: Path, key: RunKey) -> Path:
+    """Return the folder of a run."""
+    return store / "results" / key.folder
+
+
+def claim_path(store: Path, key: RunKey, dataset: Dataset) -> Path:
+    """Return the file whose lock a process holds while it works on the fine-tuning of a run of `dataset`."""
+    return store / "locks" / f"{key.model}__{dataset.trained_on}__lr{format_lr(key.lr)}_sd{key.seed}.lock"
+
+
+def state_of(store: Path, key: RunKey) -> RunState:
+    """Return the state of a run; a folder is read again only when its files look different."""
+    folder = folder_of(store, key)
+    return _look(folder, *(_stamp(folder / name) for name in (RESULTS, RUN, DETAILS)))
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+@functools.lru_cache(maxsize=100_000)
+def _look(folder: Path, *stamps: object) -> RunState:
+    there = os.path.lexists(folder / RESULTS)
+    try:
+        record = read_run(folder)
+    except NotItselfError as error:
+        return RunState(fault=error.reason if there else None)
+    said = {
+        "description": record.get("description"),
+        "source": str(record.get("model_source")),
+        "seconds": record.get("seconds", {}),
+    }
+    reason = str(record.get("reason", "unknown")) if record.get("status") == "failed" else None
+    if not there:
+        return RunState(reason=reason, **said)
+    files = dict(record.get(FILES, {}))
+    try:
+        found = read_results(folder / RESULTS, files.pop(RESULTS, "") if record else None)
+        check_files(folder, files, AGAIN)
+    except (ResultsError, UserError, OSError) as error:
+        return RunState(fault=str(error), reason=reason, **said)
+    return RunState(scores=(found.validation.score, found.test.score), **said)
+
 
 COMPLETE, FAILED, BUSY = 0, 3, 4
 """Exit codes: all runs are done; some failed; some are missing, as those that another process does."""

@@ -31,7 +31,7 @@ from benchmarks.runs import (
 )
 from benchmarks.sweep.jobs import Job
 from benchmarks.sweep.preflight import check_labels
-from benchmarks.sweep.run_state import folder_of
+from benchmarks.sweep.status import folder_of
 from benchmarks.tasks.base import Evaluator, Setting, TaskModel
 from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
 from common.description import description_hash

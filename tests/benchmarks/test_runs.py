@@ -17,7 +17,7 @@ from benchmarks.runs import (
     read_run,
     results_text,
 )
-from benchmarks.sweep.run_state import state_of
+from benchmarks.sweep.status import state_of
 from common.errors import UserError
 from tests.results import write_results
 

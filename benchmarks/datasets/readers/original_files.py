@@ -17,9 +17,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.dataset import Dataset
 from benchmarks.datasets.readers.own_tables import Line, saved, table_lines
 from benchmarks.datasets.schema import DOCUMENT
+from benchmarks.protocol import Dataset
 from common.errors import UserError, first_line
 from common.packed import plain_suffix, unpacked
 from common.progress import progress

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.dataset import Dataset
+from benchmarks.protocol import Dataset
 from common.errors import UserError, first_line
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.dataset import Dataset
 from benchmarks.datasets.local_dataset import Content
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
@@ -23,6 +22,7 @@ from benchmarks.datasets.readers.original_files import (
 )
 from benchmarks.datasets.readers.reader import Inputs, with_splits
 from benchmarks.datasets.schema import DOCUMENT
+from benchmarks.protocol import Dataset
 from common.errors import UserError, nearest
 
 __all__ = ["Labels", "read", "text_rows"]

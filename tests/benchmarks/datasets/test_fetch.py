@@ -15,11 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.dataset import Pin
 from benchmarks.datasets.fetch import UnreachableError, fetch
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.schema import MANIFEST
-from benchmarks.protocol import DATASETS
+from benchmarks.protocol import DATASETS, Pin
 from clm_or_mlm.commands.benchmarks.datasets import PARTIAL
 from common.errors import UserError
 from tests.benchmarks.command import command

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.dataset import Pin
 from benchmarks.datasets.fetch import fetch
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
-from benchmarks.protocol import DATASETS, Dataset
+from benchmarks.protocol import DATASETS, Dataset, Pin
 from common.errors import UserError
 from tests.benchmarks.fake_hub import COMMIT, OTHER, FakeHub, conll_rows
 

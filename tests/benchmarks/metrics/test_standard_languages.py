@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torchmetrics.functional.text import squad as torchmetrics_squad
 
-from benchmarks.dataset import LANGUAGES
 from benchmarks.metrics.metric import METRICS, AnswerPredictions
 from benchmarks.metrics.standard import squad_scores
 from benchmarks.own_datasets.definition_file import READY, read_definitions
+from benchmarks.protocol import LANGUAGES
 from benchmarks.ragged import Ragged
 
 ARTICLES = {

@@ -21,7 +21,7 @@ from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RESULTS_VERSION, RunKey
-from benchmarks.sweep.run_state import state_of
+from benchmarks.sweep.status import state_of
 from tests.benchmarks.sweep.stores import details, record, run
 from tests.benchmarks.tiny import make_config, make_tokenizer
 

@@ -12,8 +12,7 @@ import pytest
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from benchmarks.runs import RESULTS_VERSION, RunKey
 from benchmarks.sweep.jobs import jobs_of
-from benchmarks.sweep.run_state import claim_path
-from benchmarks.sweep.status import COMPLETE
+from benchmarks.sweep.status import COMPLETE, claim_path
 from common.description import description_hash
 from common.errors import UserError
 from tests.benchmarks.finetuning.test_model_files import flip

@@ -23,8 +23,7 @@ from benchmarks.runs import RunKey
 from benchmarks.sweep import queue
 from benchmarks.sweep.jobs import compared_jobs
 from benchmarks.sweep.queue import run_grid
-from benchmarks.sweep.run_state import claim_path
-from benchmarks.sweep.status import BUSY, COMPLETE, FAILED, status_code
+from benchmarks.sweep.status import BUSY, COMPLETE, FAILED, claim_path, status_code
 from common.errors import UserError
 from common.locks import try_lock
 from common.processes import cores

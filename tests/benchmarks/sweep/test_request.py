@@ -9,7 +9,7 @@ import pytest
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RUN, RunKey
 from benchmarks.sweep.request import dataset_names, store_of
-from benchmarks.sweep.run_state import RunState, folder_of, state_of
+from benchmarks.sweep.status import RunState, folder_of, state_of
 from common.errors import UserError
 from tests.benchmarks.sweep.stores import run
 from tests.results import write_results

@@ -15,7 +15,7 @@ from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import LEARNING_RATES, SEEDS
 from benchmarks.runs import RunKey
-from benchmarks.sweep.run_state import folder_of
+from benchmarks.sweep.status import folder_of
 from common.errors import UserError
 from common.provenance import ROOT
 from tests.benchmarks.sweep.stores import RUN_OF_UNER, run, status
