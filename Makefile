@@ -79,11 +79,11 @@ gpu-check: ## what needs a GPU, in ten minutes (GPU_PYTHON=python on a machine w
 
 ## Images (docs/container.md) and clusters (docs/hpc.md)
 .PHONY: image image-full image-test doctor study study-status study-detached study-archive study-tiny audit
-image: $(CLUSTER)/.installed ## build/analysis.sif, the small Apptainer image
-	@$(CLUSTER)/bin/python -m container build analysis $(ARGS)
+image: $(CLUSTER)/.installed ## build/analysis.sif, the small Apptainer image (OCI=1: build/analysis.tar, for Podman)
+	@$(CLUSTER)/bin/python -m container build analysis $(if $(OCI),--oci) $(ARGS)
 
-image-full: $(CLUSTER)/.installed ## build/full.sif, the image for training (40 GB of free space while it builds)
-	@$(CLUSTER)/bin/python -m container build full $(ARGS)
+image-full: $(CLUSTER)/.installed ## build/full.sif, the image for training (40 GB of free space while it builds; OCI=1)
+	@$(CLUSTER)/bin/python -m container build full $(if $(OCI),--oci) $(ARGS)
 
 image-test: $(CLUSTER)/.installed ## the image's own test, and whether it is what the locks say (IMAGE=analysis|full)
 	@$(CLUSTER)/bin/python -m container test $(IMAGE)

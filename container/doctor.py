@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from importlib import util
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from common.errors import UserError
 from container.machine import Machine
-from container.runtime import version_of
+from container.runtime import RUNTIMES, answer, version_of
 from container.start import SCRATCH, driver_problem, scratch_of
 
 __all__ = ["Line", "examine", "fail", "ok", "report", "warn"]
@@ -44,18 +44,32 @@ def _inside(machine: Machine) -> bool:
     return bool(machine.environ.get("APPTAINER_CONTAINER") or machine.environ.get("SINGULARITY_CONTAINER"))
 
 
-def apptainer(machine: Machine) -> Line:
-    """An Apptainer that starts."""
+def runtimes(machine: Machine, images: Iterable[Path] = ()) -> Iterator[Line]:
+    """What runs images: whether each runtime starts, knows what building asks for, and starts the images given."""
     if _inside(machine):
-        return ok("apptainer", "this is inside an image")
-    try:
-        _, text = version_of(machine)
-    except UserError as error:
-        seen, _, advice = str(error).rpartition("; ")
-        return fail("apptainer", seen, advice)
-    if "apptainer" not in text:
-        return warn("apptainer", text, "another Apptainer or Singularity than 1.4 was not tried")
-    return ok("apptainer", text)
+        yield ok("runtime", "this is inside an image")
+        return
+    there = [runtime for runtime in RUNTIMES.values() if machine.which(*runtime.programs)]
+    for runtime in there or [RUNTIMES["apptainer"]]:
+        try:
+            program, text = version_of(machine, runtime=runtime)
+        except UserError as error:
+            seen, _, advice = str(error).rpartition("; ")
+            yield fail(runtime.name, seen, advice)
+            continue
+        known = machine.output([program, "build", "--help"])[1]
+        if lacks := [option for option in runtime.builds_with if option not in known]:
+            seen = f"{text}; its `build` does not know {', '.join(lacks)}"
+            yield warn(runtime.name, seen, "it may run images; build them on another machine")
+        else:
+            yield ok(runtime.name, text)
+    for image in images:
+        try:
+            answer(image, ["help"], "", machine=machine)
+        except UserError as error:
+            yield fail(image.name, str(error), "see docs/container.md")
+        else:
+            yield ok(image.name, "starts here")
 
 
 def folders(machine: Machine, study: Path) -> Iterator[Line]:
@@ -166,10 +180,17 @@ def tools(machine: Machine) -> Line:
     return ok("workflow tools", "snakemake and its Slurm executor are there")
 
 
-def examine(study: Path = Path(), machine: Machine | None = None) -> list[Line]:
-    """Return the answers of all checks for this machine."""
+def examine(study: Path = Path(), images: Iterable[Path] = (), machine: Machine | None = None) -> list[Line]:
+    """Return the answers of all checks for this machine, and for images that are to start on it."""
     here = machine or Machine()
-    return [apptainer(here), *folders(here, study), driver(here), fabric(here), slurm(here), tools(here)]
+    return [
+        *runtimes(here, images),
+        *folders(here, study),
+        driver(here),
+        fabric(here),
+        slurm(here),
+        tools(here),
+    ]
 
 
 def report(lines: list[Line]) -> str:

@@ -23,19 +23,25 @@ def build(
     *,
     mirror: Annotated[str | None, Parameter(metavar="URL")] = None,
     relock: bool = False,
+    oci: bool = False,
 ) -> None:
     """Build an image into build/; the old one stays until the new one is whole.
 
     examples:
       clm-or-mlm build analysis
       clm-or-mlm build full --relock
+      clm-or-mlm build full --oci
 
     Args:
         image: analysis or full
         mirror: Debian mirror ({snapshot} is replaced by the date)
         relock: record the Debian packages the mirror has today
+        oci: write the image as an OCI archive for Podman, too: build/IMAGE.tar; an image that is in build/ is taken
     """
-    path = images.build(IMAGES[image], mirror=mirror, relock=relock)
+    one = IMAGES[image]
+    if not (oci and one.path.is_file()):
+        images.build(one, mirror=mirror, relock=relock)
+    path = images.build_oci(one) if oci else one.path
     sys.stdout.write(f"{path}  {path.stat().st_size / 1e6:.0f} MB\n")
 
 
@@ -96,7 +102,8 @@ def doctor(*, study: Annotated[Path, Parameter(metavar="DIR")] = Path()) -> int:
     Args:
         study: folder the study will be in
     """
-    return _reported(machine.examine(study))
+    there = (file for one in IMAGES.values() for file in (one.path, one.path.with_suffix(".tar")))
+    return _reported(machine.examine(study, [file for file in there if file.is_file()]))
 
 
 def _reported(lines: list[machine.Line]) -> int:

@@ -57,21 +57,40 @@ def _folders(site: Machine) -> dict[str, Line]:
 
 def test_a_healthy_machine_has_no_fail(machine: Maker) -> None:
     site = machine()
-    checks = (doctor.apptainer, doctor.driver, doctor.fabric, doctor.slurm, doctor.tools)
-    lines = [*_folders(site).values(), *(check(site) for check in checks)]
+    checks = (doctor.driver, doctor.fabric, doctor.slurm, doctor.tools)
+    lines = [*_folders(site).values(), *doctor.runtimes(site), *(check(site) for check in checks)]
     assert {line.status for line in lines} <= {"ok", "warn"}
     assert "0 fail" in report(lines)
 
 
 @pytest.mark.parametrize(
-    ("answer", "status"),
-    [(None, "fail"), ((0, "singularity-ce version 4.1.1"), "warn"), ((1, "no namespaces"), "fail")],
-)
-def test_another_apptainer_or_none(machine: Maker, answer: tuple[int, str] | None, status: str) -> None:
-    site = FakeMachine(environ={}, answers={"apptainer --version": answer} if answer else {})
-    line = doctor.apptainer(site)
-    assert line.status == status and line.advice
-    assert doctor.apptainer(machine({"APPTAINER_CONTAINER": "/x.sif"})).status == "ok"
+    ("answers", "status", "seen"),
+    [
+        ({}, "fail", "apptainer is not on PATH"),
+        ({"apptainer --version": (1, "no namespaces")}, "fail", "no namespaces"),
+        ({"singularity --version": (0, "singularity-ce version 4.1.1")}, "warn", "not know --build-arg, --mksquashfs"),
+        ({"apptainer --version": (0, "1.4.5"), "apptainer build": (0, "--build-arg --mksquashfs-args")}, "ok", "1.4.5"),
+        ({"podman --version": (0, "podman version 5"), "podman build": (0, "--timestamp --label")}, "ok", "version 5"),
+    ],
+)  # fmt: skip
+def test_runtimes_are_asked_and_not_read(answers: Answers, status: str, seen: str) -> None:
+    (line,) = doctor.runtimes(FakeMachine(environ={}, answers=answers))
+    assert (line.status, bool(line.advice)) == (status, status != "ok") and seen in line.seen
+
+
+def test_images_are_started(tmp_path: Path) -> None:
+    words = "#!/bin/sh\ncase $* in *--version) echo 1;; *bad.sif*) echo no zstd >&2; exit 255;; esac\n"
+    (tmp_path / "singularity").write_text(words)
+    (tmp_path / "singularity").chmod(0o755)
+    images = [tmp_path / "good.sif", tmp_path / "bad.sif"]
+    for image in images:
+        image.touch()
+    here = Machine(environ={"PATH": f"{tmp_path}:/usr/bin:/bin", "CLM_OR_MLM_SCRATCH": str(tmp_path)})
+    found = {line.what: line for line in doctor.runtimes(here, images)}
+    assert found["good.sif"].status == "ok"
+    assert found["bad.sif"].status == "fail" and "(255: no zstd)" in found["bad.sif"].seen
+    (line,) = doctor.runtimes(Machine(environ={"APPTAINER_CONTAINER": "/x.sif"}), images)
+    assert line.status == "ok"
 
 
 def test_folders_that_cannot_be_written(

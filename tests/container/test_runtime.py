@@ -58,8 +58,8 @@ def test_one_that_hangs_fails_or_is_missing_is_one_sentence(
         UserError, match=r"code 124: no answer within 1 s, so nothing can run in an image here"
     ):
         version_of(Machine(), 1.0)
-    monkeypatch.setattr(doctor, "version_of", lambda site: version_of(site, 1.0))
-    line = doctor.apptainer(Machine())
+    monkeypatch.setattr(doctor, "version_of", lambda site, runtime: version_of(site, 1.0, runtime))
+    line = next(doctor.runtimes(Machine()))
     assert line.status == "fail" and "user namespaces" in line.advice
     _program(folder, "echo starter: permission denied; exit 13")
     with pytest.raises(UserError, match=r"ended with code 13: starter: permission denied"):
