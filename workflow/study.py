@@ -17,18 +17,16 @@ from common.errors import UserError, nearest
 from common.files import write_text
 from common.settings import assignments
 from pretraining.model_names import FIGURES, MODELS, TABLES, Model
-from pretraining.paper_settings import GPU_HOURS, SHAPES, effective_length
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.flops import PEAK_FLOPS, model_flops_per_token
 from pretraining.plan.plan import Plan, PlannedStage, Study, load_study, plan_of
 from workflow.jobs import KINDS, Command, Job, Kind, Workflow, by_marker, marker, queue_name
 from workflow.settings import Settings
+from workflow.tuning import runs_at_a_time, tuning_hours
 
 __all__ = [
-    "cell_runs", "models_of", "place_stand_ins", "study_of", "train_command", "tuning_gpu_hours", "workflow_of",
+    "cell_runs", "models_of", "place_stand_ins", "study_of", "train_command", "workflow_of",
 ]  # fmt: skip
 
-_FINE_TUNINGS = 50 * len({dataset.trained_on for dataset in DATASETS.values()}) * 30
 _ROW_BYTES = 200_000
 _SHARD_BYTES = 33.5e6
 """What a shard of 4,096 records is."""
@@ -64,21 +62,6 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
             f"unknown target {target!r}{near}; targets are figure1 to figure{max(FIGURES)}, "
             f"table1 to table{max(TABLES)}, all, and names of models"
         ) from None
-
-
-def tuning_gpu_hours(model: Model, study: Study, device: str) -> float:
-    """Return the hours of one fine-tuning and its evaluations.
-
-    The paper's average, from its 9,000 GPU hours, is scaled to the model's size by FLOPs and to the device by peak
-    rate. The paper also evaluated ten times during each training: an upper bound, good for time limits.
-    """
-    length = effective_length(study.config.min_length, study.config.max_length)
-    own, papers = (
-        model_flops_per_token(shape, length=length, predicted=0.0)
-        for shape in (study.shapes[model.size], SHAPES["610m"])
-    )
-    paper = GPU_HOURS["fine-tuning"] / _FINE_TUNINGS
-    return paper * own / papers * PEAK_FLOPS["MI250X"] / PEAK_FLOPS[device]
 
 
 def study_of(settings: Settings) -> Study:
@@ -289,20 +272,26 @@ def _training(kind: Kind, name: str, item: PlannedStage, plan: Plan, study: Stud
 def _cells(
     model: Model, sources: tuple[str, ...], datasets: tuple[str, ...], study: Study, settings: Settings
 ) -> Job:
-    """Return the job of a cell, or of all cells of a model, which keep its GPUs busy run by run."""
+    """Return the job of a cell, or of all cells of a model, which keep its GPUs busy, several runs on each."""
     packed = settings.tuning_gpus > 1
     name = model.name if packed else f"{model.name}/{sources[0]}"
     keys = cell_runs(name, settings)
+    gpus, shape = min(settings.tuning_gpus, settings.gpus_per_node), study.shapes[model.size]
+    shared = runs_at_a_time(shape, settings.device, settings.cpus) if gpus else 1
+    workers = () if "--workers" in settings.tuning_options else ("--workers", str(gpus * shared))
     words = (
         *("benchmarks", "run", "--model", f"pretraining/models/{model.name}", "--name", model.name),
         *("--dataset", *dict.fromkeys(key.dataset for key in keys)),
         *("--lr", *(format_lr(lr) for lr in settings.learning_rates)),
         *("--seed", *(str(seed) for seed in settings.seeds)),
         *("--data", settings.data or "data", "--out", "results"),
-        *(("--workers", str(settings.tuning_gpus)) if packed else ()),
+        *(workers if gpus * shared > 1 else ()),
         *settings.tuning_options,
     )
-    runs = len(settings.learning_rates) * len(settings.seeds) * len(sources)
+    by_source = (
+        tuple(d for d in settings.datasets if DATASETS[d].trained_on == source) for source in sources
+    )
+    hours = sum(tuning_hours(shape, names, settings.device, settings.mfu, shared) for names in by_source)
     return Job(
         kind=KINDS["cell"],
         name=name,
@@ -310,11 +299,11 @@ def _cells(
         makes=tuple(f"results/{key.folder}/{RESULTS}" for key in keys),
         needs=(marker("model", model.name), *datasets),
         description={"data": settings.data, "options": _deciding(settings.tuning_options)},
-        gpu_hours=runs * tuning_gpu_hours(model, study, settings.device),
+        gpu_hours=hours * len(settings.learning_rates) * len(settings.seeds),
         disk_bytes=len(keys) * _ROW_BYTES,
         # results.json, details.json, run.json and their folder; a folder of the cell.
         files=4 * len(keys) + len(sources),
-        **_takes(settings, gpus=min(settings.tuning_gpus, settings.gpus_per_node)),
+        **_takes(settings, gpus=gpus),
     )
 
 
