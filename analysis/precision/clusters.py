@@ -15,30 +15,22 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
+from analysis.precision.coverage import holding
 from analysis.published_cells import N_SEEDS
-from analysis.statistics.crossed import (
-    LIMITS,
-    Clusters,
-    covariance_of_means,
-    crossed_bounds,
-    freedom_of,
-)
+from analysis.statistics.crossed import LIMITS, Clusters, covariance_of_means, crossed_estimate, freedom_of
 from common.progress import progress
 from common.registry import Registry
 from common.tables import Document, Grid
 
-__all__ = ["CLUSTER_TRIALS", "TEST_SETS", "TestSet", "clusters_document", "simulate_clusters"]
+__all__ = ["TEST_SETS", "TestSet", "clusters_document", "simulate_clusters"]
 
 Array = npt.NDArray[np.float64]
 
-CLUSTER_TRIALS = 4_000
-"""Simulated pairs of cells of each test set by default."""
 _GAP = 0.02
 """How much less likely the second model is right."""
 _MODEL, _SEED = 0.5, 0.05
 """Standard deviations of what a model's runs have in common on an instance, and of a seed; what is left to a single
 answer has 1."""
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,34 +111,27 @@ def simulate_clusters(*, trials: int, seed: int) -> pd.DataFrame:
 def _of_test_set(test_set: TestSet, trials: int, rng: np.random.Generator) -> list[dict[str, object]]:
     labels, count = test_set.clusters, sum(test_set.sizes)
     truths = {"score": 100 * test_set.right, "difference": 100 * _GAP}
-    values: dict[str, list[Array]] = {of: [] for of in truths}
-    single: dict[str, list[Array]] = {of: [] for of in truths}
-    clustered: dict[str, list[Array]] = {of: [] for of in truths}
+    alone: dict[str, list[tuple[float, float]]] = {of: [] for of in truths}
+    ours: dict[str, list[tuple[float, float]]] = {of: [] for of in truths}
+    freedom = freedom_of(labels)
     for _ in range(trials):
         first, second = 100 * test_set.draw(rng)
-        for of, scores in (("score", first), ("difference", first - second)):
-            values[of].append(scores.mean(axis=1))
-            single[of].append(covariance_of_means(scores))
-            clustered[of].append(covariance_of_means(scores, labels))
+        for of, scores, limits in (("score", first, LIMITS), ("difference", first - second, None)):
+            means, clustered = scores.mean(axis=1), covariance_of_means(scores, labels)
+            alone[of].append(crossed_estimate(means, covariance_of_means(scores)).interval())
+            ours[of].append(crossed_estimate(means, clustered, freedom, limits=limits).interval())
     rows: list[dict[str, object]] = []
     for of, truth in truths.items():
-        limits = LIMITS if of == "score" else None
-        means = np.array(values[of])
-        alone = crossed_bounds(means, np.array(single[of]))
-        ours = crossed_bounds(means, np.array(clustered[of]), freedom_of(labels), limits=limits)
-        widths = [float(np.median(high - low)) for low, high in (ours, alone)]
+        single, crossed = np.array(alone[of]), np.array(ours[of])
+        true = np.full(trials, truth)
         rows.append(
             {
                 "test_set": test_set.name, "n_test": count, "of": of,
-                "single": _held(alone, truth), "crossed": _held(ours, truth), "width": widths[0] / widths[1],
+                "single": holding(single, true) / trials, "crossed": holding(crossed, true) / trials,
+                "width": float(np.median(np.ptp(crossed, axis=1)) / np.median(np.ptp(single, axis=1))),
             }
         )  # fmt: skip
     return rows
-
-
-def _held(bounds: tuple[Array, Array], truth: float) -> float:
-    low, high = bounds
-    return float(((low - _ROUNDING <= truth) & (truth <= high + _ROUNDING)).mean())
 
 
 def clusters_document(frame: pd.DataFrame, trials: int) -> Document:

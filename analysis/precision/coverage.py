@@ -8,7 +8,7 @@ meant: m + b (these test instances, any seed) and m (any instances, any seed).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,14 +22,17 @@ from analysis.evidence.intervals import INTERVALS
 from analysis.evidence.settings import Settings
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, TEST_INSTANCES, published_values
 from analysis.sources import Source
-from analysis.statistics.crossed import crossed_bounds
+from analysis.statistics.crossed import covariance_of_means, crossed_estimate
+from analysis.statistics.estimates import LEVEL
 from analysis.statistics.learning_rate_selection import select_runs
-from benchmarks.protocol import AVERAGE, is_paired
+from benchmarks.protocol import AVERAGE, DATASETS, Dataset, is_paired, title_of
 from common.errors import UserError
 from common.progress import progress
+from common.tables import Document, Grid
 
 __all__ = [
-    "KINDS", "Cells", "holding", "observed_cells", "published_cells_of", "seed_bounds", "simulate", "simulate_dataset",
+    "KINDS", "Cells", "coverage_document", "holding", "observed_cells", "published_cells_of", "seed_bounds", "simulate",
+    "simulate_dataset",
 ]  # fmt: skip
 
 COVERAGE_TRIALS = 2_000
@@ -43,7 +46,10 @@ Array = npt.NDArray[np.float64]
 KINDS = INTERVALS
 """The intervals simulated."""
 
-TARGETS = ("seeds", "seeds and instances")
+TARGETS = {
+    "seeds": "The mean over seeds on these test instances:",
+    "seeds and instances": "The mean over seeds and test instances:",
+}
 """The two truths: with these test instances, and with any."""
 
 COMMON_SHARE = 0.7
@@ -135,7 +141,7 @@ def _instance_sds(source: Source, rows: pd.DataFrame, models: list[str], dataset
     common, joint = np.zeros(len(models)), np.zeros(len(models))
     for place, model in enumerate(models):
         scores = 100 * read_instances(source.instances, dataset, rows[rows["model"] == model])
-        covariance = np.cov(scores) / scores.shape[1]
+        covariance = covariance_of_means(scores)
         size = len(covariance)
         own = float(np.trace(covariance)) / size
         shared = (float(covariance.sum()) - own * size) / (size * (size - 1))
@@ -212,12 +218,13 @@ def _crossed_bounds(
     """Return (n_cells, 2) intervals over seeds and instances, the covariance between seeds Wishart's."""
     n_seeds = values.shape[1]
     freedom = max(cells.instances - 1, n_seeds)
-    found = []
-    for row in place:
+    bounds = []
+    for row, scores in zip(place, values, strict=True):
         scale = np.full((n_seeds, n_seeds), cells.common_sd[row] ** 2)
         scale += np.eye(n_seeds) * (cells.joint_sd[row] ** 2 + 1e-12)
-        found.append(stats.wishart.rvs(freedom, scale / freedom, random_state=rng))
-    return np.column_stack(crossed_bounds(values, np.array(found), freedom))
+        drawn = np.asarray(stats.wishart.rvs(freedom, scale / freedom, random_state=rng))
+        bounds.append(crossed_estimate(scores, drawn, freedom).interval())
+    return np.array(bounds)
 
 
 def simulate(
@@ -262,3 +269,30 @@ def _rows(cells: Cells, shares: dict[tuple[str, str], float]) -> Iterator[dict[s
             "instance_sd": float(np.median(cells.common_sd)),
             **{kind: shares[kind, target] for kind in KINDS},
         }
+
+
+def coverage_document(
+    frame: pd.DataFrame, trials: int, source: str, datasets: Mapping[str, Dataset] = DATASETS
+) -> Document:
+    """Return the coverages of `simulate` as two tables, one a target, in percent; `source` is that of the variances."""
+    error = (LEVEL * (1 - LEVEL) / trials) ** 0.5
+    body: list[str | Grid] = [
+        f"Coverage in % of nominal 95 % intervals of five-seed cells, variances from {source}; "
+        f"{trials} trials a dataset (standard error {100 * error:.1f}).",
+    ]
+    for target in TARGETS:
+        part = frame[frame["target"] == target]
+        rows = [["dataset", "test set", "sd seeds", "sd test set", *KINDS]]
+        for row in part.to_dict("records"):
+            single = row["dataset"] != AVERAGE
+            rows.append(
+                [
+                    title_of(row["dataset"], datasets) if single else "mean",
+                    f"{int(row['n_test'])}" if single else "",
+                    f"{row['seed_sd']:.2f}" if single else "",
+                    f"{row['instance_sd']:.2f}" if single else "",
+                    *(f"{100 * row[kind]:.1f}" for kind in KINDS),
+                ]
+            )
+        body += ["", TARGETS[target], "", Grid(rows)]
+    return Document(body=body, records=frame, digits="%.6g")

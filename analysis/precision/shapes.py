@@ -17,10 +17,12 @@ import pandas as pd
 
 from analysis.evidence.intervals import INTERVALS, T
 from analysis.precision.coverage import Cells, holding, seed_bounds, simulate_dataset
+from analysis.statistics.estimates import LEVEL
 from common.progress import progress
 from common.registry import Registry
+from common.tables import Document, Grid
 
-__all__ = ["SEED_COUNTS", "SHAPES", "SHAPE_TRIALS", "Shape", "simulate_shapes"]
+__all__ = ["SEED_COUNTS", "SHAPES", "SHAPE_TRIALS", "Shape", "shapes_document", "simulate_shapes"]
 
 Array = npt.NDArray[np.float64]
 
@@ -164,3 +166,42 @@ def _one(
             "width": float(np.median(widths) / np.median(student)),
             "mean_width": float(widths.mean() / student.mean()),
         }  # fmt: skip
+
+
+def shapes_document(frame: pd.DataFrame, trials: int) -> Document:
+    """Return a table of the coverages of `simulate_shapes` for each shape, and one of widths for normal seeds."""
+    error = (LEVEL * (1 - LEVEL) / trials) ** 0.5
+    body: list[str | Grid] = [
+        f"Coverage in % of nominal 95 % intervals over seeds; {trials:,} cells each (standard error "
+        f"{100 * error:.1f}). In parentheses: too few seeds, so the value is that of its stand-in."
+    ]
+    for name in dict.fromkeys(frame["shape"]):
+        part = frame[(frame["shape"] == name) & frame["width"].notna()]
+        body += ["", f"{name}: {SHAPES[name].words}.", "", Grid(_table_rows(part, _share))]
+    part = frame[frame["width"].isna()]
+    body += ["", "Intervals over seeds and test instances, normal seeds: the mean over both.", ""]
+    body.append(Grid(_table_rows(part, _share)))
+    part = frame[(frame["shape"] == "normal") & frame["width"].notna()]
+    body += [
+        "",
+        "Median width over that of t, normal seeds; after the slash the mean width over that of t.",
+        "",
+    ]
+    body.append(Grid(_table_rows(part, lambda row: f"{row['width']:.2f}/{row['mean_width']:.2f}")))
+    return Document(body=body, records=frame, digits="%.6g")
+
+
+def _table_rows(part: pd.DataFrame, text: Callable[[dict[str, object]], str]) -> list[list[str]]:
+    kinds = list(dict.fromkeys(part["interval"]))
+    rows = [["seeds", *kinds]]
+    for count, of_count in part.groupby("n_seeds"):
+        by_kind = {
+            row["interval"]: {str(k): v for k, v in row.items()} for row in of_count.to_dict("records")
+        }
+        rows.append([str(count), *(text(by_kind[kind]) for kind in kinds)])
+    return rows
+
+
+def _share(row: dict[str, object]) -> str:
+    share = f"{100 * float(str(row['coverage'])):.1f}"
+    return share if row["used"] == row["interval"] else f"({share})"

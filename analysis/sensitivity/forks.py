@@ -125,7 +125,7 @@ class Multiverse:
     @cached_property
     def grid(self) -> pd.DataFrame:
         """The analyses that differ from the package's in protocol, selection rule and interval alone."""
-        return self._like_base(tuple(fork for fork in FORKS if fork not in GRID))
+        return self.analyses[~self._apart[[fork for fork in FORKS if fork not in GRID]].any(axis=1)]
 
     @cached_property
     def supporting(self) -> dict[str, tuple[int, float]]:
@@ -150,24 +150,24 @@ class Multiverse:
             found[str(name)] = held
         return found
 
-    def flips(self, claim: str) -> list[tuple[str, str, str, bool]]:
-        """Return the single changes to the package's analysis that change a verdict: fork, option, state, valid."""
-        of_claim = self._like_base(FORKS)
-        start = of_claim.loc[of_claim["id"] == claim, "state"].iloc[0]
-        found = []
+    @cached_property
+    def flips(self) -> dict[str, list[tuple[str, str, str, bool]]]:
+        """By claim, the single changes to the package's analysis that change a verdict: fork, option, state, valid."""
+        apart = self._apart.sum(axis=1)
+        base = self.analyses[apart == 0]
+        start = dict(zip(base["id"], base["state"], strict=True))
+        found: dict[str, list[tuple[str, str, str, bool]]] = {name: [] for name in start}
         for fork in FORKS:
-            rows = self._like_base(tuple(one for one in FORKS if one != fork))
-            for row in rows[(rows["id"] == claim) & (rows["state"] != start)].to_dict("records"):
-                option = f"{row[fork]:g}" if isinstance(row[fork], float) else str(row[fork])
-                found.append((fork, option, str(row["state"]), bool(row["valid"])))
+            for row in self.analyses[self._apart[fork] & (apart == 1)].to_dict("records"):
+                if row["state"] != start[row["id"]]:
+                    option = f"{row[fork]:g}" if isinstance(row[fork], float) else str(row[fork])
+                    found[row["id"]].append((fork, option, str(row["state"]), bool(row["valid"])))
         return found
 
-    def _like_base(self, forks: Sequence[str]) -> pd.DataFrame:
-        return self.analyses[self._same[list(forks)].all(axis=1)]
-
     @cached_property
-    def _same(self) -> pd.DataFrame:
-        return pd.DataFrame({fork: self.analyses[fork] == self.base[fork] for fork in FORKS})
+    def _apart(self) -> pd.DataFrame:
+        """Whether an analysis differs from the package's, by fork."""
+        return pd.DataFrame({fork: self.analyses[fork] != self.base[fork] for fork in FORKS})
 
 
 def explore(

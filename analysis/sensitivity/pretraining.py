@@ -10,6 +10,7 @@ import csv
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib import resources
 
 from analysis.claims.catalogue import CLAIMS
@@ -40,6 +41,12 @@ class Sharing:
     """What of a score moves: scores of equal units move alike."""
 
 
+@cache
+def trunk_of(model: str) -> str:
+    """Return the stage that a model's pretraining starts with: `610m-clm` for all that begins with CLM at 610M."""
+    return parse(model).stages[0].name
+
+
 SHARINGS: Registry[Sharing] = Registry(
     "sharing",
     (
@@ -57,11 +64,6 @@ SHARINGS: Registry[Sharing] = Registry(
         ),
     ),
 )  # fmt: skip
-
-
-def trunk_of(model: str) -> str:
-    """Return the stage that a model's pretraining starts with: `610m-clm` for all that begins with CLM at 610M."""
-    return parse(model).stages[0].name
 
 
 def trunks() -> dict[str, list[str]]:

@@ -128,7 +128,7 @@ def _forks(multiverse: Multiverse, wanted: Sequence[str]) -> list[str | Grid]:
         rows.append([name, *counts, CLAIMS[name].short])
         flips = [
             f"{fork} {option}: {state}{'' if valid else ' (invalid)'}"
-            for fork, option, state, valid in multiverse.flips(name)
+            for fork, option, state, valid in multiverse.flips[name]
         ]
         changes.append([name, "; ".join(flips) or "none"])
     return [
@@ -147,7 +147,7 @@ def _counted(multiverse: Multiverse, name: str) -> dict[str, object]:
     decided, share = multiverse.supporting[name]
     return {
         "grid_decided": decided, "grid_share_supporting": share, "analyses": multiverse.shares[name],
-        "flipped_by": [list(change) for change in multiverse.flips(name)],
+        "flipped_by": [list(change) for change in multiverse.flips[name]],
     }  # fmt: skip
 
 

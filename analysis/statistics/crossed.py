@@ -16,12 +16,10 @@ from scipy import special
 from analysis.statistics.estimates import LEVEL, Student
 
 __all__ = [
-    "LIMITS", "BoundedStudent", "Clusters", "cluster_sums", "covariance_of_means", "crossed_bounds", "crossed_estimate",
-    "crossed_variance", "freedom_of",
+    "LIMITS", "BoundedStudent", "Clusters", "covariance_of_means", "crossed_estimate", "crossed_variance", "freedom_of",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
-Bounds = tuple[Array, Array]
 Clusters = npt.NDArray[np.int64]
 
 LIMITS = (0.0, 100.0)
@@ -104,8 +102,8 @@ def freedom_of(clusters: Clusters | int) -> float:
 
 
 def crossed_variance(
-    values: Array, covariance: Array, freedom: float | Array = math.inf
-) -> tuple[Array, Array, Array]:
+    values: Array, covariance: Array, freedom: float = math.inf
+) -> tuple[float, float, float]:
     """Return the variance of a mean over seeds and test instances together, crossed random factors.
 
     The variance of the mean is S^2 / n, which holds what differs between seeds (their own effect and their
@@ -115,70 +113,33 @@ def crossed_variance(
     S^2 / n holds the instances already.
 
     Args:
-        values: (..., n_seeds) on the test set as it is; two or more.
-        covariance: (..., n_seeds, n_seeds) of the seeds over samples of the instances.
+        values: (n_seeds,) on the test set as it is; two or more.
+        covariance: (n_seeds, n_seeds) of the seeds over samples of the instances.
         freedom: degrees of freedom of the covariance (`freedom_of`).
 
     Returns:
         The seeds' part, the instances' part, and Satterthwaite's degrees of freedom of their sum.
     """
-    count = values.shape[-1]
-    over_seeds: Array = values.var(axis=-1, ddof=1) / count
-    own = np.trace(covariance, axis1=-2, axis2=-1)
-    shared = (covariance.sum(axis=(-2, -1)) - own) / (count * (count - 1))
-    over_instances: Array = np.maximum(0.0, shared)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # As shares: squares of small variances would leave the numbers that there are.
-        share = over_seeds / (over_seeds + over_instances)
-        df = 1 / (share**2 / (count - 1) + (1 - share) ** 2 / freedom)
-    return over_seeds, over_instances, np.where(over_seeds + over_instances > 0, df, np.inf)
+    count = len(values)
+    over_seeds = float(values.var(ddof=1)) / count
+    shared = float(covariance.sum() - np.trace(covariance)) / (count * (count - 1))
+    over_instances = max(0.0, shared)
+    # As shares: squares of small variances would leave the numbers that there are.
+    share = over_seeds / ((over_seeds + over_instances) or 1.0)
+    uncertain = share**2 / (count - 1) + (1 - share) ** 2 / freedom
+    known = over_seeds + over_instances == 0 or uncertain == 0
+    return over_seeds, over_instances, math.inf if known else 1 / uncertain
 
 
-def crossed_bounds(
-    values: Array,
-    covariance: Array,
-    freedom: float | Array = math.inf,
-    *,
-    limits: tuple[float, float] | None = None,
-    level: float = LEVEL,
-) -> Bounds:
-    """Return Student's interval with the error of `crossed_variance`, of a score within limits a score interval.
+@dataclass(frozen=True, kw_only=True)
+class BoundedStudent(Student):
+    """An estimate of a score within limits.
 
     Student's interval is as wide for a lucky test set near 100 % as for an unlucky one, whose error looks larger; the
     score interval (Wilson 1927, with the effective sample size that the error stands for) takes the error that each
     possible mean would have. Where Student's would leave the limits, the error itself cannot be believed: few instances
     or none were lost. There two clusters are added at either limit (Agresti and Coull 1998).
-
-    Args:
-        values: as of `crossed_variance`, as are the next two.
-        covariance: see there.
-        freedom: see there.
-        limits: least and largest score; None of a difference, which is far from its own.
-        level: nominal coverage.
-
-    Returns:
-        (low, high) without the last axis of `values`, within the limits.
     """
-    over_seeds, over_instances, df = crossed_variance(values, covariance, freedom)
-    mean = values.mean(axis=-1)
-    half = special.stdtrit(df, 0.5 + level / 2) * np.sqrt(over_seeds + over_instances)
-    if limits is None:
-        return mean - half, mean + half
-    low, high = _score_bounds(mean, half, limits)
-    leaves = _leaves(mean, over_seeds + over_instances, df, limits)
-    added, over_added, more = _with_added(values, covariance, freedom, limits)
-    over_seeds, over_instances, df = crossed_variance(added, over_added, more)
-    centre = added.mean(axis=-1)
-    half = special.stdtrit(df, 0.5 + level / 2) * np.sqrt(over_seeds + over_instances)
-    return (
-        np.where(leaves, np.maximum(centre - half, limits[0]), low),
-        np.where(leaves, np.minimum(centre + half, limits[1]), high),
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoundedStudent(Student):
-    """An estimate of a score within limits; its interval is that of `crossed_bounds`."""
 
     limits: tuple[float, float]
     centre: float | None = None
@@ -187,10 +148,15 @@ class BoundedStudent(Student):
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Two-sided interval, within the limits."""
         half = float(special.stdtrit(self.df, 0.5 + level / 2)) * self.error
-        if self.centre is None:
-            low, high = _score_bounds(np.array(self.effect), np.array(half), self.limits)
-            return float(low), float(high)
-        return max(self.centre - half, self.limits[0]), min(self.centre + half, self.limits[1])
+        low, high = self.limits
+        if self.centre is not None:
+            return max(self.centre - half, low), min(self.centre + half, high)
+        # The means whose own half-width reaches the mean that was seen, if the variance is as mean (1 - mean).
+        room = (self.effect - low) * (high - self.effect)
+        ratio = half**2 / room if room > 0 else 0.0  # squared quantile over effective size
+        centre = (self.effect + ratio * (low + high) / 2) / (1 + ratio)
+        spread = math.sqrt(ratio * room + (ratio * (high - low) / 2) ** 2) / (1 + ratio)
+        return centre - spread, centre + spread
 
 
 def crossed_estimate(
@@ -206,58 +172,34 @@ def crossed_estimate(
         values: (n_seeds,) contrast within each seed, on the test set as it is; two or more.
         covariance: (n_seeds, n_seeds) of the same over samples of the instances (see `crossed_variance`).
         freedom: degrees of freedom of the covariance.
-        limits: least and largest value, where the contrast is a score (see `crossed_bounds`).
+        limits: least and largest score, where the contrast is one; None of a difference, which is far from its own.
     """
     effect = float(values.mean())
     over_seeds, over_instances, df = crossed_variance(values, covariance, freedom)
     added: dict[str, float] = {}
-    if limits is not None and bool(_leaves(np.array(effect), over_seeds + over_instances, df, limits)):
-        values, covariance, more = _with_added(values, covariance, freedom, limits)
-        over_seeds, over_instances, df = crossed_variance(values, covariance, more)
-        added = {"centre": float(values.mean())}
-    variance = float(over_seeds + over_instances)
-    share = float(over_instances) / variance if variance > 0 else 0.0
+    if limits is not None:
+        half = float(special.stdtrit(df, 0.5 + LEVEL / 2)) * math.sqrt(over_seeds + over_instances)
+        if effect - half <= limits[0] or effect + half >= limits[1]:
+            values, covariance, freedom = _with_added(values, covariance, freedom, limits)
+            over_seeds, over_instances, df = crossed_variance(values, covariance, freedom)
+            added = {"centre": float(values.mean())}
+    variance = over_seeds + over_instances
+    share = over_instances / variance if variance > 0 else 0.0
     if limits is None:
-        return Student(effect=effect, error=math.sqrt(variance), df=float(df), instance_share=share)
+        return Student(effect=effect, error=math.sqrt(variance), df=df, instance_share=share)
     return BoundedStudent(
-        effect=effect, error=math.sqrt(variance), df=float(df), instance_share=share, limits=limits, **added
+        effect=effect, error=math.sqrt(variance), df=df, instance_share=share, limits=limits, **added
     )
-
-
-def _leaves(mean: Array, variance: Array, df: Array, limits: tuple[float, float]) -> npt.NDArray[np.bool_]:
-    """Return whether Student's 95 % interval reaches a limit, or the score is at one."""
-    half = special.stdtrit(df, 0.5 + LEVEL / 2) * np.sqrt(variance)
-    reaches: npt.NDArray[np.bool_] = (mean - half <= limits[0]) | (mean + half >= limits[1])
-    return reaches
-
-
-def _score_bounds(mean: Array, half: Array, limits: tuple[float, float]) -> Bounds:
-    """Return the means whose own half-width reaches the mean that was seen, if the variance is as mean (1 - mean).
-
-    `half` is the half-width at the mean that was seen.
-    """
-    low, high = limits
-    below, above = mean - low, high - mean
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(half > 0, half**2 / (below * above), 0.0)  # squared quantile over effective size
-    ratio = np.where(np.isfinite(ratio), ratio, 0.0)
-    centre = (mean + ratio * (low + high) / 2) / (1 + ratio)
-    spread = np.sqrt(ratio * below * above + (ratio * (high - low) / 2) ** 2) / (1 + ratio)
-    return centre - spread, centre + spread
 
 
 def _with_added(
-    values: Array, covariance: Array, freedom: float | Array, limits: tuple[float, float]
-) -> tuple[Array, Array, float | Array]:
+    values: Array, covariance: Array, freedom: float, limits: tuple[float, float]
+) -> tuple[Array, Array, float]:
     """Return values, covariance and degrees of freedom with `_ADDED` clusters of mean size at either limit."""
     low, high = limits
-    # As many equal clusters as have these degrees of freedom.
-    count = np.minimum(np.asarray(freedom, dtype=np.float64), _MANY) + 1
+    count = min(freedom, _MANY) + 1  # as many equal clusters as have these degrees of freedom
     total = count + 2 * _ADDED
-    mean = (count[..., None] * values + _ADDED * (low + high)) / total[..., None]
-    shift, below, above = (
-        one[..., :, None] * one[..., None, :] for one in (values - mean, mean - low, high - mean)
-    )
-    count, total = count[..., None, None], total[..., None, None]
+    mean = (count * values + _ADDED * (low + high)) / total
+    shift, below, above = (np.outer(one, one) for one in (values - mean, mean - low, high - mean))
     squares = count * (count - 1) * covariance + count * shift + _ADDED * (below + above)
     return mean, squares / (total * (total - 1)), freedom + 2 * _ADDED

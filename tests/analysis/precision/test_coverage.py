@@ -1,7 +1,8 @@
-"""Simulated coverage against closed forms."""
+"""Simulated coverage against closed forms, and in every format."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +14,19 @@ from analysis.evidence.scores_table import scores_of
 from analysis.evidence.settings import Settings
 from analysis.precision.coverage import (
     KINDS,
+    TARGETS,
     Cells,
+    coverage_document,
     observed_cells,
     published_cells_of,
     simulate,
     simulate_dataset,
 )
 from analysis.published_cells import TEST_INSTANCES
-from analysis.sources import Source
+from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
+from common.tables import show
 from tests.analysis.made_up import made_up_runs, with_instances
 
 
@@ -136,3 +140,15 @@ def test_runs_of_one_seed_have_no_variance():
     runs = made_up_runs(np.random.default_rng(4), models=("610m-clm-42k",), seeds=(0,))
     with pytest.raises(UserError, match="no model and dataset with two seeds"):
         simulate(Source(label="x", runs=runs), trials=100, resamples=100, seed=0)
+
+
+def test_every_format_shows_every_target_and_interval() -> None:
+    frame = simulate(PUBLISHED, trials=100, resamples=100, seed=0)
+    document = coverage_document(frame, 100, "published")
+    for name in ("text", "markdown"):
+        text = show(document, name)
+        assert "variances from published; 100 trials a dataset (standard error 2.2)" in text
+        assert text.count("MS MARCO") == len(TARGETS)
+        assert all(kind in text for kind in KINDS)
+    assert len(json.loads(show(document, "json"))) == len(frame)
+    assert show(document, "csv").splitlines()[0] == ",".join(frame.columns)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,8 @@ from scipy import stats
 
 from analysis.evidence.intervals import INTERVALS
 from analysis.precision import shapes
-from analysis.precision.shapes import SHAPES, simulate_shapes
+from analysis.precision.shapes import SHAPES, shapes_document, simulate_shapes
+from common.tables import show
 from tests.analysis.stores import RELEASED
 
 
@@ -60,3 +63,15 @@ def test_no_percentile_of_five_seeds_covers_more_than_their_range(found: pd.Data
     five = found[(found["shape"] == "normal") & (found["n_seeds"] == 5)].set_index("interval")["coverage"]
     assert five["bootstrap"] <= 0.9375 + 4 * np.sqrt(0.0625 * 0.9375 / TRIALS)
     assert five["studentised"] > five["pooled"] > five["bootstrap"]
+
+
+def test_every_shape_has_a_table_and_few_seeds_are_in_parentheses(found: pd.DataFrame) -> None:
+    document = shapes_document(found, TRIALS)
+    text = show(document, "text")
+    assert all(f"\n{name}: {shape.words}.\n" in text for name, shape in SHAPES.items())
+    share = found.query("shape == 'normal' and n_seeds == 2 and interval == 't'")["coverage"].iloc[0]
+    assert f"({100 * share:.1f})" in text
+    assert "| seeds | paper | t |" in show(document, "markdown")
+    head = "shape,n_seeds,interval,used,coverage,width,mean_width"
+    assert show(document, "csv").splitlines()[0] == head
+    assert len(json.loads(show(document, "json"))) == len(found)

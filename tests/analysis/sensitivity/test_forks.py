@@ -87,11 +87,11 @@ def test_no_dataset_is_left_out_of_spreads() -> None:
 
 def test_single_changes_that_flip_a_verdict_are_named() -> None:
     flips = published().multiverse.flips
-    assert flips("F2") == []
-    assert ("rho", "0.5", "supported", True) in flips("F4")
-    assert ("adjustment", "none", "supported", False) in flips("F4")
-    assert ("reading", "end points", "supported", True) in flips("F3")
-    for fork, option, state, _ in flips("F12"):
+    assert flips["F2"] == []
+    assert ("rho", "0.5", "supported", True) in flips["F4"]
+    assert ("adjustment", "none", "supported", False) in flips["F4"]
+    assert ("reading", "end points", "supported", True) in flips["F3"]
+    for fork, option, state, _ in flips["F12"]:
         chosen = float(option) if fork in ("margin", "rho") else option
         assert rows(**{fork: chosen})["state"]["F12"] == state != rows()["state"]["F12"]
 

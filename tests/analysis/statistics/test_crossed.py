@@ -11,7 +11,6 @@ from scipy import optimize, stats
 from analysis.statistics.crossed import (
     LIMITS,
     covariance_of_means,
-    crossed_bounds,
     crossed_estimate,
     crossed_variance,
     freedom_of,
@@ -130,60 +129,43 @@ def test_it_is_numpys_covariance_over_the_instances_by_their_number(count: int) 
     assert covariance_of_means(scores, paired=False) == pytest.approx(np.diag(np.diag(expected)), rel=1e-9)
 
 
-def crossed_cells(count: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(count)
-    values, factors = rng.normal(size=(2, 3, count)), rng.normal(size=(2, 3, count, count + 2))
-    return values, 0.3 * factors @ factors.swapaxes(-2, -1)
-
-
 @pytest.mark.parametrize("count", [2, 3, 5])
 @pytest.mark.parametrize("freedom", [7.5, np.inf])
 def test_the_crossed_variance_adds_the_mean_covariance_of_different_seeds(count: int, freedom: float) -> None:
-    values, covariance = crossed_cells(count)
-    over_seeds, over_instances, df = crossed_variance(values, covariance, freedom)
-    assert over_seeds == pytest.approx(stats.sem(values, axis=-1) ** 2)
-    signs = set()
-    for cell in np.ndindex(values.shape[:-1]):
-        pairs = [covariance[cell][first, second] for first, second in itertools.permutations(range(count), 2)]
+    rng, signs = np.random.default_rng(count), set()
+    for _ in range(6):
+        values, factors = rng.normal(size=count), rng.normal(size=(count, count + 2))
+        covariance = 0.3 * factors @ factors.T
+        over_seeds, over_instances, df = crossed_variance(values, covariance, freedom)
+        assert over_seeds == pytest.approx(stats.sem(values) ** 2)
+        pairs = [covariance[first, second] for first, second in itertools.permutations(range(count), 2)]
         signs.add(np.sign(np.mean(pairs)))
         shared = max(np.mean(pairs), 0)
-        assert over_instances[cell] == pytest.approx(shared)
+        assert over_instances == pytest.approx(shared)
         # Satterthwaite: the squared sum of the parts over the sum of their squares by their degrees of freedom.
-        parts = over_seeds[cell] ** 2 / (count - 1) + shared**2 / freedom
-        assert df[cell] == pytest.approx((over_seeds[cell] + shared) ** 2 / parts)
+        parts = over_seeds**2 / (count - 1) + shared**2 / freedom
+        assert df == pytest.approx((over_seeds + shared) ** 2 / parts)
+        for level in (0.8, 0.95):
+            theirs = stats.t.interval(level, df, values.mean(), np.sqrt(over_seeds + over_instances))
+            assert crossed_estimate(values, covariance, freedom).interval(level) == pytest.approx(theirs)
     assert signs == {-1, 1}, "both signs are to be tried"
 
 
-def test_the_crossed_bounds_are_students_around_each_mean() -> None:
-    values, covariance = crossed_cells(3)
-    over_seeds, over_instances, df = crossed_variance(values, covariance, 20.0)
-    for level in (0.8, 0.95):
-        theirs = stats.t.interval(level, df, values.mean(axis=-1), np.sqrt(over_seeds + over_instances))
-        found = crossed_bounds(values, covariance, 20.0, level=level)
-        assert np.array(found) == pytest.approx(np.array(theirs))
-    one = crossed_estimate(values[0, 0], covariance[0, 0], 20.0)
-    assert one.interval() == pytest.approx((found[0][0, 0], found[1][0, 0]))
-
-
 def test_equal_seeds_leave_the_error_of_the_instances() -> None:
-    values, covariance = np.array([[2.0, 2.0], [2.0, 2.1]]), np.full((2, 2, 2), 0.09)
-    over_seeds, over_instances, df = crossed_variance(values, covariance, 30.0)
-    assert over_seeds == pytest.approx([0, 0.0025]) and over_instances == pytest.approx([0.09, 0.09])
-    assert df[0] == pytest.approx(30)
-    ends = [one[0] for one in crossed_bounds(values, covariance, 30.0)]
+    equal, covariance = np.array([2.0, 2.0]), np.full((2, 2), 0.09)
+    assert crossed_variance(equal, covariance, 30.0) == pytest.approx((0, 0.09, 30))
+    assert crossed_variance(np.array([2.0, 2.1]), covariance)[:2] == pytest.approx((0.0025, 0.09))
+    ends = crossed_estimate(equal, covariance, 30.0).interval()
     assert ends == pytest.approx(stats.t.interval(0.95, 30, 2, 0.3))
-    alone = [float(one) for one in crossed_bounds(values[0], np.zeros((2, 2)))]
-    assert alone == [2, 2]
+    assert crossed_estimate(equal, np.zeros((2, 2))).interval() == (2, 2)
 
 
 def of_score(values: list[float], sd: float, freedom: float) -> tuple[float, float]:
-    """The interval of a score whose seeds share a standard error; the estimate's and the array's are one."""
+    """The interval of a score whose seeds share a standard error."""
     cell, covariance = np.array(values), np.full((len(values), len(values)), sd**2)
-    low, high = crossed_bounds(cell, covariance, freedom, limits=LIMITS)
     estimate = crossed_estimate(cell, covariance, freedom, limits=LIMITS)
-    assert estimate.interval() == pytest.approx((float(low), float(high)))
     assert estimate.effect == pytest.approx(cell.mean())
-    return float(low), float(high)
+    return estimate.interval()
 
 
 def test_a_score_away_from_the_limits_has_the_score_interval() -> None:
@@ -224,9 +206,9 @@ def test_the_clusters_added_at_the_limits_are_those_of_a_test_set_that_has_them(
     more = np.concatenate([scores, np.ones((3, 2)), np.zeros((3, 2))], axis=1)
     wider = 1e4 * covariance_of_means(more)
     values = 100 * scores.mean(axis=1)
-    low, high = crossed_bounds(values, 1e4 * covariance_of_means(scores), 29.0, limits=LIMITS)
-    expected = crossed_bounds(100 * more.mean(axis=1), wider, 33.0)
-    assert (low, high) == (pytest.approx(float(expected[0])), pytest.approx(min(float(expected[1]), 100)))
+    low, high = crossed_estimate(values, 1e4 * covariance_of_means(scores), 29.0, limits=LIMITS).interval()
+    expected = crossed_estimate(100 * more.mean(axis=1), wider, 33.0).interval()
+    assert (low, high) == pytest.approx((expected[0], min(expected[1], 100)))
 
 
 def crossed_data(rng, *, seeds=5, instances=200, seed_sd=0.3, common_sd=1.0, joint_sd=1.0, effect=0.0):
