@@ -36,13 +36,10 @@ _RUNS = "runs"
 _HEAD = """# Which models can be measured?
 
 Classes of transformers {version} that read text alone, tiny and drawn at random, were fine-tuned for five steps of each
-of the four tasks by `clm-or-mlm benchmarks run`. `--dry-run` said of each what `run` did, and neither ended in a
-traceback. `python -m tests.benchmarks.families.table` writes this page.
-
-What a model is follows from trying it: a token's output must depend on later tokens in every part of the model, and
-padding must not change it. The command says what it found. For a decoder the causal mask is lifted. Where padding would
-change outputs, rows of each length are computed on their own, which takes longer. Where a class's own head needs more
-than hidden states (GTE's, Nomic BERT's, Longformer's, XLNet's), ours is put on, and the command says so.
+of the four tasks by `clm-or-mlm benchmarks run`. What a model is follows from trying it: a token's output must depend
+on later tokens in every part of the model, and padding must not change it. Where a class's own head needs more than
+hidden states (GTE's, Nomic BERT's, Longformer's, XLNet's), ours is put on. `run` and `--dry-run` say what they found.
+`python -m tests.benchmarks.families.table` writes this page.
 
 | what it is | model types |
 |---|---|
@@ -53,6 +50,13 @@ _REFUSED = """
 | why | model types |
 |---|---|
 """
+_ONE_SIDED = """
+These cannot be made bidirectional: some parts read one side of a token only, whatever mask they are given.
+
+| parts | model types |
+|---|---|
+"""
+_ONE_SIDE = "cannot be made bidirectional: {} read one side of a token only, whatever mask it is given"
 
 
 def tried(name: str, config: type, folder: Path) -> str:
@@ -112,17 +116,26 @@ def page(found: dict[str, str]) -> str:
         kind, _, what = said.partition(": ")
         (runs if kind == _RUNS else refused)[what].append(f"`{name}`")
     text = _HEAD.format(version=transformers.__version__.partition(".")[0])
-    text += "".join(f"| {what} | {', '.join(names)} |\n" for what, names in sorted(runs.items(), key=_size))
-    text += _REFUSED
-    return text + "".join(f"| {what} | {', '.join(names)} |\n" for what, names in sorted(refused.items()))
+    text += "".join(_row(what, names) for what, names in sorted(runs.items(), key=_size))
+    before, after = _ONE_SIDE.split("{}")
+    sided = {what for what in refused if what.startswith(before) and what.endswith(after)}
+    text += _REFUSED + "".join(_row(what, refused[what]) for what in sorted(set(refused) - sided))
+    parts = {what.removeprefix(before).removesuffix(after): refused[what] for what in sided}
+    return text + _ONE_SIDED + "".join(_row(what, names) for what, names in sorted(parts.items()))
+
+
+def _row(what: str, names: list[str]) -> str:
+    return f"| {what} | {', '.join(names)} |\n"
 
 
 def said_on(text: str) -> dict[str, str]:
     """Return what a page says of each model type, as `tried` does."""
+    runs, rest = text.split(_REFUSED)
+    refused, sided = rest.split(_ONE_SIDED)
     found = {}
-    for kind, part in zip((_RUNS, "refused"), text.split(_REFUSED), strict=True):
+    for words, part in ((f"{_RUNS}: {{}}", runs), ("refused: {}", refused), (f"refused: {_ONE_SIDE}", sided)):
         for what, names in re.findall(r"^\| (.*) \| (`.*`) \|$", part, re.MULTILINE):
-            found |= dict.fromkeys(re.findall("`(.*?)`", names), f"{kind}: {what}")
+            found |= dict.fromkeys(re.findall("`(.*?)`", names), words.format(what))
     return found
 
 
