@@ -94,16 +94,37 @@ def verify(image: str, /, *, file: Annotated[Path | None, Parameter(metavar="FIL
     return _reported(images.verify(IMAGES[image], file))
 
 
-def doctor(*, study: Annotated[Path, Parameter(metavar="DIR")] = Path()) -> int:
+def doctor(
+    *,
+    study: Annotated[Path, Parameter(metavar="DIR")] = Path(),
+    rehearse: bool = False,
+    settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    profile: str = "local",
+    image_file: Annotated[Path | None, Parameter(name="--image", metavar="FILE")] = None,
+) -> int:
     """Find wrong settings of a machine or site before a job is submitted; exit code 1 when jobs would fail.
 
-    example: clm-or-mlm doctor --study /scratch/me/study
+    examples:
+      clm-or-mlm doctor --study /scratch/me/study
+      clm-or-mlm doctor --rehearse --study /scratch/me/study --settings mine.toml --profile slurm --image build/full.sif
 
     Args:
         study: folder the study will be in
+        rehearse: run a few steps of the study's largest model on made-up text, as its jobs will: speed, memory, network
+        settings: with --rehearse, the study's settings (TOML)
+        profile: with --rehearse, where: local or slurm
+        image_file: with --rehearse, the image the jobs run in
     """
     there = (file for one in IMAGES.values() for file in (one.path, one.path.with_suffix(".tar")))
-    return _reported(machine.examine(study, [file for file in there if file.is_file()]))
+    code = _reported(machine.examine(study, [file for file in there if file.is_file()]))
+    if rehearse:
+        from workflow.one_step import try_steps
+        from workflow.settings import load_settings
+
+        image = str(image_file.resolve()) if image_file else ""
+        seen = try_steps(load_settings(settings), study.resolve() / "rehearsal", profile=profile, image=image)
+        code |= _reported([machine.ok(name, text) for name, text in seen])
+    return code
 
 
 def _reported(lines: list[machine.Line]) -> int:
