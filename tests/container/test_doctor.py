@@ -57,7 +57,7 @@ def _folders(site: Machine) -> dict[str, Line]:
 
 def test_a_healthy_machine_has_no_fail(machine: Maker) -> None:
     site = machine()
-    checks = (doctor.driver, doctor.fabric, doctor.slurm, doctor.tools)
+    checks = (doctor.driver, doctor.fabric, doctor.slurm)
     lines = [*_folders(site).values(), *doctor.runtimes(site), *(check(site) for check in checks)]
     assert {line.status for line in lines} <= {"ok", "warn"}
     assert "0 fail" in report(lines)
@@ -126,21 +126,15 @@ def test_an_image_started_without_nv_and_a_driver_kept_out(machine: Maker) -> No
     ("answer", "status", "seen"),
     [
         ((9, "NVIDIA-SMI has failed"), "fail", "nvidia-smi fails"),
-        ((0, "470.82.01, Disabled"), "fail", "driver 470.82.01"),
         ((0, "560.35.03, Enabled\n560.35.03, Disabled"), "warn", "2 GPU(s), sliced"),
         ((0, "560.35.03, Disabled"), "ok", "driver 560.35.03, 1 GPU(s)"),
     ],
 )
 def test_drivers(machine: Maker, answer: tuple[int, str], status: str, seen: str) -> None:
-    site = machine(
-        answers={"nvidia-smi": answer, "ldconfig -p": (0, "libcuda.so.1 => /usr/lib/libcuda.so.1")}
-    )
+    site = machine(answers={"nvidia-smi": answer})
     (site.root / "dev/nvidiactl").touch()
     line = doctor.driver(site)
     assert line.status == status and seen in line.seen
-    if status == "ok":
-        unlisted = machine(answers={"nvidia-smi": answer})
-        assert doctor.driver(unlisted).status == "warn"
 
 
 @pytest.mark.parametrize(
@@ -156,34 +150,23 @@ def test_slurm(machine: Maker, answers: Answers, status: str) -> None:
     assert doctor.slurm(machine(answers=answers)).status == status
 
 
-def test_missing_tools(machine: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor.util, "find_spec", lambda name: None)
-    line = doctor.tools(machine())
-    assert line.status == "fail" and "make" in line.advice
-
-
 @pytest.mark.parametrize(
-    ("devices", "limit", "plugin", "status", "seen"),
+    ("devices", "limit", "status", "seen"),
     [
-        ((), 65536, False, "ok", "nodes talk by TCP"),
-        (("sys/class/infiniband/mlx5_0",), -1, False, "ok", "NET/IB"),
-        (("sys/class/infiniband/mlx5_0",), 65536, False, "warn", "limited to 65536 bytes"),
-        (("sys/class/infiniband/efa_0",), -1, False, "warn", "efa_0, and no OFI plugin"),
-        (("dev/cxi0", "dev/cxi1"), -1, False, "warn", "Slingshot (cxi0, cxi1), and no OFI"),
-        (("dev/cxi0",), -1, True, "ok", "librccl-net.so"),
+        ((), 65536, "ok", "nodes talk by TCP"),
+        (("sys/class/infiniband/mlx5_0",), -1, "ok", "mlx5_0; doctor --rehearse"),
+        (("sys/class/infiniband/mlx5_0",), 65536, "warn", "limited to 65536 bytes"),
+        (("dev/cxi0", "dev/cxi1"), -1, "ok", "cxi0, cxi1; "),
     ],
 )
 def test_the_network_between_nodes(
     machine: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    devices: tuple[str, ...], limit: int, plugin: bool, status: str, seen: str,
+    devices: tuple[str, ...], limit: int, status: str, seen: str,
 ) -> None:  # fmt: skip
     for device in devices:
         (tmp_path / device).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / device).touch()
     monkeypatch.setattr(doctor.resource, "getrlimit", lambda _: (limit, limit))
-    if plugin:
-        (tmp_path / "librccl-net.so").touch()
-    line = doctor.fabric(machine({"LD_LIBRARY_PATH": f"/none:{tmp_path}"}))
-    assert line.status == status
-    assert seen in line.seen
+    line = doctor.fabric(machine())
+    assert line.status == status and seen in line.seen
     assert bool(line.advice) == (status != "ok")
