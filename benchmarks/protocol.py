@@ -121,7 +121,7 @@ class Dataset:
     label_names: tuple[str, ...] = field(default=(), compare=False)
     """Names of the classes, labels or tags by id."""
     reader: str = field(default="", compare=False)
-    """How its original files are read: a key of `benchmarks.datasets.readers.READERS`; as its form where not named."""
+    """How its original files are read: a key of `datasets.import_files.READERS`; as its form where not named."""
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
     """Names of the columns of its files by field; the reader's own where they are not named."""
     header: tuple[str, ...] = field(default=(), compare=False)

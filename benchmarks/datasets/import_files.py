@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as replace_fields
 from itertools import combinations
 from pathlib import Path
@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.datasets.local_dataset import write
-from benchmarks.datasets.readers import read_originals
+from benchmarks.datasets.local_dataset import Content, write
+from benchmarks.datasets.readers import beir, ner, squad, texts
 from benchmarks.datasets.readers.original_files import Reading
 from benchmarks.datasets.readers.reader import ROLES, Inputs
 from benchmarks.datasets.schema import FORMS, SPLIT_TABLES, Manifest
@@ -22,7 +22,20 @@ from benchmarks.protocol import Dataset
 from common.errors import UserError
 from common.files import sha256_file
 
-__all__ = ["describe_files", "import_dataset", "make", "overlaps", "recognise", "report", "unused"]
+__all__ = ["READERS", "describe_files", "import_dataset", "make", "overlaps", "recognise", "report", "unused"]
+
+READERS: dict[str, Callable[[Inputs], Content]] = {
+    "SC": texts.read,
+    "SC-labels": texts.read,
+    "SC-value": texts.read,
+    "TC": ner.read,
+    "QA": squad.read,
+    "IR": beir.read,
+    "record": squad.read_record,
+    "msmarco": beir.read_msmarco,
+    "mldr": beir.read_mldr,
+}
+"""What makes a dataset of its files, by `Dataset.reader`."""
 
 _NAMES = (
     ("corpus", r"corpus|collection|passages?"),
@@ -93,7 +106,7 @@ def make(dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, s
         UserError: a file is missing or bad, or another content is there already.
     """
     own = {role: tuple(paths) for role, paths in files.items()}
-    content = read_originals(Inputs(dataset=dataset, files=own, reading=Reading(skip_bad=skip_bad)))
+    content = READERS[dataset.reader](Inputs(dataset=dataset, files=own, reading=Reading(skip_bad=skip_bad)))
     notes = (*content.notes, *unused(dataset, content.tables), *overlaps(dataset, content.tables))
     content = replace_fields(content, notes=notes)
     return write(data, dataset, content, source=source, replace=replace)
@@ -114,17 +127,17 @@ def overlaps(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
 
     A score on such a test set says less.
     """
-    texts: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {}
     for split, row in _inputs(tables):
-        texts.setdefault(split, []).append(" ".join(texts_of(dataset, row)))
+        found.setdefault(split, []).append(" ".join(texts_of(dataset, row)))
     called = FORMS[dataset.form].called
-    for one, other in combinations([name for name in SPLIT_TABLES if name in texts], 2):
-        known = set(texts[one])
-        shared = [text for text in texts[other] if text in known]
+    for one, other in combinations([name for name in SPLIT_TABLES if name in found], 2):
+        known = set(found[one])
+        shared = [text for text in found[other] if text in known]
         if shared:
             first = shared[0] if len(shared[0]) <= 60 else f"{shared[0][:60]}..."
             yield (
-                f"{len(shared):,} of the {len(texts[other]):,} {called} of {other} are in {one} as well, the first "
+                f"{len(shared):,} of the {len(found[other]):,} {called} of {other} are in {one} as well, the first "
                 f"{first!r}"
             )
 

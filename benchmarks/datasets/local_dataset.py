@@ -87,15 +87,15 @@ class LocalDataset:
 
     def queries(self, split: str) -> pa.Table:
         """Return the queries of `validation` or `test` (IR); each has at least one relevant document."""
-        return self._rows("queries", split)
+        return _of_split(self.tables["queries"], split)
 
     def qrels(self, split: str) -> pa.Table:
         """Return the judgements of `validation` or `test` (IR)."""
-        return self._rows("qrels", split)
+        return _of_split(self.tables["qrels"], split)
 
-    def _rows(self, name: str, split: str) -> pa.Table:
-        rows = self.tables[name]
-        return rows.filter(pc.equal(rows["split"], split)).drop_columns(["split"])
+
+def _of_split(rows: pa.Table, split: str) -> pa.Table:
+    return rows.filter(pc.equal(rows["split"], split)).drop_columns(["split"])
 
 
 def table(task: str, name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:

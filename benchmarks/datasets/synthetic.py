@@ -188,22 +188,12 @@ def _retrieval(
             corpus.append(
                 {"id": doc, "title": topic[2] if titled else None, "text": _document(topic, long, rng)}
             )
-            qrels.append(
-                {"split": split, "query_id": query, "doc_id": doc, "relevance": int(rng.integers(1, 4))}
-            )
+            qrel = {"split": split, "query_id": query, "doc_id": doc, "relevance": int(rng.integers(1, 4))}
+            qrels.append(qrel)
             if dataset.name == "msmarco" and number:
-                judged = {
-                    "split": split,
-                    "query_id": query,
-                    "doc_id": f"{split}-d{number - 1}",
-                    "relevance": 0,
-                }
-                qrels.append(judged)
-    tables = {
-        "queries": table("IR", "queries", queries),
-        "corpus": table("IR", "corpus", corpus),
-        "qrels": table("IR", "qrels", qrels),
-    }
+                qrels.append({**qrel, "doc_id": f"{split}-d{number - 1}", "relevance": 0})
+    found = {"queries": queries, "corpus": corpus, "qrels": qrels}
+    tables = {name: table("IR", name, rows) for name, rows in found.items()}
     if dataset.trained_on == dataset.name:
         sampled = [next(topics) for _ in range(train)]
         rows = [{"query": _question(topic), "positive": _document(topic, long, rng)} for topic in sampled]

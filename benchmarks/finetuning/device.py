@@ -96,11 +96,6 @@ class Device:
     """What a run records it as."""
 
     @property
-    def generators(self) -> list[torch.device]:
-        """The devices with a random number generator of their own, in addition to the CPU's."""
-        return [] if self.torch_device.type == "cpu" else [self.torch_device]
-
-    @property
     def kind(self) -> DeviceKind:
         """The kind of device."""
         return DEVICES[self.torch_device.type]
@@ -175,11 +170,6 @@ class Device:
         model.to(self.torch_device)
         for parameter in model.parameters():
             parameter.data = parameter.data.to(self.precision.weights)
-
-    @property
-    def graph_positions(self) -> int:
-        """Most positions whose activations are kept at once, where a loss needs several forward passes."""
-        return self.train_positions * self.kind.graph_factor
 
     @property
     def description(self) -> dict[str, object]:

@@ -249,7 +249,10 @@ def load(
     encoder.part = part
     encoder.fresh_pooler = any(name.startswith("pooler.") for name in missing)
     log.info("%s: %s", model, encoder.description)
-    _check_vocabulary(base, tokenizer, model)
+    if (largest := max(tokenizer.get_vocab().values())) >= (rows := embedding.weight.shape[0]):
+        raise UserError(
+            f"{model}: the tokenizer has id {largest} but the embedding only {rows} rows; they do not belong together"
+        )
     return LoadedModel(
         encoder=encoder,
         tokenizer=tokenizer,
@@ -312,15 +315,6 @@ def _reason(trials: Sequence[Trial]) -> str:
         kinds = ", ".join(dict.fromkeys(found.one_sided))
         why = f"{len(found.one_sided)} of its parts ({kinds}) read one side of a token only"
     return f"cannot be made bidirectional: {why}, whatever mask it is given"
-
-
-def _check_vocabulary(base: nn.Module, tokenizer: Any, model: str) -> None:
-    rows = base.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
-    largest = max(tokenizer.get_vocab().values())
-    if largest >= rows:
-        raise UserError(
-            f"{model}: the tokenizer has id {largest} but the embedding only {rows} rows; they do not belong together"
-        )
 
 
 def input_limits(base: nn.Module, tokenizer: Any, max_length: int = FINE_TUNING.max_length) -> Limits:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -72,7 +71,7 @@ POOLINGS: Registry[Pooling] = Registry(
 """Mean over the tokens (the paper's), first token, last token, or mean of the tokens' logits."""
 
 
-class Head(nn.Module, ABC):
+class Head(nn.Module):
     """What turns hidden states (B, L, H) and the numbers of real tokens (B,) into logits."""
 
     @torch.no_grad()
@@ -87,10 +86,6 @@ class Head(nn.Module, ABC):
             if isinstance(module, nn.Linear):
                 module.weight.copy_(torch.empty(module.weight.shape).normal_(0.0, std, generator=generator))
                 module.bias.zero_()
-
-    @abstractmethod
-    def forward(self, hidden: Tensor, lengths: Tensor) -> Tensor:
-        """Return logits, (B, K) of sequences or (B, L, K) of tokens."""
 
 
 class TokenHead(Head):

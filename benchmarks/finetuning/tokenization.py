@@ -22,8 +22,8 @@ from common.errors import UserError
 from common.progress import progress
 
 __all__ = [
-    "Questions", "Span", "Words", "answer_positions", "classification_text", "document_text", "encode_questions",
-    "encode_retrieval_paper", "encode_texts", "encode_windows", "encode_words", "end_of_text", "paper_document_text",
+    "Questions", "Span", "answer_positions", "classification_text", "document_text", "encode_questions",
+    "encode_retrieval_paper", "encode_texts", "encode_words", "end_of_text", "paper_document_text",
     "query_text", "question_text", "texts_of", "word_numbers",
 ]  # fmt: skip
 
@@ -101,18 +101,14 @@ def encode_retrieval_paper(tokenizer: Tokenizer, texts: Sequence[str], max_lengt
     return _ids(tokenizer, [text.strip() for text in texts], max_length, add_special_tokens=True)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Words:
-    """Tokenised sentences for token classification."""
+def encode_words(
+    tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], max_length: int
+) -> tuple[Ragged, Ragged]:
+    """Tokenise words joined by one space, the end of text appended.
 
-    ids: Ragged
-    """Token ids."""
-    words: Ragged
-    """For each token, the number of its word in its sentence; -1 for the end of text."""
-
-
-def encode_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], max_length: int) -> Words:
-    """Tokenise words joined by one space, the end of text appended, and say which word each token is of."""
+    Returns:
+        Token ids, and for each token the number of its word in its sentence; -1 for the end of text.
+    """
     end = end_of_text(tokenizer)
     ids: list[Ragged] = []
     words: list[Ragged] = []
@@ -122,7 +118,7 @@ def encode_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], max_l
         ids.append(Ragged.of(encoded["input_ids"]))
         rows = zip(block, encoded["offset_mapping"], strict=True)
         words.append(Ragged.of([word_numbers(sentence, _pairs(offsets)) for sentence, offsets in rows]))
-    return Words(ids=Ragged.join(ids), words=Ragged.join(words))
+    return Ragged.join(ids), Ragged.join(words)
 
 
 def word_numbers(sentence: Sequence[str], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -207,11 +203,16 @@ def encode_questions(
         contexts: raw contexts.
         max_length: longest input.
         answers: of each question the answer whose tokens are gold, None for none; empty: none of any.
-        stride: what is cut off continues in further rows, windows that share so many tokens; None for none.
+        stride: what is cut off continues in further rows, windows that share so many tokens, or fewer where a question
+            leaves no room for them; None for no windows.
 
     Raises:
         UserError: a question leaves no room for its context.
     """
+    if stride is not None:
+        firsts = [question_text(question) for question in questions]
+        longest = _ids(tokenizer, firsts, max_length, add_special_tokens=False).lengths.max(initial=0)
+        stride = min(stride, max(0, (max_length - int(longest)) // 2))
     items = list(
         zip(range(len(questions)), questions, contexts, answers or [None] * len(questions), strict=True)
     )
@@ -229,28 +230,6 @@ def encode_questions(
         owners=np.array([owner for part in parts for owner in part.owners], dtype=np.int64),
         cut=np.array([cut for part in parts for cut in part.cut], dtype=bool),
     )
-
-
-def encode_windows(
-    tokenizer: Tokenizer,
-    questions: Sequence[str],
-    contexts: Sequence[str],
-    max_length: int,
-    stride: int = 128,
-) -> Questions:
-    """Tokenise questions with windows over contexts that are too long (the `standard` protocol).
-
-    Args:
-        tokenizer: a fast tokenizer.
-        questions: raw questions.
-        contexts: raw contexts.
-        max_length: longest window, question included.
-        stride: tokens that consecutive windows share; fewer where a question leaves no room for them.
-    """
-    firsts = [question_text(question) for question in questions]
-    longest = _ids(tokenizer, firsts, max_length, add_special_tokens=False).lengths.max(initial=0)
-    stride = min(stride, max(0, (max_length - int(longest)) // 2))
-    return encode_questions(tokenizer, questions, contexts, max_length, stride=stride)
 
 
 def _encode_block(

@@ -130,11 +130,8 @@ def make_optimiser(model: nn.Module, lr: float, fine_tuning: FineTuning) -> torc
     with_decay = set(decayed(model))
     parameters = list(model.named_parameters())
     groups = [
-        {
-            "params": [p for name, p in parameters if name in with_decay],
-            "weight_decay": fine_tuning.weight_decay,
-        },
-        {"params": [p for name, p in parameters if name not in with_decay], "weight_decay": 0.0},
+        {"params": [p for name, p in parameters if (name in with_decay) is decays], "weight_decay": decay}
+        for decays, decay in ((True, fine_tuning.weight_decay), (False, 0.0))
     ]
     # The fused kernel keeps its intermediate results in float32: right for float32 weights, but with bfloat16
     # ones it would not round where the paper's did. None, not False: on a GPU torch then takes all tensors together.

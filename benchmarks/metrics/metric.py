@@ -46,10 +46,8 @@ class Metric:
     `results.json`."""
     task: str
     """A name in `benchmarks.protocol.TASKS`."""
-    needs: type
-    """The class of the predictions that it reads."""
     compute: Callable[[Any], Score]
-    """Scores predictions of that class."""
+    """Scores the predictions of a split of its task's class below."""
     form: str = ""
     """The local form of the datasets that have it; as the task where it is not named."""
     on_request: bool = False
@@ -69,15 +67,6 @@ class Metric:
         """Return whether a dataset is scored with it."""
         asked = not self.on_request or self.key in (dataset.headline, *dataset.also)
         return asked and dataset.form == (self.form or self.task)
-
-    def score(self, predictions: object) -> Score:
-        """Score a split's predictions; `ValueError` for another class of them than it reads."""
-        if not isinstance(predictions, self.needs):
-            made = type(predictions).__name__
-            raise ValueError(
-                f"the metric {self.name!r} reads {self.needs.__name__}, not the {made} of its task"
-            )
-        return self.compute(predictions)
 
 
 METRICS: Registry[Metric] = Registry("metric")
@@ -203,17 +192,13 @@ def metrics_of(dataset: Dataset, protocol: str) -> list[Metric]:
 
 
 def evaluate(dataset: Dataset, predictions: object) -> Evaluation:
-    """Score a dataset's predictions by all its metrics.
-
-    Raises:
-        ValueError: a metric reads another kind of predictions.
-    """
+    """Score a dataset's predictions, of its task's class, by all its metrics."""
     (paper,) = metrics_of(dataset, PAPER)
-    scores = list(paper.score(predictions).instances[Metric.SCORES_I])
+    scores = list(paper.compute(predictions).instances[Metric.SCORES_I])
     values: dict[str, float] = {}
     instances: dict[str, Any] = {}
     for metric in metrics_of(dataset, STANDARD):
-        score = metric.score(predictions)
+        score = metric.compute(predictions)
         values[metric.key] = score.value
         instances |= score.instances
     return Evaluation(scores=scores, standard=values, instances=instances)

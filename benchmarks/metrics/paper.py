@@ -172,9 +172,9 @@ def _ndcg(made: RankingPredictions) -> Score:
 
 
 for _metric in (
-    Metric(key="accuracy", protocol=PAPER, task="SC", needs=ClassPredictions, compute=_accuracy),
-    Metric(key="macro_f1", protocol=PAPER, task="TC", needs=TagPredictions, compute=_sentence_f1),
-    Metric(key="position_f1", protocol=PAPER, task="QA", needs=AnswerPredictions, compute=_position_f1),
-    Metric(key="ndcg_at_10", protocol=PAPER, task="IR", needs=RankingPredictions, compute=_ndcg),
+    Metric(key="accuracy", protocol=PAPER, task="SC", compute=_accuracy),
+    Metric(key="macro_f1", protocol=PAPER, task="TC", compute=_sentence_f1),
+    Metric(key="position_f1", protocol=PAPER, task="QA", compute=_position_f1),
+    Metric(key="ndcg_at_10", protocol=PAPER, task="IR", compute=_ndcg),
 ):
     METRICS.register(_metric)

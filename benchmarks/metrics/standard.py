@@ -34,7 +34,7 @@ from benchmarks.protocol import PAPER, STANDARD
 from benchmarks.ragged import Ragged
 
 __all__ = [
-    "binary_f1", "correlation", "entity_counts", "f1", "f1_of_counts", "matthews", "ranking_scores", "squad_scores",
+    "correlation", "entity_counts", "f1", "f1_of_counts", "matthews", "ranking_scores", "squad_scores",
 ]  # fmt: skip
 
 Ints = NDArray[np.int64]
@@ -49,13 +49,6 @@ _MLQA_ARTICLES = {
     "vi": re.compile(r"\b(của|là|cái|chiếc|những)\b"),
 }
 _HAN = re.compile("([一-龥])")
-
-
-def binary_f1(predicted: Ints, gold: Ints) -> float:
-    """Return the F1 of class 1 over a split, 0 when neither side has it (QQP, as GLUE defines it)."""
-    hits = int(((predicted == 1) & (gold == 1)).sum())
-    occurrences = int((predicted == 1).sum() + (gold == 1).sum())
-    return 2.0 * hits / occurrences if occurrences else 0.0
 
 
 def entity_counts(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> Ints:
@@ -156,10 +149,6 @@ def _accuracy(made: ClassPredictions) -> Score:
     return Score(value=value, instances={"predicted": made.predicted.tolist()})
 
 
-def _binary_f1(made: ClassPredictions) -> Score:
-    return Score(value=binary_f1(made.predicted, made.gold))
-
-
 def _entity_f1(made: TagPredictions) -> Score:
     """Score entities by each word's first sub-token; words without sub-tokens are O."""
     inside = np.flatnonzero(made.words >= 0)
@@ -196,27 +185,8 @@ def _trec_eval(key: str, measure: str, made: RankingPredictions) -> Score:
     return Score.mean_of(key, [scores[query] for query in made.query_ids])
 
 
-_standard = partial(Metric, protocol=STANDARD)
-
-for _metric in (
-    _standard(key="accuracy", task="SC", needs=ClassPredictions, compute=_accuracy),
-    _standard(key="f1", task="SC", needs=ClassPredictions, compute=_binary_f1, on_request=True),
-    _standard(key="entity_f1", task="TC", needs=TagPredictions, compute=_entity_f1),
-    _standard(key="exact_match", task="QA", needs=AnswerPredictions, compute=_exact_match),
-    _standard(key="f1", task="QA", needs=AnswerPredictions, compute=_answer_f1),
-):
-    METRICS.register(_metric)
-for _key, _measure in (
-    ("ndcg_at_10", "ndcg_cut_10"),
-    ("recall_at_10", "recall_10"),
-    ("recall_at_100", "recall_100"),
-):
-    _compute = partial(_trec_eval, _key, _measure)
-    METRICS.register(_standard(key=_key, task="IR", needs=RankingPredictions, compute=_compute))
-
-
 def f1(average: str, made: ClassPredictions | LabelPredictions) -> float:
-    """Return the F1 of all labels together (`micro`), or the mean over labels (`macro`); 0 where a label has none."""
+    """Return the F1 of all labels (`micro`), of the second (`binary`), or their mean (`macro`); 0 of none."""
     from sklearn.metrics import f1_score
 
     return float(f1_score(made.gold, made.predicted, average=average, zero_division=0.0))
@@ -226,18 +196,16 @@ def matthews(made: ClassPredictions) -> float:
     """Return Matthews' correlation of classes, 0 where one side never changes."""
     from sklearn.metrics import matthews_corrcoef
 
-    if not (np.ptp(made.predicted) and np.ptp(made.gold)):
-        return 0.0
-    return float(matthews_corrcoef(made.gold, made.predicted))
+    changes = np.ptp(made.predicted) and np.ptp(made.gold)
+    return float(matthews_corrcoef(made.gold, made.predicted)) if changes else 0.0
 
 
 def correlation(kind: str, made: ValuePredictions) -> float:
     """Return Pearson's or Spearman's correlation (`pearsonr`, `spearmanr`); 0 where one side never changes."""
     from scipy import stats
 
-    if not (np.ptp(made.predicted) and np.ptp(made.gold)):
-        return 0.0
-    return float(getattr(stats, kind)(made.predicted, made.gold).statistic)
+    changes = np.ptp(made.predicted) and np.ptp(made.gold)
+    return float(getattr(stats, kind)(made.predicted, made.gold).statistic) if changes else 0.0
 
 
 def _whole(compute: Any, made: Any) -> Score:
@@ -258,11 +226,15 @@ def _closeness(made: ValuePredictions) -> Score:
     return Score.mean_of(Metric.SCORES_I, near.tolist())
 
 
-_asked = partial(Metric, task="SC", protocol=STANDARD, needs=ClassPredictions, on_request=True)
-_labels = partial(Metric, task="SC", form="SC-labels", needs=LabelPredictions)
-_value = partial(Metric, task="SC", form="SC-value", needs=ValuePredictions)
+_standard = partial(Metric, protocol=STANDARD)
+_asked = partial(_standard, task="SC", on_request=True)
+_labels = partial(Metric, task="SC", form="SC-labels")
+_value = partial(Metric, task="SC", form="SC-value")
+_ranked = {"ndcg_at_10": "ndcg_cut_10", "recall_at_10": "recall_10", "recall_at_100": "recall_100"}
 
 for _metric in (
+    _standard(key="accuracy", task="SC", compute=_accuracy),
+    _asked(key="f1", compute=partial(_whole, partial(f1, "binary"))),
     _asked(key="macro_f1", compute=partial(_whole, partial(f1, "macro"))),
     _asked(key="mcc", compute=partial(_whole, matthews)),
     _labels(key="set_f1", protocol=PAPER, compute=_set_f1s),
@@ -271,5 +243,9 @@ for _metric in (
     _value(key="closeness", protocol=PAPER, compute=_closeness),
     _value(key="pearson", protocol=STANDARD, compute=partial(_whole, partial(correlation, "pearsonr"))),
     _value(key="spearman", protocol=STANDARD, compute=partial(_whole, partial(correlation, "spearmanr"))),
+    _standard(key="entity_f1", task="TC", compute=_entity_f1),
+    _standard(key="exact_match", task="QA", compute=_exact_match),
+    _standard(key="f1", task="QA", compute=_answer_f1),
+    *(_standard(key=key, task="IR", compute=partial(_trec_eval, key, name)) for key, name in _ranked.items()),
 ):
     METRICS.register(_metric)

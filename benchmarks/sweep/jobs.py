@@ -60,18 +60,15 @@ class Job:
 
     def pending(self, runs: Iterable[RunKey] | None = None) -> list[RunKey]:
         """Return which runs of the job, or of these of its runs, are still to be done."""
-        keys = [key for each in self.fine_tunings for key in each] if runs is None else runs
-        return [key for key in keys if self._is_pending(key)]
 
-    def _is_pending(self, key: RunKey) -> bool:
-        state = state_of(self.request.store, key)
-        if state.done or state.reason is None:
-            return not state.done
-        # A failure under other settings is no reason not to try.
-        before = state.description
-        return (
-            before is not None and difference(before, self.descriptions.get(key.dataset, before)) is not None
-        )
+        def waits(key: RunKey) -> bool:
+            state = state_of(self.request.store, key)
+            if state.done or state.reason is None:
+                return not state.done
+            before = state.description  # a failure under other settings is no reason not to try
+            return before is not None and bool(difference(before, self.descriptions.get(key.dataset, before)))
+
+        return list(filter(waits, runs or (key for each in self.fine_tunings for key in each)))
 
 
 def jobs_of(request: Request, descriptions: Mapping[str, Mapping[str, Any]] | None = None) -> list[Job]:

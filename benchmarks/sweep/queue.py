@@ -155,7 +155,7 @@ def _work(
                     prepared = prepare(job, model)
                     _say(f"{job}: {prepared.steps:,} steps a fine-tuning, {_left([job])} to do")
                 start = time.perf_counter()
-                name = _name(job, runs)
+                name = f"{job} {runs[0].folder.name}"
                 words = prepared.run(
                     todo, functools.partial(progress, what=name, unit="step") if alone else iter
                 )
@@ -171,17 +171,13 @@ def _left(jobs: Sequence[Job]) -> int:
     return sum(bool(job.pending(runs)) for job in jobs for runs in job.fine_tunings)
 
 
-def _name(job: Job, runs: Sequence[RunKey]) -> str:
-    return f"{job} {runs[0].folder.name}"
-
-
 @contextlib.contextmanager
 def _claim(job: Job, runs: Sequence[RunKey]) -> Iterator[bool]:
     """Hold a fine-tuning; yield False when another process has it."""
     path = claim_path(job.request.store, runs[0], job.request.known[runs[0].dataset])
     with try_lock(path) as mine:
         if not mine:
-            log.info("%s: another process is doing it", _name(job, runs))
+            log.info("%s %s: another process is doing it", job, runs[0].folder.name)
         yield mine
         if mine:
             path.unlink(missing_ok=True)
@@ -234,7 +230,12 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
         raise errors.get()
     for process in processes:
         if process.exitcode:
-            raise UserError(_ended(process.exitcode))
+            raise UserError(
+                f"a worker was ended by {signal.Signals(-process.exitcode).name}, as happens when memory runs out; the "
+                "same command with fewer --workers resumes"
+                if process.exitcode < 0
+                else f"a worker ended with exit code {process.exitcode}"
+            )
 
 
 def _call(call: Callable[[Stop], None], stop: Any, errors: Any, parent: int) -> None:
@@ -250,13 +251,3 @@ def _call(call: Callable[[Stop], None], stop: Any, errors: Any, parent: int) -> 
         traceback.print_exc()
         errors.put(RuntimeError(f"{type(error).__name__} in a worker: {error}"))
         sys.exit(1)
-
-
-def _ended(code: int) -> str:
-    if code < 0:
-        name = signal.Signals(-code).name
-        return (
-            f"a worker was ended by {name}, as happens when memory runs out; the same command with fewer --workers "
-            "resumes"
-        )
-    return f"a worker ended with exit code {code}"

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
 from benchmarks.finetuning.heads import Head, HeadKind, Pooling
-from benchmarks.finetuning.tokenization import Words, classification_text, encode_texts, encode_words
+from benchmarks.finetuning.tokenization import classification_text, encode_texts, encode_words
 from benchmarks.metrics.metric import ClassPredictions, LabelPredictions, TagPredictions, ValuePredictions
 from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
@@ -148,22 +148,21 @@ class TokenClassification(SupervisedFamily):
 
     def examples(self, dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Examples:
         """Return token ids, and the tag of each token: every sub-token carries its word's tag."""
-        words, tags = _encode(table, loaded)
-        number = _word_numbers(words, tags)
+        ids, number, tags = _encode(table, loaded)
         labels = np.where(number >= 0, tags.values[np.maximum(number, 0)], IGNORED)
-        return Examples(ids=words.ids, labels=Ragged(labels, words.ids.offsets))
+        return Examples(ids=ids, labels=Ragged(labels, ids.offsets))
 
     def split(
         self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], setting: Setting
     ) -> TokenClassificationSplit:
         """Tokenise and batch a split."""
-        words, gold = _encode(table, setting.loaded)
+        ids, words, gold = _encode(table, setting.loaded)
         return TokenClassificationSplit(
             names=labels,
             gold=gold,
-            words=_word_numbers(words, gold),
-            offsets=words.ids.offsets,
-            batches=PaddedBatch.cut(words.ids, setting.device, setting.pad),
+            words=words,
+            offsets=ids.offsets,
+            batches=PaddedBatch.cut(ids, setting.device, setting.pad),
         )
 
 
@@ -193,13 +192,8 @@ class TokenClassificationSplit:
         return TagPredictions(tokens=tokens, words=self.words, gold=self.gold, names=self.names)
 
 
-def _encode(table: pa.Table, loaded: LoadedModel) -> tuple[Words, Ragged]:
-    words = encode_words(loaded.tokenizer, table["words"].to_pylist(), loaded.limits.labelled)
-    return words, Ragged.of(table["tags"].to_pylist())
-
-
-def _word_numbers(words: Words, tags: Ragged) -> NDArray[np.int64]:
-    """Return for each token the number of its word counted over all sentences; -1 for none."""
-    first = tags.offsets[words.ids.row_of]
-    numbers: NDArray[np.int64] = np.where(words.words.values >= 0, words.words.values + first, -1)
-    return numbers
+def _encode(table: pa.Table, loaded: LoadedModel) -> tuple[Ragged, NDArray[np.int64], Ragged]:
+    """Return token ids, for each token the number of its word counted over all sentences, -1 for none, and tags."""
+    ids, words = encode_words(loaded.tokenizer, table["words"].to_pylist(), loaded.limits.labelled)
+    tags = Ragged.of(table["tags"].to_pylist())
+    return ids, np.where(words.values >= 0, words.values + tags.offsets[ids.row_of], -1), tags

@@ -18,7 +18,6 @@ from benchmarks.finetuning.tokenization import (
     Questions,
     Span,
     encode_questions,
-    encode_windows,
 )
 from benchmarks.metrics.metric import AnswerPredictions
 from benchmarks.protocol import Dataset
@@ -30,6 +29,8 @@ __all__ = ["QuestionAnswering", "QuestionAnsweringSplit", "best_span"]
 
 _EVAL_BATCH = 4
 """Size of the paper's evaluation batches, whose padding is scored."""
+_STRIDE = 128
+"""Tokens that consecutive windows of a long context share (the `standard` protocol)."""
 _LONGEST = 64
 """Questions of a split, the longest in characters, among which the longest in tokens is looked for."""
 
@@ -60,11 +61,12 @@ class QuestionAnswering(SupervisedFamily):
         for row in range(len(gold)):
             padded[offsets[row] : offsets[row] + lengths[row]] = gold[row]
         long = np.flatnonzero(questions.cut)
-        windows = encode_windows(
+        windows = encode_questions(
             loaded.tokenizer,
             table["question"].take(long).to_pylist(),
             table["context"].take(long).to_pylist(),
             loaded.limits.labelled,
+            stride=_STRIDE,
         )
         return QuestionAnsweringSplit(
             may_abstain=dataset.may_abstain,

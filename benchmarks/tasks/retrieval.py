@@ -165,12 +165,13 @@ class ContrastiveObjective(TrainedRows):
         passes = device.passes(texts.lengths, [*sizes, *sizes], packed=packs(model))
         positions = sum(len(part) * int(texts.lengths[part].max()) for part in passes)
         order = device.tensor(np.argsort(np.concatenate(passes)))
-        if positions <= device.graph_positions and not device.exact_micro_batches:
+        most = device.train_positions * device.kind.graph_factor
+        if positions <= most and not device.exact_micro_batches:
             vectors = torch.cat([self._embed(model, texts, part, device) for part in passes])[order]
             return self._loss_backward(vectors, device)
         with (
             torch.no_grad(),
-            torch.random.fork_rng(device.generators),
+            torch.random.fork_rng([device.torch_device] if device.kind.gpu else []),
         ):  # the second pass draws this one's masks
             leaf = torch.cat([self._embed(model, texts, part, device) for part in passes])
         leaf.requires_grad_()

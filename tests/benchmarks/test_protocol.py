@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.datasets.readers import READERS
+from benchmarks.datasets.import_files import READERS
 from benchmarks.datasets.readers.reader import ROLES, carve
 from benchmarks.datasets.schema import SPLIT_TABLES
 from benchmarks.protocol import (

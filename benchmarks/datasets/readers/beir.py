@@ -17,8 +17,6 @@ from benchmarks.datasets.local_dataset import Content, table
 from benchmarks.datasets.readers.original_files import (
     Reading,
     Row,
-    is_json,
-    is_parquet,
     is_text,
     json_of,
     lines,
@@ -29,6 +27,7 @@ from benchmarks.datasets.readers.original_files import (
 )
 from benchmarks.datasets.readers.reader import HALVES_SEED, Inputs, halve
 from common.errors import UserError
+from common.packed import plain_suffix
 from common.progress import progress
 
 __all__ = [
@@ -47,7 +46,7 @@ _NO_NEGATIVES = "the negatives of the training file are left out"
 def judgements(path: Path, reading: Reading) -> list[Judgement]:
     """Read relevance judgements: BEIR's TSV, TREC's four columns, `{query: {document: relevance}}` JSON, or rows."""
     out: list[Judgement] = []
-    if is_json(path):
+    if plain_suffix(path) == ".json":
         with reading.row(str(path)):
             for query, docs in json_of(path).items():
                 out += [(query, doc, int(score)) for doc, score in docs.items()]
@@ -80,7 +79,7 @@ def wanted_texts(path: Path, wanted: Mapping[str, object], reading: Reading) -> 
 
     Read are Parquet and JSON lines with `_id`, `title` and `text`, and TSV lines of id and text.
     """
-    if is_parquet(path):
+    if plain_suffix(path) == ".parquet":
         yield from _wanted_rows(path, wanted)
     elif is_text(path):
         for number, line in progress(lines(path), path.name, unit="line"):

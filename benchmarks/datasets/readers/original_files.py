@@ -25,7 +25,7 @@ from common.packed import plain_suffix, unpacked
 from common.progress import progress
 
 __all__ = [
-    "BadRowError", "Reading", "Row", "class_names", "document_of", "is_json", "is_parquet", "is_text", "json_of",
+    "BadRowError", "Reading", "Row", "class_names", "document_of", "is_text", "json_of",
     "lines", "parquet_file", "pick", "pick_text", "records",
 ]  # fmt: skip
 
@@ -85,7 +85,8 @@ class Reading:
         """
         first = self._seen.setdefault((scope, identity), where)
         if first != where:
-            raise BadRowError(f"the id {identity!r} occurs twice, first at {first}")
+            hint = "; ids = 'none' numbers the questions instead" if self.own else ""
+            raise BadRowError(f"the id {identity!r} occurs twice, first at {first}{hint}")
 
     def note(self, sentence: str) -> None:
         """Keep a sentence for the manifest, once."""
@@ -162,16 +163,6 @@ def json_of(path: Path) -> Any:
         raise UserError(f"{path}:{error.lineno}: not valid JSON ({error.msg})") from None
 
 
-def is_parquet(path: Path) -> bool:
-    """Return whether single columns and batches of rows can be read, by the file's name."""
-    return plain_suffix(path) == ".parquet"
-
-
-def is_json(path: Path) -> bool:
-    """Return whether a file may be one object with the rows inside, by its name."""
-    return plain_suffix(path) == ".json"
-
-
 def is_text(path: Path) -> bool:
     """Return whether a file's lines need not name their fields, by its name."""
     return not path.is_dir() and plain_suffix(path) not in _ROWS
@@ -192,7 +183,7 @@ def class_names(path: Path, column: str) -> tuple[str, ...]:
     """Return the class names that a hub's Parquet file, or Arrow, declares for `column`; none where it names none."""
     if path.is_dir() or plain_suffix(path) == ".arrow":
         features: Any = saved(path).features.to_dict()
-    elif is_parquet(path):
+    elif plain_suffix(path) == ".parquet":
         with parquet_file(path) as file:
             metadata = (file.schema_arrow.metadata or {}).get(b"huggingface")
         features = orjson.loads(metadata)["info"]["features"] if metadata else {}

@@ -17,13 +17,13 @@ from benchmarks.datasets.readers.original_files import (
     BadRowError,
     Reading,
     Row,
-    is_json,
     json_of,
     pick_text,
     records,
 )
 from benchmarks.datasets.readers.reader import Inputs, with_splits
 from common.errors import UserError
+from common.packed import plain_suffix
 
 __all__ = ["answers_of", "question_rows", "read", "read_record"]
 
@@ -94,7 +94,7 @@ def answers_of(value: Any, context: str) -> list[Row]:
 
 
 def _flat(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
-    if not is_json(path):
+    if plain_suffix(path) != ".json":
         yield from records(path, reading)
         return
     content = json_of(path)

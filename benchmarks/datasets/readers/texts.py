@@ -144,10 +144,6 @@ def _text(row: Row, names: Sequence[str]) -> str:
     return str(value)
 
 
-def _label(dataset: Dataset, value: Any, labels: Labels) -> int:
-    return labels.id_of(value)
-
-
 def _labels(dataset: Dataset, value: Any, labels: Labels) -> list[int]:
     """Return the ids of a list of labels, or of names between commas, in ascending order."""
     parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -171,7 +167,7 @@ def _number(dataset: Dataset, value: Any, labels: Labels) -> float:
 
 
 _TARGETS: dict[str, tuple[str, Callable[[Dataset, Any, Labels], Any]]] = {
-    "SC": ("label", _label),
+    "SC": ("label", lambda _, value, labels: labels.id_of(value)),
     "SC-labels": ("labels", _labels),
     "SC-value": ("value", _number),
 }

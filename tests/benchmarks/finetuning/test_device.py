@@ -61,7 +61,7 @@ def test_defaults_follow_the_kind_of_device() -> None:
     assert choose_kind("cuda:3") is DEVICES["cuda"] and choose_kind("cpu") is DEVICES["cpu"]
     device = choose_device("cpu", positions=100)
     assert (device.precision.name, device.train_positions, device.eval_positions) == ("fp32", 100, 2_048)
-    assert (device.kind.overhead, device.graph_positions) == (384, 1_600)
+    assert (device.kind.overhead, device.kind.graph_factor) == (384, 16)
     assert device.description["device"] == "cpu"
     with pytest.raises(UserError, match="unknown device 'cpus'; did you mean 'cpu'"):
         choose_kind("cpus")

@@ -39,7 +39,7 @@ def test_texts_end_in_end_of_text_begin_with_nothing_and_lose_their_end_when_too
     cut = tokenization.encode_texts(TOKENIZER, [TEXT], len(ids[0]) - 1)[0]
     assert cut.tolist() == ids[0][:-1].tolist()
     assert len(tokenization.encode_texts(TOKENIZER, [], 10)) == 0
-    assert len(tokenization.encode_windows(TOKENIZER, [], [], 10).ids) == 0
+    assert len(tokenization.encode_questions(TOKENIZER, [], [], 10, stride=128).ids) == 0
 
 
 def test_the_papers_retrieval_evaluation_adds_bos_and_no_eos() -> None:
@@ -70,7 +70,7 @@ def test_a_long_context_is_cut_and_its_answer_may_be_lost() -> None:
 
 def test_windows_cover_the_whole_context_and_overlap() -> None:
     context = TEXT * 4
-    windows = tokenization.encode_windows(TOKENIZER, ["a?", "b?"], [context, "dog"], 60, stride=10)
+    windows = tokenization.encode_questions(TOKENIZER, ["a?", "b?"], [context, "dog"], 60, stride=10)
     assert windows.owners.tolist()[-1] == 1 and set(windows.owners.tolist()) == {0, 1}
     covered = np.zeros(len(context), dtype=int)
     for row in np.flatnonzero(windows.owners == 0):

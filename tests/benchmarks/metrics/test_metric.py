@@ -11,7 +11,6 @@ from benchmarks.metrics.metric import (
     METRICS,
     ClassPredictions,
     Metric,
-    RankingPredictions,
     Score,
     evaluate,
     metrics_of,
@@ -35,9 +34,7 @@ def test_every_dataset_has_one_paper_metric_and_its_tasks_headline(name: str) ->
 
 
 def test_a_made_up_metric_is_written_for_its_datasets_alone() -> None:
-    metric = Metric(
-        key="errors", protocol=STANDARD, task="SC", needs=ClassPredictions, compute=errors, on_request=True
-    )
+    metric = Metric(key="errors", protocol=STANDARD, task="SC", compute=errors, on_request=True)
     asking = dataclasses.replace(DATASETS["sst2"], also=("errors",))
     METRICS.register(metric)
     try:
@@ -62,7 +59,7 @@ def test_which_datasets_have_a_metric() -> None:
     }  # fmt: skip
 
     def having(**rest: object) -> list[str]:
-        metric = Metric(key="k", protocol=STANDARD, task="SC", needs=ClassPredictions, compute=errors, **rest)  # type: ignore[arg-type]
+        metric = Metric(key="k", protocol=STANDARD, task="SC", compute=errors, **rest)  # type: ignore[arg-type]
         return [name for name, dataset in named.items() if metric.is_of(dataset)]
 
     assert having() == [name for name in named if name != "squad"]
@@ -70,8 +67,8 @@ def test_which_datasets_have_a_metric() -> None:
     assert having(form="QA") == ["squad"]
 
 
-def test_a_second_paper_metric_or_other_predictions_are_refused() -> None:
-    second = Metric(key="errors", protocol=PAPER, task="SC", needs=ClassPredictions, compute=errors)
+def test_a_second_paper_metric_is_refused() -> None:
+    second = Metric(key="errors", protocol=PAPER, task="SC", compute=errors)
     METRICS.register(second)
     try:
         with pytest.raises(
@@ -80,17 +77,8 @@ def test_a_second_paper_metric_or_other_predictions_are_refused() -> None:
             evaluate(get_dataset("sst2"), PREDICTIONS)
     finally:
         METRICS.pop(second.name)
-    wrong = Metric(key="rank", protocol=STANDARD, task="SC", needs=RankingPredictions, compute=errors)
-    METRICS.register(wrong)
-    try:
-        with pytest.raises(
-            ValueError, match="'standard SC rank' reads RankingPredictions, not the ClassPred"
-        ):
-            evaluate(get_dataset("sst2"), PREDICTIONS)
-    finally:
-        METRICS.pop(wrong.name)
 
 
 def test_an_unknown_task_is_refused_where_it_enters() -> None:
     with pytest.raises(UserError, match="unknown task 'SQ'"):
-        Metric(key="x", protocol=STANDARD, task="SQ", needs=ClassPredictions, compute=errors)
+        Metric(key="x", protocol=STANDARD, task="SQ", compute=errors)

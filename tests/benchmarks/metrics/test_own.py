@@ -79,11 +79,11 @@ def test_sets_of_labels_by_hand(
     predicted: list[list[int]], gold: list[list[int]], sets: list[float], micro: float, macro: float
 ) -> None:
     made = labels(predicted, gold)
-    found = METRICS["paper SC-labels set_f1"].score(made)
+    found = METRICS["paper SC-labels set_f1"].compute(made)
     assert list(found.instances["scores_i"]) == pytest.approx(sets)
     assert found.value == pytest.approx(np.mean(sets))
-    assert METRICS["standard SC-labels micro_f1"].score(made).value == pytest.approx(micro)
-    assert METRICS["standard SC-labels macro_f1"].score(made).value == pytest.approx(macro)
+    assert METRICS["standard SC-labels micro_f1"].compute(made).value == pytest.approx(micro)
+    assert METRICS["standard SC-labels macro_f1"].compute(made).value == pytest.approx(macro)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_sets_of_labels_by_hand(
 def test_classes_by_hand(predicted: list[int], gold: list[int], macro: float, mcc: float) -> None:
     for one, other in ((predicted, gold), (gold, predicted)):  # neither knows which side is the gold one
         made = ClassPredictions(predicted=np.array(one), gold=np.array(other))
-        assert METRICS["standard SC macro_f1"].score(made).value == pytest.approx(macro)
-        assert METRICS["standard SC mcc"].score(made).value == pytest.approx(mcc)
+        assert METRICS["standard SC macro_f1"].compute(made).value == pytest.approx(macro)
+        assert METRICS["standard SC mcc"].compute(made).value == pytest.approx(mcc)
 
 
 @pytest.mark.parametrize("kind", ["pearsonr", "spearmanr"])
@@ -128,8 +128,8 @@ def test_correlations_by_hand(
     predicted: list[float], gold: list[float], pearson: float, spearman: float
 ) -> None:
     made = values(predicted, gold)
-    assert METRICS["standard SC-value pearson"].score(made).value == pytest.approx(pearson)
-    assert METRICS["standard SC-value spearman"].score(made).value == pytest.approx(spearman)
+    assert METRICS["standard SC-value pearson"].compute(made).value == pytest.approx(pearson)
+    assert METRICS["standard SC-value spearman"].compute(made).value == pytest.approx(spearman)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_correlations_by_hand(
 def test_closeness_is_what_the_error_leaves_of_the_range(error: float, near: float) -> None:
     gold = np.array([-1.0, 0.0, 3.0])
     made = ValuePredictions(predicted=gold + error, gold=gold, limits=(-1.0, 3.0))
-    found = METRICS["paper SC-value closeness"].score(made)
+    found = METRICS["paper SC-value closeness"].compute(made)
     assert list(found.instances["scores_i"]) == [near] * 3 and found.value == near
 
 

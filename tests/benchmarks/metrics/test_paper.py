@@ -25,7 +25,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 def scored(name: str, predictions: object) -> list[float]:
     """Return the scores of the instances by the paper's metric of that name, of which the value is the mean."""
-    score: Score = METRICS[f"paper {name}"].score(predictions)
+    score: Score = METRICS[f"paper {name}"].compute(predictions)
     scores = list(score.instances[Metric.SCORES_I])
     assert score.value == pytest.approx(sum(scores) / len(scores))
     return scores

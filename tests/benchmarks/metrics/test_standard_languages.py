@@ -83,7 +83,7 @@ def test_a_language_has_its_own_rules_in_mlqa_and_none_in_squad(
     assert [float(theirs[name]) / 100 for name in ("exact_match", "f1")] == pytest.approx(squad)
     empty = Ragged.of([[0]])
     made = AnswerPredictions(chosen=empty, gold=empty, texts=[predicted], answers=[[gold]], language=language)
-    assert METRICS["standard QA f1"].score(made).value == pytest.approx(mlqa[1])
+    assert METRICS["standard QA f1"].compute(made).value == pytest.approx(mlqa[1])
 
 
 def test_ready_datasets_are_compared_as_their_authors_do() -> None:

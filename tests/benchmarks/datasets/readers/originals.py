@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.datasets.import_files import READERS
 from benchmarks.datasets.local_dataset import Content
-from benchmarks.datasets.readers import read_originals
 from benchmarks.datasets.readers.original_files import Reading
 from benchmarks.datasets.readers.reader import Inputs
 from benchmarks.protocol import get_dataset
@@ -37,7 +37,7 @@ def read(name: str, *, skip_bad: bool = False, **files: Path | tuple[Path, ...])
     dataset = get_dataset(name)
     roles = {role: paths if isinstance(paths, tuple) else (paths,) for role, paths in files.items()}
     inputs = Inputs(dataset=dataset, files=roles, reading=Reading(skip_bad=skip_bad))
-    return read_originals(inputs)
+    return READERS[inputs.dataset.reader](inputs)
 
 
 def rows(content: Content, table: str) -> list[dict[str, Any]]:

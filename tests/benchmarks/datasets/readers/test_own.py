@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.datasets.readers import read_originals
+from benchmarks.datasets.import_files import READERS
 from benchmarks.datasets.readers.original_files import Reading, Row
 from benchmarks.datasets.readers.reader import Inputs
 from benchmarks.datasets.schema import SPLIT_TABLES
@@ -87,7 +87,7 @@ def read_rows(definition: Dataset, path: Path, *, skip_bad: bool = False) -> tup
     reading = Reading(skip_bad=skip_bad)
     dataset = replace(definition, as_published=True)  # so that rows stay where they are
     inputs = Inputs(dataset=dataset, files=dict.fromkeys(SPLIT_TABLES, (path,)), reading=reading)
-    found = read_originals(inputs).tables["test"].to_pylist()
+    found = READERS[inputs.dataset.reader](inputs).tables["test"].to_pylist()
     return [{key: row[key] for key in row if key != "id" or row[key][:5] != "test-"} for row in found], list(
         reading.notes()
     )
@@ -293,7 +293,7 @@ def test_retrieval_of_ones_own_is_read_as_judgements_queries_and_corpus(put: Put
         "corpus": put("corpus.tsv", "d1\tone\nd2\ttwo\n"),
     }
     roles = {role: (path,) for role, path in files.items()}
-    content = read_originals(Inputs(dataset=definition, files=roles, reading=Reading()))
+    content = READERS[definition.reader](Inputs(dataset=definition, files=roles, reading=Reading()))
     assert content.tables["pairs"].to_pylist() == [{"query": "ask", "positive": "answer"}]
     assert content.tables["queries"].to_pylist() == [
         {"split": "validation", "id": "q1", "text": "one?"},

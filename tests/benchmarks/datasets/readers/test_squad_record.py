@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.datasets.readers import read_originals
+from benchmarks.datasets.import_files import READERS
 from benchmarks.datasets.readers.original_files import Reading
 from benchmarks.datasets.readers.reader import Inputs
 from benchmarks.protocol import get_dataset
@@ -64,7 +64,7 @@ def passage(*queries: tuple[object, str, list[dict[str, Any]]]) -> dict[str, Any
 def asked(path: Path, reading: Reading) -> list[tuple[str, str]]:
     """Return id and text of the questions of a file, which is also the test file of a whole dataset."""
     inputs = Inputs(dataset=get_dataset("record"), files={"train": (path,), "test": (path,)}, reading=reading)
-    return [(row["id"], row["question"]) for row in rows(read_originals(inputs), "test")]
+    return [(row["id"], row["question"]) for row in rows(READERS[inputs.dataset.reader](inputs), "test")]
 
 
 def test_all_queries_of_all_passages_are_questions(put: Put) -> None:
