@@ -21,16 +21,10 @@ from benchmarks.metrics.metric import (
 from benchmarks.protocol import PAPER
 from benchmarks.ragged import Ragged
 
-__all__ = ["accuracies", "ndcgs", "position_f1s", "sentence_f1s", "vote_words"]
+__all__ = ["ndcgs", "position_f1s", "sentence_f1s", "vote_words"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-
-def accuracies(predicted: Ints, gold: Ints) -> Ints:
-    """Return 1 where an example's predicted class is the gold one and 0 elsewhere; QQP's score too (SC)."""
-    scores: Ints = (predicted == gold).astype(np.int64)
-    return scores
 
 
 def vote_words(predicted: Ints, words: Ints) -> tuple[Ints, Ints]:
@@ -146,7 +140,8 @@ def ndcgs(similarities: Floats, relevances: Ints) -> Floats:
 
 
 def _accuracy(made: ClassPredictions) -> Score:
-    return Score.mean_of(Metric.SCORES_I, accuracies(made.predicted, made.gold).tolist())
+    """Score 1 where an example's predicted class is the gold one and 0 elsewhere; QQP's score too."""
+    return Score.mean_of(Metric.SCORES_I, (made.predicted == made.gold).astype(np.int64).tolist())
 
 
 def _sentence_f1(made: TagPredictions) -> Score:

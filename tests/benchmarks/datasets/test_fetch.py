@@ -165,48 +165,6 @@ def test_a_commit_that_the_hub_does_not_have_is_one_sentence(tmp_path: Path, fak
         fetch(dataset, tmp_path)
 
 
-def test_retrieval_keeps_judged_documents_only(tmp_path: Path) -> None:
-    corpus = [{"_id": str(i), "title": f"t{i}", "text": f"passage {i}"} for i in range(5_000)]
-    queries = [{"_id": f"q{i}", "title": "", "text": f"query {i}"} for i in range(30)]
-    header = "query-id\tcorpus-id\tscore\n"
-    repos = {
-        "BeIR/msmarco": {
-            "main": (
-                COMMIT,
-                {
-                    "corpus/corpus-00000-of-00002.parquet": parquet(corpus[:2500]),
-                    "corpus/corpus-00001-of-00002.parquet": parquet(corpus[2500:]),
-                    "queries/queries-00000-of-00001.parquet": parquet(queries),
-                },
-            )
-        },
-        "BeIR/msmarco-qrels": {
-            "main": (
-                COMMIT,
-                {
-                    "dev.tsv": (header + "q3\t4999\t1\nq1\t17\t1\nq3\t5\t1\n").encode(),
-                    "test.tsv": (header + "q7\t17\t2\nq7\t18\t0\nq8\t19\t0\n").encode(),
-                },
-            )
-        },
-        "hgissbkh/msmarco-pairs": {
-            "main": (COMMIT, {"data/train-0.parquet": parquet([{"query": "a", "positive": "b"}] * 3)})
-        },
-    }
-    loose = tuple(Pin(role=pin.role, repo=pin.repo, files=pin.files) for pin in DATASETS["msmarco"].pins)
-    with FakeHub(repos).serve():
-        manifest = fetch(replace(DATASETS["msmarco"], pins=loose), tmp_path)
-    found = load(tmp_path, "msmarco")
-    assert manifest.counts == {"train": 3, "validation": 2, "test": 1}
-    assert found.corpus["id"].to_pylist() == ["4999", "17", "5", "18", "19"], "in the order of the judgements"
-    assert found.queries("validation")["id"].to_pylist() == ["q3", "q1"]
-    assert found.qrels("test").to_pylist() == [
-        {"query_id": "q7", "doc_id": "17", "relevance": 2},
-        {"query_id": "q7", "doc_id": "18", "relevance": 0},
-    ]
-    assert any("1 test queries without a relevant document" in note for note in manifest.notes)
-
-
 def test_command_continues_after_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,17 +48,6 @@ def test_the_papers_retrieval_evaluation_adds_bos_and_no_eos() -> None:
     assert len(tokenization.encode_retrieval_paper(TOKENIZER, [TEXT], 5)[0]) == 5
 
 
-def test_gold_tokens_are_those_that_overlap_the_answer() -> None:
-    context = "The quick brown fox jumps over the lazy dog"
-    answer = (context.index("brown"), context.index("brown") + len("brown fox"))
-    questions = tokenization.encode_questions(TOKENIZER, ["who?"], [context], 200, [answer])
-    chosen = questions.gold[0]
-    assert text_of(questions.ids[0][chosen]).strip() == "brown fox"
-    assert text_of(questions.ids[0]) == f"Question: who?\nContext: {context}{END}"
-    assert not questions.cut.any()
-    assert not tokenization.encode_questions(TOKENIZER, ["who?"], [context], 200).gold.values.any()
-
-
 def test_a_long_context_is_cut_and_its_answer_may_be_lost() -> None:
     context = TEXT * 3
     answers = [(len(context) - 5, len(context)), None]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import f1_score, ndcg_score
+from sklearn.metrics import f1_score
 from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer
 
@@ -44,7 +44,7 @@ class Reference(nn.Module):
         self.base.embed_tokens.padding_idx = 1
         self.task = task
         torch.manual_seed(SEED)
-        sizes = {"SC": [(32, 32), (32, labels)], "TC": [(32, labels)], "QA": [(32, labels)], "IR": []}[task]
+        sizes = {"SC": [(32, 32), (32, labels)], "TC": [(32, labels)], "QA": [(32, labels)]}[task]
         drawn = [torch.empty(out, into).normal_(0, 0.02) for into, out in sizes]
         self.layers = nn.ModuleList(nn.Linear(into, out) for into, out in sizes)
         for layer, weight in zip(self.layers, drawn, strict=True):
@@ -53,11 +53,10 @@ class Reference(nn.Module):
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         hidden: Tensor = self.base(input_ids=ids, attention_mask=mask).last_hidden_state
-        if self.task in ("SC", "IR"):
-            hidden = (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
         if self.task == "SC":
+            hidden = (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
             hidden = nn.functional.gelu(self.layers[0](hidden))
-        return self.layers[-1](hidden) if self.layers else hidden  # type: ignore[no-any-return]
+        return self.layers[-1](hidden)  # type: ignore[no-any-return]
 
 
 def pad(rows: list[list[int]], fill: int) -> Tensor:
@@ -224,61 +223,4 @@ def test_labelled_families_score_as_the_plain_loop(
     train(reference, labelled_steps(reference, training), steps)
     theirs = {split: labelled_scores(reference, task, rows[split], examples[split]) for split in SPLITS}
     scores, weights = ours(name, data, folder, steps)
-    check(scores, theirs, weights, reference)
-
-
-def test_retrieval_scores_as_the_plain_loop(data: Path, model_folder: Callable[..., Path]) -> None:
-    folder, dataset = model_folder("ours"), load_data(data, "msmarco")
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    pairs = [
-        [
-            tokenizer(prefix + row[side] + EOS, add_special_tokens=False, truncation=True, max_length=LIMIT)[
-                "input_ids"
-            ]
-            for side, prefix in (("query", "Query: "), ("positive", "Document: "))
-        ]
-        for row in dataset.train.to_pylist()
-    ]
-    reference = Reference(folder, "IR", 0)
-
-    def steps() -> Iterator[Callable[[], Tensor]]:
-        generator = torch.Generator().manual_seed(SEED)
-        while True:
-            order = torch.randperm(len(pairs), generator=generator).tolist()
-            for start in range(0, len(order), 32):
-                rows = order[start : start + 32]
-
-                def step(rows: list[int] = rows) -> Tensor:
-                    a, b = (
-                        nn.functional.normalize(reference(*batch([pairs[row][side] for row in rows])), dim=-1)
-                        for side in (0, 1)
-                    )
-                    loss = nn.functional.cross_entropy(a @ b.T * 20, torch.arange(len(rows)))
-                    loss.backward()
-                    return loss
-
-                yield step
-
-    train(reference, steps(), STEPS)
-
-    def embed(text: str) -> Tensor:
-        with torch.no_grad():
-            found = tokenizer(text.strip(), truncation=True, max_length=512)["input_ids"]
-            assert found[0] == tokenizer.bos_token_id and found[-1] != tokenizer.eos_token_id
-            return nn.functional.normalize(reference(*batch([found])), dim=-1)[0]
-
-    documents = dataset.corpus.to_pylist()
-    vectors = torch.stack([embed(f"Document: {row['text']}") for row in documents])
-    theirs: dict[str, list[float]] = {}
-    for split in SPLITS:
-        relevant = {
-            (q["query_id"], q["doc_id"]) for q in dataset.qrels(split).to_pylist() if q["relevance"] >= 1
-        }
-        theirs[split] = []
-        for query in dataset.queries(split).to_pylist():
-            similarity = (vectors @ embed(f"Query: {query['text']}")).numpy()
-            best = np.argsort(-similarity)[:10]
-            labels = [[int((query["id"], documents[i]["id"]) in relevant) for i in best]]
-            theirs[split].append(ndcg_score(labels, similarity[best][None]))
-    scores, weights = ours("msmarco", data, folder, STEPS)
     check(scores, theirs, weights, reference)

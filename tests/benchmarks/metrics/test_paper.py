@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score, f1_score, ndcg_score
+from sklearn.metrics import f1_score, ndcg_score
 
 from benchmarks.metrics import paper
 from benchmarks.metrics.metric import (
@@ -148,15 +148,6 @@ def test_relevant_is_what_was_judged_one_or_more() -> None:
     """Not what was judged 0 or less, was not judged, or belongs to another query."""
     made = ranking(["q", "p"], [["b", "a", "c"], ["a", "b", "c"]])
     assert scored("IR ndcg_at_10", made) == pytest.approx([gain(3), 1.0])
-
-
-@given(seed=SEEDS)
-def test_accuracies_average_to_scikit_learns(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    predicted, gold = rng.integers(0, 3, (2, 50))
-    scores = paper.accuracies(predicted, gold)
-    assert set(scores.tolist()) <= {0, 1}
-    assert scores.mean() == pytest.approx(accuracy_score(gold, predicted))
 
 
 @given(seed=SEEDS)

@@ -24,43 +24,8 @@ from tests.benchmarks.datasets.readers.originals import Put, read, rows
 
 SKIPPED = " (--skip-bad-lines leaves such lines out)"
 
-UNER = """# sent_id = 1
-# text = Ada in New York
-1\tAda\tB-PER\t-\tx
-2-3\tcannot\t_\t-\tx
-2\tcan\tO\t-\tx
-3\tnot\tO\t-\tx
-
-# sent_id = 2
-1\t#\tO\t-\tx
-2\tNew\tB-LOC\t-\tx
-3\tYork\tI-LOC\t-\tx
-"""
 
 UNER_TAGS, CONLL_TAGS = (get_dataset(name).label_names for name in ("uner_en", "conll2003_en"))
-
-
-def test_uner_iob2(put: Put) -> None:
-    path = put("en_ewt-ud-train.iob2", UNER)
-    content = read("uner_en", train=path, validation=path, test=path)
-    assert rows(content, "train") == [
-        {"id": "train-0", "words": ["Ada", "can", "not"], "tags": [1, 0, 0]},
-        {"id": "train-1", "words": ["#", "New", "York"], "tags": [0, 5, 6]},
-    ]
-
-
-def test_conll2003_iob1_becomes_iob2(put: Put) -> None:
-    text = (
-        "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\nParis X I-NP I-LOC\nRome X I-NP B-LOC\n"
-        "\n\nA B C O\n"
-    )
-    path = put("eng.train", text)
-    content = read("conll2003_en", train=path, validation=path, test=path)
-    assert [[CONLL_TAGS[tag] for tag in row["tags"]] for row in rows(content, "test")] == [
-        ["B-ORG", "O", "B-LOC", "B-LOC"],
-        ["O"],
-    ]
-    assert "IOB1 tags were turned into IOB2" in content.notes
 
 
 @given(st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"])))
@@ -132,33 +97,6 @@ def test_documents_of_rows_are_in_a_column_and_without_any_there_is_none(put: Pu
     content = read("uner_en", train=without, validation=without, test=named)
     assert [row["document"] for row in rows(content, "test")] == ["7", None]
     assert "document" not in content.tables["train"].column_names
-
-
-def test_ner_tag_rows(tmp_path: Path) -> None:
-    table = [{"words": ["Ada", "in", "Rome"], "ner": [1, 0, 5]}, {"words": ["EU", "Bank"], "ner": [3, 4]}]
-    pq.write_table(pa.Table.from_pylist(table), tmp_path / "train.parquet")
-    path = tmp_path / "train.parquet"
-    content = read("conll2003_en", train=path, validation=path, test=path)
-    assert [row["tags"] for row in rows(content, "train")] == [[1, 0, 5], [3, 4]]
-    named = [{"tokens": ["Ada"], "tags": ["B-PERSON"]}]
-    (tmp_path / "train.json").write_text("\n".join(json.dumps(row) for row in named * 2))
-    path = tmp_path / "train.json"
-    assert rows(read("ontonotes", train=path, validation=path, test=path), "train")[0]["tags"] == [4]
-
-
-def test_ner_ids_in_an_unknown_order_are_refused(tmp_path: Path) -> None:
-    """Alphabetical ids read in CoNLL's order make entities that start inside: that must not pass silently."""
-    alphabetical = sorted(CONLL_TAGS)
-    row = {"words": ["Ada", "Lovelace", "in", "New", "York"]}
-    row["ner"] = [alphabetical.index(tag) for tag in ("B-PER", "I-PER", "O", "B-LOC", "I-LOC")]  # type: ignore[assignment]
-    pq.write_table(pa.Table.from_pylist([row] * 5), tmp_path / "x.parquet")
-    with pytest.raises(UserError, match="numbers its tags without naming them"):
-        read(
-            "conll2003_en",
-            train=tmp_path / "x.parquet",
-            validation=tmp_path / "x.parquet",
-            test=tmp_path / "x.parquet",
-        )
 
 
 def spoken(path: Path, *, skip_bad: bool = False) -> list[tuple[int, str]]:
