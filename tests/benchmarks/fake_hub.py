@@ -38,8 +38,6 @@ class FakeHub:
         self.repos = repos
         self.gets: list[tuple[str, str | None]] = []
         """(path, Range header) of each download."""
-        self.break_after: int | None = None
-        """Bytes after which the next download's connection is cut, once."""
         self.stall_after: int | None = None
         """Bytes after which the next download that is longer stops moving, until `go_on` is set."""
         self.stalled, self.go_on = threading.Event(), threading.Event()
@@ -75,11 +73,6 @@ class FakeHub:
                     self.send_header(key, value)
                 self.end_headers()
                 if not body:
-                    return
-                if hub.break_after is not None and len(content) > hub.break_after:
-                    self.wfile.write(content[: hub.break_after])
-                    hub.break_after = None
-                    self.close_connection = True
                     return
                 if hub.stall_after is not None and len(content) > hub.stall_after:
                     self.wfile.write(content[: hub.stall_after])

@@ -4,8 +4,9 @@
     python -m tests.performance.finetuning --size 610m --device cuda        # the paper's model in bfloat16
     python -m tests.performance.finetuning --size 610m --device cuda --trace
 
-Weights and tokens are drawn: no model, tokenizer or dataset is needed. SC are short texts of two classes, QA long ones
-with a class a token; a step is 32 examples, of which the Trainer takes 4 at a time, or all. `compiled` is ours with
+Weights and tokens are drawn: no model, tokenizer or dataset is needed. SC are short texts of two classes, TC and QA
+short and long ones with a class a token, IR pairs of a query and a document, with InfoNCE in the Trainer, too; a step
+is 32 examples, of which the Trainer takes 4 at a time, or all (pairs: all). `compiled` is ours with
 compiled blocks, `fused` with AdamW's fused kernel, which both round at other places; `waiting` waits in each pass
 for the GPU and updates tensors one by one, as version 0.1 did. Host is the CPU time of the process.
 `--trace` adds the share of the time in which the GPU computes, by torch's profiler. `--counter` names the counters of a
@@ -35,14 +36,19 @@ from transformers import (
     TrainerCallback,
     TrainingArguments,
 )
+from transformers import (
+    EuroBertModel as HubModel,
+)
 
 from benchmarks.finetuning import trainer
 from benchmarks.finetuning.device import Device, choose_device
 from benchmarks.finetuning.encoders import Encoder
-from benchmarks.finetuning.heads import SequenceHead, TokenHead
+from benchmarks.finetuning.heads import MEAN, SequenceHead, TokenHead
+from benchmarks.finetuning.trainer import Objective
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import Ragged
 from benchmarks.tasks.base import TaskModel
+from benchmarks.tasks.retrieval import ContrastiveObjective
 from benchmarks.tasks.supervised import PaddedBatch, SupervisedObjective, predict
 from pretraining.model.configuration import EncoderConfig, config_of
 from pretraining.model.modeling import EuroBertModel
@@ -57,8 +63,9 @@ SHAPES_HERE = {
     "small": Shape(hidden=384, layers=6, heads=6, kv_heads=6, mlp=1_536, vocab=32_000, max_length=512),
 }
 """The paper's, one for a CPU and one for tests."""
-LENGTHS = {"SC": (8, 60), "QA": (100, 380)}
-"""Tokens of the shortest and the longest example."""
+LENGTHS = {"SC": (8, 60), "TC": (4, 60), "QA": (100, 380), "IR": (40, 140)}
+"""Tokens of the shortest and the longest example; of retrieval, of the documents."""
+QUERIES = (6, 16)
 EXAMPLES, EVALUATED, LR = 2_048, 1_024, 1e-5
 Row = dict[str, Any]
 
@@ -72,6 +79,8 @@ class Given:
     ids: Ragged
     labels: Ragged
     """A class a token; that of the first counts where texts have one."""
+    queries: Ragged | None
+    """Of retrieval, whose documents are `ids`."""
     device: Device
     steps: int
     read: Callable[[], dict[str, int]]
@@ -138,7 +147,7 @@ def ours(given: Given, variant: str) -> None:
     encoder = Encoder(base)
     encoder.packs = given.device.packs
     kind = TokenHead if given.of_tokens else SequenceHead
-    model = TaskModel(encoder, kind(given.config.hidden_size, 2))
+    model = TaskModel(encoder, kind(given.config.hidden_size, 2) if given.queries is None else None)
     given.device.place(model)
     if variant == "compiled":
         base.compile_blocks()
@@ -147,14 +156,22 @@ def ours(given: Given, variant: str) -> None:
     labels: Any = given.labels
     if not given.of_tokens:
         labels = given.labels.values[given.labels.offsets[:-1]].astype(np.int64)[:, None]
-    objective = SupervisedObjective(
+    shared: Any = {
+        "fine_tuning": FINE_TUNING,
+        "pad": given.config.pad_token_id,
+        "rows": np.arange(len(given.ids)),
+    }
+    objective: Objective = SupervisedObjective(
+        **shared,
         ids=given.ids,
         labels=labels,
         order=lambda seed: trainer.example_order(len(given.ids), seed, 4, 8),
-        fine_tuning=FINE_TUNING,
-        pad=given.config.pad_token_id,
-        rows=np.arange(len(given.ids)),
     )
+    if given.queries is not None:
+        objective = ContrastiveObjective(
+            **shared, queries=given.queries, documents=given.ids, pooling=MEAN,
+            order=lambda seed: trainer.pair_order(len(given.ids), seed, 32),
+        )  # fmt: skip
     clock = Clock(given=given, skip=given.steps // 3)
     other = {"fused": {"fused": True}, "waiting": {"fused": False}}.get(variant, {})
     with mock.patch.object(torch.optim, "AdamW", _with(torch.optim.AdamW, other)):
@@ -163,6 +180,8 @@ def ours(given: Given, variant: str) -> None:
             watch=clock.watch,
         )  # fmt: skip
     clock.row(f"ours, {variant}", given.steps - clock.skip, "step")
+    if given.queries is not None:
+        return
     kept = Ragged.of([given.ids[row] for row in range(min(EVALUATED, len(given.ids)))])
     batches = PaddedBatch.cut(kept, given.device, given.config.pad_token_id)
     for _ in predict(model, batches[:2], given.device):
@@ -175,6 +194,33 @@ def ours(given: Given, variant: str) -> None:
 
 def _with(made: Callable[..., Any], other: dict[str, bool]) -> Callable[..., Any]:
     return lambda *args, **options: made(*args, **{**options, **other})
+
+
+class _Pairs(nn.Module):
+    """A model with InfoNCE over a batch of pairs as its loss, as sentence-transformers has it."""
+
+    def __init__(self, config: EuroBertConfig) -> None:
+        super().__init__()
+        self.base = HubModel(config)
+
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Row:
+        vectors = []
+        for ids, mask in ((query, query_mask), (document, document_mask)):
+            hidden = self.base(input_ids=ids, attention_mask=mask).last_hidden_state
+            mean = (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+            vectors.append(nn.functional.normalize(mean, dim=-1))
+        places = torch.arange(len(query), device=query.device)
+        return {"loss": nn.functional.cross_entropy(20 * vectors[0] @ vectors[1].T, places)}
+
+
+def _pairs(rows: list[Row]) -> Row:
+    out: Row = {}
+    for side in ("query", "document"):
+        texts = [row[side] for row in rows]
+        out[side] = pad_sequence(texts, batch_first=True).long()
+        ones = [torch.ones_like(text) for text in texts]
+        out[f"{side}_mask"] = pad_sequence(ones, batch_first=True).long()
+    return out
 
 
 class _Watch(TrainerCallback):  # type: ignore[misc]  # transformers is untyped
@@ -194,12 +240,18 @@ def reference(given: Given, size: int) -> None:
     fields = {name: getattr(given.config, name) for name in FIELDS}
     config = EuroBertConfig(**fields, rope_parameters=rope, num_labels=2, classifier_pooling="mean")
     kind = EuroBertForTokenClassification if given.of_tokens else EuroBertForSequenceClassification
+    pairs = given.queries is not None
     with given.device.torch_device:
-        model: nn.Module = kind(config).to(given.device.precision.weights)
+        model: nn.Module = (_Pairs if pairs else kind)(config).to(given.device.precision.weights)
     rows: list[Row] = [
         {"input_ids": torch.from_numpy(given.ids[row]), "labels": torch.from_numpy(given.labels[row])}
         for row in range(len(given.ids))
     ]
+    if given.queries is not None:
+        sides = {"query": given.queries, "document": given.ids}
+        rows = [
+            {side: torch.from_numpy(ids[row]) for side, ids in sides.items()} for row in range(len(given.ids))
+        ]
     clock = Clock(given=given, skip=given.steps // 3)
     gpu = given.device.kind.gpu
     with tempfile.TemporaryDirectory() as folder:
@@ -212,11 +264,13 @@ def reference(given: Given, size: int) -> None:
         )  # fmt: skip
         made = Trainer(
             model=model, args=settings, train_dataset=rows, callbacks=[_Watch(clock)],
-            data_collator=partial(_padded, of_tokens=given.of_tokens),
+            data_collator=_pairs if pairs else partial(_padded, of_tokens=given.of_tokens),
         )  # fmt: skip
         made.remove_callback(PrinterCallback)
         made.train()
         clock.row(f"Trainer, {32 // size} x {size}", given.steps - clock.skip, "step")
+        if pairs:
+            return
         made.predict(rows[:64])
         clock.start()
         made.predict(rows[:EVALUATED])
@@ -264,9 +318,12 @@ def main() -> None:
         lengths = rng.integers(*LENGTHS[name], EXAMPLES)
         given = Given(
             config=config_of(shape, ids),
-            of_tokens=name == "QA",
+            of_tokens=name in ("TC", "QA"),
             ids=Ragged.of([rng.integers(4, shape.vocab, length) for length in lengths]),
             labels=Ragged.of([rng.integers(0, 2, length) for length in lengths]),
+            queries=Ragged.of([rng.integers(4, shape.vocab, rng.integers(*QUERIES)) for _ in lengths])
+            if name == "IR"
+            else None,
             device=choose_device(options.device, options.precision),
             steps=options.steps,
             read=counters(options.counter),
@@ -279,7 +336,7 @@ def main() -> None:
         )
         for variant in options.variants:
             ours(given, variant)
-        for size in options.trainer:
+        for size in options.trainer if name != "IR" else [32]:
             reference(given, size)
 
 

@@ -85,21 +85,6 @@ def test_content_that_differs_from_the_manifest_is_refused(tmp_path: Path, fake:
     assert "test-00000-of-00001.parquet" not in left
 
 
-def test_interrupted_download_goes_on(tmp_path: Path, fake: FakeHub,
-                                      monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1 << 16)  # else 10 MB
-    big = parquet(
-        [{"words": [os.urandom(40).hex() for _ in range(40)], "ner": [0] * 40} for _ in range(2_000)]
-    )
-    fake.repos["hgissbkh/conll2003-en"]["main"][1]["data/train-00000-of-00001.parquet"] = big
-    fake.break_after = len(big) // 2
-    fetch("conll2003_en", tmp_path)
-    train = [asked for path, asked in fake.gets if "train" in path]
-    assert train[0] is None
-    assert train[1] is not None, "the second request asks for the rest only"
-    assert int(train[1].removeprefix("bytes=").rstrip("-")) > 0
-
-
 def test_killed_fetch_goes_on(tmp_path: Path, fake: FakeHub) -> None:
     """Killed in the middle of a file: whole files stay, and nothing is believed of the unfinished one."""
     big = parquet([{"words": [os.urandom(8_000).hex()], "ner": [0]} for _ in range(1_600)])

@@ -194,18 +194,20 @@ CASES: dict[str, tuple[dict[str, list[str]], dict[str, int]]] = {
 }
 
 
+def arguments_of(name: str, out: Path) -> list[str]:
+    files = [(f"--{role}", *(str(REAL / path) for path in paths)) for role, paths in CASES[name][0].items()]
+    return [name, "--out", str(out), *(word for words in files for word in words)]
+
+
 @pytest.mark.parametrize("name", [pytest.param(name, marks=real) for name in CASES])
 def test_counts_of_real_files(name: str, tmp_path: Path) -> None:
-    files, counts = CASES[name]
-    arguments = [name, "--out", str(tmp_path)]
-    for role, paths in files.items():
-        arguments += [f"--{role}", *(str(REAL / path) for path in paths)]
+    arguments = arguments_of(name, tmp_path)
     if name == "msmarco":  # the toy queries give one id two texts
         with pytest.raises(UserError, match=r"raw\.tsv:9: the query 786786 has another text further up"):
             main(arguments)
         arguments.append("--skip-bad-lines")
     assert main(arguments) == 0
-    assert load(tmp_path, name).manifest.counts == counts
+    assert load(tmp_path, name).manifest.counts == CASES[name][1]
     assert verify(tmp_path, name) == []
 
 
@@ -214,10 +216,7 @@ def test_real_entities(name: str, tmp_path: Path) -> None:
     """Tokens and entities of UNER's development and test files, as its own statistics count them."""
     from seqeval.metrics.sequence_labeling import get_entities
 
-    arguments = [name, "--out", str(tmp_path)]
-    for role, paths in CASES[name][0].items():
-        arguments += [f"--{role}", *(str(REAL / path) for path in paths)]
-    main(arguments)
+    main(arguments_of(name, tmp_path))
     found = load(tmp_path, name)
     sizes = {}
     for split in ("train", "validation", "test"):
@@ -228,10 +227,7 @@ def test_real_entities(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [pytest.param("squad_v2", marks=real)])
 def test_real_unanswerable(name: str, tmp_path: Path) -> None:
-    arguments = [name, "--out", str(tmp_path)]
-    for role, paths in CASES[name][0].items():
-        arguments += [f"--{role}", *(str(REAL / path) for path in paths)]
-    main(arguments)
+    main(arguments_of(name, tmp_path))
     test = load(tmp_path, name).tables["test"].to_pylist()
     assert sum(not row["answers"] for row in test) == 3_168
     for row in test:

@@ -10,53 +10,15 @@ from tests.benchmarks.families.table import PAGE, page, said_on, tried
 from tests.benchmarks.families.tiny_models import families
 
 ENCODERS = [
-    "bert",
-    "roberta",
-    "xlm-roberta",
-    "distilbert",
-    "electra",
-    "albert",
-    "deberta",
-    "deberta-v2",
-    "mpnet",
-    "mobilebert",
-    "convbert",
-    "squeezebert",
-    "modernbert",
-    "nomic_bert",
-    "gte",
-    "eurobert",
-    "longformer",
-    "big_bird",
-    "xlnet",
-    "t5",
-    "mt5",
-    "t5gemma",
-    "bart",
-]
+    "bert", "roberta", "xlm-roberta", "distilbert", "electra", "albert", "deberta", "deberta-v2", "mpnet",
+    "mobilebert", "convbert", "squeezebert", "modernbert", "nomic_bert", "gte", "eurobert", "longformer",
+    "big_bird", "xlnet", "t5", "mt5", "t5gemma", "bart",
+]  # fmt: skip
 DECODERS = [
-    "llama",
-    "qwen2",
-    "qwen3",
-    "gemma2",
-    "gemma3_text",
-    "mistral",
-    "phi",
-    "olmo",
-    "gpt2",
-    "gpt_neox",
-    "gpt_oss",
-    "granite",
-]
-HYBRIDS = [
-    "lfm2",
-    "qwen3_5_text",
-    "qwen3_next",
-    "granitemoehybrid",
-    "jamba",
-    "recurrent_gemma",
-    "mamba",
-]
+    "llama", "qwen2", "qwen3", "gemma2", "gemma3_text", "mistral", "phi", "olmo", "gpt2", "gpt_neox",
+    "gpt_oss", "granite",
+]  # fmt: skip
+HYBRIDS = ["lfm2", "qwen3_5_text", "qwen3_next", "granitemoehybrid", "jamba", "recurrent_gemma", "mamba"]
 
 
 def test_what_researchers_bring_runs_and_hybrids_are_refused() -> None:

@@ -104,17 +104,6 @@ def test_a_relevance_that_is_none_is_named_or_left_out(score: object, tmp_path: 
     assert "bad lines left out: 1" in "".join(reading.notes())
 
 
-def test_nq_halves(put: Put) -> None:
-    files = beir_files(put)
-    found = put("nq/test.tsv", HEADER + "".join(f"q{i}\t{i}\t1\n" for i in range(20)))
-    corpus = put("nq/corpus.jsonl", [{"_id": str(i), "title": f"T{i}", "text": "x"} for i in range(50)])
-    content = read("nq", corpus=corpus, queries=files["queries"], test=found)
-    splits = [row["split"] for row in rows(content, "queries")]
-    assert (splits.count("validation"), splits.count("test")) == (10, 10)
-    assert rows(content, "corpus")[0]["title"].startswith("T")
-    assert "random.Random(42)" in content.splits
-
-
 def test_nqs_declared_counts_are_beirs_queries_halved() -> None:
     validation = halve(f"test{number}" for number in range(3_452))
     assert get_dataset("nq").counts == {"validation": len(validation), "test": 3_452 - len(validation)}

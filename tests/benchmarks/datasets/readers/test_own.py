@@ -41,24 +41,6 @@ def refusal_of(definition: Dataset, path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("kind", "more", "files"),
-    [
-        ("text", {"labels": ["x", "y"]}, "train and validation and test with the columns text or sentence, label"),
-        ("text", {"labels": ["x", "y"], "columns": {"text": "body", "label": "stars"}},
-         "train and validation and test with the columns body, stars"),
-        ("answers", {}, "train and validation and test with the columns question, context, answers, id"),
-        ("retrieval", {}, "train and validation and test and queries and corpus"),
-    ],
-)  # fmt: skip
-def test_a_definition_says_which_files_and_columns_are_read(
-    kind: str, more: dict[str, Any], files: str
-) -> None:
-    made = defined(kind, licence="CC0", citation="Me 2024", **more)
-    assert (made.name, made.originals, made.licence, made.citation) == ("mine", files, "CC0", "Me 2024")
-    assert made.label_names == tuple(more.get("labels", ())) and made.counts == {}
-
-
-@pytest.mark.parametrize(
     ("labels", "value", "found"),
     [
         (["x", "y"], "y", 1),
@@ -209,24 +191,6 @@ def test_answers_come_from_columns_of_any_name(put: Put, kind: str) -> None:
         assert read_rows(defined(kind, columns=columns), path, skip_bad=True)[0] == expected[:1]
     else:
         assert read_rows(defined(kind, columns=columns), path) == (expected, [])
-
-
-def test_retrieval_of_ones_own_is_read_as_judgements_queries_and_corpus(put: Put) -> None:
-    definition = defined("retrieval")
-    files = {
-        "train": put("pairs.tsv", "ask\tanswer\n"),
-        "validation": put("dev.tsv", "q1 0 d1 1\n"),
-        "test": put("test.tsv", "q2 0 d2 1\n"),
-        "queries": put("queries.tsv", "q1\tone?\nq2\ttwo?\n"),
-        "corpus": put("corpus.tsv", "d1\tone\nd2\ttwo\n"),
-    }
-    roles = {role: (path,) for role, path in files.items()}
-    content = READERS[definition.reader](Inputs(dataset=definition, files=roles, reading=Reading()))
-    assert content.tables["pairs"].to_pylist() == [{"query": "ask", "positive": "answer"}]
-    assert content.tables["queries"].to_pylist() == [
-        {"split": "validation", "id": "q1", "text": "one?"},
-        {"split": "test", "id": "q2", "text": "two?"},
-    ]
 
 
 def test_ids_that_occur_twice_are_ignored_when_that_is_said(put: Put) -> None:
