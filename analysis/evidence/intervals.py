@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ from analysis.statistics.estimates import (
     studentised_estimate,
 )
 from analysis.statistics.measured_coverage import coverage_words
-from analysis.statistics.resampling import Resamples, mean_in_order
+from analysis.statistics.resampling import Resamples
 from common.errors import UserError
 from common.registry import Registry
 
@@ -153,18 +154,6 @@ def _over_seeds(
     return of_runs
 
 
-def _bootstrap(values: Array, drawn: Array, resamples: Resamples) -> Estimate:
-    return seed_bootstrap(values, _means(drawn), resamples)
-
-
-def _bca(values: Array, drawn: Array, resamples: Resamples) -> Estimate:
-    return seed_bootstrap(values, _means(drawn), resamples, bca=True)
-
-
-def _means(drawn: Array) -> Array:
-    return mean_in_order(drawn.T, drawn.shape[1])
-
-
 def _crossed(sample: Sample) -> Estimated | None:
     if sample.values is None:
         return _crossed_apart(sample)
@@ -172,7 +161,7 @@ def _crossed(sample: Sample) -> Estimated | None:
         found = _t(sample)
         return found and replace(found, interval="crossed", test="paired by seed (instances missing)")
     limits = LIMITS if sample.is_level else None
-    estimate = crossed_estimate(sample.values, sample.covariance, sample.freedom, limits=limits)
+    estimate = crossed_estimate(sample.values, *sample.covariance, limits=limits)
     if estimate.error == 0:
         estimate = student_estimate(sample.values, sample.if_flat)
     return _within(sample.values, estimate, "crossed", "paired by seed and instance")
@@ -223,14 +212,14 @@ BOOTSTRAP = Interval(
     name="bootstrap",
     words="95 % percentile bootstrap interval over seeds",
     tests="a percentile bootstrap over seeds of differences within seeds",
-    of_runs=_over_seeds("bootstrap", "percentile bootstrap", _bootstrap),
+    of_runs=_over_seeds("bootstrap", "percentile bootstrap", seed_bootstrap),
     is_resampled=True,
 )
 BCA = Interval(
     name="bca",
     words="95 % BCa bootstrap interval over seeds",
     tests="a BCa bootstrap over seeds of differences within seeds",
-    of_runs=_over_seeds("bca", "BCa bootstrap", _bca),
+    of_runs=_over_seeds("bca", "BCa bootstrap", partial(seed_bootstrap, bca=True)),
     is_resampled=True,
 )
 STUDENTISED = Interval(

@@ -88,18 +88,15 @@ class Sample:
         return len(self.terms) == 1 and self.terms[0].weight == 1
 
     @cached_property
-    def covariance(self) -> Array | None:
-        """(n_seeds, n_seeds) of `values` over the test instances; None where instances or a second seed are missing."""
+    def covariance(self) -> tuple[Array, float] | None:
+        """(n_seeds, n_seeds) of `values` over the test instances, and its degrees of freedom.
+
+        None where instances or a second seed are missing.
+        """
         known = self.cells.covariances
         if known is None or len(self._seeds) < 2:
             return None
         return known.between_seeds(self.weighted, self._seeds)
-
-    @property
-    def freedom(self) -> float:
-        """Degrees of freedom of `covariance`."""
-        known = self.cells.covariances
-        return math.inf if known is None else known.freedom(self.weighted, self._seeds)
 
     @property
     def weighted(self) -> list[tuple[float, str, str]]:
@@ -116,9 +113,8 @@ class Sample:
         """The variance of the contrast that all its seeds have in common through the test instances."""
         if self.covariance is None:
             return 0.0
-        count = len(self.covariance)
-        own = float(np.trace(self.covariance))
-        return (float(self.covariance.sum()) - own) / (count * (count - 1))
+        shared, count = self.covariance[0], len(self.covariance[0])
+        return float(shared.sum() - np.trace(shared)) / (count * (count - 1))
 
     @cached_property
     def _table(self) -> Array:

@@ -51,7 +51,8 @@ def spread_finding(
     logs = spread_ratios(first, second, resamples.picks)
     ratio = spreads[0] / spreads[1]
     finite = np.isfinite(logs)
-    draws = Resampled.of(float(np.log(ratio)), logs[finite], resamples.counts[finite])
+    drawn = np.sort(np.repeat(logs[finite], resamples.counts[finite]))
+    draws = Resampled(effect=float(np.log(ratio)), drawn=drawn)
     equal = brown_forsythe(first, second)
     boot_for, boot_against = region_p(draws, -np.inf, 0.0)
     low, high = np.exp(draws.interval())

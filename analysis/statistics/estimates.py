@@ -6,15 +6,16 @@ Every estimate has an interval, and one-sided p's that are the levels at which t
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from analysis.statistics.resampling import Resamples, interpolated_quantiles
+from analysis.statistics.resampling import Resamples
 
 __all__ = [
     "LEVEL", "Estimate", "Resampled", "Student", "Studentised", "is_flat", "seed_bootstrap",
@@ -22,7 +23,6 @@ __all__ = [
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 
 LEVEL = 0.95
 """Nominal coverage."""
@@ -100,23 +100,11 @@ class Resampled:
 
     effect: float
     drawn: Array
-    """(n_resamples,), sorted."""
-    counts: Counts
-    """(n_resamples,) occurrences of each."""
+    """(n_resamples,) ascending, each as often as it occurs."""
     bias: float = 0.0
     acceleration: float = 0.0
     error: float = math.nan
     df: float = math.nan
-
-    @classmethod
-    def of(
-        cls, effect: float, drawn: Array, counts: Counts, bias: float = 0.0, acceleration: float = 0.0
-    ) -> Resampled:
-        """Return the estimate of draws in any order."""
-        order = np.argsort(drawn, kind="stable")
-        return cls(
-            effect=effect, drawn=drawn[order], counts=counts[order], bias=bias, acceleration=acceleration
-        )
 
     def p_above(self, bound: float) -> float:
         """One-sided p of "the effect is at most `bound`"."""
@@ -130,22 +118,22 @@ class Resampled:
         """Two-sided interval."""
         shifted = self.bias + special.ndtri(np.array([(1 - level) / 2, (1 + level) / 2]))
         shares = special.ndtr(self.bias + shifted / (1 - self.acceleration * shifted))
-        low, high = interpolated_quantiles(self.drawn, self.counts, shares)
+        low, high = np.quantile(self.drawn, shares)
         return float(low), float(high)
 
     def draws(self, count: int, rng: np.random.Generator) -> Array:
         """Return (count,) draws whose quantiles are the ends of the intervals."""
         shifted = self.bias + rng.standard_normal(count)
         shares = special.ndtr(self.bias + shifted / (1 - self.acceleration * shifted))
-        return interpolated_quantiles(self.drawn, self.counts, shares)
+        found: Array = np.quantile(self.drawn, shares)
+        return found
 
     def _level(self, bound: float) -> float:
         """Return the one-sided level whose lower limit is `bound`, half a draw or more away from 0 and 1."""
-        count = int(self.counts.sum())
+        count = len(self.drawn)
         rounding = 1e-12 * max(abs(bound), abs(self.effect), 1.0)
-        reached = np.concatenate([[0], np.cumsum(self.counts)])
-        places = np.searchsorted(self.drawn, [bound - rounding, bound + rounding])
-        share = min(max(float(reached[places].sum()) / 2, 0.5), count - 0.5) / count
+        below = float(np.searchsorted(self.drawn, [bound - rounding, bound + rounding]).mean())
+        share = min(max(below, 0.5), count - 0.5) / count
         shifted = float(special.ndtri(share)) - self.bias
         return float(special.ndtr(shifted / (1 + self.acceleration * shifted) - self.bias))
 
@@ -250,24 +238,26 @@ def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -
     return Student(effect=effect, error=math.sqrt(variance), df=df)
 
 
-def seed_bootstrap(values: Array, means: Array, resamples: Resamples, *, bca: bool = False) -> Resampled:
+def seed_bootstrap(values: Array, drawn: Array, resamples: Resamples, *, bca: bool = False) -> Resampled:
     """Return the bootstrap over seeds of a mean, or of a contrast taken within each seed.
 
     Args:
         values: (n_seeds,), two or more, not all alike.
-        means: (n_resamples,) over the resampled seeds.
+        drawn: (n_resamples, n_seeds) the resampled seeds' values.
         resamples: the resamples.
         bca: correct for bias and skewness (Efron 1987).
     """
     effect = float(values.mean())
+    # Summed in one order, so that every machine rounds alike.
+    means = np.sort(np.repeat(reduce(operator.add, drawn.T) / len(values), resamples.counts))
     if not bca:
-        return Resampled.of(effect, means, resamples.counts)
+        return Resampled(effect=effect, drawn=means)
     rounding = 1e-12 * max(abs(effect), 1.0)
-    twice = (means < effect - rounding).astype(np.int64) + (means <= effect + rounding)
-    bias = float(special.ndtri((twice @ resamples.counts) / (2 * resamples.total)))
+    below = np.searchsorted(means, effect - rounding), np.searchsorted(means, effect + rounding, "right")
     apart = values - effect
     acceleration = float((apart**3).sum() / (6 * (apart**2).sum() ** 1.5))
-    return Resampled.of(effect, means, resamples.counts, bias=bias, acceleration=acceleration)
+    bias = float(special.ndtri(sum(below) / (2 * len(means))))
+    return Resampled(effect=effect, drawn=means, bias=bias, acceleration=acceleration)
 
 
 def studentised_estimate(values: Array, drawn: Array, resamples: Resamples) -> Student | Studentised:

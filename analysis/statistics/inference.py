@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Tails", "brown_forsythe", "holm", "partial_conjunction", "region_p", "spread_ratios"]
+from analysis.statistics.estimates import Estimate
+
+__all__ = ["brown_forsythe", "holm", "partial_conjunction", "region_p", "spread_ratios"]
 
 Array = npt.NDArray[np.float64]
 
 
-class Tails(Protocol):
-    """An estimate that can be held against bounds."""
-
-    def p_above(self, bound: float) -> float:
-        """One-sided p of "the effect is at most `bound`"."""
-
-    def p_below(self, bound: float) -> float:
-        """One-sided p of "the effect is at least `bound`"."""
-
-
-def region_p(estimate: Tails, low: float, high: float) -> tuple[float, float]:
+def region_p(estimate: Estimate, low: float, high: float) -> tuple[float, float]:
     """Return the p's for and against "the effect is in (low, high)".
 
     One finite end: both are two-sided p's (twice the one-sided, at most 1), so that 0.05 goes with the 95 %

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -71,7 +71,7 @@ class InstanceCovariance:
         note_single_instances(single)
         return cls(_matrices=matrices, _freedoms=freedoms, _places=places)
 
-    def between_seeds(self, parts: Sequence[Weighted], seeds: Sequence[int]) -> Array | None:
+    def between_seeds(self, parts: Sequence[Weighted], seeds: Sequence[int]) -> tuple[Array, float] | None:
         """Return the covariance between seeds of a weighted sum of scores, in squared points.
 
         Args:
@@ -79,25 +79,24 @@ class InstanceCovariance:
             seeds: the seeds, within each of which the sum is taken.
 
         Returns:
-            (n_seeds, n_seeds); None when a run's instances are not known.
+            (n_seeds, n_seeds), and the degrees of freedom of what the seeds have in common there: of several datasets
+            Satterthwaite's, infinite where they have nothing. None when a run's instances are not known.
         """
-        found = list(self._of_datasets(parts, seeds))
-        if any(block is None for _, block in found):
-            return None
-        return sum((block for _, block in found if block is not None), np.zeros((len(seeds), len(seeds))))
-
-    def freedom(self, parts: Sequence[Weighted], seeds: Sequence[int]) -> float:
-        """Return the degrees of freedom of what the seeds have in common there; arguments as of `between_seeds`.
-
-        Of several datasets Satterthwaite's; infinite where the seeds have nothing in common.
-        """
-        total = squares = 0.0
-        for dataset, block in self._of_datasets(parts, seeds):
-            if block is None:
-                return math.inf
-            shared = max(0.0, float(block.sum() - np.trace(block)))
-            total, squares = total + shared, squares + shared**2 / self._freedoms[dataset]
-        return total**2 / squares if squares > 0 else math.inf
+        size = len(seeds)
+        covariance, variances = np.zeros((size, size)), []
+        for dataset in dict.fromkeys(name for _, _, name in parts):
+            places = self._places.get(dataset, {})
+            here = [(weight, model) for weight, model, name in parts if name == dataset]
+            keys = [(model, seed) for _, model in here for seed in seeds]
+            if any(key not in places for key in keys):
+                return None
+            rows = np.array([places[key] for key in keys])
+            weights = np.array([weight for weight, _ in here])
+            blocks = self._matrices[dataset][np.ix_(rows, rows)].reshape(len(here), size, len(here), size)
+            block = np.einsum("i,ikjl,j->kl", weights, blocks, weights)
+            covariance = covariance + block
+            variances.append((max(0.0, float(block.sum() - np.trace(block))), self._freedoms[dataset]))
+        return covariance, _satterthwaite(variances)
 
     def between_cells(self, parts: Sequence[Weighted]) -> tuple[float, float] | None:
         """Return the variance that a weighted sum of models' means has through the test instances, seeds being apart.
@@ -126,25 +125,13 @@ class InstanceCovariance:
                 count = block.size - (len(block) if first == second else 0)
                 total += of_models[first] * of_models[second] * float(block.sum() - own) / count
             variances.append((max(0.0, total), self._freedoms[dataset]))
-        total, squares = sum(one for one, _ in variances), sum(one**2 / freedom for one, freedom in variances)
-        return total, total**2 / squares if squares > 0 else math.inf
+        return sum(variance for variance, _ in variances), _satterthwaite(variances)
 
-    def _of_datasets(
-        self, parts: Sequence[Weighted], seeds: Sequence[int]
-    ) -> Iterator[tuple[str, Array | None]]:
-        """Yield each dataset of the parts with its covariance between seeds; None where a run is not known."""
-        for dataset in dict.fromkeys(name for _, _, name in parts):
-            places = self._places.get(dataset, {})
-            here = [(weight, model) for weight, model, name in parts if name == dataset]
-            keys = [(model, seed) for _, model in here for seed in seeds]
-            if any(key not in places for key in keys):
-                yield dataset, None
-                continue
-            rows = np.array([places[key] for key in keys])
-            weights = np.array([weight for weight, _ in here])
-            size = len(seeds)
-            blocks = self._matrices[dataset][np.ix_(rows, rows)].reshape(len(here), size, len(here), size)
-            yield dataset, np.einsum("i,ikjl,j->kl", weights, blocks, weights)
+
+def _satterthwaite(variances: Sequence[tuple[float, float]]) -> float:
+    """Return the degrees of freedom of a sum of independent variances with their own."""
+    squares = sum(variance**2 / freedom for variance, freedom in variances)
+    return sum(variance for variance, _ in variances) ** 2 / squares if squares > 0 else math.inf
 
 
 def _runs_of(rows: pd.DataFrame) -> tuple[pd.DataFrame, Array]:

@@ -7,17 +7,15 @@ times each occurs gives what infinitely many draws would: a bound that depends o
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache
 from itertools import combinations_with_replacement
 
 import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "MOST_ENUMERATED", "Picks", "Resamples", "Resampling", "every_resample", "interpolated_quantiles", "mean_in_order",
+    "MOST_ENUMERATED", "Picks", "Resamples", "Resampling", "every_resample",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
@@ -34,12 +32,7 @@ class Resamples:
     picks: Picks
     """(n_resamples, n_seeds) indices."""
     counts: npt.NDArray[np.int64]
-    """(n_resamples,) occurrences among `total`."""
-
-    @property
-    def total(self) -> int:
-        """Resamples in all, repeated ones included."""
-        return int(self.counts.sum())
+    """(n_resamples,) occurrences."""
 
 
 @cache
@@ -70,30 +63,3 @@ class Resampling:
             return every_resample(count)
         picks = self.rng(count).integers(0, count, size=(self.resamples, count))
         return Resamples(picks=picks, counts=np.ones(len(picks), dtype=np.int64))
-
-
-def mean_in_order(columns: Iterable[Array], count: int) -> Array:
-    """Return the elementwise mean of `columns`, summed in one order so that every machine rounds alike."""
-    return reduce(operator.add, columns) / count
-
-
-def interpolated_quantiles(ordered: Array, counts: npt.NDArray[np.int64], shares: npt.ArrayLike) -> Array:
-    """Return `np.quantile` of values of which each occurs a number of times.
-
-    Args:
-        ordered: (n,), from the smallest to the largest.
-        counts: (n,) occurrences, 1 or more.
-        shares: (n_shares,).
-
-    Returns:
-        (n_shares,).
-    """
-    reached = np.cumsum(counts)
-    ranks = (reached[-1] - 1) * np.asarray(shares)
-    below = np.floor(ranks)
-    low, high = (
-        ordered[np.searchsorted(reached, rank, side="right")]
-        for rank in (below, np.minimum(below + 1, reached[-1] - 1))
-    )
-    found: Array = low + (high - low) * (ranks - below)
-    return found

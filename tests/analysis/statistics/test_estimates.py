@@ -37,7 +37,7 @@ def listed(values: np.ndarray) -> np.ndarray:
 
 def bootstrapped(values: np.ndarray, *, bca: bool = False) -> Resampled:
     every = every_resample(len(values))
-    return seed_bootstrap(values, values[every.picks].mean(axis=1), every, bca=bca)
+    return seed_bootstrap(values, values[every.picks], every, bca=bca)
 
 
 def studentised(values: np.ndarray) -> Student | Studentised:
@@ -148,9 +148,8 @@ def test_a_bootstrap_corrects_for_bias_and_skewness_only_where_it_is_asked_to():
 @pytest.mark.parametrize("bound", [-9, -1, -1 - 1.5e-12, -0.5, 0, 1.5e-12, 5e-13, 1, 3, 99])
 def test_a_bootstraps_p_is_the_share_of_the_draws_below_with_ties_counted_half(bound):
     """Half a draw or more from 0 and 1, so that it never claims more than its draws can say."""
-    draws, counts = np.array([3.0, 0.0, -1.0, 1.0]), np.array([1, 5, 2, 4])
-    estimate = Resampled.of(0.5, draws, counts)
-    each = np.repeat(draws, counts)
+    each = np.repeat([-1.0, 0.0, 1.0, 3.0], [2, 5, 4, 1])
+    estimate = Resampled(effect=0.5, drawn=each)
     share = np.sum(each < bound - 1e-12) + np.sum(abs(each - bound) <= 1e-12) / 2
     level = min(max(share, 0.5), 11.5) / 12
     assert (estimate.p_above(bound), estimate.p_below(bound)) == pytest.approx((level, 1 - level), rel=1e-9)
@@ -160,7 +159,7 @@ def test_a_bootstraps_p_is_the_share_of_the_draws_below_with_ties_counted_half(b
 def test_ties_are_as_coarse_as_the_digits_of_the_larger_of_effect_and_bound(effect, bound):
     """And at least as coarse as those of numbers about 1."""
     draws = bound + max(abs(effect), abs(bound), 1) * 1e-12 * np.array([-2, 0.5, 0.7, 2, 3])
-    assert Resampled.of(effect, draws, np.ones(5, dtype=np.int64)).p_above(bound) == pytest.approx(2 / 5)
+    assert Resampled(effect=effect, drawn=draws).p_above(bound) == pytest.approx(2 / 5)
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -111,7 +111,8 @@ def test_type_one_error_of_brown_forsythe_and_of_the_ratio():
     def both(scale):
         first, second = rng.normal(0, 1, (4, 5)), rng.normal(0, scale, (4, 5))
         logs = spread_ratios(first, second, every.picks)
-        ratio = Resampled.of(float(np.log(first.std(ddof=1) / second.std(ddof=1))), logs, every.counts)
+        drawn = np.sort(np.repeat(logs, every.counts))
+        ratio = Resampled(effect=float(np.log(first.std(ddof=1) / second.std(ddof=1))), drawn=drawn)
         return brown_forsythe(first, second), max(brown_forsythe(first, second), two_sided(ratio))
 
     found = np.array([both(1.0) for _ in range(2_000)])
