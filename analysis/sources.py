@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.evidence.evidence import Evidence
+from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS, Interval
-from analysis.evidence.scores_table import scores_of
 from analysis.evidence.settings import Settings
 from analysis.exchange.reading import is_exchanged
 from analysis.statistics.learning_rate_selection import SEED
@@ -100,7 +99,7 @@ class Source:
         return f"{self.title} {fingerprint(self.runs)}".lstrip()
 
     def scores(self, settings: Settings) -> pd.DataFrame:
-        """Return the source's scores (see `analysis.evidence.scores_table`)."""
+        """Return the source's scores (see `analysis.evidence.evidence`)."""
         return scores_of(self.evidence(settings), source=self.label)
 
     def evidence(self, settings: Settings, *, printed: bool = False) -> Evidence:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from analysis.evidence.scores_table import scores_of
+from analysis.evidence.evidence import scores_of
 from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, TASKS

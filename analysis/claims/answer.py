@@ -20,7 +20,7 @@ from analysis.claims.grades import GRADES
 from analysis.claims.typical import shared_trunks, typical_contrast
 from analysis.claims.verdicts import Verdict, judge, shown_among
 from analysis.claims.wording import format_typical
-from analysis.evidence.findings import Finding
+from analysis.evidence.contrasts import Finding
 
 __all__ = ["HEADLINES", "MAIN", "QUESTION", "SPLIT", "Answer", "answer"]
 

@@ -17,8 +17,7 @@ import numpy as np
 from analysis.claims.grades import ALPHA
 from analysis.claims.statements import AtLeast, Claim, Node, comparisons
 from analysis.claims.verdicts import Verdict, judge
-from analysis.evidence.contrasts import Comparison, Contrast, Spread, Term
-from analysis.evidence.findings import Finding
+from analysis.evidence.contrasts import Comparison, Contrast, Finding, Spread, Term
 from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
 
 __all__ = [

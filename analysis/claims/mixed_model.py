@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.evidence.contrasts import Comparison, Spread
-from analysis.evidence.findings import Finding, contrast_finding
+from analysis.evidence.contrasts import Comparison, Finding, Spread, contrast_finding
 from analysis.statistics.estimates import Student
 from analysis.statistics.learning_rate_selection import select_runs
 from benchmarks.protocol import AVERAGE

@@ -6,8 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
-from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.findings import Finding
+from analysis.evidence.contrasts import Contrast, Finding, Term
 from common.errors import UserError
 from pretraining.model_names import parse
 

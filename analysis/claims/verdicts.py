@@ -9,8 +9,7 @@ from functools import cache, cached_property
 from analysis.claims.grades import ALPHA, Grade, Weighed, grade_of
 from analysis.claims.statements import AtLeast, Claim, Node
 from analysis.claims.typical import typical_contrast
-from analysis.evidence.contrasts import Comparison
-from analysis.evidence.findings import Finding
+from analysis.evidence.contrasts import Comparison, Finding
 from analysis.statistics.inference import holm, partial_conjunction
 
 __all__ = [

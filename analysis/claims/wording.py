@@ -9,7 +9,7 @@ from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.grades import ALPHA, UNDECIDED
 from analysis.claims.typical import shared_trunks
 from analysis.claims.verdicts import Branch, Verdict
-from analysis.evidence.findings import Finding
+from analysis.evidence.contrasts import Finding
 from analysis.evidence.intervals import INTERVALS
 from analysis.published_cells import N_SEEDS
 from analysis.statistics.measured_coverage import coverage_words

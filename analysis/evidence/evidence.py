@@ -19,19 +19,22 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.evidence.cells import CellTable
-from analysis.evidence.contrasts import Cell, Comparison, Contrast, Spread, Term
-from analysis.evidence.findings import Finding, contrast_finding
+from analysis.evidence.contrasts import Cell, Comparison, Contrast, Finding, Spread, Term, contrast_finding
 from analysis.evidence.intervals import PAPER, Estimated, T
 from analysis.evidence.sample import Sample, welch_of
 from analysis.evidence.settings import Settings
 from analysis.evidence.spreads import spread_finding
 from analysis.statistics.crossed import LIMITS
 from analysis.statistics.estimates import Estimate, Student, student_estimate
+from benchmarks.protocol import AVERAGE, TASKS, in_order
+from pretraining.model_names import MODELS
 
-__all__ = ["Evidence", "Level"]
+__all__ = ["COLUMNS", "Evidence", "Level", "level_of", "order_scores", "scores_of"]
 
 Array = npt.NDArray[np.float64]
 
+COLUMNS = ["model", "task", "dataset", "mean", "low", "high", "n_seeds", "interval", "source"]
+"""Those of the table of scores that everything downstream reads."""
 _JOINT_DRAWS = 11
 """Key of the generator of what models have in common through the test instances."""
 
@@ -196,6 +199,26 @@ class Evidence:
         rng = self.settings.resampling.rng(_JOINT_DRAWS, len(contrasts))
         drawn: Array = rng.standard_normal((self.settings.resamples, len(contrasts))) @ root
         return drawn
+
+
+def scores_of(evidence: Evidence, *, source: str) -> pd.DataFrame:
+    """Return the score of every cell with its interval, in percent; `source` is the content of that column."""
+    rows = [(*cell, *evidence.level(cell), source) for cell in evidence.cells]
+    return order_scores(pd.DataFrame(rows, columns=COLUMNS))
+
+
+def order_scores(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with `COLUMNS`, in the paper's order of models, tasks and datasets; own models last."""
+    models = {name: rank for rank, name in enumerate(MODELS)}
+    datasets = {
+        name: rank for rank, name in enumerate([*in_order({*scores["dataset"]} - {AVERAGE}), AVERAGE])
+    }
+    keyed = scores.assign(
+        _model=[models.get(name, len(models)) for name in scores["model"]],
+        _task=[list(TASKS).index(task) for task in scores["task"]],
+        _dataset=[datasets[name] for name in scores["dataset"]],
+    )
+    return keyed.sort_values(["_model", "model", "_task", "_dataset"], ignore_index=True)[COLUMNS]
 
 
 def level_of(cell: Cell) -> Contrast:

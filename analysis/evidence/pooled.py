@@ -62,7 +62,7 @@ class ResidualPools:
     """The pools of a source, and the resamples drawn from them; the same ones whatever was asked before."""
 
     def __init__(self, values: pd.DataFrame, resampling: Resampling) -> None:
-        """Take the scores by seed, as `analysis.evidence.seed_scores.seed_scores` returns them."""
+        """Take the scores by seed, as `analysis.evidence.cells.seed_scores` returns them."""
         self._values = values
         self._resampling = resampling
         self._banks: dict[tuple[Scores, int, int], tuple[Array, Array]] = {}

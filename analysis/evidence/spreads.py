@@ -8,8 +8,7 @@ from functools import reduce
 import numpy as np
 import pandas as pd
 
-from analysis.evidence.contrasts import Spread
-from analysis.evidence.findings import Finding
+from analysis.evidence.contrasts import Finding, Spread
 from analysis.statistics.estimates import Resampled
 from analysis.statistics.inference import brown_forsythe, region_p, spread_ratios
 from analysis.statistics.resampling import Resampling
@@ -27,7 +26,7 @@ def spread_finding(
     Args:
         comparison: the groups.
         runs: a runs table.
-        values: its scores by seed (`analysis.evidence.seed_scores`).
+        values: its scores by seed (`analysis.evidence.cells`).
         resampling: the resamples.
     """
     groups = []

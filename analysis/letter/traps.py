@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pandas as pd
 from scipy import special
 
-from analysis.evidence.seed_scores import seed_scores
+from analysis.evidence.cells import seed_scores
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE
 from analysis.statistics.learning_rate_selection import select_runs
 from benchmarks.protocol import AVERAGE

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.evidence.seed_scores import seed_scores
+from analysis.evidence.cells import seed_scores
 from analysis.sources import Source
 from analysis.statistics.learning_rate_selection import select_runs
 from analysis.statistics.variance_components import variance_components

@@ -10,8 +10,7 @@ from functools import cache
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import comparisons
 from analysis.evidence.cells import SMALLEST_HALF_WIDTH
-from analysis.evidence.contrasts import Comparison, Contrast, Spread
-from analysis.evidence.findings import Finding, contrast_finding
+from analysis.evidence.contrasts import Comparison, Contrast, Finding, Spread, contrast_finding
 from analysis.evidence.intervals import T
 from analysis.evidence.settings import Settings
 from analysis.published_cells import NORMAL_QUANTILE, published_values

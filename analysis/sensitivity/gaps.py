@@ -6,7 +6,7 @@ from itertools import product
 
 import pandas as pd
 
-from analysis.evidence.seed_scores import seed_scores
+from analysis.evidence.cells import seed_scores
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.records import records
 from analysis.statistics.estimates import standard_error

@@ -9,7 +9,7 @@ from functools import cache
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.verdicts import ALPHA, Verdict, judge
-from analysis.evidence.findings import Finding
+from analysis.evidence.contrasts import Finding
 from analysis.sensitivity.pretraining import SHARINGS, FindingOf, with_pretraining_spread
 
 __all__ = [

@@ -14,8 +14,7 @@ from functools import cache
 from importlib import resources
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.evidence.contrasts import Comparison, Spread, Term
-from analysis.evidence.findings import Finding, contrast_finding
+from analysis.evidence.contrasts import Comparison, Finding, Spread, Term, contrast_finding
 from analysis.precision.components import PRETRAINING, components_table
 from analysis.sources import Source
 from analysis.statistics.estimates import Student

@@ -21,8 +21,7 @@ from analysis.claims.assessment import Opinion
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.statements import AtLeast, Claim, Node
-from analysis.evidence.contrasts import Comparison, Spread
-from analysis.evidence.findings import Finding
+from analysis.evidence.contrasts import Comparison, Finding, Spread
 from analysis.evidence.settings import Settings
 from analysis.sensitivity.changes import on_datasets
 from analysis.sensitivity.evidence import with_errors

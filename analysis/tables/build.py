@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.evidence.evidence import COLUMNS
 from analysis.evidence.intervals import caption_of
-from analysis.evidence.scores_table import COLUMNS
 from analysis.published_cells import published_cells
 from analysis.records import records
 from analysis.sources import PUBLISHED, Source

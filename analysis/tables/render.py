@@ -64,7 +64,7 @@ def _spans(cell: Cell) -> list[str]:
 
 
 def scores_document(scores: pd.DataFrame) -> Document:
-    """Return scores in percent (`analysis.evidence.scores_table.COLUMNS`), as the paper prints them and as data."""
+    """Return scores in percent (`analysis.evidence.evidence.COLUMNS`), as the paper prints them and as data."""
     rows = [[_text(value) for value in row] for row in scores.itertuples(index=False)]
     words = caption_of(records(scores, "n_seeds", "interval"))
     body: list[str | Grid] = [Grid([list(scores.columns), *rows]), "", f"low, high: {words}."]

@@ -11,7 +11,7 @@ import jinja2
 from analysis.claims.answer import QUESTION
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, p_texts
-from analysis.evidence.findings import Finding
+from analysis.evidence.contrasts import Finding
 from analysis.evidence.settings import Settings
 from analysis.precision.coverage import KINDS
 from analysis.tables.audit import STATUSES

@@ -17,8 +17,7 @@ from matplotlib.lines import Line2D
 from analysis.claims.assessment import Assessment
 from analysis.claims.grades import GRADES
 from analysis.claims.wording import format_effect, format_p
-from analysis.evidence.contrasts import Contrast
-from analysis.evidence.findings import Finding
+from analysis.evidence.contrasts import Contrast, Finding
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches
 from paper_figures.drawing.style import GREY, INK, LIGHT
 from paper_figures.figure import FigureSpec, Inputs, point_id

@@ -18,8 +18,7 @@ from analysis.claims.pages.by_dataset import dataset_sentences
 from analysis.claims.statements import Claim, comparisons
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_p, says
-from analysis.evidence.contrasts import Contrast
-from analysis.evidence.findings import Finding
+from analysis.evidence.contrasts import Contrast, Finding
 from analysis.records import records
 from benchmarks.protocol import AVERAGE, title_of
 from common.errors import UserError

@@ -15,8 +15,7 @@ from transformers import AutoModel
 
 import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
 from analysis.__main__ import main as analysis
-from analysis.evidence.evidence import Evidence
-from analysis.evidence.scores_table import scores_of
+from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.settings import Settings
 from benchmarks.__main__ import main as benchmarks
 from benchmarks.datasets.local_dataset import load, verify

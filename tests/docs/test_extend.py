@@ -25,9 +25,8 @@ import benchmarks.metrics.standard as standard_metrics
 from analysis.__main__ import main as analysis_main
 from analysis.claims.statements import difference
 from analysis.evidence import intervals
-from analysis.evidence.evidence import Evidence
-from analysis.evidence.scores_table import scores_of
-from analysis.evidence.seed_scores import seed_scores
+from analysis.evidence.cells import seed_scores
+from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.settings import Settings
 from analysis.statistics import learning_rate_selection
 from benchmarks.__main__ import main as benchmarks_main

@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from analysis.evidence.cells import seed_scores
 from analysis.evidence.contrasts import Contrast, Term
 from analysis.evidence.evidence import Evidence
-from analysis.evidence.seed_scores import seed_scores
 from analysis.evidence.settings import Settings
 from analysis.store.runs_table import COLUMNS
 from benchmarks.protocol import AVERAGE, LEARNING_RATES, datasets_of

@@ -12,7 +12,7 @@ from analysis.claims.assessment import Assessment
 from analysis.claims.by_dataset import DatasetReading, Heterogeneity
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, format_p, readout, says
-from analysis.evidence.findings import Finding
+from analysis.evidence.contrasts import Finding
 from benchmarks.protocol import DATASETS
 from common.tables import Document, Grid, Heading
 

@@ -30,7 +30,7 @@ from analysis.claims.wording import (
     seeds_in_words,
     sentence,
 )
-from analysis.evidence.findings import Finding
+from analysis.evidence.contrasts import Finding
 from common.tables import plain_table
 
 __all__ = ["explanations", "findings_page", "verdicts_text"]

@@ -14,7 +14,7 @@ from analysis.claims.grades import ALPHA, UNDECIDED
 from analysis.claims.pages.by_dataset import dataset_record
 from analysis.claims.verdicts import Branch, Verdict
 from analysis.claims.wording import mixed_notes, seeds_that_decide, sentence
-from analysis.evidence.findings import Finding
+from analysis.evidence.contrasts import Finding
 
 __all__ = ["as_record", "contrasts_frame", "verdicts_data", "verdicts_frame"]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from analysis.claims.statements import Claim, Node
 from analysis.claims.verdicts import judge_claim
-from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.findings import Finding
+from analysis.evidence.contrasts import Contrast, Finding, Term
 
 
 def part(name: str) -> Contrast:

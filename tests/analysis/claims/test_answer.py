@@ -15,8 +15,7 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.catalogue.two_stage import BY_SPLIT
 from analysis.claims.statements import comparisons
 from analysis.claims.verdicts import judge
-from analysis.evidence.contrasts import Comparison, Contrast
-from analysis.evidence.findings import Finding
+from analysis.evidence.contrasts import Comparison, Contrast, Finding
 from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, open_source

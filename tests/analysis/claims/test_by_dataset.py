@@ -17,9 +17,8 @@ from analysis.claims.by_dataset import (
 )
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import comparisons, difference
-from analysis.evidence.contrasts import Contrast, Spread
+from analysis.evidence.contrasts import Contrast, Finding, Spread
 from analysis.evidence.evidence import Evidence
-from analysis.evidence.findings import Finding
 from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.claims.wording import format_effect, format_p, how_tested, seeds_in_words, sentence
-from analysis.evidence.contrasts import Spread
-from analysis.evidence.findings import Finding
+from analysis.evidence.contrasts import Finding, Spread
 from analysis.evidence.intervals import INTERVALS
 from tests.analysis.claims.given import part, verdict_of
 

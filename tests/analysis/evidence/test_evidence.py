@@ -13,9 +13,9 @@ from scipy import stats
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import comparisons, difference, weighted
+from analysis.evidence.cells import seed_scores
 from analysis.evidence.contrasts import Contrast, Spread, Term
 from analysis.evidence.evidence import Evidence, level_of
-from analysis.evidence.seed_scores import seed_scores
 from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.store.instances import read_instances

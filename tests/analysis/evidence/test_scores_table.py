@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.evidence.evidence import Evidence
+from analysis.evidence.cells import seed_scores
+from analysis.evidence.evidence import COLUMNS, Evidence, order_scores, scores_of
 from analysis.evidence.intervals import INTERVALS
-from analysis.evidence.scores_table import COLUMNS, order_scores, scores_of
-from analysis.evidence.seed_scores import seed_scores
 from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
 from analysis.sources import open_source

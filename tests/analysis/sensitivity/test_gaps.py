@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.evidence.seed_scores import seed_scores
+from analysis.evidence.cells import seed_scores
 from analysis.sensitivity.gaps import gap_by_selection
 from analysis.sources import open_source
 from tests.analysis.made_up import made_up_runs

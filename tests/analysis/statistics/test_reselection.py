@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.evidence.evidence import Evidence
-from analysis.evidence.scores_table import scores_of
-from analysis.evidence.seed_scores import seed_scores
+from analysis.evidence.cells import seed_scores
+from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.settings import Settings
 from analysis.statistics.learning_rate_selection import SELECTIONS
 from analysis.statistics.resampling import every_resample

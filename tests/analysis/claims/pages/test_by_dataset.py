@@ -12,7 +12,7 @@ from analysis.__main__ import main
 from analysis.claims.assessment import Assessment, assess
 from analysis.claims.pages.by_dataset import _bar, counted_by_dataset, dataset_sentences
 from analysis.claims.statements import difference
-from analysis.evidence.findings import Finding
+from analysis.evidence.contrasts import Finding
 from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED
 from common.errors import UserError
