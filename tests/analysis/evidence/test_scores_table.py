@@ -16,7 +16,6 @@ from analysis.evidence.cells import seed_scores
 from analysis.evidence.evidence import COLUMNS, Evidence, order_scores, scores_of
 from analysis.evidence.intervals import INTERVALS
 from analysis.evidence.settings import Settings
-from analysis.published_cells import published_cells
 from analysis.sources import open_source
 from benchmarks.protocol import TASKS, datasets_of
 from common.errors import UserError
@@ -181,33 +180,6 @@ def test_released_runs_give_the_published_digits() -> None:
     assert score["n_seeds"] == 5
 
 
-def test_averages_are_taken_per_seed_first() -> None:
-    runs = random_runs()
-    values = seed_scores(runs)
-    for task in ("SC", "TC", "QA", "IR"):
-        parts = [values.loc[("610m-clm-42k", task, name)].to_numpy() for name in datasets_of(task)]
-        average = values.loc[("610m-clm-42k", task, "average")].to_numpy()
-        assert average == pytest.approx(np.mean(parts, axis=0))
-    scores = run_scores(runs, Settings(interval="paper"), source="x").set_index(["model", "task", "dataset"])
-    row = scores.loc[("610m-clm-42k", "IR", "average")]
-    per_seed = np.mean([values.loc[("610m-clm-42k", "IR", name)] for name in datasets_of("IR")], axis=0)
-    assert row["high"] - row["mean"] == pytest.approx(1.96 * per_seed.std(ddof=1) / 5**0.5)
-
-
-def test_an_average_needs_all_three_datasets_of_a_seed() -> None:
-    runs = random_runs()
-    lacking = runs[~((runs["dataset"] == "qqp") & (runs["seed"] == 4))]
-    scores = run_scores(lacking, Settings(), source="x").query("model == '610m-clm-42k' and task == 'SC'")
-    assert scores.set_index("dataset")["n_seeds"].to_dict() == {
-        "sst2": 5,
-        "qqp": 4,
-        "mnli_m": 5,
-        "average": 4,
-    }
-    none = run_scores(runs[runs["dataset"] != "qqp"], Settings(), source="x")
-    assert "average" not in set(none.loc[none["task"] == "SC", "dataset"])
-
-
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_shuffled_runs_give_the_same_scores(seed: int) -> None:
@@ -233,28 +205,6 @@ def test_columns_and_order(interval: str) -> None:
     assert set(scores["source"]) == {"somewhere"}
     again = run_scores(random_runs(), Settings(interval=interval, resamples=500), source="somewhere")
     pd.testing.assert_frame_equal(scores, again)
-
-
-@pytest.mark.parametrize("interval", ["bootstrap", "bca", "studentised"])
-def test_a_bootstrap_of_many_seeds_depends_on_its_generators_seed_only(interval: str) -> None:
-    runs = random_runs(seeds=range(8))
-    one = run_scores(runs, Settings(interval=interval, resamples=500, seed=1), source="x")
-    two = run_scores(runs, Settings(interval=interval, resamples=500, seed=2), source="x")
-    assert not one["low"].equals(two["low"])
-    alone = runs[runs["model"] == "610m-clm-42k"]
-    fewer = run_scores(alone, Settings(interval=interval, resamples=500, seed=1), source="x")
-    among = one[one["model"] == "610m-clm-42k"].reset_index(drop=True)
-    pd.testing.assert_frame_equal(fewer, among, check_exact=True)
-
-
-def test_published_scores_are_the_published_cells() -> None:
-    scores = published_scores("paper").set_index(["model", "task", "dataset"])
-    cells = published_cells()
-    assert len(cells) == 800
-    for cell in cells.itertuples():
-        row = scores.loc[(cell.model, cell.task, cell.dataset)]
-        assert row["mean"] == cell.mean
-        assert row["high"] - row["mean"] == pytest.approx(cell.ci95)
 
 
 @pytest.mark.parametrize(

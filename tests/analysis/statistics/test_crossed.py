@@ -68,32 +68,6 @@ def test_equal_clusters_and_single_instances_have_their_number_less_one_degrees_
     assert freedom_of(1) == freedom_of(np.zeros(9, dtype=np.int64)) == 1
 
 
-def test_it_is_unbiased_for_independent_instances_in_unequal_clusters() -> None:
-    rng = np.random.default_rng(3)
-    found = [covariance_of_means(rng.normal(size=(1, 20)), UNEQUAL)[0, 0] for _ in range(4_000)]
-    assert np.mean(found) == pytest.approx(1 / 20, rel=0.05)
-
-
-@pytest.mark.parametrize("paired", [True, False])
-@pytest.mark.parametrize("size", [1, 4])
-def test_it_is_what_a_bootstrap_over_clusters_estimates(paired: bool, size: int) -> None:
-    rng = np.random.default_rng(0)
-    clusters = None if size == 1 else shuffled(np.repeat(np.arange(200 // size), size))
-    common = rng.random((1, 200)) if clusters is None else rng.random((1, 200 // size))[:, clusters]
-    scores = common + 0.3 * rng.random((4, 200))
-    found = covariance_of_means(scores, clusters, paired=paired)
-    groups = 200 // size
-    means = (
-        scores
-        if clusters is None
-        else np.array([scores[:, clusters == one].mean(axis=1) for one in range(groups)]).T
-    )
-    picks = [rng.integers(0, groups, (40_000, groups)) for _ in range(1 if paired else 4)]
-    drawn = np.cov([row[picks[place % len(picks)]].mean(axis=1) for place, row in enumerate(means)])
-    # The bootstrap's variance lacks the factor n / (n - 1).
-    assert found * (groups - 1) / groups == pytest.approx(drawn, abs=0.03 * drawn.max())
-
-
 def test_the_crossed_error_is_that_of_the_multi_bootstrap() -> None:
     """Seeds and clusters drawn with replacement, each run's score taken again (Sellam et al. 2022, section 3.2).
 
@@ -223,17 +197,6 @@ def crossed_data(rng, *, seeds=5, instances=200, seed_sd=0.3, common_sd=1.0, joi
 
 def estimate_of(data):
     return crossed_estimate(data.mean(axis=1), covariance_of_means(data), freedom_of(data.shape[1]))
-
-
-def test_the_crossed_error_is_that_of_the_two_way_layout():
-    data = crossed_data(np.random.default_rng(12), common_sd=2.0)
-    seeds, instances = data.shape
-    means, shared = data.mean(axis=1), np.cov(data)
-    off = (shared.sum() - np.trace(shared)) / (seeds * (seeds - 1)) / instances
-    estimate = estimate_of(data)
-    assert estimate.error**2 == pytest.approx(means.var(ddof=1) / seeds + off)
-    assert estimate.instance_share == pytest.approx(off / (means.var(ddof=1) / seeds + off))
-    assert estimate.effect == pytest.approx(means.mean())
 
 
 def test_the_crossed_error_is_the_paired_one_without_test_set_noise():

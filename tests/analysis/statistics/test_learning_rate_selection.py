@@ -111,11 +111,6 @@ def test_an_unknown_rule_is_refused_at_every_entry(name: str) -> None:
             entry()
 
 
-def test_an_unknown_rule_is_refused_with_the_nearest(released: pd.DataFrame) -> None:
-    with pytest.raises(UserError, match="did you mean 'pooled'"):
-        select_runs(released, "poold")
-
-
 def test_pooled_shares_a_rate_within_a_task_and_no_further() -> None:
     """SC is best at the first rate, TC at the last; averaged over both a rate between them would win."""
     falling, rising = np.linspace(0.9, 0.1, 6)[:, None], np.linspace(0.1, 0.9, 6)[:, None]

@@ -7,12 +7,9 @@ import pandas as pd
 import pytest
 
 from analysis.evidence.cells import seed_scores
-from analysis.evidence.evidence import Evidence, scores_of
-from analysis.evidence.settings import Settings
 from analysis.statistics.learning_rate_selection import SELECTIONS
 from analysis.statistics.resampling import every_resample
 from analysis.statistics.reselection import Reselection
-from benchmarks.protocol import DATASETS
 from tests.analysis.made_up import random_runs
 from tests.analysis.stores import RELEASED
 
@@ -35,14 +32,6 @@ def test_a_resample_chooses_as_the_rule_does_from_its_runs(rule: str, dataset: s
     for row in range(0, len(picks), 5):
         expected = seed_scores(resampled_runs(runs, picks[row]), rule).loc[(MODEL, "SC", dataset)]
         assert found[row] == pytest.approx(expected.to_numpy())
-
-
-def test_seeds_with_rates_of_their_own_are_not_chosen_for_again() -> None:
-    runs = random_runs(models=[MODEL])
-    picks = every_resample(5).picks
-    assert (
-        Reselection(runs=runs, rule=SELECTIONS["seed"]).scores((MODEL, "SC", "qqp"), range(5), picks) is None
-    )
 
 
 @pytest.mark.parametrize("rule", ["mean", "pooled"])
@@ -120,17 +109,3 @@ def test_choosing_again_widens_the_bootstrap_of_the_released_cell() -> None:
     kept = seed_scores(runs, "mean").loc[cell].to_numpy()[every.picks]
     sds = [float(np.sqrt(np.cov(one.mean(axis=1), fweights=every.counts, ddof=0))) for one in (chosen, kept)]
     assert sds == pytest.approx([0.129, 0.112], abs=0.0005)
-
-
-@pytest.mark.parametrize("rule", ["mean", "pooled"])
-def test_scores_have_the_interval_of_the_rates_chosen_again(rule: str) -> None:
-    runs = random_runs(models=[MODEL])
-    found = scores_of(Evidence(Settings(selection=rule, interval="bootstrap"), runs=runs), source="x")
-    every = every_resample(5)
-    reselection = Reselection(runs=runs, rule=SELECTIONS[rule])
-    for row in found.to_dict("records"):
-        scores = reselection.scores((MODEL, row["task"], row["dataset"]), range(5), every.picks)
-        assert scores is not None
-        means = np.repeat(scores.mean(axis=1), every.counts)
-        assert [row["low"], row["high"]] == pytest.approx(np.quantile(means, [0.025, 0.975]).tolist())
-    assert len(found) == len(DATASETS) + 4
