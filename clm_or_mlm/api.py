@@ -166,7 +166,7 @@ def audit(source: SourceLike = "published", *, selection: str = "seed") -> pd.Da
 def compare(
     *names: str, source: SourceLike = "published", interval: str = "", margin: float | None = None
 ) -> pd.DataFrame:
-    """Return the difference between models, a row for each pair and each dataset, task and all of them.
+    """Return the differences between models: for each pair a row for each dataset, for each task and for all tasks.
 
     Columns: first, second, task, dataset (or `average`), effect, low, high (first minus second, in points), p, p_holm,
     outcome, and more.
@@ -261,7 +261,7 @@ def datasets() -> pd.DataFrame:
 def _refuse(what: str, options: Iterable[str]) -> None:
     names = ", ".join(options)
     if names:
-        raise UserError(f"{what} takes no {names}: give load() the name or the path of a source with it")
+        raise UserError(f"{what} takes no {names}: load() takes them with the name or path of a source")
 
 
 def _settings(source: Source, interval: str, selection: str) -> Settings:

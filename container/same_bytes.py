@@ -101,7 +101,7 @@ def normalise(image: Path, seconds: int) -> None:
         file.seek(at)
         rows = [list(_DESCRIPTOR.unpack(file.read(_DESCRIPTOR.size))) for _ in range(total)]
         if any(kind == _SIGNATURE and used for kind, used, *_ in rows):
-            raise UserError(f"{image}: it is signed; a signature is made after this")
+            raise UserError(f"{image}: it is signed; sign after this, not before")
         starts = sorted(row[5] for row in rows if row[1])
         for row in filter(lambda row: row[1], rows):
             if row[0] == _JSON:

@@ -233,7 +233,7 @@ class Design:
         if steps < shortest or (longest is not None and steps > longest):
             limit = f"at least {shortest}" if steps < shortest else f"at most {longest}"
             raise UserError(
-                f"model {name!r} cannot be: with a decay of {self.decay_steps} steps its last step "
+                f"there is no model {name!r}: with a decay of {self.decay_steps} steps its last step "
                 f"must be {limit}, not {steps}"
             )
         return Model(

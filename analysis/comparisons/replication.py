@@ -86,8 +86,8 @@ def replication_of(
     if cells.empty:
         again = "pretrained twice" if pretrained else "fine-tuned with two seeds"
         raise UserError(
-            f"{source.label} and {reference.label} have no model, dataset and learning rate in common that "
-            f"{reference.label} has {again}"
+            f"{source.label} and {reference.label} have no model, dataset and learning rate in common for "
+            f"which {reference.label} was {again}"
         )
     losses = _curves(*map(_losses, logs)) if logs else ()
     curves = pd.DataFrame(losses, columns=["stage", "step", "loss", "expected", "low", "high", "p"])

@@ -99,7 +99,7 @@ def _load(path: Path, text: str) -> Any:
         try:  # the small environment lacks it, and reads what this package wrote without
             import yaml  # type: ignore[import-untyped]
         except ModuleNotFoundError:
-            raise UserError(f"{path}: YAML of another maker needs PyYAML: pip install pyyaml") from None
+            raise UserError(f"{path}: reading this YAML needs PyYAML: pip install pyyaml") from None
         try:
             return yaml.safe_load(text)
         except (yaml.YAMLError, ValueError, RecursionError) as error:

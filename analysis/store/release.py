@@ -178,7 +178,7 @@ class _Clone:
             write_text(self.fetched, "\n".join(sorted(here)))
             if not self.holds(name, released[name]):
                 raise UserError(
-                    f"{self.folder}: {name} is not whole after its fetch; delete that folder and fetch again"
+                    f"{self.folder}: {name} is incomplete although it was fetched; delete that folder and fetch again"
                 )
 
     def prepare(self) -> dict[str, int]:

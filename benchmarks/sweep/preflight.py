@@ -95,7 +95,7 @@ def check_special_tokens(loaded: LoadedModel) -> None:
             )
         if max(number, tokenizer.pad_token_id) >= rows:
             raise UserError(
-                f"{loaded.source}: the end of text or the padding has an id behind the {rows} rows of the embedding; "
+                f"{loaded.source}: the end-of-text or padding id is beyond the {rows} rows of the embedding; "
                 "set eos_token and pad_token in tokenizer_config.json to tokens that the model knows"
             )
 

@@ -30,7 +30,7 @@ class MiniatureOptions:
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("build/miniature")
     """folder that holds one folder a form"""
     example: Annotated[Path | None, Parameter(metavar="DIR")] = None
-    """write runs table and curves there too, small enough to keep"""
+    """also write the runs table and the loss curves there: small files to keep"""
 
 
 def run(*, workers: int = 2, show: bool = False, options: MiniatureOptions = MiniatureOptions()) -> None:

@@ -44,7 +44,7 @@ class StudyOptions:
     """The study that a command is about."""
 
     study: Annotated[Path | None, Parameter(metavar="FILE")] = None
-    """a study of your own (TOML); the paper's without"""
+    """a study of your own (TOML); default: the paper's"""
 
 
 @shared_options(_STUDY)

@@ -55,9 +55,9 @@ def study(
         target: figureN, tableN, all, a model, tiny, or the word settings
         profile: where jobs run: local or slurm
         dir_: the study's folder
-        settings: settings (TOML); the paper's without
+        settings: settings (TOML); default: the paper's
         site: the site: a name of workflow/sites, or a TOML file
-        image: image the jobs run in; this environment without
+        image: image the jobs run in; default: this environment
         dry_run: print jobs, GPU hours and disk, ask Slurm whether it would take them, and stop
         retry_failed: do runs again that are recorded as failed
     """

@@ -139,7 +139,7 @@ def verify(data: Path) -> list[str]:
     try:
         check_tokenizer(data, manifest)
         if load_tokenizer(str(data / "tokenizer")).sha256 != manifest["tokenizer"]["sha256"]:
-            raise UserError(f"{data / 'tokenizer'}: is not the tokenizer that the manifest names")
+            raise UserError(f"{data / 'tokenizer'} is not the tokenizer that the manifest names")
     except UserError as error:
         problems.append(str(error))
     return problems

@@ -122,9 +122,9 @@ class TrainingConfig:
     """Size at which the least recently opened decompressed shards are removed; 0 keeps all. A shuffled block of the
     default size opens up to 128 shards, 8.6 GB of them, and those of the next block are opened ahead."""
     skip: str = field(default="", metadata=_FROM_A_STEP)
-    """Batches to leave out, `STEP:COUNT,...`: at a step whose loss is no number, say; steps after it move up."""
+    """Batches to leave out, `STEP:COUNT,...`, for example where the loss became NaN; later batches move up."""
     peak_lr_from: str = field(default="", metadata=_FROM_A_STEP)
-    """Other peak rates from steps on, `STEP:RATE,...`."""
+    """Peak rates that hold from given steps on, `STEP:RATE,...`."""
     activation_checkpointing: bool = field(default=False, metadata=_MAY_CHANGE)
     """Compute activations again in the backward pass: less memory, a third more work."""
     callbacks: str = field(

@@ -88,7 +88,7 @@ def import_(
     skip_bad_lines: bool = False,
     replace: bool = False,
 ) -> None:
-    """Make a dataset of the local form from original distribution files: plain, .gz or .zst.
+    """Make a dataset from its original files: plain, .gz or .zst.
 
     Args:
         dataset: one of the datasets below
@@ -98,7 +98,7 @@ def import_(
         test: a labelled test set; for retrieval its judgements, for mldr_en its queries
         queries: texts of the queries (msmarco, nq)
         corpus: documents (msmarco, nq, mldr_en); only judged ones are kept
-        datasets: files with datasets of your own; their files need no naming (docs/add-a-dataset.md)
+        datasets: definitions of your own datasets (docs/add-a-dataset.md), which name their files
         out: folder of the datasets
         skip_bad_lines: leave bad lines out, with a warning for each
         replace: put this in place of another version of the dataset
