@@ -37,7 +37,7 @@ from common.tables import plain_table
 
 __all__ = [
     "BUSY", "COMPLETE", "FAILED", "CellStatus", "RunState", "cell_status", "claim_path", "duration", "folder_of",
-    "grid_status", "note_request", "state_of", "status_code", "status_json", "status_table", "touched",
+    "models_of", "note_request", "state_of", "status_code", "status_json", "status_table", "touched",
 ]  # fmt: skip
 
 
@@ -197,41 +197,12 @@ def _noted(store: Path, model: str, dataset: str) -> set[tuple[float, int]]:
 
 def touched(store: Path, models: Sequence[str], known: Mapping[str, Dataset]) -> tuple[str, ...]:
     """Return the datasets that `run` was asked for, or of which there are runs, of these models or of all."""
-    there = _models(store, models)
+    there = models_of(store, models)
     return tuple(
         name
         for name, dataset in known.items()
         if any(_note(store, model, name).is_file() or found_keys(store, model, dataset) for model in there)
     )
-
-
-def grid_status(
-    store: Path,
-    models: Sequence[str],
-    datasets: Sequence[Dataset],
-    lrs: Sequence[float],
-    seeds: Sequence[int],
-    *,
-    others: bool = False,
-) -> list[CellStatus]:
-    """Return how far every cell is. A fine-tuning that three retrieval datasets share counts in each of them.
-
-    Args:
-        store: the run store.
-        models: the models' names; all in the store where none is named.
-        datasets: the datasets.
-        lrs: learning rates.
-        seeds: seeds.
-        others: count what `run` was asked for, and other runs that are in the store, in place of that grid.
-
-    Raises:
-        UserError: the store has no runs, or not that model.
-    """
-    return [
-        cell_status(store, model, dataset, lrs, seeds, others=others)
-        for model in _models(store, models)
-        for dataset in datasets
-    ]
 
 
 def status_json(cells: Sequence[CellStatus]) -> str:
@@ -253,7 +224,12 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
-def _models(store: Path, wanted: Sequence[str]) -> list[str]:
+def models_of(store: Path, wanted: Sequence[str]) -> list[str]:
+    """Return the models of a store, or those of them that are wanted.
+
+    Raises:
+        UserError: the store has no runs, or not that model.
+    """
     folder = store / "results"
     found = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     if not found:

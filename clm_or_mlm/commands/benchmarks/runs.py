@@ -24,7 +24,7 @@ from benchmarks.sweep.request import (
     seeds_of,
     store_of,
 )
-from benchmarks.sweep.status import grid_status, status_code, status_json, status_table, touched
+from benchmarks.sweep.status import cell_status, models_of, status_code, status_json, status_table, touched
 from clm_or_mlm.commands.benchmarks import DATA, Definitions
 from clm_or_mlm.names import DatasetName
 from common.cli import MANY, shared_options
@@ -183,6 +183,10 @@ def status(
     if not (grid.dataset or grid.datasets):
         datasets = touched(store, model, known) or datasets
     asked = [known[name] for name in datasets]
-    cells = grid_status(store, model, asked, lrs, seeds, others=others)
+    cells = [
+        cell_status(store, name, dataset, lrs, seeds, others=others)
+        for name in models_of(store, model)
+        for dataset in asked
+    ]
     sys.stdout.write((status_json(cells) if json else status_table(cells, datasets)) + "\n")
     return status_code(cells)
