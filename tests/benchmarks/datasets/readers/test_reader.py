@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import datasets
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from benchmarks.datasets.local_dataset import Content
 from benchmarks.datasets.readers.original_files import Reading, Row
-from benchmarks.datasets.readers.reader import Inputs, carve, with_splits
+from benchmarks.datasets.readers.reader import Inputs, carve, halve, with_splits
 from benchmarks.protocol import get_dataset
 from common.errors import UserError
 
@@ -121,3 +124,38 @@ def test_a_file_that_is_wanting_is_named(
     with pytest.raises(UserError) as error:
         with_splits(published(inputs(**counts)) if as_published else inputs(**counts), rows)
     assert str(error.value) == f"sst2 needs {wanting}"
+
+
+def assert_as_the_library(rows: int) -> None:
+    library = datasets.Dataset.from_dict({"row": list(range(rows))}).train_test_split(
+        train_size=0.95, seed=42
+    )
+    train, validation = carve(rows)
+    assert train.tolist() == library["train"]["row"][:]
+    assert validation.tolist() == library["test"]["row"][:]
+
+
+@pytest.mark.parametrize("rows", [2, 19, 20, 21, 8_999, 67_349])
+def test_carve_is_the_librarys(rows: int) -> None:
+    assert_as_the_library(rows)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(2, 3_000))
+def test_carve_is_the_librarys_for_any_size(rows: int) -> None:
+    assert_as_the_library(rows)
+
+
+def test_carve_sizes_of_the_paper() -> None:
+    """The released SST-2 validation scores are multiples of 1 / 3,368."""
+    train, validation = carve(67_349)
+    assert (len(train), len(validation)) == (63_981, 3_368)
+    assert sorted([*train, *validation]) == list(range(67_349))
+
+
+@given(st.sets(st.text(min_size=1, max_size=4), min_size=1, max_size=50), st.integers(0, 5))
+def test_halves(ids: set[str], seed: int) -> None:
+    chosen = halve(ids, seed)
+    assert chosen <= ids
+    assert len(chosen) == round(len(ids) / 2)
+    assert chosen == halve(sorted(ids, reverse=True), seed), "the order of the ids does not matter"
