@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from common.registry import Registry
-from pretraining.model_names import MODELS, PAPER, Model, format_steps
+from pretraining.model_names import MODELS, PAPER, Model, arm_of, format_steps
 from pretraining.model_names import parse as parse_paper
 from pretraining.plan.plan import Study, load_study
 
@@ -73,9 +73,11 @@ class Form:
 
     @property
     def stand_ins(self) -> dict[str, str]:
-        """The paper's name in whose place each model stands, by the miniature's name."""
+        """The paper's name in whose place each model stands, by the miniature's name; another pretraining keeps its
+        `-s1`."""
         papers = {self.own(name): name for name in (*MODELS, CONTROL)}
-        return {name: papers[name] for name in self.models}
+        arms = {name: arm_of(name)[0] for name in self.models}
+        return {name: name.replace(arm, papers[arm]) for name, arm in arms.items()}
 
     def own(self, paper: str) -> str:
         """Return the name of the model that stands for the paper's `paper`."""
@@ -135,7 +137,7 @@ FORMS: Registry[Form] = Registry(
             tuning_steps=80,
             tuning_length=128,
             rates=(1e-3, 3e-3),
-            seeds=(0, 1),
+            seeds=tuple(range(5)),
         ),
         Form(
             name="long",
