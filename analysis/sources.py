@@ -288,12 +288,10 @@ def _open_path(source: str, path: Path, request: Request) -> Source:
         note_unsealed(source, opened.unsealed, len(opened.need_runs("scores")))
         return opened
     request.need_paper_protocol("stand-ins")
-    # Without instances, which know the small study's own names only.
-    names = [*request.add_models, *stand_ins.models, *stand_ins.others]
-    found = open_store(path, add_models=names)[0] if path.is_dir() else read_table(path, add_models=names)
-    runs = stand_ins.in_place(found.runs)
-    added, unsealed = request.add_models, found.unsealed
-    return Source(label=source, runs=runs, stand_ins=stand_ins, added_models=added, unsealed=unsealed)
+    names = (*request.add_models, *stand_ins.models, *stand_ins.others)
+    opened = (_open_folder if path.is_dir() else _open_table)(source, path, replace(request, add_models=names))
+    runs = stand_ins.in_place(opened.need_runs("stand-ins"))
+    return replace(opened, runs=runs, stand_ins=stand_ins, store=None, added_models=request.add_models)
 
 
 def _open_folder(source: str, path: Path, request: Request) -> Source:

@@ -13,12 +13,12 @@ from analysis.store.runs_table import manifest_path, read_runs
 from analysis.store.stand_ins import STAND_INS
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
-from common.files import write_text
+from common.files import atomic_folder, write_text
 from common.tables import markdown_table
 from miniature.checks import Check, checks, final_losses, mean_scores
 from miniature.data import DataSource
 from miniature.forms import FAMILIES, RANDOM, SIZES, Form
-from miniature.plan import ANALYSED, PRETRAINED, STORE, TABLE, Miniature, workflow_for
+from miniature.plan import ANALYSED, INSTANCES, PRETRAINED, STORE, TABLE, Miniature, workflow_for
 from pretraining.training.log import LOG, read_log, write_log
 from workflow.attempts import attempts_in
 from workflow.engine import run_workflow
@@ -118,11 +118,13 @@ def stand_in_note(form: Form, source: DataSource) -> str:
 
 
 def write_example(miniature: Miniature, example: Path) -> None:
-    """Write the runs table and the curves, small enough to be kept with the code."""
+    """Write the runs table, the per-instance scores and the curves, small enough to be kept with the code."""
     example.mkdir(parents=True, exist_ok=True)
     write_text(example / STAND_INS, _stand_ins(miniature, logs="logs"))
     for path in (miniature.root / TABLE, manifest_path(miniature.root / TABLE)):
         shutil.copyfile(path, example / path.name)
+    with atomic_folder(example / "instances") as folder:
+        shutil.copytree(miniature.root / INSTANCES, folder, dirs_exist_ok=True)
     columns = ("step", "split", "objective", "ratio", "stage")
     # Every step of the curves that Figure 12 draws; of the others the validation losses.
     continued = [model for model in miniature.form.models.values() if model.kind == "continued"]

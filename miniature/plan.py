@@ -22,7 +22,7 @@ from pretraining.plan.plan import plan_of
 from workflow.jobs import KINDS, Command, Job, Workflow, by_marker, marker
 from workflow.study import model_files, stage_files, train_command
 
-__all__ = ["ANALYSED", "PRETRAINED", "STORE", "STUDY", "TABLE", "Miniature", "workflow_for"]
+__all__ = ["ANALYSED", "INSTANCES", "PRETRAINED", "STORE", "STUDY", "TABLE", "Miniature", "workflow_for"]
 
 STUDY, TOKENIZER, SHARDS, STORE = "study.toml", "tokenizer", "shards", "store"
 PRETRAINED = "pretrained"
@@ -31,6 +31,8 @@ ANALYSED = "analysed"
 """Runs table, tables, figures, claims, report."""
 TABLE = f"{ANALYSED}/runs.parquet"
 """The runs table."""
+INSTANCES = f"{ANALYSED}/instances"
+"""The per-instance scores."""
 
 _SHARDS_DONE, _DATASETS_DONE = marker("shards", "shards"), marker("data", "datasets")
 
@@ -76,7 +78,7 @@ class Miniature:
         added = [word for name in self.model_names for word in ("--add-model", name)]
         # The store's whole path, since the pages name their source.
         source = ("--source", str(self.root / STORE))
-        commands = [("analysis", "ingest", source[1], "--out", TABLE, *added)]
+        commands = [("analysis", "ingest", source[1], "--out", TABLE, "--instances", INSTANCES, *added)]
         if report:
             logs = f"{PRETRAINED}/models"
             page = f"{ANALYSED}/report/index.html"

@@ -23,6 +23,7 @@ import pandas as pd
 
 from analysis.statistics.estimates import Student, Studentised, is_flat, standard_error, welch_estimate
 from analysis.statistics.resampling import Resampling
+from benchmarks.protocol import AVERAGE
 
 __all__ = ["FEWEST_CELLS", "FEWEST_SEEDS", "Part", "ResidualPools"]
 
@@ -119,6 +120,9 @@ class ResidualPools:
 
     def _bank(self, scores: Scores, count: int, place: int) -> tuple[Array, Array]:
         """Return of the `place`-th cell the means, in standard errors, and the variances of every resample."""
+        task, _ = scores
+        datasets = [of for of in self._pools if of[0] == task and of[1] != AVERAGE]
+        scores = datasets[0] if len(datasets) == 1 else scores  # the average of one dataset is the dataset
         key = scores, count, place
         if key not in self._banks:
             rng = self._resampling.rng(zlib.crc32(" ".join(scores).encode()), count, place)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MANIFEST",
+    "RECORDED_AS",
     "RUN_FIELDS",
     "RunScores",
     "instances_folder",
@@ -67,6 +68,8 @@ _SCHEMA = pa.schema(
     ]
 )
 _AGAIN = "read the store again with clm-or-mlm ingest STORE --instances {}"
+RECORDED_AS = "recorded_as"
+"""A column that runs may have: the model's name in the folder, where the runs have another."""
 _AGREEMENT = 1e-6
 """Largest distance between a run's score and the mean of its instances (cf. `results_json.MEAN_TOLERANCE`)."""
 
@@ -231,7 +234,8 @@ def _by_model(
     if "dataset" in runs and (runs["dataset"] != dataset).any():
         raise ValueError(f"runs of other datasets than {dataset} among those to read")
     wanted = list(zip(runs["lr"].astype(float), runs["seed"].astype(int), strict=True))
-    groups = runs.reset_index(drop=True).groupby("model", sort=False).groups.items()
+    names = RECORDED_AS if RECORDED_AS in runs else "model"
+    groups = runs.reset_index(drop=True).groupby(names, sort=False).groups.items()
     hashes: Mapping[str, str] = {}
     with contextlib.suppress(FileNotFoundError):
         hashes = read_manifest(path / MANIFEST, _AGAIN.format(path)).get(FILES, {})

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from analysis.store.instances import RECORDED_AS
 from benchmarks.protocol import datasets_of
 from common.errors import UserError
 from common.reading import inside, read_json
@@ -49,10 +50,12 @@ class StandIns:
     """Folder of the training logs."""
 
     def in_place(self, runs: pd.DataFrame) -> pd.DataFrame:
-        """Return the runs under the paper's names; `averaged_datasets` knows their families."""
+        """Return the runs under the paper's names; `averaged_datasets` knows their families, `read_instances` their own
+        names."""
         families = [",".join(self.families.get(task, ())) for task in runs["task"]]
         return runs.assign(
-            model=[self.models.get(name, name) for name in runs["model"]], **{_FAMILY: families}
+            model=[self.models.get(name, name) for name in runs["model"]],
+            **{_FAMILY: families, RECORDED_AS: runs["model"]},
         )
 
 

@@ -152,7 +152,10 @@ class _Layout:
     def label_of(self, name: str) -> tuple[str, ...]:
         """Return the entries under `stubs` of a model, also of one whose name says nothing."""
         model = _model(name)
-        return (name, "") if model is None else self.label(model)
+        if model is None:
+            return name, ""
+        *first, last = self.label(model)
+        return (*first, f"{last}, pretraining seed {model.seed}" if model.seed else last)
 
     def has(self, name: str) -> bool:
         """Whether a model that the paper does not have belongs here."""

@@ -1,0 +1,92 @@
+"""The package's example, the miniature: every table has its interval, test instances travel, honest reruns pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from shutil import copytree
+
+import pandas as pd
+import pytest
+
+from analysis.comparisons.replication import replication_of
+from analysis.evidence.settings import Settings
+from analysis.precision.components import arms_of
+from analysis.sources import EXAMPLE, Source, open_source
+from analysis.store.instances import read_clusters, read_instances
+from analysis.tables.build import build_table, table_numbers
+from pretraining.model_names import arm_of
+
+MEBIBYTE = 2**20
+
+
+@pytest.fixture(scope="module")
+def example() -> Source:
+    return open_source("miniature", need_instances=True)
+
+
+def test_it_is_small_enough_to_be_kept_with_the_code() -> None:
+    assert sum(path.stat().st_size for path in EXAMPLE.parent.rglob("*")) < 6 * MEBIBYTE
+
+
+@pytest.mark.parametrize("interval", [None, "crossed"])
+def test_every_cell_of_every_table_has_an_interval_with_a_width_on_the_metrics_scale(
+    example: Source, interval: str | None
+) -> None:
+    scores = example.scores(Settings(interval=interval))
+    seen = 0
+    for number in table_numbers()[1:]:
+        table = build_table(number, scores, source=example)
+        assert interval == "crossed" or "bootstrap t" in table.interval_words
+        for cell in (cell for row in table.cells for cell in row):
+            assert cell.recomputed is not None and cell.n_seeds == 5
+            mean, low, high = cell.recomputed
+            assert 0 <= low < mean < high <= 100, (number, cell)
+            seen += 1
+    assert seen > 4 * 2 * 36
+
+
+def test_its_instances_are_those_of_its_runs_and_say_their_clusters(example: Source) -> None:
+    assert example.instances is not None
+    for dataset, runs in example.need_runs("instances").groupby("dataset"):
+        assert read_instances(example.instances, str(dataset), runs).shape == (
+            len(runs),
+            runs["n_test"].iloc[0],
+        )
+    squad = example.need_runs("clusters").query("dataset == 'squad'")
+    assert read_clusters(example.instances, "squad", squad) is not None
+
+
+def _apart(runs: pd.DataFrame, own: pd.Series) -> tuple[Source, Source]:
+    return Source(label="mine", runs=runs[own]), Source(label="theirs", runs=runs[~own])
+
+
+def _honest(example: Source, folder: Path) -> Iterator[bool]:
+    """Yield whether honest reruns pass: each pretraining among the others, and all choices of two seeds of five."""
+    runs = example.need_runs("certify")
+    assert example.stand_ins is not None and example.stand_ins.logs is not None
+    for arm, names in arms_of(runs).items():
+        for name in names:
+            mine, theirs = _apart(runs[runs["model"].isin(names)], runs["model"] == name)
+            own = [own for own, paper in example.stand_ins.models.items() if paper == name]
+            logs = [folder / name / "own", folder / name / "others"]
+            for stage in example.stand_ins.logs.iterdir():
+                copytree(stage, logs[stage.name not in own] / stage.name)
+            assert arm == arm_of(name)[0]
+            yield not replication_of(mine, theirs, pretrained=True, logs=logs).faults
+    for seeds in combinations(range(5), 2):
+        yield not replication_of(*_apart(runs, runs["seed"].isin(seeds))).faults
+
+
+def test_nineteen_of_twenty_honest_reruns_pass(example: Source, tmp_path: Path) -> None:
+    passed = list(_honest(example, tmp_path))
+    assert len(passed) == 25 and sum(passed) / len(passed) >= 0.95
+
+
+def test_another_model_under_the_name_of_one_is_no_replication(example: Source) -> None:
+    runs = example.need_runs("certify")
+    swap = {"610m-clm-42k": "610m-mlm40-42k", "610m-mlm40-42k": "610m-clm-42k"}
+    wrong = replace(example, runs=runs.assign(model=runs["model"].replace(swap)))
+    assert replication_of(wrong, example).faults
