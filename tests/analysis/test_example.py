@@ -43,7 +43,7 @@ def test_every_cell_of_every_table_has_an_interval_with_a_width_on_the_metrics_s
         for cell in (cell for row in table.cells for cell in row):
             assert cell.recomputed is not None and cell.n_seeds == 5
             mean, low, high = cell.recomputed
-            assert 0 <= low < mean < high <= 100, (number, cell)
+            assert 0 <= low <= mean <= high <= 100 and low < high, (number, cell)
             seen += 1
     assert seen > 4 * 2 * 36
 
