@@ -1,8 +1,8 @@
 """Is a run store a replication of another? Prediction intervals for its cells, bands for its loss curves.
 
 A fine-tuning study is compared with the seeds of the reference, a study that pretrained its models again with the
-reference's pretrainings (`NAME`, `NAME-s1`, ...). All tests are adjusted together by Holm, so that one honest
-replication in twenty fails.
+reference's pretrainings (`NAME`, `NAME-s1`, ...). Scores are compared on the arcsine scale, where the spread of shares
+does not depend on their level. All tests are adjusted together by Holm, so that one honest replication in twenty fails.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def replication_of(
 
 
 def _units(runs: pd.DataFrame, pretrained: bool) -> pd.DataFrame:
-    """Return the scores in percent that are exchangeable: runs, or the means of pretrainings, of one model each."""
-    table = runs.assign(score=100 * runs["test_score"])
+    """Return the scores that are exchangeable, as angles: runs, or the means of pretrainings, of one model each."""
+    table = runs.assign(score=np.arcsin(np.sqrt(runs["test_score"])))
     if not pretrained:
         return table
     means: pd.DataFrame = table.groupby(_CELL, as_index=False, observed=True)[["score"]].mean()
@@ -126,8 +126,12 @@ def _cells(judged: pd.DataFrame, known: pd.DataFrame) -> Iterator[dict[str, obje
             row = _predicted(
                 float(observed[key].mean()), float(part.mean()), variance, len(observed[key]), len(part), df
             )
-            names = dict(zip(_CELL, key, strict=True))
-            yield {**names, "mean": row.pop("value"), **row}
+            p, ends = row.pop("p"), {name: _percent(angle) for name, angle in row.items()}
+            yield {**dict(zip(_CELL, key, strict=True)), "mean": ends.pop("value"), **ends, "p": p}
+
+
+def _percent(angle: float) -> float:
+    return 100 * math.sin(min(max(angle, 0.0), math.pi / 2)) ** 2
 
 
 def _predicted(

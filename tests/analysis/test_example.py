@@ -69,7 +69,8 @@ def _honest(example: Source, folder: Path) -> Iterator[bool]:
     assert example.stand_ins is not None and example.stand_ins.logs is not None
     for arm, names in arms_of(runs).items():
         for name in names:
-            mine, theirs = _apart(runs[runs["model"].isin(names)], runs["model"] == name)
+            of_arm = runs[runs["model"].isin(names)]
+            mine, theirs = _apart(of_arm, of_arm["model"] == name)
             own = [own for own, paper in example.stand_ins.models.items() if paper == name]
             logs = [folder / name / "own", folder / name / "others"]
             for stage in example.stand_ins.logs.iterdir():

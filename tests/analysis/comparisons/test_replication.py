@@ -79,12 +79,13 @@ def test_a_cell_is_predicted_as_by_hand_where_it_has_the_only_spread() -> None:
     runs = runs[(runs["model"] == MODELS[0]) & (runs["dataset"] == "sst2") & (runs["lr"] == 1e-4)]
     own = study(np.random.default_rng(4), seeds=3)
     cells = replication_of(source(own), source(runs, "theirs")).cells
-    scores = 100 * runs["test_score"]
+    angles = np.arcsin(np.sqrt(runs["test_score"]))
     # Its own variance is that of all cells, and counts as often as both together.
     df = 4 + 4
-    half = stats.t.isf(0.025, df) * scores.std() * np.sqrt(1 / 3 + 1 / 5)
+    half = stats.t.isf(0.025, df) * angles.std() * np.sqrt(1 / 3 + 1 / 5)
     [row] = cells.to_dict("records")
-    assert (row["expected"], row["high"] - row["expected"]) == pytest.approx((scores.mean(), half))
+    ends = 100 * np.sin(angles.mean() + np.array([-half, 0, half])) ** 2
+    assert (row["low"], row["expected"], row["high"]) == pytest.approx(tuple(ends))
 
 
 def _leak(runs: pd.DataFrame) -> pd.DataFrame:
