@@ -8,6 +8,7 @@ any prediction that is the same for all inputs, and where enough instances could
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from analysis.store.cell import CellResult
@@ -22,13 +23,14 @@ _BLIND = {"sst2": 0.56, "mnli_m": 0.36, "qqp": 0.64, "squad_v2": 0.52}
 _BLIND_IN = {"SC": 0.75, "TC": 0.8, "QA": 0.1, "IR": 0.1}
 
 
-def blind_score(dataset: Dataset) -> float:
-    """Return the most that a prediction which is the same for all inputs scores, on the high side.
+def blind_score(dataset: Dataset, count: int) -> float:
+    """Return the most that a prediction which is the same for all of `count` inputs scores, on the high side.
 
-    Shares of the largest class, and in SQuAD v2 of questions without an answer, of both splits. The families' own are
-    for data that are not known: sentences without an entity, and with one all of whose words are tagged O, in TC.
+    Shares of the largest class, and in SQuAD v2 of questions without an answer, of both splits, and four standard
+    deviations of a sample's share. The families' own are for data that are not known: sentences without an entity, and
+    with one all of whose words are tagged O, in TC.
     """
-    return _BLIND.get(dataset.name, _BLIND_IN[dataset.task])
+    return _BLIND.get(dataset.name, _BLIND_IN[dataset.task]) + 2 / math.sqrt(count)
 
 
 def copies(results: Sequence[CellResult]) -> dict[str, str]:
@@ -39,13 +41,13 @@ def copies(results: Sequence[CellResult]) -> dict[str, str]:
     seen: dict[tuple[object, ...], str] = {}
     found: dict[str, str] = {}
     for result in results:
-        dataset, blind = result.cell.dataset, blind_score(result.cell.dataset)
+        dataset = result.cell.dataset
         for run in result.runs:
             path = f"{result.cell.name}/{run.folder}"
             counts, scores = (run.n_validation, run.n_test), (run.validation_score, run.test_score)
             keys: list[tuple[object, ...]] = [(dataset.name, run.details)] if run.details else []
             for split, (n, score, mark) in enumerate(zip(counts, scores, run.marks, strict=True)):
-                if score > blind and n * min(score, 1 - score) >= _ENOUGH:
+                if n * min(score, 1 - score) >= _ENOUGH and score > blind_score(dataset, n):
                     keys.append((dataset.name, split, n, score, mark))
             for key in keys:
                 if (first := seen.setdefault(key, path)) != path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.claims.assessment import assess
-from analysis.sources import EXAMPLE, Source, open_source
+from analysis.sources import Source, open_source
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FIGURES, Inputs
 from paper_figures.words import alt_text, caption, family_models, result, source_sentence, title
@@ -84,7 +84,3 @@ def test_the_caption_counts_what_is_drawn_so_that_more_runs_beside_it_change_not
     assert source_sentence(figure, figure.collect(one), one) == source_sentence(
         figure, figure.collect(two), two
     )
-
-
-def test_the_example_that_comes_with_the_package_is_small() -> None:
-    assert sum(path.stat().st_size for path in EXAMPLE.parent.rglob("*") if path.is_file()) < 600_000
