@@ -8,15 +8,17 @@ from itertools import combinations
 from pathlib import Path
 from shutil import copytree
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.comparisons.replication import replication_of
 from analysis.evidence.settings import Settings
-from analysis.precision.components import arms_of
+from analysis.precision.components import arms_of, components_table
 from analysis.sources import EXAMPLE, Source, open_source
 from analysis.store.instances import read_clusters, read_instances
 from analysis.tables.build import build_table, table_numbers
+from common.provenance import ROOT
 from pretraining.model_names import arm_of
 
 MEBIBYTE = 2**20
@@ -91,3 +93,14 @@ def test_another_model_under_the_name_of_one_is_no_replication(example: Source) 
     swap = {"610m-clm-42k": "610m-mlm40-42k", "610m-mlm40-42k": "610m-clm-42k"}
     wrong = replace(example, runs=runs.assign(model=runs["model"].replace(swap)))
     assert replication_of(wrong, example).faults
+
+
+def test_the_readme_says_by_how_much_another_pretraining_widens_an_interval(example: Source) -> None:
+    table = components_table(example)
+    sds = table.pivot(index="dataset", columns="component", values="sd")
+    seeds = sds["fine-tuning seed"] / 5**0.5
+    wider = np.hypot(seeds, sds["pretraining"]) / seeds
+    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    said = f"another pretraining widens intervals {wider.min():.1f}\u2013{wider.max():.1f}-fold"
+    assert f"(0.23M parameters), {said}" in readme
+    assert set(table["pretrainings"]) == {5}
