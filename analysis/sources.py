@@ -289,7 +289,9 @@ def _open_path(source: str, path: Path, request: Request) -> Source:
         return opened
     request.need_paper_protocol("stand-ins")
     names = (*request.add_models, *stand_ins.models, *stand_ins.others)
-    opened = (_open_folder if path.is_dir() else _open_table)(source, path, replace(request, add_models=names))
+    opened = (_open_folder if path.is_dir() else _open_table)(
+        source, path, replace(request, add_models=names)
+    )
     runs = stand_ins.in_place(opened.need_runs("stand-ins"))
     return replace(opened, runs=runs, stand_ins=stand_ins, store=None, added_models=request.add_models)
 
