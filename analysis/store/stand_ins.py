@@ -53,10 +53,9 @@ class StandIns:
         """Return the runs under the paper's names; `averaged_datasets` knows their families, `read_instances` their own
         names."""
         families = [",".join(self.families.get(task, ())) for task in runs["task"]]
-        return runs.assign(
-            model=[self.models.get(name, name) for name in runs["model"]],
-            **{_FAMILY: families, RECORDED_AS: runs["model"]},
-        )
+        names = [self.models.get(name, name) for name in runs["model"]]
+        renamed = runs.assign(**{_FAMILY: families, RECORDED_AS: list(runs["model"])})
+        return renamed.assign(model=names)
 
 
 def averaged_datasets(runs: pd.DataFrame, task: str) -> tuple[str, ...]:
