@@ -163,8 +163,10 @@ def _log_likelihood(distance: Array, error: float, df: float, spreads: Array) ->
     else:
         precisions, weights = special.roots_genlaguerre(_PRECISIONS, df / 2 - 1)
         precisions, weights = precisions * 2 / df, weights / weights.sum()
-    variances = error**2 / precisions[:, None] + spreads**2
-    kernels = np.exp(distance**2 * (-0.5 / variances[:, None, :]))
-    densities = np.einsum("pms,ps->ms", kernels, weights[:, None] / np.sqrt(variances))
-    log_density: Array = np.log(np.maximum(densities, 1e-300))
+    variances = error**2 / precisions[:, None, None] + spreads**2
+    densities = -(distance**2) / (2 * variances)
+    np.exp(densities, out=densities)
+    densities *= weights[:, None, None]
+    densities /= np.sqrt(variances)
+    log_density: Array = np.log(np.maximum(densities.sum(axis=0), 1e-300))
     return log_density
