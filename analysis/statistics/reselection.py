@@ -27,17 +27,6 @@ Cell = tuple[str, str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Rates:
-    """Validation and test scores of one (model, dataset) at every rate."""
-
-    rates: tuple[float, ...]
-    seeds: tuple[int, ...]
-    validation: Array
-    """(n_rates, n_seeds), nan where there is no run."""
-    test: Array
-
-
-@dataclass(frozen=True, kw_only=True)
 class Reselection:
     """Scores of resampled seeds at the rate that these seeds choose together."""
 
@@ -45,15 +34,19 @@ class Reselection:
     rule: Selection
 
     @cached_property
-    def _cells(self) -> dict[tuple[str, str], _Rates]:
+    def _seeds(self) -> list[int]:
+        return sorted(int(seed) for seed in self.runs["seed"].unique())
+
+    @cached_property
+    def _cells(self) -> dict[tuple[str, str], Array]:
+        """Validation and test scores of every model and dataset: (2, n_rates, n_seeds), nan where there is no run."""
+        rates, parts = sorted(self.runs["lr"].unique()), ("validation_score", "test_score")
         cells = {}
         for (model, dataset), rows in self.runs.groupby(["model", "dataset"]):
-            tables = rows.pivot(index="lr", columns="seed", values=["validation_score", "test_score"])
-            validation, test = tables["validation_score"], tables["test_score"]
-            cells[str(model), str(dataset)] = _Rates(
-                rates=tuple(validation.index), seeds=tuple(int(seed) for seed in validation.columns),
-                validation=validation.to_numpy(), test=test.to_numpy(),
-            )  # fmt: skip
+            tables = [rows.pivot(index="lr", columns="seed", values=part) for part in parts]
+            cells[str(model), str(dataset)] = np.array([
+                table.reindex(index=rates, columns=self._seeds) for table in tables
+            ])  # fmt: skip
         return cells
 
     def scores(self, cell: Cell, seeds: Sequence[int], picks: Picks) -> Array | None:
@@ -73,49 +66,22 @@ class Reselection:
             return None
         members = averaged_datasets(self.runs, task)
         names = members if dataset == AVERAGE else (dataset,)
-        together = [names] if "dataset" not in self.rule.shares_rate else [(name,) for name in names]
-        total = np.zeros(picks.shape)
-        for group in together:
-            pool = members if "dataset" not in self.rule.shares_rate else group
-            part = self._group(
-                model, [name for name in pool if (model, name) in self._cells], group, seeds, picks
-            )
-            if part is None:
+        if any((model, name) not in self._cells for name in names) or not {*seeds} <= {*self._seeds}:
+            return None
+        pools: dict[tuple[str, ...], Sequence[str]] = {(name,): (name,) for name in names}
+        if "dataset" not in self.rule.shares_rate:
+            pools = {tuple(name for name in members if (model, name) in self._cells): names}
+        columns = [self._seeds.index(seed) for seed in seeds]
+        total: Array = np.zeros(picks.shape)
+        for pool, shown in pools.items():
+            validation = np.sum([self._cells[model, name][0, :, columns] for name in pool], axis=0).T
+            complete = np.flatnonzero(np.isfinite(validation).all(axis=1))
+            if not len(complete):
                 return None
-            total += part
+            means = validation[complete][:, picks].mean(axis=2)  # (n_rates, n_resamples)
+            # The first of equal ones is the smallest rate, as in the choice itself.
+            chosen = complete[(means >= means.max(axis=0) - 1e-12).argmax(axis=0)]
+            for name in shown:
+                total += self._cells[model, name][1, :, columns].T[chosen[:, None], picks]
         scores: Array = 100 * total / len(names)
         return scores
-
-    def _group(
-        self, model: str, pool: Sequence[str], shown: Sequence[str], seeds: Sequence[int], picks: Picks
-    ) -> Array | None:
-        """Return the sum over `shown` of the scores at the rate that the datasets of `pool` choose together."""
-        cells = {name: self._cells[model, name] for name in pool}
-        if any(name not in cells for name in shown):
-            return None
-        common = set.intersection(*(set(cell.rates) for cell in cells.values()))
-        complete = [
-            rate for rate in sorted(common) if all(_has(cell, rate, seeds) for cell in cells.values())
-        ]
-        if not complete:
-            return None
-        validation = sum(_at(cell, "validation", complete, seeds) for cell in cells.values())
-        means = np.asarray(validation)[:, picks].mean(axis=2)  # (n_rates, n_resamples)
-        # The first of equal ones is the smallest rate, as in the choice itself.
-        chosen = (means >= means.max(axis=0) - 1e-12).argmax(axis=0)
-        test = sum(_at(cells[name], "test", complete, seeds) for name in shown)
-        scores: Array = np.asarray(test)[chosen[:, None], picks]
-        return scores
-
-
-def _at(cell: _Rates, part: str, rates: Sequence[float], seeds: Sequence[int]) -> Array:
-    rows = [cell.rates.index(rate) for rate in rates]
-    columns = [cell.seeds.index(seed) for seed in seeds]
-    table: Array = getattr(cell, part)[np.ix_(rows, columns)]
-    return table
-
-
-def _has(cell: _Rates, rate: float, seeds: Sequence[int]) -> bool:
-    if any(seed not in cell.seeds for seed in seeds):
-        return False
-    return bool(np.isfinite(_at(cell, "validation", [rate], seeds)).all())
