@@ -8,7 +8,7 @@ analyses that differ in protocol, selection rule and interval alone are the grid
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pandas as pd
@@ -36,7 +36,7 @@ from common.errors import UserError
 from common.progress import progress
 
 __all__ = [
-    "ADJUSTMENTS", "FORKS", "GRID", "MIXED", "Multiverse", "Option", "Universe", "explore", "universes",
+    "ADJUSTMENTS", "FORKS", "GRID", "MIXED", "WHY_NOT", "Multiverse", "Universe", "explore", "universes",
 ]  # fmt: skip
 
 GRID = ("protocol", "selection", "interval")
@@ -52,26 +52,14 @@ MIXED = "mixed-effects"
 """Name of the mixed-effects model among the intervals; F1-F4 from runs only, and in the grid only."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Option:
-    """A choice at a fork."""
-
-    name: str
-    why_not: str = ""
-    """Why it is invalid; empty where it is valid."""
-
-
-ADJUSTMENTS: Mapping[str, Option] = {
-    "family": Option(name="family"),
-    "all claims": Option(name="all claims"),
-    "none": Option(name="none", why_not="19 claims at a level of 0.05 each"),
-}
+ADJUSTMENTS = ("family", "all claims", "none")
 """Holm within the claim's family (the package's), over all claims, or not at all."""
 
-_READINGS = {
-    name: Option(name=name, why_not="a weaker claim than the one worded" if name == "most parts" else "")
-    for name in READINGS
+WHY_NOT: Mapping[str, str] = {
+    "none": "19 claims at a level of 0.05 each",
+    "most parts": "a weaker claim than the one worded",
 }
+"""Why an adjustment or a reading is invalid; an interval is where it is known to be too narrow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +68,11 @@ class Universe:
 
     protocol: str
     selection: str
-    interval: Option
+    interval: str
+    too_narrow: str = ""
+    """Why the interval is invalid; empty where it is valid."""
     margin: float = 1.0
-    reading: Option = field(default_factory=lambda: _READINGS["as worded"])
+    reading: str = "as worded"
     left_out: str = ""
     """The dataset that its task's average leaves out; empty: none."""
     rho: float = 0.0
@@ -90,7 +80,7 @@ class Universe:
     @property
     def evidence(self) -> tuple[str, str, str, float]:
         """What its findings depend on."""
-        return self.protocol, self.selection, self.interval.name, self.rho
+        return self.protocol, self.selection, self.interval, self.rho
 
     def is_of(self, claim: Claim) -> bool:
         """Whether the claim can be analysed so: a spread keeps all datasets of its task, so none is left out of it."""
@@ -101,7 +91,7 @@ class Universe:
 
     def claim(self, claim: Claim) -> Claim:
         """Return the claim as this analysis reads it."""
-        made = changed(READINGS[self.reading.name](claim), with_margin(self.margin))
+        made = changed(READINGS[self.reading](claim), with_margin(self.margin))
         if not self.left_out:
             return made
         task = DATASETS[self.left_out].task
@@ -191,8 +181,8 @@ def explore(
     plan = [one for given in sources.values() for one in universes(given, settings, grid_only=grid_only)]
     for universe in progress(plan, "analyses", unit="analysis"):
         given = sources[universe.protocol]
-        mixed = universe.interval.name == MIXED
-        interval = T.name if mixed else universe.interval.name
+        mixed = universe.interval == MIXED
+        interval = T.name if mixed else universe.interval
         how = replace(settings, selection=universe.selection, interval=interval)
         if mixed:
             verdicts = list(assess(given, how).mixed.values())
@@ -201,7 +191,7 @@ def explore(
                 key, finding_of = universe.evidence, correlated(evidence_of(given, how), universe.rho)
             claims = [claim for claim in CLAIMS.values() if universe.is_of(claim)]
             verdicts = [judge_claim(universe.claim(claim), finding_of) for claim in claims]
-        for adjustment in list(ADJUSTMENTS.values())[: 1 if grid_only else None]:
+        for adjustment in ADJUSTMENTS[: 1 if grid_only else None]:
             rows += _rows(universe, adjustment, verdicts)
     base = dict(zip(FORKS, (source.protocol, settings.selection, settings.interval), strict=False)) | {
         "margin": 1.0, "adjustment": "family", "reading": "as worded", "datasets": "all", "rho": 0.0,
@@ -217,24 +207,27 @@ def universes(source: Source, settings: Settings, *, grid_only: bool = False) ->
     dataset is left out with margin and reading as they are, of claims that are not about its task's spread.
     """
     for selection in SELECTIONS if source.runs is not None else (settings.selection,):
-        for interval in _intervals(source):
-            base = Universe(protocol=source.protocol, interval=interval, selection=selection)
-            if grid_only or interval.name == MIXED:
+        for interval, narrow in _intervals(source):
+            base = Universe(
+                protocol=source.protocol, interval=interval, selection=selection, too_narrow=narrow
+            )
+            if grid_only or interval == MIXED:
                 yield base
                 continue
             for rho in RHOS if source.is_published else (0.0,):
                 for margin in MARGINS:
-                    for reading in _READINGS.values():
+                    for reading in READINGS:
                         yield replace(base, rho=rho, margin=margin, reading=reading)
                 for name in DATASETS if source.stand_ins is None else ():
                     yield replace(base, rho=rho, left_out=name)
 
 
-def _intervals(source: Source) -> list[Option]:
+def _intervals(source: Source) -> list[tuple[str, str]]:
+    """Return the intervals that the source can give, and of each why it is too narrow or nothing."""
     runs = source.runs
     if runs is None:
         names = [name for name, one in INTERVALS.items() if one.of_cells is not None]
-        return [Option(name=name, why_not=too_narrow(name, N_SEEDS)) for name in names]
+        return [(name, too_narrow(name, N_SEEDS)) for name in names]
     if runs.empty:
         raise UserError(
             f"{source.label}: holds no runs, so there is nothing to judge; fill it, or name another --source"
@@ -242,24 +235,23 @@ def _intervals(source: Source) -> list[Option]:
     n_seeds = int(runs.groupby(["model", "dataset"], observed=True)["seed"].nunique().median())
     known = source.instances is not None
     names = [name for name, one in INTERVALS.items() if known or not one.needs_instances]
-    mixed = [Option(name=MIXED)] if source.stand_ins is None else []
-    return [*(Option(name=name, why_not=too_narrow(name, n_seeds)) for name in names), *mixed]
+    mixed = [(MIXED, "")] if source.stand_ins is None else []
+    return [*((name, too_narrow(name, n_seeds)) for name in names), *mixed]
 
 
-def _rows(universe: Universe, adjustment: Option, verdicts: Sequence[Verdict]) -> Iterator[dict[str, object]]:
+def _rows(universe: Universe, adjustment: str, verdicts: Sequence[Verdict]) -> Iterator[dict[str, object]]:
     p_for = _adjusted(verdicts, adjustment, lambda one: one.p_for)
     p_against = _adjusted(verdicts, adjustment, lambda one: one.p_against)
-    why_not = "; ".join(
-        option.why_not for option in (universe.interval, universe.reading, adjustment) if option.why_not
-    )
+    reasons = universe.too_narrow, WHY_NOT.get(universe.reading), WHY_NOT.get(adjustment)
+    why_not = "; ".join(filter(None, reasons))
     for raw in verdicts:
         name = raw.claim.id
         verdict = replace(raw, p_for_adjusted=p_for[name], p_against_adjusted=p_against[name])
         decisive = verdict.decisive
         yield {
             "id": name, "protocol": universe.protocol, "selection": universe.selection,
-            "interval": universe.interval.name, "margin": universe.margin, "adjustment": adjustment.name,
-            "reading": universe.reading.name,
+            "interval": universe.interval, "margin": universe.margin, "adjustment": adjustment,
+            "reading": universe.reading,
             "datasets": f"without {universe.left_out}" if universe.left_out else "all", "rho": universe.rho,
             "verdict": verdict.verdict, "state": state_of(verdict), "effect": decisive.effect, "low": decisive.low,
             "high": decisive.high, "p": verdict.p if verdict.known else float("nan"),
@@ -269,14 +261,14 @@ def _rows(universe: Universe, adjustment: Option, verdicts: Sequence[Verdict]) -
 
 
 def _adjusted(
-    verdicts: Sequence[Verdict], adjustment: Option, p_of: Callable[[Verdict], float]
+    verdicts: Sequence[Verdict], adjustment: str, p_of: Callable[[Verdict], float]
 ) -> dict[str, float]:
     """Return the adjusted p's by claim."""
     found = {one.claim.id: p_of(one) for one in verdicts}
     groups: dict[str, list[str]] = {}
-    for one in verdicts if adjustment.name != "none" else ():
+    for one in verdicts if adjustment != "none" else ():
         if one.known:
-            family = one.claim.family if adjustment.name == "family" else ""
+            family = one.claim.family if adjustment == "family" else ""
             groups.setdefault(family, []).append(one.claim.id)
     for names in groups.values():
         found |= dict(zip(names, holm([found[name] for name in names]), strict=True))

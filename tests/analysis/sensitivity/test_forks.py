@@ -101,10 +101,10 @@ def test_runs_have_every_rule_and_no_correlation() -> None:
     plans = list(universes(source, SETTINGS))
     assert {one.selection for one in plans} == {"seed", "mean", "pooled"}
     assert {one.rho for one in plans} == {0.0}
-    assert {"t", "paper", "bootstrap", MIXED} <= {one.interval.name for one in plans}
-    assert not any("crossed" in one.interval.name for one in plans)
+    assert {"t", "paper", "bootstrap", MIXED} <= {one.interval for one in plans}
+    assert not any("crossed" in one.interval for one in plans)
     # The measured coverages of intervals.md decide, so that the default is valid and the percentile ones are not.
-    why = {one.interval.name: one.interval.why_not for one in plans}
+    why = {one.interval: one.too_narrow for one in plans}
     assert why["pooled"] == why["t"] == ""
     assert (why["paper"], why["bootstrap"]) == ("covers 89 %", "covers 85 %")
     assert list(analyses().columns[: 1 + len(FORKS)]) == ["id", *FORKS]
