@@ -8,7 +8,7 @@ meant: m + b (these test instances, any seed) and m (any instances, any seed).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -248,7 +248,16 @@ def simulate(
             continue
         rng = np.random.default_rng([seed, rank])
         shares = simulate_dataset(cells, trials=trials, resamples=resamples, rng=rng)
-        rows += _rows(cells, shares)
+        sds = {
+            "seed_sd": float(np.median(cells.seed_sd)), "instance_sd": float(np.median(cells.common_sd)),
+        }  # fmt: skip
+        rows += [
+            {
+                "dataset": cells.dataset, "target": target, "n_cells": len(cells.seed_sd), "n_test": cells.instances,
+                **sds, **{kind: shares[kind, target] for kind in KINDS},
+            }
+            for target in TARGETS
+        ]  # fmt: skip
     if not rows:
         raise UserError(
             f"{source.label}: no model and dataset with two seeds, so no variance to simulate with"
@@ -256,19 +265,6 @@ def simulate(
     frame = pd.DataFrame(rows)
     means = frame.groupby("target", sort=False)[list(KINDS)].mean().reset_index()
     return pd.concat([frame, means.assign(dataset=AVERAGE)], ignore_index=True)[list(frame.columns)]
-
-
-def _rows(cells: Cells, shares: dict[tuple[str, str], float]) -> Iterator[dict[str, object]]:
-    for target in TARGETS:
-        yield {
-            "dataset": cells.dataset,
-            "target": target,
-            "n_cells": len(cells.seed_sd),
-            "n_test": cells.instances,
-            "seed_sd": float(np.median(cells.seed_sd)),
-            "instance_sd": float(np.median(cells.common_sd)),
-            **{kind: shares[kind, target] for kind in KINDS},
-        }
 
 
 def coverage_document(

@@ -9,7 +9,6 @@ import math
 import operator
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,34 +25,6 @@ Array = npt.NDArray[np.float64]
 
 LEVEL = 0.95
 """Nominal coverage."""
-
-
-class Estimate(Protocol):
-    """An estimated effect that can be held against bounds."""
-
-    @property
-    def effect(self) -> float:
-        """The estimate, in points."""
-
-    @property
-    def error(self) -> float:
-        """Standard error; nan where the distribution has none."""
-
-    @property
-    def df(self) -> float:
-        """Degrees of freedom of the error; nan where there is none."""
-
-    def p_above(self, bound: float) -> float:
-        """One-sided p of "the effect is at most `bound`"."""
-
-    def p_below(self, bound: float) -> float:
-        """One-sided p of "the effect is at least `bound`"."""
-
-    def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """Two-sided interval."""
-
-    def draws(self, count: int, rng: np.random.Generator) -> Array:
-        """Return (count,) draws whose quantiles are the ends of the intervals."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,6 +167,10 @@ class Studentised:
         beyond = (total - int(np.searchsorted(self._sizes, abs(ratio) - rounding))) / total / 2
         beyond = max(beyond, float(special.stdtr(self.df, -abs(ratio))))
         return beyond if ratio > 0 else 1 - beyond
+
+
+Estimate = Student | Resampled | Studentised
+"""An estimated effect that can be held against bounds."""
 
 
 def standard_error(values: Array) -> float:
