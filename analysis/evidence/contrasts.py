@@ -36,8 +36,36 @@ class Term:
         return self.model, self.task, self.dataset
 
 
+class _Region:
+    """What is claimed: an effect in an open region."""
+
+    low: float
+    high: float
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Lower and upper end of the claimed region."""
+        return self.low, self.high
+
+    @property
+    def is_range(self) -> bool:
+        """Whether the region ends on both sides, so that it takes two one-sided tests."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    @property
+    def region(self) -> str:
+        """The claimed region in words."""
+        if self.is_range:
+            return f"in ({self.low:g}, {self.high:g})"
+        return f"> {self.low:g}" if math.isfinite(self.low) else f"< {self.high:g}"
+
+    def holds(self, effect: float) -> bool:
+        """Whether `effect` is in the claimed region."""
+        return self.low < effect < self.high
+
+
 @dataclass(frozen=True, kw_only=True)
-class Contrast:
+class Contrast(_Region):
     """The statement that a weighted sum of scores, in points, is in an open region."""
 
     label: str
@@ -65,30 +93,9 @@ class Contrast:
         """The tasks, each with the dataset of it or `average`, that it is about."""
         return tuple(dict.fromkeys((term.task, term.dataset) for term in self.terms))
 
-    @property
-    def ends(self) -> tuple[float, float]:
-        """Lower and upper end of the claimed region."""
-        return self.low, self.high
-
-    @property
-    def is_range(self) -> bool:
-        """Whether the region ends on both sides, so that it takes two one-sided tests."""
-        return math.isfinite(self.low) and math.isfinite(self.high)
-
-    @property
-    def region(self) -> str:
-        """The claimed region in words."""
-        if self.is_range:
-            return f"in ({self.low:g}, {self.high:g})"
-        return f"> {self.low:g}" if math.isfinite(self.low) else f"< {self.high:g}"
-
-    def holds(self, effect: float) -> bool:
-        """Whether `effect` is in the claimed region."""
-        return self.low < effect < self.high
-
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
+class Spread(_Region):
     """The statement that scores of one group of conditions spread less than those of another (ratio below 1).
 
     The spread is the sample standard deviation over all seeds and conditions of a group (Figures 5 and 7).
@@ -105,6 +112,10 @@ class Spread:
     """Conditions are these learning rates when given, else the groups' models at their chosen rates."""
     dataset: str = AVERAGE
     """A dataset of the task, or `average`."""
+    low: float = -math.inf
+    """Lower end of the claimed region of the ratio."""
+    high: float = 1.0
+    """Upper end of it."""
     unit: str = "ratio of sd"
 
     @property
@@ -121,25 +132,6 @@ class Spread:
     def places(self) -> tuple[tuple[str, str], ...]:
         """The task with the dataset of it, or `average`, that it is about."""
         return ((self.task, self.dataset),)
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """Lower and upper end of the claimed region."""
-        return -math.inf, 1.0
-
-    @property
-    def region(self) -> str:
-        """The claimed region in words."""
-        return "< 1"
-
-    @property
-    def is_range(self) -> bool:
-        """Never: the region is one-sided."""
-        return False
-
-    def holds(self, effect: float) -> bool:
-        """Whether `effect`, a ratio, is in the claimed region."""
-        return effect < 1
 
 
 Comparison = Contrast | Spread

@@ -130,10 +130,10 @@ def _paper(sample: Sample) -> Estimated | None:
 
 
 def _pooled(sample: Sample) -> Estimated | None:
-    if not sample.parts or not sample.pools.can_give(sample.parts):
+    if not sample.parts or not sample.cells.pools.can_give(sample.parts):
         return _t(sample)
     return Estimated(
-        estimate=sample.pools.estimate(sample.parts), interval="pooled", test="pooled bootstrap t"
+        estimate=sample.cells.pools.estimate(sample.parts), interval="pooled", test="pooled bootstrap t"
     )
 
 

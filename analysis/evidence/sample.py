@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from analysis.evidence.cells import CellTable
 from analysis.evidence.contrasts import Cell, Term
-from analysis.evidence.pooled import Part, ResidualPools
+from analysis.evidence.pooled import Part
 from analysis.statistics.estimates import Student, welch_estimate
 from analysis.statistics.resampling import Resamples
 
@@ -48,11 +48,6 @@ class Sample:
     def welch(self) -> Student | None:
         """Welch's estimate from each cell's own seeds; None where a cell has one seed."""
         return welch_of(self.cells, self.terms)
-
-    @property
-    def pools(self) -> ResidualPools:
-        """The standardised residuals of all cells of the source."""
-        return self.cells.pools
 
     @property
     def resamples(self) -> Resamples:

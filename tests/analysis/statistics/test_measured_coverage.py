@@ -7,7 +7,7 @@ import re
 import pytest
 from scipy import stats
 
-from analysis.evidence.intervals import INTERVALS, caption_of
+from analysis.evidence.intervals import INTERVALS
 from analysis.precision.shapes import SEED_COUNTS, SHAPES, simulate_shapes
 from analysis.statistics.measured_coverage import SHOWN_SHAPES, coverage_words, measured_coverage, too_narrow
 
@@ -35,14 +35,6 @@ def test_the_file_is_what_a_smaller_simulation_gives_within_its_error() -> None:
         assert known is not None
         error = (known[0] * (1 - known[0]) / 250) ** 0.5
         assert row["coverage"] == pytest.approx(known[0], abs=4.5 * error + 0.01)
-
-
-def test_a_caption_names_every_interval_seen_with_the_fewest_seeds_of_each() -> None:
-    text = caption_of([(5, "studentised"), (8, "studentised"), (2, "t"), (1, "studentised")])
-    first, second = text.split("; with 2 seeds ")
-    assert first.startswith("95 % symmetric studentised bootstrap") and "in simulation with 5 seeds" in first
-    assert second.startswith("95 % interval by Student's t") and "in simulation with 2 seeds" in second
-    assert caption_of([(1, "t")]) == "single seeds, which have no interval"
 
 
 @pytest.mark.parametrize("n_seeds", [2, 3, 5, 8])
