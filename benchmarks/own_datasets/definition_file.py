@@ -125,7 +125,9 @@ def ready_text() -> str:
 
 def _tables_of(path: Path) -> list[Dataset]:
     if path.suffix != ".toml":
-        raise UserError(f"{path} is no file of datasets: these are TOML, and their names end in .toml")
+        raise UserError(
+            f"{path} does not define datasets: a definition is a TOML file, with a name that ends in .toml"
+        )
     try:
         tables = read_toml(path)
     except FileNotFoundError:

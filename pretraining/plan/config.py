@@ -231,7 +231,7 @@ def read_changes(key: str, text: str, kind: Callable[[str], T]) -> tuple[tuple[i
     """Return the (step, value) pairs of a setting such as `1200:50,4000:10`.
 
     Raises:
-        UserError: it is not written so, a value is not above 0, or the steps do not rise.
+        UserError: it is written otherwise, a value is not above 0, or the steps do not rise.
     """
     changes: list[tuple[int, T]] = []
     for word in filter(None, text.split(",")):
