@@ -28,7 +28,7 @@ class MiniatureOptions:
     data: Annotated[str | None, Parameter(metavar="DIR")] = None
     """folder of text and whole datasets (docs/miniature.md); made-up ones without"""
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("build/miniature")
-    """folder that holds one folder a form"""
+    """folder of results, with a subfolder for each form"""
     example: Annotated[Path | None, Parameter(metavar="DIR")] = None
     """also write the runs table and the loss curves there: small files to keep"""
 

@@ -56,7 +56,7 @@ def claims(
     Args:
         id: only this claim; may be repeated, F5 is all of F5
         explain: contrasts, the numbers that enter, the reasoning
-        datasets: a forest of each claim: its contrasts by dataset, how much datasets differ, what one of them makes
+        datasets: each claim's contrasts by dataset, how much datasets differ, what hangs on a single one
         opinion: also the Bayesian second opinion: how probable each claim is, on these datasets and over datasets
         multiverse: every verdict under every selection rule, interval and, where runs carry both, protocol; and with
             other margins, adjustments, readings, datasets, correlations, valid analyses and invalid ones apart
