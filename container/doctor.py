@@ -107,10 +107,6 @@ def driver(machine: Machine) -> Line:
         if machine.path("/dev/kfd").exists():
             return warn(what, "an AMD GPU: --rocm is used", "the image holds CUDA builds; see docs/rocm.md")
         return ok(what, "no GPU on this machine, as on most login nodes; run doctor in a GPU job too")
-    wish = machine.environ.get("CLM_OR_MLM_GPU", "auto")
-    if wish not in ("auto", "nvidia"):
-        seen = f"CLM_OR_MLM_GPU={wish} keeps --nv off, and there is an NVIDIA GPU"
-        return fail(what, seen, "unset CLM_OR_MLM_GPU or set it to nvidia")
     code, text = machine.output(
         ["nvidia-smi", "--query-gpu=driver_version,mig.mode.current", "--format=csv,noheader"]
     )

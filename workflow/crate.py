@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import mimetypes
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -27,7 +27,7 @@ from common.progress import progress
 from common.provenance import ROOT
 from workflow.attempts import Attempt, attempts_in
 from workflow.engine import LEASE, reconcile
-from workflow.jobs import WORKFLOW, Job, load
+from workflow.jobs import WORKFLOW, Job, Workflow, load
 
 __all__ = ["PARTS", "write_crate"]
 
@@ -85,7 +85,7 @@ def write_crate(folder: Path, *, agent: str, licence: str, mixed: bool = False) 
         )
     newest = max(path.stat().st_mtime for path in paths if path.name != _SNAKEFILE)
     date = max((run.end for run in runs.values()), default=_date(newest))
-    graph = _graph(jobs, runs, files, date, workflow.target, agent, licence)
+    graph = _graph(workflow, runs, files, date, agent, licence)
     document = {"@context": ["https://w3id.org/ro/crate/1.1/context", _TERMS], "@graph": graph}
     write_text(folder / CRATE, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     return len(files)
@@ -133,14 +133,14 @@ def _entity(id_: str, kind: str, **more: Any) -> Entity:
 
 
 def _graph(
-    jobs: Sequence[Job],
+    workflow: Workflow,
     runs: Mapping[str, Attempt],
     files: dict[str, Entity],
     date: str,
-    name: str,
     agent: str,
     licence: str,
 ) -> list[Entity]:
+    jobs, name = list(workflow.jobs.values()), workflow.target
     kinds = ("process", "workflow", *(["provenance"] if runs else []))
     profiles = [f"{_PROFILES}/{kind}/{_VERSION}" for kind in kinds] + [_WORKFLOW_CRATE]
     who = agent if agent.startswith("https://") else "#agent"
@@ -152,7 +152,7 @@ def _graph(
                     description=f"{len(jobs)} jobs, {len(made)} of their files, by {commits}", endTime=date,
                     actionStatus=_DONE, object=_ids([WORKFLOW]), result=_ids(["results/", *tables]),
                     **({"startTime": min(run.start for run in runs.values())} if runs else {}))  # fmt: skip
-    details = list(_of_jobs(jobs, runs, files, who, commits))
+    details = list(_of_jobs(workflow, runs, files, who, commits))
     files[_SNAKEFILE] |= {
         "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow", *(["HowTo"] if runs else [])],
         "name": "The study's workflow",
@@ -190,10 +190,11 @@ def _graph(
 
 
 def _of_jobs(
-    jobs: Sequence[Job], runs: Mapping[str, Attempt], files: Mapping[str, Entity], who: str, commits: str
+    workflow: Workflow, runs: Mapping[str, Attempt], files: Mapping[str, Entity], who: str, commits: str
 ) -> Iterator[Entity]:
     """Yield a tool and a step for each kind of job, an action for each job, and the images they ran in."""
-    ran = [job for job in jobs if job.marker in runs]
+    ran = [job for job in workflow.jobs.values() if job.marker in runs]
+    image_type = "DockerImage" if workflow.image.endswith(".tar") else "SIFImage"
     for position, kind in enumerate(dict.fromkeys(job.kind for job in ran)):
         first = next(job for job in ran if job.kind is kind)
         rooms = ", ".join(dict.fromkeys(f"python -m {' '.join(words[:2])}" for words in first.commands))
@@ -204,7 +205,7 @@ def _of_jobs(
             f"#step-{kind.name}", "HowToStep", name=kind.title, position=str(position), workExample=tool
         )
     for digest in sorted({run.image_sha256 for run in runs.values()} - {""}):
-        yield _entity(f"#image-{digest}", "ContainerImage", additionalType={"@id": f"{_RUN_TERMS}SIFImage"},
+        yield _entity(f"#image-{digest}", "ContainerImage", additionalType={"@id": f"{_RUN_TERMS}{image_type}"},
                       name="full", sha256=digest)  # fmt: skip
     for job in ran:
         run, id_ = runs[job.marker], quote(f"{job.kind.name}/{job.name}")

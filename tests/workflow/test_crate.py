@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,7 @@ def test_a_copy_archived_from_another_checkout_says_what_ran(
     copy = tmp_path / "copy"
     subprocess.run(["cp", "-r", str(crate), str(copy)], check=True)
     monkeypatch.setattr("common.provenance.git_commit", lambda: "b" * 40)
+    save(replace(load(copy), image="/images/full.tar"), copy)
     write_crate(copy, agent="me", licence=LICENCE)
     rows = {row["@id"]: row for row in json.loads((copy / CRATE).read_text())["@graph"]}
     assert (copy / CRATE).read_text().count("b" * 40) == 0
@@ -134,6 +136,7 @@ def test_a_copy_archived_from_another_checkout_says_what_ran(
     )  # fmt: skip
     assert rows["Snakefile"]["version"] == "a" * 40
     assert rows["#job/cell/m/sst2"]["containerImage"] == {"@id": f"#image-{'f' * 64}"}
+    assert rows[f"#image-{'f' * 64}"]["additionalType"]["@id"].endswith("#DockerImage")
     assert rows["#job/cell/m/sst2"]["description"] == f"by {'a' * 40} on n1"
 
 
