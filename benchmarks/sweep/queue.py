@@ -140,7 +140,7 @@ def _work(
     model = _model(jobs[0].request, devices[place], loaded)
     first = place * len(jobs) // len(devices)
     done, seconds = 0, 0.0
-    for job in (*jobs[first:], *jobs[:first]):
+    for job in _twice((*jobs[first:], *jobs[:first])):
         prepared = None
         for runs in job.fine_tunings:
             if stop():
@@ -164,6 +164,14 @@ def _work(
             left = _left(jobs)
             about = duration(seconds / done * left / len(devices))
             _say(f"{name}: {words}; {duration(took)}, {left} left, about {about}")
+
+
+def _twice(jobs: Sequence[Job]) -> Iterator[Job]:
+    """Yield the jobs, and once more where something is left: a claim of a process that was killed is gone by then."""
+    yield from jobs
+    if _left(jobs):
+        time.sleep(1)
+        yield from jobs
 
 
 def _left(jobs: Sequence[Job]) -> int:
