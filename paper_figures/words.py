@@ -19,8 +19,10 @@ from analysis.claims.statements import Claim
 from analysis.claims.verdicts import Verdict, judge
 from analysis.evidence.intervals import caption_of
 from analysis.records import records
+from analysis.store.contents import other_sizes
 from benchmarks.protocol import TASKS
 from paper_figures.figure import FigureSpec, Inputs
+from pretraining.model_names import MODELS
 
 __all__ = [
     "alt_text", "caption", "family_models", "missing", "missing_sentence", "result", "selection_sentence",
@@ -41,9 +43,10 @@ def caption(figure: FigureSpec, data: Any, inputs: Inputs) -> str:
         return _joined(inputs.source.own_words, f"Source: {where}.", figure.details(inputs), figure.note)
     gaps = missing(figure, data)
     said = missing_sentence(gaps, _why(figure, inputs))
-    crosses = "Crosses: no score." if gaps and figure.crosses else ""
+    crosses = "A cross marks a point without a score." if gaps and figure.crosses else ""
     source = source_sentence(figure, data, inputs)
-    return _joined(inputs.source.own_words, source, figure.note, said, crosses).replace(" %", "\u00a0%")
+    own = _own_sentence(data, inputs)
+    return _joined(inputs.source.own_words, source, figure.note, own, said, crosses).replace(" %", "\u00a0%")
 
 
 def alt_text(figure: FigureSpec, data: Any, inputs: Inputs) -> str:
@@ -53,7 +56,10 @@ def alt_text(figure: FigureSpec, data: Any, inputs: Inputs) -> str:
     gaps = missing_sentence(missing(figure, data), _why(figure, inputs), most=99)
     source = source_sentence(figure, data, inputs)
     seen = figure.describe(data)
-    return _joined(f"{_heading(figure, inputs)}.", inputs.source.own_words, seen, figure.note, source, gaps)
+    own = _own_sentence(data, inputs)
+    return _joined(
+        f"{_heading(figure, inputs)}.", inputs.source.own_words, seen, figure.note, own, source, gaps
+    )
 
 
 def family_models(claim: str) -> tuple[str, ...]:
@@ -100,6 +106,18 @@ def source_sentence(figure: FigureSpec, data: pd.DataFrame, inputs: Inputs) -> s
     many = f"{low}" if low == high else f"{low} to {high}"
     mean = f"Task averages, means over {many} {'seed' if high == 1 else 'seeds'}{chosen}"
     return f"Source: {where}. {mean}; bars: {caption_of(records(data, 'n_seeds', 'interval'))}."
+
+
+def _own_sentence(data: pd.DataFrame, inputs: Inputs) -> str:
+    """Return what the rest of a caption is not about: models that are not the paper's, on other test sets."""
+    drawn = dict.fromkeys(name for names in data["model"] for name in names.split())
+    names = [name for name in drawn if name not in MODELS]
+    runs = inputs.source.runs
+    if not names or runs is None or not inputs.source.comparable:
+        return ""
+    sets = other_sizes(runs[runs["model"].isin(names)])
+    tests = " and test sets of other sizes, so that scores are not comparable" if sets else ""
+    return f"Not the paper's, with the steps and ratios of their names{tests}: {', '.join(names)}."
 
 
 def selection_sentence(inputs: Inputs) -> str:

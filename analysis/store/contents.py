@@ -11,20 +11,24 @@ import pandas as pd
 from analysis.published_cells import TEST_INSTANCES
 from analysis.records import records
 
-__all__ = ["fingerprint", "note_unsealed", "unsealed_words", "warn_of_other_sizes"]
+__all__ = ["fingerprint", "note_unsealed", "other_sizes", "unsealed_words", "warn_of_other_sizes"]
 
 logger = logging.getLogger(__name__)
 
 
-def warn_of_other_sizes(source: str, runs: pd.DataFrame) -> None:
-    """Say which datasets are not the paper's: their scores look the same next to the published ones."""
+def other_sizes(runs: pd.DataFrame) -> list[str]:
+    """Return the datasets whose test sets are not the paper's, with their numbers of examples."""
     sizes = runs.dropna(subset="n_test").drop_duplicates(["dataset", "n_test"])
-    other = [
+    return [
         f"{name} ({count:,} test examples, the paper's has {TEST_INSTANCES[name]:,})"
         for name, count in dict(records(sizes, "dataset", "n_test")).items()
         if TEST_INSTANCES.get(name, count) != count
     ]
-    if other:
+
+
+def warn_of_other_sizes(source: str, runs: pd.DataFrame) -> None:
+    """Say which datasets are not the paper's: their scores look the same next to the published ones."""
+    if other := other_sizes(runs):
         logger.warning(
             "%s: not the paper's test sets, so these scores are not comparable with the paper's numbers: %s",
             source, ", ".join(other),

@@ -137,7 +137,10 @@ def make_page(
         legend: whether they are named in a legend below the heading instead.
         gap: between two panels, in inches.
     """
-    head = _HEAD + (_LEGEND if legend else 0.0)
+    columns = max(1, int((WIDTH - 0.24) / max((inches(name) + 0.5 for name in look), default=WIDTH)))
+    columns = len(look) if sum(inches(name) + 0.5 for name in look) < WIDTH else columns
+    rows = math.ceil(len(look) / max(columns, 1)) if legend else 0
+    head = _HEAD + rows * _LEGEND
     label = _LABEL if x_label else 0.0
     sheet = Sheet(caption, body=head + _TITLES + _PLOT + _TICKS + label, below=0.08, above=0.06)
     labelled = () if legend else look
@@ -154,8 +157,9 @@ def make_page(
     sheet.write_heading(heading, left=0.12)
     if legend:
         sheet.figure.legend(
-            handles=line_handles(look), loc="center left", ncols=len(look), handlelength=2.6, handletextpad=0.6,
-            bbox_to_anchor=(0.12 / WIDTH, 1 - 0.36 / sheet.height), columnspacing=1.6, borderaxespad=0, borderpad=0,
+            handles=line_handles(look), loc="center left", ncols=columns, handlelength=2.6, handletextpad=0.6,
+            bbox_to_anchor=(0.12 / WIDTH, 1 - (0.36 + (rows - 1) * _LEGEND / 2) / sheet.height), columnspacing=1.6,
+            borderaxespad=0, borderpad=0,
         )  # fmt: skip
     if x_label:
         sheet.text((_LEFT + WIDTH - right) / 2, sheet.foot + 0.035, x_label, ha="center")

@@ -15,7 +15,7 @@ from analysis.records import records
 from benchmarks.protocol import TASKS
 from common.errors import UserError
 from paper_figures.drawing.marks import draw_groups, draw_lines, names_fit, write_names
-from paper_figures.drawing.page import line_handles, make_page, task_panels
+from paper_figures.drawing.page import inches, line_handles, make_page, task_panels
 from paper_figures.drawing.style import Look, looks_of
 from paper_figures.figure import COLUMNS, FigureSpec, Inputs
 from pretraining.model_names import MODELS, OBJECTIVES, Design, Model
@@ -24,6 +24,10 @@ __all__ = [
     "Position", "PositionRule", "TaskFigure", "collect", "continued_only", "describe_differences", "describe_points",
     "expected_points", "find_model", "refuse_empty", "size_rank",
 ]  # fmt: skip
+
+
+_LONGEST = 1.2
+"""Inches of a name that can stand right of the panels and leaves them room for their titles."""
 
 
 class Position(NamedTuple):
@@ -85,7 +89,8 @@ class TaskFigure(FigureSpec):
         """Return its panels; series are named where they end, or in a legend where the last panel lacks one."""
         look, last = looks_of(data["series"], self.looks), list(TASKS)[-1]
         named = len(self.looks) != 1
-        direct = named and names_fit(data, last)
+        is_narrow = max((inches(name, bold=True) for name in look), default=0.0) < _LONGEST
+        direct = named and is_narrow and names_fit(data, last)
         drawing, axes = make_page(
             heading=heading,
             panels=task_panels(),

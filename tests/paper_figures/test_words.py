@@ -84,3 +84,30 @@ def test_the_caption_counts_what_is_drawn_so_that_more_runs_beside_it_change_not
     assert source_sentence(figure, figure.collect(one), one) == source_sentence(
         figure, figure.collect(two), two
     )
+
+
+def test_a_caption_says_which_models_are_not_the_papers_and_that_their_test_sets_are_others() -> None:
+    runs = made_up_runs(["my-s-mlm15-120", "my-s-mlm15-240", "610m-mlm40-42k"])
+    source = Source(label="mine", runs=runs, added_models=("my-*",))
+    figure = FIGURES["3"].load()
+    inputs = Inputs(source=source)
+    data = figure.collect(inputs)
+    for words in (caption(figure, data, inputs), alt_text(figure, data, inputs)):
+        said = words.replace("\u00a0", " ").partition("Not the paper's, ")[2]
+        assert said.startswith("with the steps and ratios of their names") and "my-s-mlm15-120" in said
+        assert "610m" not in said.partition(": ")[2].partition(". ")[0]
+    one = data[~data["model"].str.startswith("my-")]
+    assert "Not the paper's" not in caption(figure, one, inputs)
+
+
+def test_names_too_long_for_the_side_of_the_panels_are_in_a_legend_of_several_lines() -> None:
+    names = [f"a-rather-long-name-{place}-clm-60-mlm15-120" for place in "abcd"]
+    source = Source(label="mine", runs=made_up_runs(names), added_models=("a-*",))
+    figure = FIGURES["6"].load()
+    inputs = Inputs(source=source)
+    with paper_style():
+        drawn = figure.draw(figure.collect(inputs), "x", "y")
+        drawn.draw_without_rendering()
+        [legend] = drawn.legends
+        assert legend.get_window_extent().x1 <= drawn.bbox.x1
+        assert len({round(text.get_window_extent().x0) for text in legend.get_texts()}) > 1
