@@ -127,8 +127,7 @@ def crossed_variance(
     # As shares: squares of small variances would leave the numbers that there are.
     share = over_seeds / ((over_seeds + over_instances) or 1.0)
     uncertain = share**2 / (count - 1) + (1 - share) ** 2 / freedom
-    known = over_seeds + over_instances == 0 or uncertain == 0
-    return over_seeds, over_instances, math.inf if known else 1 / uncertain
+    return over_seeds, over_instances, 1 / uncertain if uncertain else math.inf
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +152,7 @@ class BoundedStudent(Student):
             return max(self.centre - half, low), min(self.centre + half, high)
         # The means whose own half-width reaches the mean that was seen, if the variance is as mean (1 - mean).
         room = (self.effect - low) * (high - self.effect)
-        ratio = half**2 / room if room > 0 else 0.0  # squared quantile over effective size
+        ratio = half**2 / room  # squared quantile over effective size
         centre = (self.effect + ratio * (low + high) / 2) / (1 + ratio)
         spread = math.sqrt(ratio * room + (ratio * (high - low) / 2) ** 2) / (1 + ratio)
         return centre - spread, centre + spread

@@ -119,9 +119,11 @@ def test_the_crossed_variance_adds_the_mean_covariance_of_different_seeds(count:
         # Satterthwaite: the squared sum of the parts over the sum of their squares by their degrees of freedom.
         parts = over_seeds**2 / (count - 1) + shared**2 / freedom
         assert df == pytest.approx((over_seeds + shared) ** 2 / parts)
+        estimate = crossed_estimate(values, covariance, freedom)
+        assert estimate.instance_share == pytest.approx(shared / (over_seeds + shared))
         for level in (0.8, 0.95):
             theirs = stats.t.interval(level, df, values.mean(), np.sqrt(over_seeds + over_instances))
-            assert crossed_estimate(values, covariance, freedom).interval(level) == pytest.approx(theirs)
+            assert estimate.interval(level) == pytest.approx(theirs)
     assert signs == {-1, 1}, "both signs are to be tried"
 
 
@@ -142,17 +144,30 @@ def of_score(values: list[float], sd: float, freedom: float) -> tuple[float, flo
     return estimate.interval()
 
 
-def test_a_score_away_from_the_limits_has_the_score_interval() -> None:
+@pytest.mark.parametrize(("seen", "sd"), [(93.0, 2.0), (0.008, 0.002)])
+def test_a_score_away_from_the_limits_has_the_score_interval(seen: float, sd: float) -> None:
     """Its ends are the means whose own error, as mean (100 - mean), makes the mean seen just significant."""
-    low, high = of_score([93.0] * 5, 2.0, 40.0)
+    low, high = of_score([seen] * 5, sd, 40.0)
     quantile = stats.t.ppf(0.975, 40)
 
     def distance(mean: float) -> float:
-        return float(abs(93 - mean) - quantile * 2 * np.sqrt(mean * (100 - mean) / (93 * 7)))
+        error = sd * np.sqrt(mean * (100 - mean) / (seen * (100 - seen)))
+        return float(abs(seen - mean) - quantile * error)
 
-    assert low == pytest.approx(optimize.brentq(distance, 50, 93))
-    assert high == pytest.approx(optimize.brentq(distance, 93, 100))
-    assert 93 - low > high - 93
+    assert low == pytest.approx(optimize.brentq(distance, 0, seen))
+    assert high == pytest.approx(optimize.brentq(distance, seen, 100))
+    assert (seen - low > high - seen) == (seen > 50)
+
+
+@pytest.mark.parametrize(("values", "sd"), [([97.0, 98.0], 1.5), ([99.8, 99.9], 1.5), ([91.0, 93.0], 1.0)])
+def test_scores_counted_from_the_other_limit_or_another_zero_have_the_same_interval(
+    values: list[float], sd: float
+) -> None:
+    low, high = of_score(values, sd, 20.0)
+    assert of_score([100 - value for value in values], sd, 20.0) == pytest.approx((100 - high, 100 - low))
+    shifted, covariance = np.array(values) + 300, np.full((2, 2), sd**2)
+    found = crossed_estimate(shifted, covariance, 20.0, limits=(300.0, 400.0)).interval()
+    assert found == pytest.approx((low + 300, high + 300))
 
 
 def test_43_right_answers_of_43_get_the_interval_of_agresti_and_coull() -> None:
