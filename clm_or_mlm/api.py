@@ -77,7 +77,7 @@ def load(source: SourceLike = "published", *, add_models: Sequence[str] = (), **
 
 
 def runs(source: SourceLike) -> pd.DataFrame:
-    """Return a source's runs, a row a fine-tuning: model, task, dataset, lr, seed, scores in [0, 1], counts.
+    """Return a source's runs, one row per fine-tuning: model, task, dataset, lr, seed, scores in [0, 1], counts.
 
     Raises:
         UserError: the source is the published cells, which hold no runs.
@@ -98,7 +98,7 @@ def scores(source: SourceLike = "published", *, interval: str = "", selection: s
 
 
 def table(number: int, source: SourceLike = "published", *, interval: str = "") -> pd.DataFrame:
-    """Return one of the paper's Tables 2 to 17, a row a cell: published and, where there are runs, recomputed.
+    """Return one of the paper's Tables 2 to 17, one row per cell: published and, where there are runs, recomputed.
 
     Columns: model, dataset (or `average`), published and its half-width ci95, mean, low, high, n_seeds; in percent.
 
@@ -128,7 +128,7 @@ def table(number: int, source: SourceLike = "published", *, interval: str = "") 
 
 
 def claims(source: SourceLike = "published", *, interval: str = "", selection: str = "seed") -> pd.DataFrame:
-    """Return the verdict on each finding of the paper, a row a claim, indexed by its id (`F8`).
+    """Return the verdict on each finding of the paper, one row per claim, indexed by its id (`F8`).
 
     Columns: short, statement, verdict, sentence, effect, low, high, unit, p_raw, p_holm, and more.
     """
@@ -155,7 +155,7 @@ def explain(claim: str, source: SourceLike = "published", *, interval: str = "")
 
 
 def audit(source: SourceLike = "published", *, selection: str = "seed") -> pd.DataFrame:
-    """Return every published cell, a row each, with what the source's runs give and whether they agree.
+    """Return every published cell, one row each, with what the source's runs give and whether they agree.
 
     Raises:
         UserError: the source's networks or metrics are not the paper's.
@@ -240,7 +240,7 @@ def figure(
 
 
 def models() -> pd.DataFrame:
-    """Return the study's 51 models, a row each, indexed by name, with what the name says.
+    """Return the study's 51 models, one row each, indexed by name, with what the name says.
 
     Columns: size, kind, objective, ratio (of the last stage, %), switch and steps (in optimizer steps).
     """
@@ -250,7 +250,7 @@ def models() -> pd.DataFrame:
 
 
 def datasets() -> pd.DataFrame:
-    """Return the paper's twelve datasets, a row each, indexed by name: title, task, the task's metric."""
+    """Return the paper's twelve datasets, one row each, indexed by name: title, task, the task's metric."""
     rows = [
         {"dataset": item.name, "title": item.title, "task": item.task, "metric": TASKS[item.task].metric}
         for item in DATASETS.values()

@@ -63,7 +63,7 @@ class ScoreOptions:
     a model and dataset (mean), or one for a model and task (pooled)"""
     interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
     """kind of 95 % interval (docs/intervals.md); by default pooled for runs and t for the published cells.
-    crossed is over seeds and test instances, the others over seeds"""
+    crossed accounts for seeds and test instances, the others for seeds only"""
 
     def needs_instances(self) -> bool:
         """Return whether an interval is named that is made of per-instance scores; the defaults are not."""

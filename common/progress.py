@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on terminals, and for what lasts hours a line a minute in logs."""
+"""Progress of long work: a bar on terminals, and for what lasts hours one line per minute in logs."""
 
 from __future__ import annotations
 

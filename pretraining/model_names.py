@@ -39,7 +39,7 @@ class ObjectiveName:
     @property
     def pattern(self) -> str:
         """Regular expression of the whole word, with the ratio as its only group."""
-        return rf"{self.name}(\d{{1,2}})" if self.has_ratio else self.name
+        return rf"{self.name}([1-9]\d?)" if self.has_ratio else self.name
 
 
 OBJECTIVES = Registry("objective", [ObjectiveName(name="clm"), ObjectiveName(name="mlm", has_ratio=True)])
@@ -215,7 +215,8 @@ class Design:
             known = tuple(MODELS) if self is PAPER else ()
             raise UserError(
                 f"unknown model {name!r}{nearest(name, known)}; a name reads SIZE-OBJECTIVE-STEPS such as "
-                f"{self.prefix}{self.sizes[-1]}-mlm40-42k, with SIZE one of {', '.join(self.sizes)}"
+                f"{self.prefix}{self.sizes[-1]}-mlm40-42k, with SIZE one of {', '.join(self.sizes)} and masking "
+                "ratios from 1 to 99"
             )
         objectives = tuple(word for word in match.group("first", "second") if word)
         switch, longest = None, None

@@ -13,7 +13,7 @@ _WIDTH = 61
 
 
 def forest_lines(differences: Sequence[Difference]) -> list[str]:
-    """Return a line a scope, the interval as `|--o--|` on one axis; `:` is zero, dots end the region of equivalence.
+    """Return one line per scope, the interval as `|--o--|` on one axis; `:` is zero, dots end the equivalence region.
 
     The axis is linear near zero and logarithmic beyond a point, so that an SC and a QA difference both show.
     """

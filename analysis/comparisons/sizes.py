@@ -150,7 +150,7 @@ def kept_decisions(source: Source) -> pd.DataFrame:
 
 
 def sizes_document(source: Source) -> Document:
-    """Return `sizes_table`, a row a dataset, and the three datasets that keep most decisions."""
+    """Return `sizes_table`, one row per dataset, and the three datasets that keep most decisions."""
     table = sizes_table(source)
     steps = list(dict.fromkeys(zip(table["small"], table["large"], strict=True)))
     rows = [["dataset", *(f"{small} to {large}" for small, large in steps), "decided and kept"]]

@@ -270,7 +270,7 @@ def simulate(
 def coverage_document(
     frame: pd.DataFrame, trials: int, source: str, datasets: Mapping[str, Dataset] = DATASETS
 ) -> Document:
-    """Return the coverages of `simulate` as two tables, one a target, in percent; `source` is that of the variances."""
+    """Return the coverages of `simulate` as two tables, one per target, in percent; `source` is the variances'."""
     error = (LEVEL * (1 - LEVEL) / trials) ** 0.5
     body: list[str | Grid] = [
         f"Coverage in % of nominal 95 % intervals of five-seed cells, variances from {source}; "

@@ -50,7 +50,7 @@ _SST2_CORRECT = (
     (664, 656, 652, 666, 642), (744, 737, 744, 744, 731), (787, 792, 789, 789, 787),
     (801, 797, 798, 803, 801), (718, 740, 730, 724, 743), (713, 722, 712, 709, 729),
 )  # fmt: skip
-"""Right answers of 872 in the released runs of 610m-mlm40-42k on SST-2: a row a learning rate, a column a seed."""
+"""Right answers of 872 in the released runs of 610m-mlm40-42k on SST-2: a row is a learning rate, a column a seed."""
 
 
 def _sst2(size: tuple[int, int], rng: np.random.Generator) -> Array:

@@ -239,7 +239,7 @@ def _spread_rows(result: Sensitivity) -> Rows:
 
 
 def _moved_rows(result: Sensitivity) -> Rows:
-    """Return a row a claim with a mean, and one more for each sharing that makes a difference."""
+    """Return one row per claim with a mean, and one more for each sharing that makes a difference."""
     rows = [["id", "sharing", *(f"sd {sd:g}" for sd in MOVED)]]
     for one in result.overturned:
         by_cells: dict[tuple[str, ...], list[str]] = {}

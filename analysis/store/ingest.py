@@ -254,7 +254,7 @@ def _assemble(datasets: Mapping[str, Dataset], scan: Scan, results: Sequence[Cel
         complete += not lacking
         if lacking:
             names = ", ".join(lacking[:6]) + (f" and {len(lacking) - 6} more" if len(lacking) > 6 else "")
-            sentence = f"has {len(_GRID) - len(lacking)} of its {len(_GRID)} runs; it lacks {names}"
+            sentence = f"lacks {len(lacking)} of the {len(_GRID)} runs of the paper's grid: {names}"
             problems.append(Problem(path=f"{scan.results}/{cell.name}", kind="missing", sentence=sentence))
     frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"n_validation": "Int64", "n_test": "Int64"})
     return Ingested(

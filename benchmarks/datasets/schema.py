@@ -58,7 +58,7 @@ class LocalForm:
     train: str = "train"
     """The table that is trained on; a dataset that is trained on another one lacks it."""
     label: str | None = None
-    """The column with the ids of the dataset's labels, one a row or one a word."""
+    """The column with the ids of the dataset's labels, one per row or one a word."""
     called: str
     """What examples with the same inputs have in common, in the plural."""
 

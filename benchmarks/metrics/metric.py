@@ -114,7 +114,7 @@ class TagPredictions:
     words: NDArray[np.int64]
     """For each of them, the number of its word in the split, not decreasing; -1 for none."""
     gold: Ragged
-    """Gold tag of each word, a row a sentence."""
+    """Gold tag of each word, one row per sentence."""
     names: tuple[str, ...]
     """Tag names by id."""
 

@@ -67,7 +67,7 @@ def sentence_f1s(predicted: Ragged, gold: Ragged) -> Floats:
     sentence without words.
 
     Args:
-        predicted: tag of each word, a row a sentence.
+        predicted: tag of each word, one row per sentence.
         gold: the same for the gold tags; rows of the same lengths.
     """
     if not len(gold.values):

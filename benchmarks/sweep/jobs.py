@@ -53,7 +53,7 @@ class Job:
 
     @property
     def fine_tunings(self) -> list[tuple[RunKey, ...]]:
-        """The runs of each fine-tuning, one a dataset; learning rates outermost, then seeds."""
+        """The runs of each fine-tuning, one per dataset; learning rates outermost, then seeds."""
         asked = self.request
         cells = [cell_keys(asked.name, asked.known[name], asked.lrs, asked.seeds) for name in self.datasets]
         return list(zip(*cells, strict=True))

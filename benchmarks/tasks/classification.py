@@ -173,7 +173,7 @@ class TokenClassificationSplit:
     names: tuple[str, ...]
     """Tag names by id."""
     gold: Ragged
-    """Tag of each word, a row a sentence."""
+    """Tag of each word, one row per sentence."""
     words: NDArray[np.int64]
     """For each token of the split, the number of its word in the split; -1 for none."""
     offsets: NDArray[np.int64]

@@ -191,7 +191,7 @@ def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.D
         models: for each model the stages that lead to it.
 
     Returns:
-        Columns `stage`, `step`, `objective` and `loss`, a row a step, sorted; empty when no log is one of theirs.
+        Columns `stage`, `step`, `objective` and `loss`, one row per step, sorted; empty when no log is one of theirs.
 
     Raises:
         UserError: no such folder, no log in it, a line of a log that is no row, or two logs that differ.

@@ -130,7 +130,7 @@ class _Spread(FigureSpec):
                 for column, high in records(rows[rows["interval"] == _SD], "series", "high")
             ]
             sentences.append(f"{TASKS[str(task)].title} ({TASKS[str(task)].metric}): {'; '.join(parts)}.")
-        return "Standard deviations in four panels, one a task. " + " ".join(sentences)
+        return "Standard deviations in four panels, one per task. " + " ".join(sentences)
 
 
 FIGURES = (

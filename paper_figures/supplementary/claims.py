@@ -90,7 +90,7 @@ def _point(finding: Finding) -> dict[str, object]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Claims(FigureSpec):
-    """The forest plot: a row a claim, an axis a unit, linear near no effect and then bent."""
+    """The forest plot: one row per claim, one axis per unit, linear near no effect and then bent."""
 
     def collect(self, inputs: Inputs) -> pd.DataFrame:
         return claims_data(inputs.assessment)

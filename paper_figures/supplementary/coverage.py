@@ -33,7 +33,7 @@ _TITLES = {
 
 @dataclass(frozen=True, kw_only=True)
 class _Coverage(FigureSpec):
-    """Two panels of coverages, a row a dataset and a mark an interval."""
+    """Two panels of coverages, one row per dataset and one mark per interval."""
 
     def collect(self, inputs: Inputs) -> pd.DataFrame:
         return inputs.coverage
@@ -79,7 +79,7 @@ class _Coverage(FigureSpec):
 
     def describe(self, data: pd.DataFrame) -> str:
         sentences = [
-            "Two panels of dots, a row a dataset, each dot the true coverage of a nominal 95 % interval."
+            "Two panels of dots, one row per dataset, each dot the true coverage of a nominal 95 % interval."
         ]
         for target in TARGETS:
             part = data[(data["target"] == target) & (data["dataset"] != AVERAGE)]

@@ -47,7 +47,7 @@ class _Multiverse(FigureSpec):
         return explore(inputs.source, inputs.settings, standard=standard, grid_only=True)
 
     def tabulate(self, data: Multiverse) -> pd.DataFrame:
-        """Return what is drawn: a row a claim and analysis, with the claim's share of supporting analyses."""
+        """Return what is drawn: one row per claim and analysis, with the claim's share of supporting analyses."""
         columns = ["id", *GRID, "verdict", "effect", "low", "high", "p", "p_adjusted"]
         grid = data.grid[columns].reset_index(drop=True)
         return grid.assign(share_supporting=[data.supporting[name][1] for name in grid["id"]])
@@ -111,7 +111,7 @@ class _Multiverse(FigureSpec):
     def describe(self, data: Multiverse) -> str:
         verdicts, gaps = self.tabulate(data), data.gaps
         count = len(set(records(verdicts, *GRID)))
-        lines = [f"Grid of verdicts, a row a finding and a column an analysis; {count} analyses."]
+        lines = [f"Grid of verdicts, one row per finding and one column per analysis; {count} analyses."]
         for name, share in dict(records(verdicts, "id", "share_supporting")).items():
             if not math.isnan(share):
                 lines.append(f"{name}: {share:.0%} of the analyses in which it can be decided support it.")

@@ -20,7 +20,7 @@ _ROW, _HEAD, _PANEL, _LEFT, _GAP = 0.2, 0.62, 1.85, 1.0, 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class _Sizes(FigureSpec):
-    """A panel for each pair of sizes, a row a dataset: the share of pairs of recipes in the same order."""
+    """A panel for each pair of sizes, one row per dataset: the share of pairs of recipes in the same order."""
 
     def collect(self, inputs: Inputs) -> pd.DataFrame:
         return sizes_table(inputs.source)

@@ -66,7 +66,7 @@ def _without(contrast: Heterogeneity, name: str) -> str:
 
 
 def datasets_document(assessment: Assessment, shown: Sequence[Verdict]) -> Document:
-    """Return a forest of each claim: a row a contrast and dataset, with how much the datasets differ."""
+    """Return a forest of each claim: one row per contrast and dataset, with how much the datasets differ."""
     records = _table(assessment, shown)
     return Document(
         body=_body(assessment, shown),

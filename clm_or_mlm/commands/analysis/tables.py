@@ -93,7 +93,7 @@ def export(
 
     Args:
         format: model-index (Hugging Face), lm-eval, mteb or croissant (a runs table with its metadata)
-        out: folder of the files, for most a folder a model in it
+        out: folder of the files, for most one folder per model in it
     """
     opened = source.open(need_instances=score.needs_instances())
     files = EXCHANGED[format].write(opened, score.settings(opened))

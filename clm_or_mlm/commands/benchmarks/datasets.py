@@ -132,7 +132,7 @@ def synthetic(
 
     Args:
         datasets: which of the twelve (default: all)
-        out: folder of the datasets; keep it apart from data/
+        out: folder of the datasets; not the one that holds the real ones
         train: training examples
         evaluation: validation, and test, examples
         replace: put them in place of other versions

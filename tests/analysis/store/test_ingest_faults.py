@@ -153,7 +153,7 @@ def test_strict_refuses_missing_runs_and_takes_a_whole_store(store: Path, tmp_pa
     with pytest.raises(RefusedStoreError, match="1 thing is") as error:
         read(store, tmp_path / "strict", strict=True)
     assert [(problem.kind, problem.sentence) for problem in error.value.problems] == [
-        ("missing", "has 29 of its 30 runs; it lacks lr5e-04_sd4")
+        ("missing", "lacks 1 of the 30 runs of the paper's grid: lr5e-04_sd4")
     ]
     assert contents(tmp_path / "strict") == contents(tmp_path / "plain")
 

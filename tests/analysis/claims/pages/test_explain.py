@@ -1,4 +1,4 @@
-"""Verdicts as text: a line a claim, and the reasoning."""
+"""Verdicts as text: one line per claim, and the reasoning."""
 
 from __future__ import annotations
 
