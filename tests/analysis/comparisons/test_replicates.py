@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from analysis.comparisons.comparison import compare
 from analysis.comparisons.scopes import Scope
 from analysis.comparisons.wording import footer
 from analysis.evidence.settings import Settings
-from analysis.sources import PUBLISHED, Source
+from analysis.precision.components import components_table
+from analysis.records import records
+from analysis.sources import PUBLISHED, Source, open_source
 from analysis.store.instances import RunScores, read_instances
 from common.errors import UserError
 from tests.analysis.comparisons.given import REAL, best_runs
@@ -119,18 +122,35 @@ def test_printed_cells_have_no_pretrainings_to_take_together() -> None:
     assert isinstance(PUBLISHED.scores(Settings()), pd.DataFrame)
 
 
+LEVELS = {
+    "pretraining": 0.01,
+    "fine-tuning seed": 0.005,
+    "test set, for all models alike": 0.3,
+    "test set, by model": 0.15,
+    "test set, by pretraining": 0.1,
+}
+"""Standard deviations of a score in [0, 1]; those of the test set of a single instance."""
+
+
 def with_instances(
-    folder: Path, rng: np.random.Generator, *, pretrainings: int = 5, seeds: int = 5, count: int = 300
+    folder: Path,
+    rng: np.random.Generator,
+    *,
+    pretrainings: int = 5,
+    seeds: int = 5,
+    count: int = 300,
+    levels: Mapping[str, float] = LEVELS,
 ) -> Source:
     """Return two arms of one true score, whose runs share instances and vary by pretraining, seed and instance."""
-    common = rng.normal(0, 0.3, count)
+    again, tuned, alike, own, by_pretraining = levels.values()
+    common = rng.normal(0, alike, count)
     cells: dict[tuple[str, str], list[RunScores]] = {}
     rows: Arm = {}
     for arm in ("first", "second"):
-        by_model = rng.normal(0, 0.15, count)
+        by_model = rng.normal(0, own, count)
         for place in range(pretrainings):
-            level = 0.5 + rng.normal(0, 0.01) + by_model + common + rng.normal(0, 0.1, count)
-            scores = [level + rng.normal(0, 0.005) + rng.normal(0, 0.1, count) for _ in range(seeds)]
+            level = 0.5 + rng.normal(0, again) + by_model + common + rng.normal(0, by_pretraining, count)
+            scores = [level + rng.normal(0, tuned) + rng.normal(0, 0.1, count) for _ in range(seeds)]
             cells[f"{arm}-s{place + 1}", "sst2"] = [
                 RunScores(lr=1e-4, seed=seed, validation=score, test=score)
                 for seed, score in enumerate(scores)
@@ -160,12 +180,22 @@ def test_an_arm_over_instances_too_is_the_multi_bootstrap_of_three_levels(tmp_pa
     assert plain.effect == pytest.approx(one.effect) and one.high - one.low > 1.5 * (plain.high - plain.low)
 
 
+def measured(dataset: str, count: int) -> dict[str, float]:
+    """Return the spreads that the miniature measured on a dataset with so many instances, as `LEVELS`."""
+    table = components_table(open_source("miniature", need_instances=True))
+    sds = dict(records(table[table["dataset"] == dataset], "component", "sd"))
+    return {name: sds[name] / 100 * (count**0.5 if "test set" in name else 1) for name in LEVELS}
+
+
 @pytest.mark.slow
-def test_three_levels_cover(tmp_path: Path) -> None:
-    """Five pretrainings of each arm, five seeds, 300 instances: the truth is no difference."""
+@pytest.mark.parametrize("dataset", [None, "sst2", "uner_en"])
+def test_three_levels_cover(dataset: str | None, tmp_path: Path) -> None:
+    """Five pretrainings of each arm, five seeds, 300 or the miniature's instances: the truth is no difference."""
     rng, held, trials = np.random.default_rng(2), 0, 400
+    count = 600 if dataset else 300
+    levels = measured(dataset, count) if dataset else LEVELS
     for trial in range(trials):
-        source = with_instances(tmp_path / f"{trial}", rng)
+        source = with_instances(tmp_path / f"{trial}", rng, count=count, levels=levels)
         [one] = compare(source, [], Settings(interval="crossed"), replicates=["first", "second"]).differences[
             :1
         ]
