@@ -125,17 +125,19 @@ def write_example(miniature: Miniature, example: Path) -> None:
         shutil.copyfile(path, example / path.name)
     with atomic_folder(example / "instances") as folder:
         shutil.copytree(miniature.root / INSTANCES, folder, dirs_exist_ok=True)
-    columns = ("step", "split", "objective", "ratio", "stage")
-    # Every step of the curves that Figure 12 draws; of the others the validation losses.
+    columns = ("step", "split", "objective", "ratio", "stage", "lr", "predicted")
+    # Every step of the curves that Figure 12 draws; of the others those with a validation loss.
     continued = [model for model in miniature.form.models.values() if model.kind == "continued"]
     whole = {stage.name for model in continued for stage in model.stages}
     for log in sorted((miniature.root / PRETRAINED / "stages").glob(f"*/{LOG}")):
-        rows = [
-            {**{key: row[key] for key in columns}, "loss": round(row["loss"], 5)}
-            for row in read_log(log)
-            if row["split"] == "validation" or log.parent.name in whole
+        rows = read_log(log)
+        validated = {row["step"] for row in rows if row["split"] == "validation"}
+        kept = [
+            {**{key: row[key] for key in columns if key in row}, "loss": round(row["loss"], 5)}
+            for row in rows
+            if row["step"] in validated or log.parent.name in whole
         ]
-        write_log(example / "logs" / log.parent.name / LOG, rows)
+        write_log(example / "logs" / log.parent.name / LOG, kept)
 
 
 def _stand_ins(miniature: Miniature, **logs: str) -> str:

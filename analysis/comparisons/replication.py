@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +29,14 @@ __all__ = ["ALPHA", "Replication", "replication_document", "replication_of"]
 
 Array = npt.NDArray[np.float64]
 
+_Row = dict[str, Any]
+_Log = dict[int, _Row]
+"""Of a stage, by step: `loss` and `predicted` of validation, `lr` of training."""
+
 ALPHA = 0.05
 _CELL = ["model", "task", "dataset", "lr"]
+_OTHER_SHARE = 0.2
+"""By how much the number of tokens predicted in validation may differ: masks and lengths are drawn."""
 _PRIOR = 4
 """Degrees of freedom by which a cell's own variance is drawn towards that of all cells on its dataset and rate."""
 
@@ -42,6 +49,8 @@ class Replication:
     """`model, task, dataset, lr, mean, expected, low, high` (percent; 95 % prediction interval), `p, p_holm`."""
     curves: pd.DataFrame
     """`stage, step, loss, expected, low, high` (nats), `p, p_holm` of the validation losses."""
+    settings: tuple[str, ...]
+    """What the logs say of learning rates and masking that the reference's do not, a sentence each."""
     exact: float
     """Share of the runs whose score is the reference's to the last digit."""
     shifted: tuple[str, ...]
@@ -53,6 +62,7 @@ class Replication:
         off = self.cells[self.cells["p_holm"] < ALPHA]
         lost = self.curves[self.curves["p_holm"] < ALPHA]
         return [
+            *self.settings,
             *(f"{name}: its scores are the reference's of other seeds" for name in self.shifted),
             *(
                 f"{row['model']} on {row['dataset']} at {row['lr']:g}: {row['mean']:.2f}, outside "
@@ -89,12 +99,14 @@ def replication_of(
             f"{source.label} and {reference.label} have no model, dataset and learning rate in common for "
             f"which {reference.label} was {again}"
         )
-    losses = _curves(*map(_losses, logs)) if logs else ()
+    mine, theirs = map(_logged, logs) if logs else ({}, {})
+    losses = _curves(mine, theirs)
     curves = pd.DataFrame(losses, columns=["stage", "step", "loss", "expected", "low", "high", "p"])
     adjusted = holm([*cells["p"], *curves["p"]])
     same = runs.merge(known, on=[*_CELL, "seed"], suffixes=("", "_reference"))
     return Replication(
         cells=cells.assign(p_holm=adjusted[: len(cells)]), curves=curves.assign(p_holm=adjusted[len(cells) :]),
+        settings=tuple(_settings(mine, theirs)),
         exact=float((same["test_score"] == same["test_score_reference"]).sum() / len(runs)),
         shifted=tuple(_shifted(runs, known)),
     )  # fmt: skip
@@ -146,40 +158,71 @@ def _predicted(
 def _shifted(runs: pd.DataFrame, known: pd.DataFrame) -> Iterator[str]:
     """Yield the models with a seed whose runs have, to the last digit, the scores of another seed of the reference."""
     both = runs.merge(known, on=_CELL, suffixes=("", "_reference"))
+    both = both[both["test_score"].between(0, 1, inclusive="neither")]
     both["same"] = both["test_score"] == both["test_score_reference"]
     shares = both.groupby(["model", "seed", "seed_reference"], as_index=False, observed=True)["same"].agg(
         ["mean", "sum"]
     )
     apart = shares[
-        (shares["mean"] > 0.9) & (shares["sum"] >= 4) & (shares["seed"] != shares["seed_reference"])
+        (shares["mean"] > 0.9) & (shares["sum"] >= 3) & (shares["seed"] != shares["seed_reference"])
     ]
     yield from dict.fromkeys(apart["model"])
 
 
-def _losses(folder: Path) -> dict[str, Array]:
-    """Return the validation losses of each stage: (n, 2) steps and nats."""
+def _logged(folder: Path) -> dict[str, _Log]:
+    """Return by stage what its log says at the steps that have a validation loss."""
     found = {}
     for path in sorted(folder.rglob(LOG)):
-        rows = [(row["step"], row["loss"]) for row in read_log(path) if row["split"] == "validation"]
-        if rows:
-            found[path.parent.name] = np.array(rows, dtype=np.float64)
+        rows = read_log(path)
+        log: _Log = {row["step"]: dict(row) for row in rows if row["split"] == "validation"}
+        for row in rows:
+            if row["split"] == "train" and row["step"] in log and "lr" in row:
+                log[row["step"]]["lr"] = row["lr"]
+        if log:
+            found[path.parent.name] = log
     return found
 
 
-def _curves(judged: Mapping[str, Array], known: Mapping[str, Array]) -> Iterator[dict[str, object]]:
-    """Yield a row for the last validation loss of each stage; the spread is over the reference's pretrainings."""
-    arms: dict[str, list[Array]] = {}
-    for stage, curve in known.items():
-        arms.setdefault(arm_of(stage)[0], []).append(curve)
-    for stage, curve in judged.items():
-        others = arms.get(arm_of(stage)[0], [])
-        step, loss = curve[-1]
-        values = np.array([other[other[:, 0] == step, 1][0] for other in others if step in other[:, 0]])
+def _pairs(
+    judged: Mapping[str, _Log], known: Mapping[str, _Log]
+) -> Iterator[tuple[str, int, _Row, list[_Row]]]:
+    """Yield every stage and step of a study that its reference has, with both rows; the reference's pretrainings."""
+    arms: dict[str, list[_Log]] = {}
+    for stage, log in known.items():
+        arms.setdefault(arm_of(stage)[0], []).append(log)
+    for stage, log in judged.items():
+        for step, row in log.items():
+            others = [other[step] for other in arms.get(arm_of(stage)[0], []) if step in other]
+            if others:
+                yield stage, step, row, others
+
+
+def _settings(judged: Mapping[str, _Log], known: Mapping[str, _Log]) -> Iterator[str]:
+    """Yield what is not left to chance and differs: the learning rate, and how many tokens are predicted."""
+    seen: set[tuple[str, str]] = set()
+    for stage, step, row, others in _pairs(judged, known):
+        for name, words, apart in (
+            ("lr", "learning rate", 1e-6),
+            ("predicted", "tokens predicted", _OTHER_SHARE),
+        ):
+            theirs = [other[name] for other in others if name in other]
+            if name not in row or not theirs or (stage, name) in seen:
+                continue
+            low, high = min(theirs) * (1 - apart), max(theirs) * (1 + apart)
+            if not low <= row[name] <= high:
+                seen.add((stage, name))
+                yield f"{stage} at step {step}: {words} {row[name]:,g}, the reference's {theirs[0]:,g}"
+
+
+def _curves(judged: Mapping[str, _Log], known: Mapping[str, _Log]) -> Iterator[dict[str, object]]:
+    """Yield a row for each validation loss; the spread is over the reference's pretrainings."""
+    for stage, step, row, others in _pairs(judged, known):
+        values = np.array([other["loss"] for other in others])
         if len(values) > 1:
-            row = _predicted(
-                float(loss), float(values.mean()), float(values.var(ddof=1)), 1, len(values), len(values) - 1
+            found = _predicted(
+                row["loss"], float(values.mean()), float(values.var(ddof=1)), 1, len(values), len(values) - 1
             )
-            yield {"stage": stage, "step": int(step), "loss": row.pop("value"), **row}
+            yield {"stage": stage, "step": step, "loss": found.pop("value"), **found}
 
 
 def replication_document(found: Replication, source: Source, reference: Source) -> Document:

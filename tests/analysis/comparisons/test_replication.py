@@ -145,11 +145,29 @@ def test_losses_are_held_against_those_of_the_references_pretrainings(tmp_path: 
     theirs = _logs(tmp_path / "theirs", rng, pretrainings=8)
     own = source(study(rng))
     honest = replication_of(own, REFERENCE, logs=[_logs(tmp_path / "a", rng, pretrainings=1), theirs])
-    assert len(honest.curves) == 1 and not honest.faults
+    assert len(honest.curves) == 2 and not honest.faults
     shifted = replication_of(
         own, REFERENCE, logs=[_logs(tmp_path / "b", rng, pretrainings=1, off=1.0), theirs]
     )
-    assert len(shifted.faults) == 1 and "validation loss" in shifted.faults[0]
+    assert len(shifted.faults) == 2 and all("validation loss" in fault for fault in shifted.faults)
+
+
+def test_rates_and_masking_of_the_logs_have_to_be_the_references(tmp_path: Path) -> None:
+    def logs(name: str, lr: float, predicted: int) -> Path:
+        row = {"step": 100, "objective": "mlm", "ratio": 40, "stage": "610m-mlm40-42k", "loss": 4.0}
+        split = {"train": {"lr": lr}, "validation": {"predicted": predicted}}
+        rows = [{**row, "split": split, **more} for split, more in split.items()]
+        write_log(tmp_path / name / "610m-mlm40-42k" / LOG, rows)
+        return tmp_path / name
+
+    theirs, own = logs("theirs", 0.003, 3_500), source(study(np.random.default_rng(8)))
+    assert not replication_of(own, REFERENCE, logs=[logs("a", 0.003, 3_650), theirs]).settings
+    found = replication_of(own, REFERENCE, logs=[logs("b", 0.001, 1_300), theirs])
+    assert found.settings == (
+        "610m-mlm40-42k at step 100: learning rate 0.001, the reference's 0.003",
+        "610m-mlm40-42k at step 100: tokens predicted 1,300, the reference's 3,500",
+    )
+    assert found.faults[:2] == list(found.settings)
 
 
 def test_the_command_prints_the_certificate(capsys: pytest.CaptureFixture[str]) -> None:
