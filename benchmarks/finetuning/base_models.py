@@ -160,7 +160,7 @@ def _copy_special_tokens(tokenizer: Any, config: Mapping[str, Any]) -> None:
     vocabulary = tokenizer.get_vocab()
     for name in ("bos", "eos", "pad", "mask"):
         number, text = config.get(f"{name}_token_id"), config.get(f"{name}_token")
-        if isinstance(number, int) and number < len(tokenizer):
+        if isinstance(number, int) and 0 <= number < len(tokenizer):  # the first Llamas pad with -1
             text = tokenizer.convert_ids_to_tokens(number)
         if isinstance(text, str) and text in vocabulary:
             setattr(tokenizer, f"{name}_token", text)
