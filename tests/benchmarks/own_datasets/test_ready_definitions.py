@@ -65,7 +65,7 @@ def test_names_are_those_of_files_and_datasets_and_the_nearest_is_named(tmp_path
         ("glue-col", "glue has no dataset 'glue-col'; did you mean 'glue_cola'"),
         ("xnl", "there is no file xnl, and no ready file of that name; did you mean 'xnli'"),
         ("my.toml", "there is no file my.toml"),
-        (str(tmp_path / "xnli"), "these are TOML, and their names end in .toml"),
+        (str(tmp_path / "xnli"), "a definition is a TOML file, with a name that ends in .toml"),
     ):
         with pytest.raises(UserError, match=message):
             read_definitions(Path(word))
@@ -78,7 +78,7 @@ def test_a_folder_of_the_name_hides_no_ready_file_and_a_file_does(
     (tmp_path / "beir").mkdir()
     assert len(read_definitions(Path("beir"))) == NUMBERS["beir"]
     (tmp_path / "xnli").touch()
-    with pytest.raises(UserError, match="these are TOML"):
+    with pytest.raises(UserError, match="a definition is a TOML file"):
         read_definitions(Path("xnli"))
 
 
