@@ -33,7 +33,7 @@ Row = dict[str, Any]
 log = logging.getLogger(__name__)
 
 _BATCH = 1 << 14
-_LONGEST = 1 << 29
+_LONGEST = 1 << 28
 """Bytes of the longest line that is read: all of SQuAD is a line of 30 MB."""
 
 
