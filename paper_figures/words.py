@@ -22,7 +22,7 @@ from analysis.records import records
 from analysis.store.contents import other_sizes
 from benchmarks.protocol import TASKS
 from paper_figures.figure import FigureSpec, Inputs
-from pretraining.model_names import MODELS
+from pretraining.model_names import MODELS, arm_of
 
 __all__ = [
     "alt_text", "caption", "family_models", "missing", "missing_sentence", "result", "selection_sentence",
@@ -113,7 +113,11 @@ def _own_sentence(data: pd.DataFrame, inputs: Inputs) -> str:
     drawn = dict.fromkeys(name for names in data["model"] for name in names.split())
     names = [name for name in drawn if name not in MODELS]
     runs = inputs.source.runs
-    if not names or runs is None or not inputs.source.comparable:
+    if runs is None:
+        return ""
+    if any(arm_of(name)[1] and arm_of(name)[0] in drawn for name in runs["model"].unique()):
+        return "Of several pretrainings of a model the first is drawn."
+    if not names or not inputs.source.comparable:
         return ""
     sets = other_sizes(runs[runs["model"].isin(names)])
     tests = " and test sets of other sizes, so that scores are not comparable" if sets else ""

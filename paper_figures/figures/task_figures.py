@@ -18,7 +18,7 @@ from paper_figures.drawing.marks import draw_groups, draw_lines, names_fit, writ
 from paper_figures.drawing.page import inches, line_handles, make_page, task_panels
 from paper_figures.drawing.style import Look, looks_of
 from paper_figures.figure import COLUMNS, FigureSpec, Inputs
-from pretraining.model_names import MODELS, OBJECTIVES, Design, Model
+from pretraining.model_names import MODELS, OBJECTIVES, Design, Model, arm_of
 
 __all__ = [
     "Position", "PositionRule", "TaskFigure", "collect", "continued_only", "describe_differences", "describe_points",
@@ -150,7 +150,9 @@ def collect(
         Columns `COLUMNS`, ordered by panel, series and x as drawn.
     """
     averages = inputs.averages
-    names = [*figure.models, *(name for name in averages["model"].unique() if others or name not in MODELS)]
+    held = list(averages["model"].unique())
+    once = [name for name in held if arm_of(name)[1] == 0 or arm_of(name)[0] not in held]
+    names = [*figure.models, *(name for name in once if others or name not in MODELS)]
     positions = {name: there for name in names if (there := _placed(name, position, foreign)) is not None}
     own = sorted((name for name in positions if name not in figure.models), key=lambda n: _rank(positions[n]))
     order = [*(name for name in figure.models if name in positions), *own]

@@ -111,3 +111,11 @@ def test_names_too_long_for_the_side_of_the_panels_are_in_a_legend_of_several_li
         [legend] = drawn.legends
         assert legend.get_window_extent().x1 <= drawn.bbox.x1
         assert len({round(text.get_window_extent().x0) for text in legend.get_texts()}) > 1
+
+
+def test_of_several_pretrainings_the_first_is_drawn_and_the_caption_says_so() -> None:
+    inputs = Inputs(source=open_source("miniature"))
+    figure = FIGURES["2"].load()
+    data = figure.collect(inputs)
+    assert not [name for name in data["model"] if name.endswith(("-s1", "-s4"))]
+    assert "Of several pretrainings of a model the first is drawn." in caption(figure, data, inputs)
