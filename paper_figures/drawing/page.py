@@ -29,6 +29,8 @@ __all__ = [
 
 WIDTH = 7.2
 """Inches of every figure."""
+_HEADING = 8.8
+"""Points of what stands above a figure."""
 TITLE_SIZE = 7.8
 """Points of a panel's title."""
 _POINTS = (-100, -30, -10, -3, -1, 0, 1, 3, 10, 30, 100)
@@ -87,8 +89,10 @@ class Sheet:
         return self.figure.add_axes((left / WIDTH, bottom / self.height, width / WIDTH, height / self.height))
 
     def write_heading(self, heading: str, *, left: float = 0.1) -> None:
-        """Write what stands above the picture."""
-        self.text(left, self.height - 0.19, heading, fontsize=8.8, fontweight="bold", gid="heading")
+        """Write what stands above the picture, smaller where it would be wider."""
+        wide = inches(heading, bold=True) * _HEADING / SMALLEST
+        size = _HEADING * min(1.0, (WIDTH - left - 0.05) / wide) if heading else _HEADING
+        self.text(left, self.height - 0.19, heading, fontsize=size, fontweight="bold", gid="heading")
 
     def write_caption(self, *, left: float = 0.1, bottom: float = 0.06) -> None:
         """Write the caption below everything."""

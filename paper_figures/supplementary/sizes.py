@@ -47,9 +47,7 @@ class _Sizes(FigureSpec):
                 ax.plot([100 * low, 100 * high], [row, row], color=look.color, linewidth=1.1)
                 ax.plot(100 * kept, row, look.marker, color=look.color, markersize=4.5)
             above = sheet.foot + tall + 0.08
-            sheet.text(
-                left, above, " to ".join(map(str.upper, sizes)), fontsize=TITLE_SIZE, fontweight="bold"
-            )
+            sheet.text(left, above, sizes, fontsize=TITLE_SIZE, fontweight="bold")
             sheet.text(left + _PANEL / 2, sheet.foot - 0.32, "pairs in the same order (%)", ha="center")
         sheet.write_heading(heading)
         sheet.write_caption()

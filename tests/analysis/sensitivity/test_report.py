@@ -71,7 +71,8 @@ def test_the_multiverse_of_runs_has_the_gaps(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_interval_without_standard_errors_leaves_them_to_students_t(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("analysis.sensitivity.report.explore", lambda *_, **__: published().multiverse)
+    made = published().multiverse
+    monkeypatch.setattr("analysis.sensitivity.report.explore", lambda *_, **__: made)
     levels = {
         f"{size}-{name}-42k": 2.0 * (name == "mlm40")
         for size in ("210m", "610m", "1b")
