@@ -30,7 +30,7 @@ class _Sizes(FigureSpec):
         tall = _ROW * len(names)
         sheet = Sheet(caption, body=_HEAD + tall, below=0.48)
         for column, (_, part) in enumerate(data.groupby(["small", "large"], sort=False)):
-            sizes = " to ".join(part.iloc[0][["small", "large"]]).upper()
+            sizes = " to ".join(part.iloc[0][["small", "large"]].str.upper())
             left = _LEFT + column * (_PANEL + _GAP)
             ax = sheet.axes(left, sheet.foot, _PANEL, tall)
             ax.set_ylim(len(names) - 0.5, -0.5)
