@@ -23,8 +23,7 @@ from common.progress import Meter
 from common.provenance import provenance, provenance_path
 from pretraining.data.corpus import Source, batched, open_source
 from pretraining.data.manifest import MANIFEST, load_manifest, tokenizer_files, write_manifest
-from pretraining.data.shard_compression import COMPRESSIONS
-from pretraining.data.shard_index import RECORD, read_index, write_index
+from pretraining.data.shard_index import RECORD, write_index
 from pretraining.data.shard_settings import SHARDS, ShardSettings
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.tokenizer import TextTokenizer, encoded, load_tokenizer
@@ -111,8 +110,7 @@ def _write_splits(
     workers: int,
 ) -> None:
     position, splits = writer.position, writer.splits
-    size, compression = settings.shard_records * RECORD, COMPRESSIONS[settings.compression]
-    limit, enough = settings.tokens or float("inf"), False
+    size, limit, enough = settings.shard_records * RECORD, settings.tokens or float("inf"), False
     began, first_tokens = time.monotonic(), writer.tokens
     groups = batched(source.documents(position.file, position.row), _GROUP_CHARACTERS, _GROUP_DOCUMENTS)
 
@@ -126,7 +124,7 @@ def _write_splits(
                 if enough:
                     break
                 writer.add(document, digest, tokens, _split_of(digest, settings, writer))
-            wrote = [split.write(out, size, compression) for split in splits.values()]
+            wrote = [split.write(out, size) for split in splits.values()]
             if any(wrote):
                 writer.save()
             rate = (writer.tokens - first_tokens) / (time.monotonic() - began)
@@ -134,7 +132,7 @@ def _write_splits(
             if enough:
                 break
     for split in splits.values():
-        split.write(out, size, compression, last=True)
+        split.write(out, size, last=True)
 
 
 def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> str:
@@ -147,7 +145,7 @@ def _finish(
     source: Source, out: Path, writer: ShardWriter, encoder: TextTokenizer, request: dict[str, Any]
 ) -> None:
     for split in writer.splits.values():
-        write_index(out / split.name, split.entries)
+        write_index(out / split.name, split.shards)
     manifest = write_manifest(
         out,
         {
@@ -159,7 +157,7 @@ def _finish(
                 split.name: {
                     "documents": split.documents,
                     "tokens": split.tokens,
-                    "shards": [entry.stored.listing() for entry in read_index(out / split.name)],
+                    "shards": [shard.listing() for shard in split.shards],
                 }
                 for split in writer.splits.values()
             },

@@ -15,7 +15,7 @@ from common.errors import UserError
 from common.files import sha256_file
 from common.manifest import DamagedError, VerifiedFile
 from common.settings import read_settings
-from pretraining.data.shard_index import RECORD, ShardEntry, read_index
+from pretraining.data.shard_index import INDEX, RECORD, Shard, read_index
 from pretraining.data.tokenizer import load_tokenizer
 
 __all__ = [
@@ -94,20 +94,17 @@ def check_tokenizer(data: Path, manifest: Mapping[str, Any]) -> None:
         raise UserError(f"{folder}: is missing or not the tokenizer the shards were made with")
 
 
-def check_split(data: Path, name: str, manifest: Mapping[str, Any], entries: list[ShardEntry]) -> None:
+def check_split(data: Path, name: str, manifest: Mapping[str, Any], shards: list[Shard]) -> None:
     """Compare the index of a split with the manifest.
 
     Raises:
         UserError: it lists other files or another number of records.
     """
     split = manifest["splits"][name]
-    records = sum(entry.samples for entry in entries)
-    if [entry.stored.listing() for entry in entries] != split["shards"] or records != -(
-        -split["tokens"] // RECORD
-    ):
-        raise UserError(
-            f"{data / name / 'index.json'}: is not the index the manifest was made with; {_REMEDY}"
-        )
+    records = -(-split["tokens"] // RECORD)
+    listed = [shard.listing() for shard in shards] == split["shards"]
+    if not listed or sum(shard.samples for shard in shards) != records:
+        raise UserError(f"{data / name / INDEX}: is not the index the manifest was made with; {_REMEDY}")
 
 
 def verify(data: Path) -> list[str]:
@@ -121,15 +118,15 @@ def verify(data: Path) -> list[str]:
     problems: list[str] = []
     for name in SPLITS:
         try:
-            entries = read_index(data / name)
-            check_split(data, name, manifest, entries)
+            shards = read_index(data / name)
+            check_split(data, name, manifest, shards)
         except UserError as error:
             problems.append(str(error))
             continue
-        for entry in entries:
-            path = data / name / entry.stored.basename
+        for shard in shards:
+            path = data / name / shard.packed_name
             try:
-                os.close(VerifiedFile(path, entry.stored.sha256, entry.stored.size).open())
+                os.close(VerifiedFile(path, shard.packed_sha256, shard.packed_size).open())
             except FileNotFoundError:
                 problems.append(f"{path}: is missing")
             except DamagedError as error:

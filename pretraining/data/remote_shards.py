@@ -18,7 +18,6 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,13 +26,13 @@ from urllib.parse import quote, urlsplit
 from common.errors import UserError, first_line
 from common.files import private_folder, sha256_file
 from common.manifest import check_file
-from common.registry import Registry
+from common.reading import inside
 from pretraining.data.manifest import MANIFEST, SPLITS, check_split, check_tokenizer, load_manifest
 from pretraining.data.shard_cache import make_shard_cache_folder, unfinished
 from pretraining.data.shard_index import INDEX, read_index
 from pretraining.data.token_stream import DISK_FULL, Fetch
 
-__all__ = ["TRANSPORTS", "RemoteShards", "Transport", "find_shards"]
+__all__ = ["RemoteShards", "find_shards"]
 
 logger = logging.getLogger(__name__)
 
@@ -43,19 +42,8 @@ FIRST_PAUSE = 1.0
 """Seconds before it is asked for again the first time; each later pause is twice the one before."""
 _TIMEOUT = 120.0
 _CHUNK = 2**20
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _AGAIN = (408, 425, 429)
 """Answers below 500 after which the same question may be answered."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Transport:
-    """A way to shards that are elsewhere."""
-
-    name: str
-    """The scheme of its addresses."""
-    download: Callable[[str, Path], None]
-    """Writes what is at an address to a path at which nothing is."""
 
 
 def _by_streaming(url: str, path: Path) -> None:
@@ -67,41 +55,18 @@ def _by_streaming(url: str, path: Path) -> None:
         Path(folder, path.name).replace(path)
 
 
-class _UnsafeError(Exception):
-    """An address that is not read."""
-
-
-def _check_https(url: str) -> None:
-    parts = urlsplit(url)
-    if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOOPBACK):
-        raise _UnsafeError(f"{url}: shards are read by https, and by http from this machine alone")
-
-
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows what may be read in the first place."""
-
-    def redirect_request(self, *words: Any) -> urllib.request.Request | None:
-        _check_https(words[-1])
-        return super().redirect_request(*words)
-
-
 def _by_web(url: str, path: Path) -> None:
-    _check_https(url)
     parts = urlsplit(url)
-    request = urllib.request.Request(parts._replace(path=quote(parts.path, safe="/%")).geturl())
-    web = urllib.request.build_opener(_Redirects)
-    with web.open(request, timeout=_TIMEOUT) as answer, path.open("xb") as file:
+    address = parts._replace(path=quote(parts.path, safe="/%")).geturl()
+    with urllib.request.urlopen(address, timeout=_TIMEOUT) as answer, path.open("xb") as file:
         shutil.copyfileobj(answer, file, _CHUNK)
 
 
-TRANSPORTS = Registry(
-    "transport of shards",
-    [
-        *(Transport(name=name, download=_by_streaming) for name in ("s3", "gs", "hf")),
-        *(Transport(name=name, download=_by_web) for name in ("https", "http")),
-    ],
-)
-"""The kinds of addresses; `http` serves this machine alone."""
+DOWNLOADS: dict[str, Callable[[str, Path], None]] = {
+    **dict.fromkeys(("s3", "gs", "hf"), _by_streaming),
+    **dict.fromkeys(("https", "http"), _by_web),
+}
+"""What writes the content at an address to a path at which nothing is, by the address's scheme."""
 
 
 class RemoteShards:
@@ -117,7 +82,7 @@ class RemoteShards:
         Raises:
             UserError: it cannot be read, or is not what `shards` writes.
         """
-        self.url, self._transport = url.rstrip("/"), TRANSPORTS[urlsplit(url).scheme]
+        self.url, self._download = url.rstrip("/"), DOWNLOADS[urlsplit(url).scheme]
         with unfinished(root) as folder:
             self.folder = self._copied(private_folder(folder / "copy"), private_folder(root / "remote"))
             """The copy of manifest, indexes and tokenizer."""
@@ -138,9 +103,7 @@ class RemoteShards:
             self._get(f"{split}/{INDEX}", path, partial(_check_index, making, split, manifest))
         private_folder(making / "tokenizer")
         for name, digest in manifest["tokenizer_files"].items():
-            if Path(name).name != name or name in ("", "..", "."):
-                raise UserError(f"{self.url}/{MANIFEST}: names a file outside its folder: {name!r}")
-            path = making / "tokenizer" / name
+            path = inside(making / "tokenizer", name)
             self._get(f"tokenizer/{name}", path, partial(check_file, path, digest))
         if final.exists():  # of an earlier copy, damaged since
             shutil.rmtree(final, ignore_errors=True)
@@ -163,7 +126,7 @@ class RemoteShards:
                 time.sleep(FIRST_PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.0))
             path.unlink(missing_ok=True)
             try:
-                self._transport.download(url, path)
+                self._download(url, path)
                 check()
                 return
             except UserError as error:
@@ -181,7 +144,7 @@ def find_shards(data: str | Path, cache: str = "") -> tuple[Path, RemoteShards |
     """Return the folder that holds a set of shards' manifest, and where its shards are if they are not in it.
 
     Args:
-        data: a folder, or an address with a scheme of `TRANSPORTS` (`file://` is a folder).
+        data: a folder, or an address with a scheme of `DOWNLOADS` (`file://` is a folder).
         cache: the setting `cache`.
 
     Raises:
@@ -192,7 +155,8 @@ def find_shards(data: str | Path, cache: str = "") -> tuple[Path, RemoteShards |
         return Path(data), None
     if scheme == "file":
         return Path(rest), None
-    TRANSPORTS[scheme]
+    if scheme not in DOWNLOADS:
+        raise UserError(f"{data}: shards are in a folder or at an address of {', '.join(DOWNLOADS)}")
     remote = RemoteShards(str(data), make_shard_cache_folder(cache))
     return remote.folder, remote
 
@@ -215,7 +179,7 @@ def _check_index(folder: Path, split: str, manifest: dict[str, Any]) -> None:
 
 def _is_final(error: Exception) -> bool:
     """Return whether asking again would bring the same: there is no such file, or it is refused."""
-    if isinstance(error, FileNotFoundError | _UnsafeError):
+    if isinstance(error, FileNotFoundError):
         return True
     response = getattr(error, "response", None)
     if isinstance(response, dict):  # boto's

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
 
 from common.cli import shared_options
-from common.errors import UserError, nearest
+from common.errors import UserError
 from common.files import scratch_folder
 
 __all__ = ["SHARDS", "ShardSettings", "shard_cache_folder"]
@@ -18,8 +17,6 @@ __all__ = ["SHARDS", "ShardSettings", "shard_cache_folder"]
 SHARDS = 1
 """Version of the code that decides which tokens are in which shard; it is raised together with the golden tokens, and
 unfinished or finished shards of another version are not continued or taken for the same."""
-
-_Compression = Literal["zstd", "none"]
 
 
 @shared_options("what the shards' bytes depend on")
@@ -40,16 +37,11 @@ class ShardSettings:
     """training tokens after which reading stops, at the end of a document; 0 reads all"""
     shard_records: int = 4_096
     """records of 4,096 tokens in a shard: 67 MB before compression"""
-    compression: _Compression = "zstd"
-    """compression of the shards"""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         if not 0 < self.validation_share < 1:
             raise UserError(f"--validation-share must be between 0 and 1, not {self.validation_share}")
-        if self.compression not in (known := get_args(_Compression)):
-            near = nearest(self.compression, known)
-            raise UserError(f"unknown compression {self.compression!r}{near}; one of {', '.join(known)}")
         if self.shard_records < 1 or self.validation_tokens < 1 or self.tokens < 0:
             raise UserError("--shard-records and --validation-tokens must be at least 1, --tokens at least 0")
 

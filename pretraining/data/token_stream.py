@@ -2,8 +2,8 @@
 
 A split is one stream of tokens in records of `RECORD` tokens (MDS samples with one int32 array `tokens`), the records
 in shards of equal size. Sequences are cut from the stream when they are read (`pretraining.data.sampler`), so that one
-set of shards serves every length and every kind of cut. MosaicML's streaming brings a shard, compares it with its
-hash, decompresses it (`Stream`) and reads its records (`MDSReader`); which shard and which record is decided here.
+set of shards serves every length and every kind of cut. MosaicML's streaming decodes the records (`MDSReader`); which
+shard and which record is decided here.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from common.errors import UserError, first_line
+from common.errors import UserError
 from common.files import private_folder
 from common.manifest import DamagedError, VerifiedFile
-from common.reading import open_plain
+from common.packed import unzstd
 from pretraining.data.shard_cache import make_room, unfinished
-from pretraining.data.shard_index import RECORD, ShardEntry, read_index
+from pretraining.data.shard_index import RECORD, Shard, read_index
 
 if TYPE_CHECKING:
     from streaming.base.format.mds.reader import MDSReader
@@ -46,8 +46,8 @@ _REMEDY = "`clm-or-mlm pretraining verify` lists all such files"
 class TokenStream:
     """A split's tokens by their place in the stream.
 
-    Shards that are compressed or elsewhere are put into a cache on first use. Threads may read at the same time; a
-    shard that several of them open is hashed and decompressed once.
+    Shards are decompressed into a cache on first use. Threads may read at the same time; a shard that several of them
+    open is hashed and decompressed once.
     """
 
     def __init__(
@@ -73,22 +73,17 @@ class TokenStream:
         """
         from streaming.base.format import reader_from_json  # imports torchvision and transformers
 
-        self.entries = read_index(folder)
+        self.shards = read_index(folder)
         """The split's shards, as the index describes them."""
         self.folder = folder
         """The split's folder."""
-        self._is_cached = self.entries[0].packed is not None or fetch is not None
-        self._place = cache if self._is_cached else folder
         self._root, self._limit, self._fetch = root or cache, limit_bytes, fetch
-        self._files = [
-            VerifiedFile(self._place / entry.raw.basename, entry.raw.sha256, entry.raw.size)
-            for entry in self.entries
-        ]
-        self._reader: MDSReader = reader_from_json("", "", self.entries[0].described())
-        self._opening = [Lock() for _ in self.entries]
-        self._records = self.entries[0].samples
-        self._last = sum(entry.samples for entry in self.entries) - 1
-        self.tokens = self._last * RECORD + len(self._span(self._last, self._last)[0])
+        self._files = [VerifiedFile(cache / shard.name, shard.sha256, shard.size) for shard in self.shards]
+        self._reader: MDSReader = reader_from_json("", "", self.shards[0].described())
+        self._opening = [Lock() for _ in self.shards]
+        self._records = self.shards[0].samples
+        self._last = sum(shard.samples for shard in self.shards) - 1
+        self.tokens = self._last * RECORD + len(self._record(self._last))
         """Tokens in the stream."""
 
     def read(self, start: int, stop: int) -> Tokens:
@@ -101,133 +96,88 @@ class TokenStream:
         if not 0 <= start < stop <= self.tokens:
             raise ValueError(f"tokens [{start}, {stop}) are outside the stream of {self.tokens}")
         first, last = start // RECORD, (stop - 1) // RECORD
-        records = self._span(first, last)
+        records = [self._record(number) for number in range(first, last + 1)]
         return np.concatenate(records)[start - first * RECORD : stop - first * RECORD]
 
-    def _span(self, first: int, last: int) -> list[Tokens]:
-        """Return records [first, last]; each shard is opened once for all of its own."""
-        records: list[Tokens] = []
-        while first <= last:
-            shard, place = divmod(first, self._records)
-            end = min(last - first + place, self._records - 1)
-            records += self._of_shard(shard, place, end + 1)
-            first += end + 1 - place
-        return records
-
-    def _of_shard(self, shard: int, start: int, stop: int) -> list[Tokens]:
-        """Return records [start, stop) of a shard."""
+    def _record(self, number: int) -> Tokens:
+        shard, place = divmod(number, self._records)
         with self._opening[shard]:
             descriptor = self._open(shard)
-        try:
-            return [self._record(descriptor, shard, place) for place in range(start, stop)]
-        finally:
-            os.close(descriptor)
-
-    def _record(self, descriptor: int, shard: int, place: int) -> Tokens:
-        length = RECORD if shard * self._records + place < self._last else None
         try:
             # By hand, since streaming's reader opens the file by its name, which another process may remove.
             begin, end = np.frombuffer(os.pread(descriptor, 8, 4 * (1 + place)), "<u4").tolist()
             if not 0 < end - begin <= 4 * RECORD + 64:
                 raise ValueError
             tokens: Tokens = self._reader.decode_sample(os.pread(descriptor, end - begin, begin))["tokens"]
-            if tokens.shape != (length or min(tokens.size, RECORD),):
+            if tokens.shape != (RECORD if number < self._last else min(tokens.size, RECORD),):
                 raise ValueError
         except Exception:  # whatever comes of what is no record
             raise UserError(
-                f"{self.folder / self.entries[shard].stored.basename}: record {place} is not one that `shards` "
+                f"{self.folder / self.shards[shard].packed_name}: record {place} is not one that `shards` "
                 f"writes; write the shards again"
             ) from None
+        finally:
+            os.close(descriptor)
         return tokens
 
-    def _open(self, shard: int) -> int:
+    def _open(self, number: int) -> int:
         """Return a descriptor of a shard, hashed if it has not been or if it has changed since."""
-        file = self._files[shard]
+        file = self._files[number]
         try:
             descriptor = file.open()
         except FileNotFoundError:
-            if self._is_cached:
-                return self._make(shard)
-            raise UserError(f"{file.path}: is missing; {_REMEDY}") from None
+            return self._make(number)
         except DamagedError as problem:
-            if not self._is_cached:
-                raise UserError(f"{file.path}: is damaged: {problem}; {_REMEDY}") from None
             logger.warning("%s: %s; it is decompressed again", file.path, problem)
             file.path.unlink(missing_ok=True)
-            return self._make(shard)
-        if self._is_cached:
-            # When it was opened last is its access time, which many file systems do not keep by themselves; the
-            # time of its last change stays, since that says whether it is still what was hashed.
-            os.utime(descriptor, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))
+            return self._make(number)
+        # When it was opened last is its access time, which many file systems do not keep by themselves; the
+        # time of its last change stays, since that says whether it is still what was hashed.
+        os.utime(descriptor, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))
         return descriptor
 
-    def _make(self, shard: int) -> int:
+    def _make(self, number: int) -> int:
         """Put a shard into the cache, in the place of all others where the disk is full, and return a descriptor.
 
         Raises:
             UserError: it is missing or damaged, or the cache cannot be written.
         """
-        entry = self.entries[shard]
+        shard, file = self.shards[number], self._files[number]
         for limit in (self._limit, 1.0):
-            make_room(self._root, entry.raw.size, limit)
+            make_room(self._root, shard.size, limit)
             try:
                 with unfinished(self._root) as folder:
-                    made = self._prepare(entry, folder)
-                    for between in reversed(self._place.relative_to(self._root).parents):
-                        private_folder(self._root / between)
-                    final = private_folder(self._place) / made.path.name
+                    made = self._decompressed(shard, folder)
+                    for above in reversed(file.path.relative_to(self._root).parents):
+                        private_folder(self._root / above)
                     descriptor = made.open()
-                    made.path.replace(final)
+                    made.path.replace(file.path)
                 # Read from what was written here, even where another rank has written it, too, or removed it.
-                self._files[shard].trust(descriptor)
+                file.trust(descriptor)
                 return descriptor
             except OSError as error:
                 if error.errno not in DISK_FULL:
                     raise
                 full = os.strerror(error.errno).lower()
         raise UserError(
-            f"{self._root}: {full}: a decompressed shard needs {entry.raw.size / 1e6:,.0f} MB; free some space or set "
+            f"{self._root}: {full}: a decompressed shard needs {shard.size / 1e6:,.0f} MB; free some space or set "
             f"cache=DIR"
         )
 
-    def _prepare(self, entry: ShardEntry, folder: Path) -> VerifiedFile:
-        """Have streaming bring, check and decompress a shard in a folder, and return the file that is there then."""
-        from streaming import Stream
-        from streaming.base.format import reader_from_json
-
-        made = VerifiedFile(folder / entry.raw.basename, entry.raw.sha256, entry.raw.size)
-        reader: MDSReader = reader_from_json(str(folder), "", entry.described())
-        options: dict[str, Any] = {"validate_hash": "sha256", "download_retry": 1, "download_timeout": 60.0}
-        remote = None if self._fetch else str(self.folder.resolve())
-        stream = Stream(remote=remote, local=str(folder), keep_zip=False, **options)
-
-        def prepare() -> None:
-            try:
-                stream.prepare_shard(reader)
-                # Back in time, so that whatever changes it later gives it another time.
-                os.utime(made.path, ns=(time.time_ns(), time.time_ns() - 10**10))
-                os.close(made.open())
-            except BaseException as error:
-                reader.evict()
-                if isinstance(error, OSError | UserError) or not isinstance(error, Exception):
-                    raise
-                # streaming's own, and that of each codec
-                why = first_line(error).partition(":")[0]
-                raise DamagedError(f"its content has changed ({why})") from None
-
-        path = self.folder / entry.stored.basename
+    def _decompressed(self, shard: Shard, folder: Path) -> VerifiedFile:
+        """Decompress a shard into a folder, to which it is brought first where it is elsewhere; both are checked."""
+        path = self.folder / shard.packed_name
+        packed = VerifiedFile(path, shard.packed_sha256, shard.packed_size)
+        made = VerifiedFile(folder / shard.name, shard.sha256, shard.size)
         try:
             if self._fetch is not None:
-                self._fetch(entry.stored.basename, folder / entry.stored.basename, prepare)
-            else:
-                descriptor = open_plain(
-                    path
-                )  # streaming would copy whatever stands there, a device without end
-                size = os.fstat(descriptor).st_size
-                os.close(descriptor)
-                if size != entry.stored.size:
-                    raise DamagedError(f"it has {size} bytes instead of {entry.stored.size}")
-                prepare()
+                packed.path = folder / shard.packed_name
+                self._fetch(shard.packed_name, packed.path, lambda: os.close(packed.open()))
+            with os.fdopen(packed.open(), "rb") as file:
+                made.path.write_bytes(unzstd(file).read(shard.size + 1))
+            # Back in time, so that whatever changes it later gives it another time.
+            os.utime(made.path, ns=(time.time_ns(), time.time_ns() - 10**10))
+            os.close(made.open())
         except DamagedError as problem:
             raise UserError(f"{path}: is damaged: {problem}; {_REMEDY}") from None
         except FileNotFoundError:

@@ -105,7 +105,7 @@ class Data:
             for name in SPLITS
         )
         for name, split in zip(SPLITS, (self._train, self._validation), strict=True):
-            check_split(folder, name, self.manifest, split.entries)
+            check_split(folder, name, self.manifest, split.shards)
         self._vocab_size = tokenizer["vocab_size"]
         self._cut = Cut(
             mode=config.cut, shortest=config.min_length, longest=config.max_length, seed=config.seed

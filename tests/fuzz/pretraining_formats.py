@@ -13,7 +13,6 @@ import torch
 from pretraining.data.build_shards import build
 from pretraining.data.corpus import Document
 from pretraining.data.manifest import check_split, load_manifest
-from pretraining.data.shard_compression import COMPRESSIONS
 from pretraining.data.shard_index import RECORD
 from pretraining.data.shard_settings import ShardSettings
 from pretraining.data.shard_writer import ShardWriter
@@ -46,7 +45,7 @@ def shards(folder: Path) -> Path:
 def tokens_of(data: Path) -> list[int]:
     with tempfile.TemporaryDirectory() as cache:
         stream = TokenStream(data / "train", Path(cache))
-        check_split(data, "train", load_manifest(data), stream.entries)
+        check_split(data, "train", load_manifest(data), stream.shards)
         return [int(token) for token in stream.read(0, stream.tokens)]
 
 
@@ -124,7 +123,7 @@ def unfinished(folder: Path) -> Path:
         ids = torch.arange(RECORD // 2, dtype=torch.int32).numpy()
         document = Document(text=text, file=0, row=number, read_bytes=number)
         writer.add(document, number.to_bytes(16, "little"), ids, "train")
-    writer.splits["train"].write(folder / "out", RECORD, COMPRESSIONS["none"])
+    writer.splits["train"].write(folder / "out", RECORD)
     writer.save()
     return folder / "out" / ".state" / "state.json"
 
@@ -136,7 +135,7 @@ def resumed(path: Path) -> Any:
         writer = ShardWriter(out, REQUEST)
         joined = {name: split.joined().tolist() for name, split in writer.splits.items()}
         entries = {
-            name: (split.entries, split.tokens, split.documents) for name, split in writer.splits.items()
+            name: (split.shards, split.tokens, split.documents) for name, split in writer.splits.items()
         }
         return writer.position, joined, entries, sorted(writer._seen)
 

@@ -8,7 +8,6 @@ import pytest
 from common.errors import UserError
 from pretraining.data.corpus import Document
 from pretraining.data.manifest import UNFINISHED
-from pretraining.data.shard_compression import COMPRESSIONS
 from pretraining.data.shard_index import RECORD, write_index
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.token_stream import TokenStream
@@ -37,11 +36,11 @@ def test_only_whole_shards_are_written_before_the_last(tmp_path: Path) -> None:
     writer = ShardWriter(tmp_path, REQUEST)
     split, size = writer.splits["train"], 2 * RECORD
     add(writer, 1, size + 5)
-    assert split.write(tmp_path, size, COMPRESSIONS["none"])
-    assert not split.write(tmp_path, size, COMPRESSIONS["none"])
-    assert (len(split.entries), split.held) == (1, 5)
-    assert split.write(tmp_path, size, COMPRESSIONS["none"], last=True)
-    write_index(tmp_path / "train", split.entries)
+    assert split.write(tmp_path, size)
+    assert not split.write(tmp_path, size)
+    assert (len(split.shards), split.held) == (1, 5)
+    assert split.write(tmp_path, size, last=True)
+    write_index(tmp_path / "train", split.shards)
     assert TokenStream(tmp_path / "train", tmp_path / "cache").tokens == size + 5
 
 
@@ -70,7 +69,7 @@ def test_a_changed_record_is_never_resumed(tmp_path: Path) -> None:
     writer.save()
     scratch = tmp_path / UNFINISHED
     names = {path.name for path in scratch.iterdir()}
-    assert names == {"request.json", "state.json", "digests.bin", "train-2.npy", "validation-2.npy"}
+    assert names == {"state.json", "digests-2.bin", "train-2.bin", "validation-2.bin"}
     for path in sorted(scratch.iterdir()):
         good = path.read_bytes()
         for bad in (good[:-1], good[:-2] + bytes([good[-2] ^ 1]) + good[-1:]):
@@ -78,6 +77,6 @@ def test_a_changed_record_is_never_resumed(tmp_path: Path) -> None:
             with pytest.raises(UserError, match=f"{path.name}: .*; remove .* and run the same command again"):
                 ShardWriter(tmp_path, REQUEST)
         path.write_bytes(good)
-    (scratch / "train-2.npy").unlink()
-    with pytest.raises(UserError, match=r"train-2\.npy: is missing"):
+    (scratch / "train-2.bin").unlink()
+    with pytest.raises(UserError, match=r"train-2\.bin is missing"):
         ShardWriter(tmp_path, REQUEST)

@@ -1,25 +1,17 @@
 from __future__ import annotations
 
-import gzip
 import time
-import typing
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from streaming import Stream
 
 from common.errors import UserError
-from pretraining.data.build_shards import build
-from pretraining.data.manifest import verify
-from pretraining.data.shard_compression import COMPRESSIONS, Compression
-from pretraining.data.shard_index import RECORD, write_index
-from pretraining.data.shard_settings import ShardSettings
-from pretraining.data.shard_writer import write_shard
+from common.manifest import VerifiedFile
+from pretraining.data.shard_index import RECORD, Shard
 from pretraining.data.token_stream import TokenStream
-from tests.pretraining.data.made_up_shards import SETTINGS, sources, stream
+from tests.pretraining.data.made_up_shards import SETTINGS, stream
 
 
 def test_any_span_can_be_read(room: Path, tmp_path: Path) -> None:
@@ -43,19 +35,19 @@ def test_threads_that_read_at_once_decompress_each_shard_once(
 ) -> None:
     expected = stream(room / "out", "train", tmp_path / "alone")
     whole, made = expected.read(0, expected.tokens), []
-    prepare = Stream.prepare_shard
+    decompressed = TokenStream._decompressed
 
-    def slow(self: Stream, shard: Any) -> int:
-        made.append(shard.zip_data.basename)
+    def slow(self: TokenStream, shard: Shard, folder: Path) -> VerifiedFile:
+        made.append(shard.number)
         time.sleep(0.02)
-        return prepare(self, shard)
+        return decompressed(self, shard, folder)
 
-    monkeypatch.setattr(Stream, "prepare_shard", slow)
+    monkeypatch.setattr(TokenStream, "_decompressed", slow)
     reader = stream(room / "out", "train", tmp_path / "shared")
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: reader.read(0, reader.tokens), range(8)))
     assert all((part == whole).all() for part in found)
-    assert sorted(made) == [entry.stored.basename for entry in reader.entries] and len(made) > 1
+    assert sorted(made) == [shard.number for shard in reader.shards] and len(made) > 1
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -73,19 +65,6 @@ def test_streaming_itself_reads_them(room: Path, tmp_path: Path) -> None:
     reader = stream(room / "out", "train", tmp_path)
     found = np.concatenate([dataset[number]["tokens"] for number in range(dataset.size)])
     assert (found == reader.read(0, reader.tokens)).all()
-
-
-def test_uncompressed_shards_hold_the_same(room: Path, tmp_path: Path) -> None:
-    plain = ShardSettings(shard_records=3, validation_share=0.05, compression="none")
-    build(sources(room), str(room / "tokenizer"), tmp_path / "plain", plain, workers=0)
-    ours, theirs = (
-        stream(tmp_path / "plain", "train", tmp_path),
-        stream(room / "out", "train", tmp_path / "c"),
-    )
-    assert ours.tokens == theirs.tokens
-    assert (ours.read(0, ours.tokens) == theirs.read(0, theirs.tokens)).all()
-    assert not (tmp_path / "train").exists()
-    assert verify(tmp_path / "plain") == []
 
 
 def test_a_damaged_shard_is_reported_when_read(room: Path, tmp_path: Path) -> None:
@@ -114,32 +93,3 @@ def test_the_cache_keeps_its_limit(room: Path, tmp_path: Path) -> None:
         for start in range(0, held.tokens - 10, step):
             assert (held.read(start, start + 10) == whole[start : start + 10]).all()
             assert len(list((tmp_path / "held").glob("*.mds"))) <= 2
-
-
-@pytest.mark.parametrize("name", [*COMPRESSIONS, "made up"])
-def test_every_compression_reads_back(tmp_path: Path, name: str) -> None:
-    """A made-up one, too: its index name is one of streaming's. One that is not registered is refused."""
-    tokens = np.arange(2 * RECORD + 7, dtype=np.int32)
-    made_up = Compression(
-        name="made up",
-        mds="gz:6",
-        suffix=".gz",
-        compress=gzip.compress,
-    )
-    COMPRESSIONS.register(made_up)
-    try:
-        entry = write_shard(tmp_path / "train", 0, tokens, COMPRESSIONS[name])
-        write_index(tmp_path / "train", [entry])
-        assert (stream(tmp_path, "train", tmp_path / "cache").read(0, len(tokens)) == tokens).all()
-    finally:
-        COMPRESSIONS.pop("made up")
-    if name == "made up":
-        with pytest.raises(UserError, match="compressed by 'gz:6', which is unknown"):
-            stream(tmp_path, "train", tmp_path / "cache2")
-
-
-def test_the_option_names_every_compression() -> None:
-    """Written out there, so that a misspelt one is reported before streaming is imported."""
-    assert typing.get_args(typing.get_type_hints(ShardSettings)["compression"]) == tuple(COMPRESSIONS)
-    with pytest.raises(UserError, match="unknown compression 'made up'"):
-        ShardSettings(compression="made up")  # type: ignore[arg-type]
