@@ -27,8 +27,8 @@ from common.manifest import FILES, check_files, read_manifest, write_manifest
 from pretraining.training.optimizer import load_optimizer_state, optimizer_state
 
 __all__ = [
-    "Checkpoint", "CheckpointWriter", "Tensors", "check", "check_room", "checkpoint_steps", "latest", "load_state",
-    "load_weights", "prune", "restore", "tensors_of", "write",
+    "Checkpoint", "CheckpointWriter", "Tensors", "check", "checkpoint_steps", "latest", "load_state", "load_weights",
+    "prune", "restore", "tensors_of", "write",
 ]  # fmt: skip
 
 _NAME = re.compile(r"step-(\d{8})")
@@ -82,22 +82,6 @@ def tensors_of(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Tens
     }
 
 
-def check_room(folder: Path, step: int, tensors: Tensors) -> None:
-    """Check that a checkpoint fits on the disk.
-
-    Raises:
-        UserError: it does not.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    size = sum(tensor.nbytes for file in tensors.values() for tensor in file.values())
-    free = shutil.disk_usage(folder).free
-    if free < size * 1.02:
-        raise UserError(
-            f"{folder}: the checkpoint of step {step} needs {size / 1e9:.3g} GB and {free / 1e9:.3g} GB are free; "
-            f"earlier checkpoints are untouched, free some space and run the same command again"
-        )
-
-
 def write(folder: Path, step: int, tensors: Tensors, state: Mapping[str, Any]) -> Checkpoint:
     """Write the checkpoint of a step, whole or not at all.
 
@@ -114,7 +98,8 @@ def write(folder: Path, step: int, tensors: Tensors, state: Mapping[str, Any]) -
             write_manifest(making / _STATE, {"format": _FORMAT, "step": step, **state}, files)
     except SafetensorError as error:
         raise UserError(
-            f"{final}: could not be written: {error}; earlier checkpoints are untouched"
+            f"{final}: could not be written: {error}; earlier checkpoints are untouched, free some space and run the "
+            f"same command again"
         ) from None
     return Checkpoint(path=final, step=step)
 
@@ -191,12 +176,8 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
 
 
 def _load(checkpoint: Checkpoint, name: str) -> dict[str, torch.Tensor]:
-    path = checkpoint.path / name
-    check_files(checkpoint.path, {name: load_state(checkpoint)[FILES][name]}, _REMEDY)
-    try:
-        tensors: dict[str, torch.Tensor] = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{path}: is damaged: {error}; {_REMEDY}") from None
+    check(checkpoint)
+    tensors: dict[str, torch.Tensor] = load_file(checkpoint.path / name)
     return tensors
 
 
@@ -216,44 +197,24 @@ class CheckpointWriter:
         optimizer: torch.optim.Optimizer,
         state: Mapping[str, Any],
         keep: Iterable[int],
-    ) -> None:
+    ) -> UserError | OSError | None:
         """Copy what a step's checkpoint holds, and have it written; those that are no longer needed are then removed.
 
-        It waits for the checkpoint before, so that at most one copy is in memory.
-
-        Raises:
-            UserError: the disk has no room, for this one or the one before.
-            OSError: the disk failed otherwise.
+        It waits for the checkpoint before, so that at most one copy is in memory, and returns what went wrong there.
         """
-        self.wait()
-        if (_place(self._folder, step) / _STATE).is_file():
-            return
-        tensors = tensors_of(model, optimizer)
-        check_room(self._folder, step, tensors)
-        self._pending = self._pool.submit(self._write, step, tensors, dict(state), [*keep, step])
+        problem = self.finish()
+        if problem is None and not (_place(self._folder, step) / _STATE).is_file():
+            tensors = tensors_of(model, optimizer)
+            self._pending = self._pool.submit(self._write, step, tensors, dict(state), [*keep, step])
+        return problem
 
-    def wait(self) -> None:
-        """Wait until what was begun is written.
-
-        Raises:
-            UserError: the disk has no room for it; what was there before is untouched.
-            OSError: the disk failed otherwise.
-        """
+    def finish(self) -> UserError | OSError | None:
+        """Wait until what was begun is written, and return what went wrong: the disk is full, or failed."""
         pending, self._pending = self._pending, None
-        if pending is not None:
-            pending.result()
-
-    def close(self) -> None:
-        """Wait for what was begun, whatever becomes of it, and end the thread."""
-        self._pool.shutdown()
-
-    def problem(self) -> UserError | OSError | None:
-        """Wait, and return what went wrong."""
-        try:
-            self.wait()
-        except (UserError, OSError) as error:
+        error = None if pending is None else pending.exception()
+        if error is None or isinstance(error, UserError | OSError):
             return error
-        return None
+        raise error
 
     def _write(self, step: int, tensors: Tensors, state: Mapping[str, Any], keep: list[int]) -> None:
         write(self._folder, step, tensors, state)

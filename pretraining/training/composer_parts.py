@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import atexit
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import torch
 from composer import Trainer
@@ -58,11 +57,6 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
     The sum carries what the log wants at no further cost; it is read once a step is over.
     """
 
-    wait = 0.0
-    """Seconds that the last batch was waited for."""
-    work = 0.0
-    """Seconds that this rank's passes took in the step before; set by whoever measures them."""
-
     def __init__(
         self,
         batches: Iterable[StepBatch],
@@ -80,7 +74,7 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
             stop: asked once a step whether this rank wants to stop.
         """
         super().__init__(
-            self._timed(batches),
+            batches,
             batch_transforms=self._weighed,
             # Composer splits by numbers of sequences; a pass is full by its tokens (`layout`).
             split_batch=lambda batch, size: batch.microbatches,
@@ -91,33 +85,19 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
         self._ranks, self._weighting, self._stop = ranks, weighting, stop
         self._counts = self._rest = torch.zeros(0)
 
-    def _timed(self, batches: Iterable[StepBatch]) -> Iterator[StepBatch]:
-        asked = time.monotonic()
-        for batch in batches:
-            self.wait = time.monotonic() - asked
-            yield batch
-            asked = time.monotonic()
-
     def _weighed(self, batch: StepBatch) -> StepBatch:
         # Halves of so few bits that doubles hold their sums exactly.
         high, low = divmod(batch.fingerprint, 2**32)
         rest = torch.tensor([high, low, self._stop()], dtype=torch.float64)
-        own = torch.zeros(2, self._ranks.world, dtype=torch.float64)
-        own[:, self._ranks.rank] = torch.tensor([self.wait, self.work])
-        total = self._ranks.sum(torch.cat([batch.counts, rest, own.flatten()]))
+        total = self._ranks.sum(torch.cat([batch.counts, rest]))
         self._counts, self._rest = total[: len(batch.counts)], total[len(batch.counts) :]
         # Composer takes the mean over all ranks' passes; the step's loss is their sum.
         return batch.weighed(group_weights(self._counts, self._weighting) * batch.passes)
 
     def sums(self) -> tuple[int, int, bool]:
         """Return the step's predicted tokens, its fingerprint, and whether any rank wants to stop."""
-        high, low, stop = map(int, self._rest[:3].tolist())
+        high, low, stop = map(int, self._rest.tolist())
         return int(self._counts.sum()), ((high << 32) + low) % 2**64, stop > 0
-
-    def times(self) -> tuple[float, float]:
-        """Return the ranks' mean wait in seconds, and the slowest rank's work over the mean (1 without any)."""
-        waits, works = self._rest[3:].reshape(2, -1).tolist()
-        return sum(waits) / len(waits), max(works) * len(works) / sum(works) if sum(works) else 1.0
 
 
 def _sequences(batch: StepBatch | ObjectiveBatch) -> int:

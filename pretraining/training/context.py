@@ -85,21 +85,11 @@ class TrainingContext:
         if found is None:
             return
         part, _, key = found[0].partition(".")
-        theirs, ours = found[1:]
-        remedy = "choose another --out"
-        if part in _OTHER_DATA:
-            said = f"{_OTHER_DATA[part]} than {self.data_folder} holds"
-            remedy = "give its --data or another --out"
-        elif part == "stages":
-            said = f"other stages, {_stages(theirs)}, not {_stages(ours)}"
-        elif part == "interventions":
-            said = f"{key}={_changes(theirs)!r} before step {step}, not {_changes(ours)!r}"
-            remedy = "only later steps can be changed: set it so or choose another --out"
-        elif part == "results":
-            said = f"version {theirs} of what decides results, this is version {ours}"
-        else:
-            said, remedy = f"{key or part}={theirs!r}, not {ours!r}", "set it so or choose another --out"
-        raise UserError(f"{where} was trained with {said}; {remedy}")
+        theirs, ours = map(_stages, found[1:]) if part == "stages" else found[1:]
+        raise UserError(
+            f"{where} was trained with {key or part}={theirs!r:.200}, not {ours!r:.200}; "
+            f"{_REMEDIES.get(part, 'set it so')} or choose another --out"
+        )
 
     def start_of(self, stage: PlannedStage, target: int) -> checkpoints.Checkpoint | None:
         """Return the checkpoint to resume a stage from; None for random weights.
@@ -143,9 +133,11 @@ def _stages(stages: list[dict[str, Any]] | None) -> str:
     )
 
 
-def _changes(recorded: Any) -> str:
-    return ",".join(f"{step}:{value:g}" for step, value in recorded or [])
-
-
-_OTHER_DATA = {"tokenizer": "another tokenizer", "data": "other shards"}
-"""Parts of the description that a checkpoint takes from its shards."""
+_REMEDIES = {
+    "results": "go on with the version of this package that made it",
+    "tokenizer": "give its --data",
+    "data": "give its --data",
+    "stages": "give its --study",
+    "interventions": "change later steps alone",
+}
+"""What else can be done, by the part of the description that differs."""

@@ -14,10 +14,7 @@ What depends on the machine and the hour is in `timings.jsonl` next to it, so th
 is trained again:
 
     {"step": 1200, "stage": "610m-mlm40", "tokens_per_second": 2.1e6, "mfu": 0.41, "memory_gb": 61.2,
-     "loader_wait": 0.0004, "straggler": 1.003, "device": "NVIDIA H100", "processes": 8}
-
-`loader_wait` is the ranks' mean wait for the step's batch in seconds, `straggler` the slowest rank's time for its
-passes over the mean.
+     "device": "NVIDIA H100", "processes": 8}
 """
 
 from __future__ import annotations
@@ -33,22 +30,17 @@ from common.files import write_text
 from common.plain_text import name_fault
 from common.reading import BadJsonError, UnreadableError, read_bounded, strict_json
 
-__all__ = ["LOG", "MEASURED", "TIMINGS", "LogWriter", "log_text", "read_log", "read_timings", "write_log"]
+__all__ = ["LOG", "MEASURED", "TIMINGS", "LogWriter", "log_text", "read_log", "write_log"]
 
 LOG = "log.jsonl"
 """Name of the log in a stage's folder, and in a finished model's, where it holds all that led to it."""
 TIMINGS = "timings.jsonl"
 """Name of the file next to a stage's log with what was measured on the clock."""
 
-_EARLIER = {"trajectory": "stage"}
-"""Fields that version 0.1 called otherwise."""
-_Fields = Mapping[str, Callable[[Any], bool]]
-"""What a kind of row may hold: whether each value can be."""
-MEASURED = ("tokens_per_second", "mfu", "memory_gb", "loader_wait", "straggler", "device", "processes")
+MEASURED = ("tokens_per_second", "mfu", "memory_gb", "device", "processes")
 """Fields that differ from run to run; logs of earlier versions hold the first three."""
 _LONGEST = 2**16
 """Bytes of the longest line."""
-_SPLITS = ("train", "validation")
 
 
 class LogWriter:
@@ -79,22 +71,28 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     Raises:
         UserError: there is no log, or a line of it is no row.
     """
+    try:
+        *lines, last = read_bounded(path).split(b"\n")
+    except FileNotFoundError:
+        raise UserError(
+            f"{path}: no log here; a training log is in the folder of a stage or of a finished model"
+        ) from None
+    except UnreadableError as error:
+        hint = f"; give the {LOG} in it" if path.is_dir() else ""
+        raise UserError(f"{error}{hint}") from None
     rows: dict[tuple[object, ...], dict[str, Any]] = {}
-    for row in _rows(path, _ROW, f"row of a training log; give a {LOG}"):
-        rows[row["step"], row["split"], row["objective"], row["ratio"], row["stage"]] = row
+    for number, line in enumerate([*lines, last] if last else lines, 1):
+        try:
+            row = _row(line)
+        except BadJsonError as error:
+            if number > len(lines):
+                break
+            raise UserError(
+                f"{path}: line {number} is not a row of a training log; give a {LOG} as `clm-or-mlm train` writes it "
+                f"({error})"
+            ) from None
+        rows[tuple(row[name] for name in _NEEDED)] = row
     return sorted(rows.values(), key=lambda row: (row["step"], row["split"]))
-
-
-def read_timings(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a stage's timings by rising step, of rows written twice the later; none without a file.
-
-    Raises:
-        UserError: a line of it is no row.
-    """
-    if not path.is_file():
-        return []
-    rows = {row["step"]: row for row in _rows(path, _TIMING, f"row of timings; remove the {TIMINGS}")}
-    return [rows[step] for step in sorted(rows)]
 
 
 def log_text(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -120,41 +118,19 @@ def _append(file: TextIO, row: Mapping[str, Any]) -> None:
     file.flush()
 
 
-def _rows(path: Path, fields: _Fields, what: str) -> Iterable[dict[str, Any]]:
-    try:
-        *lines, last = read_bounded(path).split(b"\n")
-    except FileNotFoundError:
-        raise UserError(
-            f"{path}: no log here; a training log is in the folder of a stage or of a finished model"
-        ) from None
-    except UnreadableError as error:
-        hint = f"; give the {LOG} in it" if path.is_dir() else ""
-        raise UserError(f"{error}{hint}") from None
-    for number, line in enumerate([*lines, last] if last else lines, 1):
-        try:
-            yield _row(line, fields)
-        except BadJsonError as error:
-            if number > len(lines):
-                return
-            raise UserError(
-                f"{path}: line {number} is not a {what} as `clm-or-mlm train` writes it ({error})"
-            ) from None
-
-
-def _row(line: bytes, fields: _Fields) -> dict[str, Any]:
+def _row(line: bytes) -> dict[str, Any]:
     if len(line) > _LONGEST:
         raise BadJsonError(f"it has more than {_LONGEST:,} bytes")
-    read = strict_json(line, finite=False)
-    if not isinstance(read, dict):
+    row: Any = strict_json(line, finite=False)
+    if not isinstance(row, dict):
         raise BadJsonError("it holds no record")
-    row: dict[str, Any] = {str(_EARLIER.get(name, name)): value for name, value in read.items()}
     for name in _NEEDED:
-        if name in fields and name not in row:
+        if name not in row:
             raise BadJsonError(f"it has no {name}")
     for name, value in row.items():
-        if name not in fields:
+        if name not in _FIELDS:
             raise BadJsonError(f"{name[:40]!r} is no field of it")
-        if not fields[name](value):
+        if not _FIELDS[name](value):
             raise BadJsonError(f"its {name} cannot be {str(value)[:40]!r}")
     return row
 
@@ -176,10 +152,10 @@ def _name(value: Any) -> bool:
 
 
 _NEEDED = ("step", "split", "objective", "ratio", "stage")
-"""Of these a row holds all that its kind may have."""
-_ROW: _Fields = {
+"""What every row has, and no two rows have in common."""
+_FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "step": _count,
-    "split": lambda value: value in _SPLITS and isinstance(value, str),
+    "split": lambda value: value in ("train", "validation"),
     "objective": _name,
     "ratio": lambda value: value is None or (_measure(value) and value <= 100),
     "stage": _name,
@@ -191,10 +167,4 @@ _ROW: _Fields = {
     "batch": lambda value: _name(value) and len(value) <= 64,
     **dict.fromkeys(("tokens_per_second", "mfu", "memory_gb"), _measure),
 }
-_TIMING: _Fields = {
-    "step": _count,
-    "stage": _name,
-    **dict.fromkeys(("tokens_per_second", "mfu", "memory_gb", "loader_wait", "straggler"), _measure),
-    "device": _name,
-    "processes": _count,
-}
+"""What a row may hold: whether each value can be."""

@@ -61,7 +61,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.meter: Meter | None = None
         self.data: StepData | None = None
         self.signals: list[int] = []
-        self.stop_file_checked = self.began = 0.0
+        self.stop_file_checked = 0.0
         self.clock, self.since = time.monotonic(), 0
         self.rate, self.norm = 0.0, torch.zeros(())
         self.stopping = False
@@ -91,14 +91,14 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                     batches, self.ranks, weighting=self.config.weighting, stop=self._wants_to_stop
                 )
                 self._fit(self.data)
-            self._agree(None if self.writer is None else self.writer.problem())
+            self._agree(None if self.writer is None else self.writer.finish())
         except (KeyboardInterrupt, SystemExit):  # Composer makes the second of the first
             self._say_what_is_saved()
             raise KeyboardInterrupt from None
         finally:
             batches.close()
             if self.writer is not None:
-                self.writer.close()
+                self.writer.finish()
             if self.log is not None:
                 self.log.close()
         if self.step < self.target:
@@ -155,18 +155,6 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         del logger
         assert state.batch.step == self.step
         self.rate = state.optimizers[0].param_groups[0]["lr"]
-
-    def before_train_batch(self, state: State, logger: Logger) -> None:
-        """Start the clock of this rank's passes."""
-        del state, logger
-        self.began = time.monotonic()
-
-    def before_backward(self, state: State, logger: Logger) -> None:
-        """Measure this rank's passes up to the last's backward, which waits for the other ranks."""
-        del state, logger
-        assert self.data is not None
-        # On a GPU this is the time to queue the work.
-        self.data.work = time.monotonic() - self.began
 
     def after_train_batch(self, state: State, logger: Logger) -> None:
         """Clip the whole gradient; Composer's own clipping does not report its norm."""
@@ -233,19 +221,15 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
 
     def _measured(self) -> dict[str, float | int | str]:
         """Return what was measured on the clock since the last time, of all ranks."""
-        assert self.data is not None
         now = time.monotonic()
         speed = self.since / (now - self.clock)
         self.clock, self.since = now, 0
-        wait, straggler = self.data.times()
         flops = model_flops_per_token(
             self.context.shape, length=self.config.attended_length, predicted=self.stage.predicted_share
         )
         used = mfu(speed, flops, self.ranks.device_name, self.ranks.world)
         measured: dict[str, float | int | str] = {
             "tokens_per_second": speed,
-            "loader_wait": wait,
-            "straggler": straggler,
             "memory_gb": self.ranks.peak_memory(),
             "device": self.ranks.device_name,
             "processes": self.ranks.world,
@@ -254,24 +238,21 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
 
     def _save(self) -> None:
         """Have the checkpoint written while training continues, and those no longer needed removed."""
-        error: UserError | OSError | None = None
-        if self.writer is not None:
-            state = {
-                "stage": self.stage.name,
-                "objective": self.stage.objective,
-                "ratio": self.stage.ratio,
-                "tokens": self.tokens,
-                "precision": "bf16" if self.context.bf16 else "fp32",
-                "compile": self.compiled,
-                "attention": self.attention,
-                **self.context.identity(self.stage),
-                "interventions": self.config.interventions(self.step),
-            }
-            try:
-                self.writer.begin(self.step, self.model, self.optimizer, state, self.stage.keep)
-            except (UserError, OSError) as raised:
-                error = raised
-        self._agree(error)
+        state = {
+            "stage": self.stage.name,
+            "objective": self.stage.objective,
+            "ratio": self.stage.ratio,
+            "tokens": self.tokens,
+            "precision": "bf16" if self.context.bf16 else "fp32",
+            "compile": self.compiled,
+            "attention": self.attention,
+            **self.context.identity(self.stage),
+            "interventions": self.config.interventions(self.step),
+        }
+        writer, keep = self.writer, self.stage.keep
+        self._agree(
+            None if writer is None else writer.begin(self.step, self.model, self.optimizer, state, keep)
+        )
 
     def _agree(self, error: UserError | OSError | None) -> None:
         """End on all processes where the first one could not write a checkpoint."""
@@ -283,7 +264,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
     def _say_what_is_saved(self) -> None:
         if self.writer is None:
             return
-        self.writer.problem()
+        self.writer.finish()
         saved = checkpoints.latest(self.folder, self.target)
         logger.warning(
             "%s: interrupted after step %d; %s; the same command resumes", self.stage.name, self.step,

@@ -4,7 +4,7 @@
 <out>/stages/<stage>/log.jsonl   its log; TensorBoard's files are next to it
 <out>/models/<model>/            the finished model as a Hugging Face folder, and its whole log
 
-A model has the same bytes wherever and whenever it is trained (on one kind of machine); command, machines and speed are
+A model has the same bytes wherever and whenever it is trained (on one kind of machine); command and machine are
 in its `provenance.json`.
 """
 
@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import gc
 import logging
-import statistics
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +34,7 @@ from pretraining.plan.config import TrainingConfig
 from pretraining.plan.plan import PAPER_STUDY, PlannedStage, Study, targets_of
 from pretraining.training import checkpoints
 from pretraining.training.context import TrainingContext
-from pretraining.training.log import LOG, TIMINGS, log_text, read_log, read_timings
+from pretraining.training.log import LOG, log_text, read_log
 from pretraining.training.objectives import OBJECTIVES
 from pretraining.training.ranks import Ranks
 from pretraining.training.stage import StageTraining
@@ -175,7 +173,7 @@ def _export(
     context: TrainingContext, name: str, stages: list[PlannedStage], step: int, finished: Path
 ) -> None:
     """Write the finished model and its log."""
-    last = stages[-1]
+    last, ranks = stages[-1], context.ranks
     saved = next(c for c in checkpoints.checkpoint_steps(context.folder(last.name)) if c.step == step)
     state, data = checkpoints.load_state(saved), context.data.manifest
     check_tokenizer(context.data_folder, data)
@@ -205,7 +203,7 @@ def _export(
         manifest,
         finished,
         texts={LOG: log},
-        origin=provenance("full", PACKAGES) | _speeds(context, stages),
+        origin=provenance("full", PACKAGES) | {"machine": f"{ranks.world} x {ranks.device_name}"},
     )
     logger.info("%s: written after %d steps and %s tokens", finished, step, f"{state['tokens']:,}")
 
@@ -216,22 +214,6 @@ def _rows(context: TrainingContext, stages: list[PlannedStage], step: int) -> It
         for row in read_log(context.folder(item.name) / LOG):
             if row["step"] <= end:
                 yield row
-
-
-def _speeds(context: TrainingContext, stages: list[PlannedStage]) -> dict[str, Any]:
-    """Return when a model was finished, and how fast each of its stages was and on what."""
-    speeds = {}
-    for item in stages:
-        rows = read_timings(context.folder(item.name) / TIMINGS)
-        speeds[item.name] = {
-            "machines": sorted({f"{row.get('processes')} x {row.get('device')}" for row in rows}),
-            **{
-                f"median_{key}": statistics.median(values)
-                for key in ("tokens_per_second", "mfu", "memory_gb")
-                if (values := [row[key] for row in rows if key in row])
-            },
-        }
-    return {"ended": datetime.now(UTC).isoformat(timespec="seconds"), "stages": speeds}
 
 
 @contextmanager

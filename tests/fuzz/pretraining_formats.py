@@ -25,7 +25,7 @@ from pretraining.paper_settings import TINY
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.plan import load_study, plan_of
 from pretraining.training import checkpoints
-from pretraining.training.log import LOG, TIMINGS, LogWriter, read_log, read_timings
+from pretraining.training.log import LOG, LogWriter, read_log
 from tests.fuzz.mutations import FileFormat
 from tests.pretraining.documents import make_documents, write_jsonl
 from tests.pretraining.small_study import STUDY
@@ -159,7 +159,6 @@ FORMATS = [
     ),
     FileFormat("config", lambda at: model(at) / "config.json", config_fields, sealed=False),
     FileFormat("log", log, read_log, sealed=False),
-    FileFormat("timings", lambda at: log(at).with_name(TIMINGS), read_timings, sealed=False),
     FileFormat("study", study, read_study, "pretraining plan --study {file}", sealed=False),
     FileFormat(
         "tokenizer", tokenizer, lambda path: load_tokenizer(str(path)).encode_batch(["a b"]),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from common.errors import UserError
@@ -25,14 +26,16 @@ pytestmark = pytest.mark.filterwarnings(
 def test_a_full_disk_keeps_the_last_checkpoint(
     done: Path, study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usage, calls = shutil.disk_usage(tmp_path), {"left": 3}
+    original, calls = checkpoints.save_file, {"left": 6}
 
-    def filling(path: object) -> object:
+    def filling(*args: object) -> None:
         calls["left"] -= 1
-        return usage if calls["left"] >= 0 else usage._replace(free=1000)
+        if calls["left"] < 0:
+            raise SafetensorError("I/O error: No space left on device (os error 28)")
+        original(*args)
 
-    monkeypatch.setattr(shutil, "disk_usage", filling)
-    with pytest.raises(UserError, match=r"checkpoint of step 6 needs .* GB .* free some space"):
+    monkeypatch.setattr(checkpoints, "save_file", filling)
+    with pytest.raises(UserError, match=r"step-00000006: could not .* No space .* free some space"):
         train(MODEL, data=data, out=tmp_path, study=study)
     monkeypatch.undo()
     assert [i.step for i in checkpoints.checkpoint_steps(tmp_path / "stages/mini-s-clm")] == [5]

@@ -50,10 +50,10 @@ def test_another_run_is_never_resumed(done: Path, study: Study, data: Path, tmp_
         train("mini-s-clm-24", data=data, out=done, study=study, config=changed(study, "peak_lr=1e-3"))
     other = Path(shutil.copytree(data, tmp_path / "other"))
     change_manifest(other, lambda content: content["splits"]["train"].__setitem__("documents", 7))
-    with pytest.raises(UserError, match="with other shards than"):
+    with pytest.raises(UserError, match=r"with data='.*; give its --data or choose"):
         train(MODEL, data=other, out=done, study=study)
     change_manifest(other, lambda content: content["tokenizer"].__setitem__("sha256", "1" * 64))
-    with pytest.raises(UserError, match="with another tokenizer than"):
+    with pytest.raises(UserError, match=r"with tokenizer='.*; give its --data or choose"):
         train(MODEL, data=other, out=done, study=study)
     change_manifest(other, lambda content: content["tokenizer"].__setitem__("vocab_size", 50_000))
     with pytest.raises(UserError, match=r"has 50000 ids, the model rows for 400"):
@@ -71,18 +71,18 @@ def test_a_trunk_of_another_design_is_never_reused(
     (tmp_path / "mini.toml").write_text(STUDY.replace("decay_steps = 6", "decay_steps = 5"))
     other = load_study(tmp_path / "mini.toml")
     with pytest.raises(
-        UserError, match=rf"models/{MODEL} was trained with other stages, .*{MODEL} from step 18 to 24, not"
+        UserError, match=rf"models/{MODEL} was trained with stages=.*{MODEL} from step 18 to 24', not"
     ):
         train(MODEL, data=data, out=done, study=other)
     out = Path(shutil.copytree(done, tmp_path / "out"))
     shutil.rmtree(out / "models")
-    with pytest.raises(UserError, match=rf"stages/{MODEL}/step-00000024 was trained with other stages"):
+    with pytest.raises(UserError, match=rf"stages/{MODEL}/step-00000024 was trained with stages="):
         train(MODEL, data=data, out=out, study=other)
     shutil.rmtree(out / "stages" / MODEL)
     assert train(MODEL, data=data, out=out, study=other)
     monkeypatch.setattr(context, "RESULTS", context.RESULTS + 1)
     for model in (MODEL, "mini-s-clm-24"):
-        with pytest.raises(UserError, match="was trained with version 1 of what decides results"):
+        with pytest.raises(UserError, match="was trained with results=1, not 2; go on with the version"):
             train(model, data=data, out=done, study=study)
 
 
@@ -94,7 +94,7 @@ def test_a_checkpoint_of_another_stage_is_never_taken(
     for name in ("mini-s-clm-9-mlm40", MODEL):
         shutil.rmtree(out / "stages" / name)
     shutil.copytree(done / "stages/mini-s-clm-9-mlm40", out / "stages/mini-s-mlm40")
-    with pytest.raises(UserError, match="stages/mini-s-mlm40/step-00000018 was trained with other stages"):
+    with pytest.raises(UserError, match="stages/mini-s-mlm40/step-00000018 was trained with stages="):
         train("mini-s-mlm40-24", data=data, out=out, study=study)
     saved = out / "stages/mini-s-clm/step-00000009"
     for field, value in (("science", {"peak_lr": 3e-3}), ("shape", {"hidden": 32}), ("stages", [])):

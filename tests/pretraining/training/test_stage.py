@@ -16,7 +16,7 @@ from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.plan import Study
 from pretraining.training.dataloader import Data
-from pretraining.training.log import TIMINGS, read_log, read_timings
+from pretraining.training.log import TIMINGS, read_log
 from pretraining.training.objectives import ObjectiveBatch, clm, loss_sum, mlm
 from pretraining.training.schedule import stage_schedule
 from pretraining.training.train import train
@@ -61,12 +61,11 @@ def test_the_log_follows_the_plan(done: Path) -> None:
     assert checks[5:] == [(12, "mlm"), (18, "mlm"), (24, "mlm")]
     assert [row["tokens"] for row in trained] == sorted({row["tokens"] for row in trained})
     timings = [
-        row for name in ("mini-s-clm", "mini-s-clm-9-mlm40", MODEL)
-        for row in read_timings(done / "stages" / name / TIMINGS)
+        json.loads(line) for name in ("mini-s-clm", "mini-s-clm-9-mlm40", MODEL)
+        for line in (done / "stages" / name / TIMINGS).read_text().splitlines()
     ]  # fmt: skip
     assert [row["step"] for row in timings] == list(range(1, 25))
     assert all(row["tokens_per_second"] > 0 and row["memory_gb"] > 0 for row in timings)
-    assert all(row["loader_wait"] >= 0 and row["straggler"] == 1 for row in timings)
 
 
 def test_a_plain_torch_loop_gives_the_same_losses(done: Path, study: Study, data: Path) -> None:
@@ -143,14 +142,12 @@ def test_batches_are_left_out_and_the_rate_changed_from_a_step_on(
     assert (ours[12]["lr"], ours[13]["lr"]) == (3e-3, 1e-3)
     manifest = json.loads((tmp_path / "models" / MODEL / "manifest.json").read_text())
     assert (manifest["recipe"]["skip"], manifest["recipe"]["peak_lr_from"]) == ("10:3", "12:1e-3")
-    with pytest.raises(
-        UserError, match=rf"models/{MODEL} was trained with skip='10:3' before step 24, not ''"
-    ):
+    with pytest.raises(UserError, match=rf"models/{MODEL} was trained with skip=\[\[10, 3\]\], not \[\]"):
         train(MODEL, data=data, out=tmp_path, study=study)
     shutil.rmtree(tmp_path / "models")
     shutil.rmtree(tmp_path / "stages" / MODEL)
     with pytest.raises(
-        UserError, match=r"was trained with skip='10:3' before step 18, not ''; only later steps"
+        UserError, match=r"was trained with skip=\[\[10, 3\]\], not \[\]; change later steps alone"
     ):
         train(MODEL, data=data, out=tmp_path, study=study)
 

@@ -140,9 +140,7 @@ def test_a_model_made_elsewhere_at_another_time_has_the_same_bytes(
         read_manifest(out / "models" / MODEL / "provenance.json", "") for out in (done, tmp_path / "out")
     )
     assert first["commit"] != second["commit"] == "f" * 40
-    assert first["command"] != second["command"] and first["stages"].keys() == second["stages"].keys()
-    assert first["stages"][MODEL]["machines"] == ["1 x cpu"]
-    assert first["stages"][MODEL]["median_tokens_per_second"] > 0
+    assert first["command"] != second["command"] and first["machine"] == "1 x cpu"
     for text in ((done / "models" / MODEL / name).read_text() for name in ("README.md", "manifest.json")):
         assert str(tmp_path) not in text and "tokens_per_second" not in text and "command" not in text
 
