@@ -14,17 +14,17 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import orjson
 import pyarrow
 import pyarrow.parquet
 
-from common.errors import UserError
+from common.errors import UserError, first_line
 from common.files import sha256_file
 from common.packed import ARCHIVES, plain_suffix, unpacked
 
-__all__ = ["BLANK", "FILE_KINDS", "SOURCES", "Document", "Source", "batched", "open_source"]
+__all__ = ["BLANK", "FILE_KINDS", "Document", "Source", "batched", "open_source"]
 
 BLANK, LINE, FILE = "blank", "line", "file"
 """What ends a document in a text file: a blank line, every line, the file alone."""
@@ -61,8 +61,6 @@ class Source:
     """Column or key that holds the text."""
     separator: str = BLANK
     """What ends a document in a text file: `BLANK`, `LINE`, `FILE`, or a line that reads so."""
-    open: Callable[[str], IO[bytes]] = lambda file: Path(file).open("rb")  # noqa: SIM115  # by the caller
-    """Opens one of the files for reading."""
 
     def identity(self) -> dict[str, object]:
         """Return what makes two sources the same without reading them: names, sizes, revision, field."""
@@ -86,32 +84,24 @@ class Source:
             UserError: a file that cannot be read, or that has no such field.
         """
         for number in range(file, len(self.files)):
-            start = row if number == file else 0
+            name, start = self.files[number], row if number == file else 0
             try:
-                for place, (text, read) in enumerate(self._texts(number, start), start + 1):
-                    yield Document(text=text, file=number, row=place, read_bytes=read)
+                with _open(name) as raw:
+                    texts = FILE_KINDS[plain_suffix(name)](self, name, raw, start)
+                    for place, text in enumerate(texts, start + 1):
+                        yield Document(text=text, file=number, row=place, read_bytes=raw.tell())
             except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
                 if isinstance(error, OSError) and error.errno is not None:
                     raise
-                raise UserError(f"{self.files[number]}: cannot be read: {error}") from None
-
-    def _texts(self, number: int, start: int) -> Iterator[tuple[str, int]]:
-        name, size = self.files[number], self.sizes[number]
-        with self.open(name) as raw:
-            yield from FILE_KINDS[plain_suffix(name)](CorpusFile(name, raw, size, self), start)
+                raise UserError(f"{name}: cannot be read: {error}") from None
 
 
-class CorpusFile(NamedTuple):
-    """An opened file."""
+def _open(file: str) -> IO[bytes]:
+    if not file.startswith("hf://"):
+        return Path(file).open("rb")
+    from huggingface_hub import HfFileSystem
 
-    name: str
-    """Its path or address."""
-    raw: IO[bytes]
-    """Its bytes."""
-    size: int
-    """How many."""
-    source: Source
-    """Where it belongs, which says how it is read."""
+    return HfFileSystem().open(file, "rb")  # type: ignore[no-any-return]
 
 
 def open_source(specs: Sequence[str], text_field: str = "text", separator: str = BLANK) -> Source:
@@ -120,8 +110,8 @@ def open_source(specs: Sequence[str], text_field: str = "text", separator: str =
     Raises:
         UserError: nothing is there, a file's kind is unknown, or the hub does not answer.
     """
-    fitting = [prefix for prefix in SOURCES for spec in specs if spec.startswith(prefix)]
-    return replace(SOURCES[max(fitting, key=len)](specs), text_field=text_field, separator=separator)
+    find = _hub_source if any(spec.startswith("hf:") for spec in specs) else _local_source
+    return replace(find(specs), text_field=text_field, separator=separator)
 
 
 def _local_source(specs: Sequence[str]) -> Source:
@@ -173,22 +163,11 @@ def _hub_source(specs: Sequence[str]) -> Source:
         sizes = tuple(int(disk.info(file)["size"]) for file in files)
     except Exception as error:
         # requests has a ConnectionError of its own, whose text is a page of nested objects.
-        offline = type(error).__name__ == "ConnectionError"
-        first = "no connection" if offline else (str(error).strip().splitlines() or [type(error).__name__])[0]
+        first = "no connection" if type(error).__name__ == "ConnectionError" else first_line(error)
         raise UserError(f"{spec}: the hub did not give its files: {first}") from None
     if not files or any(plain_suffix(file) not in FILE_KINDS for file in files):
         raise UserError(f"{spec}: its train split is no Parquet, JSON-lines or text files")
-    return Source(spec=spec, files=files, sizes=sizes, revision=revision, open=_open_on_hub)
-
-
-def _open_on_hub(file: str) -> IO[bytes]:
-    from huggingface_hub import HfFileSystem
-
-    return HfFileSystem().open(file, "rb")  # type: ignore[no-any-return]
-
-
-SOURCES: dict[str, Callable[[Sequence[str]], Source]] = {"": _local_source, "hf:": _hub_source}
-"""The source of what the user gave, by how that begins; the longest beginning counts."""
+    return Source(spec=spec, files=files, sizes=sizes, revision=revision)
 
 
 def batched(documents: Iterator[Document], characters: int, most: int) -> Iterator[list[Document]]:
@@ -206,15 +185,6 @@ def batched(documents: Iterator[Document], characters: int, most: int) -> Iterat
         yield group
 
 
-def _holds_text(kind: pyarrow.DataType) -> bool:
-    types = pyarrow.types
-    if types.is_dictionary(kind):
-        return _holds_text(kind.value_type)
-    return any(
-        is_it(kind) for is_it in (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
-    )
-
-
 def _row(line: bytes) -> Any:
     try:
         return orjson.loads(line)
@@ -223,56 +193,48 @@ def _row(line: bytes) -> Any:
         return json.loads(line)
 
 
-def _parquet_texts(file: CorpusFile, start: int) -> Iterator[tuple[str, int]]:
-    table, column_name = pyarrow.parquet.ParquetFile(file.raw), file.source.text_field
-    if column_name not in table.schema_arrow.names:
+def _parquet_texts(source: Source, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
+    table, field = pyarrow.parquet.ParquetFile(raw), source.text_field
+    if field not in table.schema_arrow.names:
         known = ", ".join(table.schema_arrow.names)
-        raise UserError(f"{file.name}: has no column {column_name!r}; it has {known} (--text-field)")
-    kind = table.schema_arrow.field(column_name).type
-    if not _holds_text(kind):
-        raise UserError(f"{file.name}: its column {column_name!r} holds {kind}, not text (--text-field)")
-    rows, first = table.metadata.num_rows, 0
+        raise UserError(f"{name}: has no column {field!r}; it has {known} (--text-field)")
+    first = 0
     for group in range(table.num_row_groups):
         last = first + table.metadata.row_group(group).num_rows
         if last > start:
-            column = table.read_row_group(group, columns=[column_name]).column(0)
+            column = table.read_row_group(group, columns=[field]).column(0)
             for number in range(max(start, first), last):
-                yield column[number - first].as_py() or "", file.size * (number + 1) // rows
+                yield _text(column[number - first].as_py(), f"{name}: row {number + 1}", field)
         first = last
 
 
-def _json_texts(file: CorpusFile, start: int) -> Iterator[tuple[str, int]]:
-    for number, line in enumerate(unpacked(file.name, file.raw)):
+def _json_texts(source: Source, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
+    for number, line in enumerate(unpacked(name, raw)):
         if number >= start:
-            yield _from_json(file, number, line), file.raw.tell()
+            yield _from_json(line, f"{name}: line {number + 1}", source.text_field) if line.strip() else ""
 
 
-def _from_json(file: CorpusFile, number: int, line: bytes) -> str:
-    if not line.strip():
-        return ""
+def _from_json(line: bytes, where: str, field: str) -> str:
     try:
         row = _row(line)
     except ValueError:
-        raise UserError(f"{file.name}: line {number + 1} is not JSON") from None
-    if not isinstance(row, dict) or file.source.text_field not in row:
+        raise UserError(f"{where} is not JSON") from None
+    if not isinstance(row, dict) or field not in row:
         known = ", ".join(map(str, row)) if isinstance(row, dict) else "no keys"
-        raise UserError(
-            f"{file.name}: line {number + 1} has no {file.source.text_field!r}; it has {known} (--text-field)"
-        )
-    text = row[file.source.text_field]
-    if not isinstance(text, str | None):
-        raise UserError(
-            f"{file.name}: line {number + 1} has a {type(text).__name__} in {file.source.text_field!r}, "
-            f"not text (--text-field)"
-        )
+        raise UserError(f"{where} has no {field!r}; it has {known} (--text-field)")
     # Halves of surrogate pairs have no UTF-8.
-    return (text or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return _text(row[field], where, field).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _plain_texts(file: CorpusFile, start: int) -> Iterator[tuple[str, int]]:
-    texts = filter(str.strip, _between(unpacked(file.name, file.raw), file.source.separator))
-    for text in itertools.islice(texts, start, None):
-        yield text, file.raw.tell()
+def _text(value: object, where: str, field: str) -> str:
+    if not isinstance(value, str | None):
+        raise UserError(f"{where} has a {type(value).__name__} in {field!r}, not text (--text-field)")
+    return value or ""
+
+
+def _plain_texts(source: Source, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
+    texts = filter(str.strip, _between(unpacked(name, raw), source.separator))
+    return itertools.islice(texts, start, None)
 
 
 def _between(lines: Iterable[bytes], separator: str) -> Iterator[str]:
@@ -289,12 +251,12 @@ def _between(lines: Iterable[bytes], separator: str) -> Iterator[str]:
     yield "".join(held).strip("\ufeff\r\n")
 
 
-FILE_KINDS: dict[str, Callable[[CorpusFile, int], Iterator[tuple[str, int]]]] = {
+FILE_KINDS: dict[str, Callable[[Source, str, IO[bytes], int], Iterator[str]]] = {
     ".parquet": _parquet_texts,
     ".jsonl": _json_texts,
     ".json": _json_texts,
     ".txt": _plain_texts,
     ".raw": _plain_texts,
 }
-"""The texts of a file from a row on, each with the bytes of the file read so far, by its suffix: a row or a line
-each, or what stands between the lines that end a document."""
+"""The texts of a source's opened file from a row on, by its suffix: a row or a line each, or what stands between the
+lines that end a document."""

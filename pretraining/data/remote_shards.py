@@ -1,8 +1,8 @@
 """Shards that are elsewhere: `s3://`, `gs://`, `hf://datasets/OWNER/NAME/...` and `https://`.
 
-What is small (manifest, indexes, tokenizer) is copied once into the user's cache, under the hash of the manifest. A
-shard is brought when it is first opened, which training does a block ahead of need (`dataloader.Data.open_ahead`).
-Whatever arrives late, short or changed is asked for again, a few times, each after a longer pause.
+What is small (manifest, indexes, tokenizer) is brought at the start of each process. A shard is brought into the cache
+of shards when it is first opened, which training does a block ahead of need (`dataloader.Data.open_ahead`). Whatever
+arrives late, short or changed is asked for again, a few times, each after a longer pause.
 
 The downloads are those of MosaicML's streaming, with its environment variables (S3_ENDPOINT_URL, AWS's own, GCS_KEY,
 HF_ENDPOINT, ...); only plain web servers are read here, which streaming has no downloader for.
@@ -10,13 +10,13 @@ HF_ENDPOINT, ...); only plain web servers are read here, which streaming has no 
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import random
 import shutil
 import tempfile
 import time
 import urllib.request
+import weakref
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -24,11 +24,10 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from common.errors import UserError, first_line
-from common.files import private_folder, sha256_file
+from common.files import private_folder
 from common.manifest import check_file
 from common.reading import inside
-from pretraining.data.manifest import MANIFEST, SPLITS, check_split, check_tokenizer, load_manifest
-from pretraining.data.shard_cache import make_shard_cache_folder, unfinished
+from pretraining.data.manifest import MANIFEST, SPLITS, check_split, load_manifest
 from pretraining.data.shard_index import INDEX, read_index
 from pretraining.data.token_stream import DISK_FULL, Fetch
 
@@ -72,44 +71,28 @@ DOWNLOADS: dict[str, Callable[[str, Path], None]] = {
 class RemoteShards:
     """A folder of shards at an address."""
 
-    def __init__(self, url: str, root: Path) -> None:
+    def __init__(self, url: str) -> None:
         """Copy what is small.
-
-        Args:
-            url: address of the folder.
-            root: folder of the shard cache.
 
         Raises:
             UserError: it cannot be read, or is not what `shards` writes.
         """
         self.url, self._download = url.rstrip("/"), DOWNLOADS[urlsplit(url).scheme]
-        with unfinished(root) as folder:
-            self.folder = self._copied(private_folder(folder / "copy"), private_folder(root / "remote"))
-            """The copy of manifest, indexes and tokenizer."""
+        self.folder = folder = Path(tempfile.mkdtemp(prefix="clm-or-mlm-"))
+        """The copy of manifest, indexes and tokenizer; it is removed with this object."""
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._get(MANIFEST, folder / MANIFEST, lambda: load_manifest(folder))
+        manifest = load_manifest(folder)
+        for split in SPLITS:
+            path = private_folder(folder / split) / INDEX
+            self._get(f"{split}/{INDEX}", path, partial(_check_index, folder, split, manifest))
+        for name, digest in manifest["tokenizer_files"].items():
+            path = inside(private_folder(folder / "tokenizer"), name)
+            self._get(f"tokenizer/{name}", path, partial(check_file, path, digest))
 
     def fetcher(self, split: str) -> Fetch:
         """Return what brings a shard of a split."""
         return lambda name, path, check: self._get(f"{split}/{name}", path, check)
-
-    def _copied(self, making: Path, place: Path) -> Path:
-        """Return the folder in `place` that holds the copy, which is made in `making` if it is not there."""
-        self._get(MANIFEST, making / MANIFEST, lambda: load_manifest(making))
-        manifest = load_manifest(making)
-        final = place / sha256_file(making / MANIFEST)[:16]
-        if _is_whole(final):
-            return final
-        for split in SPLITS:
-            path = private_folder(making / split) / INDEX
-            self._get(f"{split}/{INDEX}", path, partial(_check_index, making, split, manifest))
-        private_folder(making / "tokenizer")
-        for name, digest in manifest["tokenizer_files"].items():
-            path = inside(making / "tokenizer", name)
-            self._get(f"tokenizer/{name}", path, partial(check_file, path, digest))
-        if final.exists():  # of an earlier copy, damaged since
-            shutil.rmtree(final, ignore_errors=True)
-        with contextlib.suppress(OSError):  # another process was faster
-            making.rename(final)
-        return final
 
     def _get(self, name: str, path: Path, check: Callable[[], object]) -> None:
         """Download a file and check it, again if need be.
@@ -140,12 +123,11 @@ class RemoteShards:
         raise UserError(f"{url}: cannot be read: {problem}")
 
 
-def find_shards(data: str | Path, cache: str = "") -> tuple[Path, RemoteShards | None]:
+def find_shards(data: str | Path) -> tuple[Path, RemoteShards | None]:
     """Return the folder that holds a set of shards' manifest, and where its shards are if they are not in it.
 
     Args:
         data: a folder, or an address with a scheme of `DOWNLOADS` (`file://` is a folder).
-        cache: the setting `cache`.
 
     Raises:
         UserError: an unknown scheme, or shards that cannot be read.
@@ -157,20 +139,8 @@ def find_shards(data: str | Path, cache: str = "") -> tuple[Path, RemoteShards |
         return Path(rest), None
     if scheme not in DOWNLOADS:
         raise UserError(f"{data}: shards are in a folder or at an address of {', '.join(DOWNLOADS)}")
-    remote = RemoteShards(str(data), make_shard_cache_folder(cache))
+    remote = RemoteShards(str(data))
     return remote.folder, remote
-
-
-def _is_whole(folder: Path) -> bool:
-    """Return whether a copy is there and as it was made."""
-    try:
-        manifest = load_manifest(folder)
-        for split in SPLITS:
-            _check_index(folder, split, manifest)
-        check_tokenizer(folder, manifest)
-    except UserError:
-        return False
-    return True
 
 
 def _check_index(folder: Path, split: str, manifest: dict[str, Any]) -> None:

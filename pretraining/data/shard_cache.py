@@ -16,13 +16,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from common.errors import UserError
-from common.files import private_folder
-from pretraining.data.shard_settings import shard_cache_folder
+from common.files import private_folder, scratch_folder
 
-__all__ = ["held", "make_room", "make_shard_cache_folder", "unfinished"]
+__all__ = ["held", "make_room", "make_shard_cache_folder", "shard_cache_folder", "unfinished"]
 
 _UNFINISHED = ".unfinished"
 _LEFT_OVER_SECONDS = 3600.0
+
+
+def shard_cache_folder(place: str = "") -> Path:
+    """Return the folder of all decompressed shards of this user, where `--set cache=PLACE` puts it."""
+    return scratch_folder(place) / "shards"
 
 
 def make_shard_cache_folder(place: str = "") -> Path:

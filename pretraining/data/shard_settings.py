@@ -1,18 +1,13 @@
-"""What the shards' bytes depend on, with the source and the tokenizer: options of `clm-or-mlm shards`.
-
-And where they are decompressed; neither imports what only training needs.
-"""
+"""What the shards' bytes depend on, with the source and the tokenizer: options of `clm-or-mlm shards`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from common.cli import shared_options
 from common.errors import UserError
-from common.files import scratch_folder
 
-__all__ = ["SHARDS", "ShardSettings", "shard_cache_folder"]
+__all__ = ["SHARDS", "ShardSettings"]
 
 SHARDS = 1
 """Version of the code that decides which tokens are in which shard; it is raised together with the golden tokens, and
@@ -44,8 +39,3 @@ class ShardSettings:
             raise UserError(f"--validation-share must be between 0 and 1, not {self.validation_share}")
         if self.shard_records < 1 or self.validation_tokens < 1 or self.tokens < 0:
             raise UserError("--shard-records and --validation-tokens must be at least 1, --tokens at least 0")
-
-
-def shard_cache_folder(place: str = "") -> Path:
-    """Return the folder of all decompressed shards of this user, where `--set cache=PLACE` puts it."""
-    return scratch_folder(place) / "shards"

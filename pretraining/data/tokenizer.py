@@ -14,7 +14,7 @@ import logging
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +27,7 @@ import tiktoken
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from common.errors import UserError
+from common.errors import UserError, first_line
 from common.files import write_text
 from common.processes import worker_pool
 from common.reading import read_bounded, strict_json
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pretraining.data.corpus import Document
 
 __all__ = [
-    "DIGEST_BYTES", "TOKENIZER_SOURCES", "TextTokenizer", "encoded", "from_tiktoken", "llama3_special_tokens",
+    "DIGEST_BYTES", "TextTokenizer", "encoded", "from_tiktoken", "llama3_special_tokens",
     "load_tokenizer", "train_tokenizer",
 ]  # fmt: skip
 
@@ -151,9 +151,10 @@ def load_tokenizer(source: str) -> TextTokenizer:
     path = Path(source)
     if path.is_dir():
         path = next((path / name for name in FILES if (path / name).is_file()), path)
-    for load in TOKENIZER_SOURCES:
-        if (tokenizer := load(source, path)) is not None:
-            return tokenizer
+    if path.is_file():
+        return _from_json(read_bounded(path), str(path)) if path.suffix == ".json" else from_tiktoken(path)
+    if not path.exists() and not source.startswith((".", "/")) and source.count("/") == 1:
+        return _from_hub(source)
     raise UserError(
         f"{source}: no tokenizer here; give a folder with tokenizer.json, a tokenizer.json, "
         f"a tiktoken file or a Hugging Face id such as owner/name"
@@ -269,16 +270,7 @@ def _finish(inner: tokenizers.Tokenizer, where: str) -> TextTokenizer:
     return TextTokenizer(inner=inner, bos_id=first(_BEGINS), eos_id=eos, mask_id=mask)
 
 
-def _from_file(source: str, path: Path) -> TextTokenizer | None:
-    del source
-    if not path.is_file():
-        return None
-    return _from_json(read_bounded(path), str(path)) if path.suffix == ".json" else from_tiktoken(path)
-
-
-def _from_hub(source: str, path: Path) -> TextTokenizer | None:
-    if path.exists() or source.startswith((".", "/")) or source.count("/") != 1:
-        return None
+def _from_hub(source: str) -> TextTokenizer:
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
@@ -288,16 +280,10 @@ def _from_hub(source: str, path: Path) -> TextTokenizer | None:
     try:
         file = hf_hub_download(repo, "tokenizer.json", revision=revision or None)
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        first = str(error).strip().splitlines()[0]
         raise UserError(
-            f"{source}: no such folder here, and the hub did not give its tokenizer.json: {first}"
+            f"{source}: no such folder here, and the hub did not give its tokenizer.json: {first_line(error)}"
         ) from None
     return _from_json(read_bounded(Path(file)), source)
-
-
-TOKENIZER_SOURCES: list[Callable[[str, Path], TextTokenizer | None]] = [_from_file, _from_hub]
-"""Forms that `load_tokenizer` knows: each takes what the user gave, also as the path of the file in a tokenizer's
-folder, and returns the tokenizer, or None where this is not of its form."""
 
 
 def encoded(

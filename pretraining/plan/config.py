@@ -139,8 +139,6 @@ class TrainingConfig:
     """Whether TensorBoard files are written next to the log."""
     wandb: str = field(default="", metadata=_OF_PLACE)
     """Weights & Biases project to log to; none when empty."""
-    profile: str = field(default="", metadata=_OF_PLACE)
-    """Steps to trace with torch's profiler, `STEP:COUNT`; traces are put next to the log."""
 
     def __post_init__(self) -> None:
         """Refuse values that cannot be."""
@@ -166,7 +164,7 @@ class TrainingConfig:
                 raise UserError(f"{key} must be in [0, 1), not {getattr(self, key)}")
         if self.seed >= 2**32:
             raise UserError(f"seed must be below 2^32, not {self.seed}")
-        _ = self.skips, self.peaks, self.profiled
+        _ = self.skips, self.peaks
         if self.min_length > self.max_length:
             raise UserError(f"min_length={self.min_length} is above max_length={self.max_length}")
 
@@ -213,14 +211,6 @@ class TrainingConfig:
     def peaks(self) -> tuple[tuple[int, float], ...]:
         """Steps and the peak rate from there on."""
         return read_changes("peak_lr_from", self.peak_lr_from, float)
-
-    @property
-    def profiled(self) -> range:
-        """Steps to trace; none where `profile` is empty."""
-        changes = read_changes("profile", self.profile, int)
-        if len(changes) > 1:
-            raise UserError(f"profile={self.profile!r}: one STEP:COUNT")
-        return range(changes[0][0], sum(changes[0])) if changes else range(0)
 
     def interventions(self, step: int) -> dict[str, object]:
         """Return what was changed before a step, as its checkpoint records it."""

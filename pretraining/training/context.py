@@ -46,7 +46,7 @@ class TrainingContext:
         if config.precision == "bf16" and ranks.device.type != "cuda":
             raise UserError("precision=bf16 needs a GPU, and there is none here; set precision=auto or fp32")
         self.shape = study.shapes[size]
-        self.data_folder, remote = find_shards(data, config.cache)
+        self.data_folder, remote = find_shards(data)
         self.model_config = config_of(self.shape, load_manifest(self.data_folder)["tokenizer"])
         self.data = Data(self.data_folder, config, self.model_config, remote)
         self.bf16 = config.precision == "bf16" or (config.precision == "auto" and ranks.device.type == "cuda")

@@ -1,11 +1,10 @@
-"""What the settings add to Composer's `Trainer`: callbacks, algorithms, loggers, the profiler.
+"""What the settings add to Composer's `Trainer`: callbacks, algorithms, loggers.
 
 Composer's own by their names (`callbacks=SpeedMonitor,MemoryMonitor`), a user's as `module:Class`.
 """
 
 from __future__ import annotations
 
-import importlib
 import logging
 import pkgutil
 import warnings
@@ -17,12 +16,11 @@ from typing import Any
 
 from composer.core import Algorithm, Callback, State
 from composer.loggers import Logger, LoggerDestination, TensorboardLogger, WandBLogger
-from composer.profiler import Profiler, ProfilerAction
 
-from common.errors import UserError, nearest
+from common.errors import UserError
 from pretraining.plan.config import TrainingConfig
 
-__all__ = ["additions", "profiler_of", "quiet_libraries"]
+__all__ = ["additions", "quiet_libraries"]
 
 
 def additions(config: TrainingConfig, name: str, tensorboard: Path, rank: int = 0) -> dict[str, list[Any]]:
@@ -67,65 +65,21 @@ def quiet_libraries() -> Iterator[None]:
         yield
 
 
-def profiler_of(config: TrainingConfig, folder: Path) -> Profiler | None:
-    """Return Composer's profiler for the setting `profile`, torch's traces in a folder; None without the setting."""
-    steps = config.profiled
-    if not steps:
-        return None
-
-    def action(state: State) -> ProfilerAction:
-        step = int(state.timestamp.batch)
-        if step == steps[0] - 1:
-            return ProfilerAction.WARMUP
-        if step not in steps:
-            return ProfilerAction.SKIP
-        return ProfilerAction.ACTIVE_AND_SAVE if step == steps[-1] else ProfilerAction.ACTIVE
-
-    return Profiler(
-        schedule=action,
-        trace_handlers=[],
-        sys_prof_cpu=False,
-        torch_prof_folder=str(folder),
-        torch_prof_remote_file_name=None,
-        torch_prof_memory_remote_file_name=None,
-        torch_prof_memory_filename=None,
-        torch_prof_overwrite=True,
-    )
-
-
 def _made(setting: str, words: str, kind: type) -> list[tuple[str, Any]]:
     """Return an object of each class that a setting names, with its name."""
     made = []
     for word in filter(None, (word.strip() for word in words.split(","))):
-        found = _found(setting, word, kind)
         try:
-            made.append((word, found()))
-        except (TypeError, ValueError, ImportError) as error:
-            raise UserError(f"{setting}: {word} cannot be made by its name alone: {error}") from None
+            item: Any = pkgutil.resolve_name(word if ":" in word else f"composer.{setting}:{word}")
+            if not (isinstance(item, type) and issubclass(item, kind)):
+                raise TypeError(f"it is no subclass of Composer's {kind.__name__}")
+            made.append((word, item()))
+        except (ImportError, AttributeError, TypeError, ValueError) as error:
+            raise UserError(
+                f"{setting}: {word} cannot be made by its name alone: {error}; name one of composer.{setting} or "
+                f"your own as MODULE:CLASS, whose module must be in this folder or on PYTHONPATH"
+            ) from None
     return made
-
-
-def _found(setting: str, word: str, kind: type) -> Any:
-    if ":" not in word:
-        package = importlib.import_module(f"composer.{setting}")
-        known = [name for name in package.__all__ if _is(kind, getattr(package, name))]
-        if word not in known:
-            near = nearest(word, known)
-            raise UserError(f"{setting}: Composer has no {word!r}{near}; your own is MODULE:CLASS")
-        return getattr(package, word)
-    try:
-        item: Any = pkgutil.resolve_name(word)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UserError(
-            f"{setting}: {word}: {error}; its module must be in this folder or on PYTHONPATH"
-        ) from None
-    if not _is(kind, item):
-        raise UserError(f"{setting}: {word} is no subclass of Composer's {kind.__name__}")
-    return item
-
-
-def _is(kind: type, item: object) -> bool:
-    return isinstance(item, type) and issubclass(item, kind)
 
 
 class _WeightsAndBiases(WandBLogger):  # type: ignore[misc]  # composer is untyped

@@ -31,7 +31,7 @@ from pretraining.training.context import TrainingContext
 from pretraining.training.dataloader import StepBatch, prefetched
 from pretraining.training.log import LOG, LogWriter
 from pretraining.training.model_setup import build_model, compile_model
-from pretraining.training.monitors import additions, profiler_of, quiet_libraries
+from pretraining.training.monitors import additions, quiet_libraries
 from pretraining.training.objectives import loss_sum
 from pretraining.training.optimizer import build_optimizer, rates_by_step
 from pretraining.training.schedule import stage_schedule
@@ -109,8 +109,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
 
     def _fit(self, data: StepData) -> None:
         config, device = self.config, self.ranks.device
-        board = self.folder / "tensorboard"
-        added = additions(config, self.stage.name, board, self.ranks.rank)
+        added = additions(config, self.stage.name, self.folder / "tensorboard", self.ranks.rank)
         with contextlib.ExitStack() as stack:
             stack.enter_context(on_stop_signal(self.signals.append))
             stack.enter_context(quiet_libraries())
@@ -125,7 +124,6 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 callbacks=[BucketViews(), self, *added["callbacks"]],
                 algorithms=added["algorithms"],
                 loggers=added["loggers"],
-                profiler=profiler_of(config, board.with_name("profile")),
                 run_name=self.stage.name,
                 progress_bar=False,
                 device="gpu" if device.type == "cuda" else "cpu",

@@ -134,7 +134,7 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path) -> None:
     )
     if saved is None:
         raise UserError(f"{checkpoint}: no checkpoint here; give a step-... folder of <out>/stages/<name>")
-    folder, _ = find_shards(data)
+    folder, _remote = find_shards(data)  # a copy lives as long as what brought it
     state, shards = checkpoints.load_state(saved), load_manifest(folder)
     check_tokenizer(folder, shards)
     if state["tokenizer"] != shards["tokenizer"]["sha256"]:

@@ -104,14 +104,15 @@ def test_a_web_server_gives_the_same_tokens_and_nothing_is_left(
     room: Path, tmp_path: Path, web: tuple[Web, str]
 ) -> None:
     served, url = web
-    remote = RemoteShards(url, tmp_path / "cache")
+    remote = RemoteShards(url)
     assert (read_all(remote, tmp_path) == expected(room, tmp_path)).all()
-    assert not left(tmp_path / "cache")
+    assert not left(tmp_path / "d")
     before = len(served.asked)
-    again = RemoteShards(url, tmp_path / "cache")
-    assert again.folder == remote.folder
-    assert (read_all(again, tmp_path) == expected(room, tmp_path)).all()
-    assert served.asked[before:] == ["manifest.json"], "the copy and the decompressed shards are used again"
+    assert (read_all(RemoteShards(url), tmp_path) == expected(room, tmp_path)).all()
+    assert not [name for name in served.asked[before:] if name.endswith(".zstd")], "shards are brought once"
+    folder = remote.folder
+    del remote
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "train/index.json", "tokenizer/tokenizer.json", SHARD])
@@ -126,7 +127,7 @@ def test_what_fails_is_asked_for_again(
 ) -> None:
     served, url = web
     served.faults[name] = [fault, fault]
-    remote = RemoteShards(url, tmp_path / "cache")
+    remote = RemoteShards(url)
     assert (read_all(remote, tmp_path) == expected(room, tmp_path)).all()
     assert served.asked.count(name) == 3
     assert f"{url}/{name}: " in caplog.text and "asked for again (3 of 6)" in caplog.text
@@ -143,23 +144,13 @@ def test_what_stays_broken_is_one_sentence_and_the_cache_stays_clean(
     tmp_path: Path, web: tuple[Web, str], fault: Fault, times: int, words: str
 ) -> None:
     served, url = web
-    remote = RemoteShards(url, tmp_path / "cache")
+    remote = RemoteShards(url)
     served.faults[SHARD] = [fault] * 10
     with pytest.raises(UserError, match=f"{url}/{SHARD}: cannot be read: .*{words}") as raised:
         read_all(remote, tmp_path)
     assert "\n" not in str(raised.value)
     assert served.asked.count(SHARD) == times
-    assert not left(tmp_path / "cache") and not (tmp_path / "d" / "train" / "shard.00000.mds").exists()
-
-
-def test_a_damaged_copy_is_made_again(room: Path, tmp_path: Path, web: tuple[Web, str]) -> None:
-    remote = RemoteShards(web[1], tmp_path / "cache")
-    index = remote.folder / "train" / "index.json"
-    index.write_text(index.read_text().replace("2", "3", 1))
-    again = RemoteShards(web[1], tmp_path / "cache")
-    assert (again.folder / "train" / "index.json").read_bytes() == (
-        room / "out" / "train" / "index.json"
-    ).read_bytes()
+    assert not left(tmp_path / "d") and not (tmp_path / "d" / "train" / "shard.00000.mds").exists()
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +175,7 @@ def test_s3(room: Path, tmp_path: Path, s3: str, monkeypatch: pytest.MonkeyPatch
     for path in (room / "out").rglob("*"):
         if path.is_file():
             client.upload_file(str(path), "corpus", f"v1/{path.relative_to(room / 'out')}")
-    remote = RemoteShards("s3://corpus/v1/", tmp_path / "cache")
+    remote = RemoteShards("s3://corpus/v1/")
     assert (read_all(remote, tmp_path) == expected(room, tmp_path)).all()
 
     good = (room / "out" / SHARD).read_bytes()
@@ -213,11 +204,11 @@ def test_a_hub(room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(
             constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}"
         )
-        remote = RemoteShards("hf://datasets/me/corpus/shards", tmp_path / "cache")
+        remote = RemoteShards("hf://datasets/me/corpus/shards")
         assert (read_all(remote, tmp_path) == expected(room, tmp_path)).all()
         with pytest.raises(UserError, match=r"corpus/none/manifest\.json: cannot be read"):
-            RemoteShards("hf://datasets/me/corpus/none", tmp_path / "cache")
-    assert not left(tmp_path / "cache")
+            RemoteShards("hf://datasets/me/corpus/none")
+    assert not left(tmp_path / "d")
 
 
 @pytest.mark.filterwarnings("ignore:Please install grpcio-status:ImportWarning")
@@ -230,7 +221,7 @@ def test_google_cloud_is_read_by_streamings_downloader(
 
     assert DOWNLOADER_MAPPINGS["gs"] is GCSDownloader
     monkeypatch.setattr(GCSDownloader, "_download_file_impl", copy)
-    remote = RemoteShards("gs://bucket/v1", tmp_path / "cache")
+    remote = RemoteShards("gs://bucket/v1")
     assert (read_all(remote, tmp_path) == expected(room, tmp_path)).all()
 
 
@@ -244,4 +235,4 @@ def test_folders_and_addresses_are_told_apart(tmp_path: Path) -> None:
 def test_a_redirect_is_followed(room: Path, tmp_path: Path, web: tuple[Web, str]) -> None:
     served, url = web
     served.faults["manifest.json"] = [lambda *_: (302, f"{url}/manifest.json".encode(), len(url) + 14)]
-    assert RemoteShards(url, tmp_path).folder.joinpath("manifest.json").is_file()
+    assert RemoteShards(url).folder.joinpath("manifest.json").is_file()

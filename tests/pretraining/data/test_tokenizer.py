@@ -16,7 +16,6 @@ from common.errors import UserError
 from pretraining.data.bpe import LLAMA3_SPLIT, read_ranks
 from pretraining.data.corpus import open_source
 from pretraining.data.tokenizer import (
-    TOKENIZER_SOURCES,
     TextTokenizer,
     from_tiktoken,
     llama3_special_tokens,
@@ -204,16 +203,6 @@ def test_the_hub_is_asked_for_the_revision(
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
     assert load_tokenizer("owner/name@v2").sha256 == small.sha256
     assert asked == [("owner/name", "tokenizer.json", "v2")]
-
-
-def test_a_made_up_source_is_loaded(small: TextTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match="no tokenizer here"):
-        load_tokenizer("made-up")
-    made_up = lambda source, path: small if source == "made-up" else None  # noqa: E731
-    monkeypatch.setattr("pretraining.data.tokenizer.TOKENIZER_SOURCES", [*TOKENIZER_SOURCES, made_up])
-    assert load_tokenizer("made-up") is small
-    with pytest.raises(UserError, match="no tokenizer here"):
-        load_tokenizer("made-down")
 
 
 def test_what_makes_the_library_panic_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -30,18 +29,16 @@ def test_names_are_checked() -> None:
     assert not any(names(TrainingConfig(tensorboard=False)).values())
     assert not names(TrainingConfig(callbacks=""))["callbacks"]
     for setting, word, problem in (
-        ("callbacks", "SpedMonitor", "Composer has no 'SpedMonitor'; did you mean 'SpeedMonitor'"),
-        ("callbacks", "ThresholdStopper", "ThresholdStopper cannot be made by its name alone"),
-        (
-            "callbacks",
-            "nowhere:Watch",
-            "nowhere:Watch: No module named 'nowhere'; its module must be in this",
-        ),
-        ("callbacks", "json:Watch", "json:Watch: module 'json' has no attribute 'Watch'"),
-        ("callbacks", "json:JSONDecoder", "json:JSONDecoder is no subclass of Composer's Callback"),
-        ("algorithms", "SpeedMonitor", "Composer has no 'SpeedMonitor'"),
+        ("callbacks", "SpedMonitor", "module 'composer.callbacks' has no attribute 'SpedMonitor'"),
+        ("callbacks", "ThresholdStopper", "missing 3 required positional arguments"),
+        ("callbacks", "nowhere:Watch", "No module named 'nowhere'"),
+        ("callbacks", "json:Watch", "module 'json' has no attribute 'Watch'"),
+        ("callbacks", "json:JSONDecoder", "it is no subclass of Composer's Callback"),
+        ("algorithms", "SpeedMonitor", "module 'composer.algorithms' has no attribute 'SpeedMonitor'"),
     ):
-        with pytest.raises(UserError, match=f"{setting}: {problem}"):
+        with pytest.raises(
+            UserError, match=f"{setting}: {word} cannot be made by its name alone: .*{problem}"
+        ):
             additions(TrainingConfig(**{setting: word}), "stage", Path("tensorboard"))  # type: ignore[arg-type]
 
 
@@ -113,20 +110,3 @@ def test_composers_own_callbacks_write_to_tensorboard(study: Study, data: Path, 
     assert {"clm/loss", "clm/tokens_per_second", "time/remaining_estimate"} <= tags
     rates = [item.value for item in events.Scalars("clm/lr")]
     assert rates[:3] == pytest.approx([1e-3, 2e-3, 3e-3])
-
-
-@pytest.mark.filterwarnings("ignore")  # torch's profiler's own
-def test_composers_profiler_traces_the_steps_that_are_named(study: Study, data: Path, tmp_path: Path) -> None:
-    config = changed(study, "profile=2:2", "eval_sequences=0")
-    assert train("mini-s-clm", data=data, out=tmp_path, study=study, config=config)
-    (trace,) = (tmp_path / "stages" / "mini-s-clm" / "profile").iterdir()
-    names = {event.get("name", "") for event in json.loads(trace.read_text())["traceEvents"]}
-    assert any("backward" in name.lower() for name in names)
-    assert {f"ProfilerStep#{number}" for number in (1, 2)} & names
-
-
-def test_what_profile_takes() -> None:
-    assert TrainingConfig(profile="10:3").profiled == range(10, 13)
-    assert not TrainingConfig().profiled
-    with pytest.raises(UserError, match="profile='1:2,5:1': one STEP:COUNT"):
-        TrainingConfig(profile="1:2,5:1")
