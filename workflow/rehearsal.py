@@ -53,7 +53,9 @@ def rehearsed(workflow: Workflow, folder: Path, *, key: str = "", machine: Machi
             name = runtime_of(image).name
             log.warning("%s is not on PATH here, so %s was not tried; the first job will", name, image)
             return replace(workflow, image_sha256=sha256)
-        binds = places_of(workflow, folder, here)
+        # A job works in the study's folder and so sees it; this call is made from elsewhere.
+        own = [str(folder.resolve())] if folder.is_dir() else []
+        binds = [*own, *places_of(workflow, folder, here)]
         said = json.loads(answer(image, ["clm_or_mlm.rehearse"], commands, binds, here).splitlines()[-1])
         if said["image"] != "full":
             raise UserError(f"{image} is the image {said['image'] or '?'}, jobs need full: make image-full")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,21 @@ def test_a_mistake_in_the_call_is_one_sentence(folder: Path, words: tuple[str, .
 def test_several_mistakes_are_all_named_at_once(folder: Path) -> None:
     answer = call(folder, {"tuning_options": '["--epochs", "3"]', "pretraining_settings": '["x=1"]'})
     assert "--epochs" in answer and "unknown key 'x'" in answer
+
+
+def test_the_image_is_tried_with_the_studys_own_folder_shown(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = folder / "bin" / "apptainer"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\ncase "$*" in run*) echo "$*" > seen; echo "error: seen" >&2; exit 2;; esac\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    (folder / "a.sif").write_bytes(bytes(32) + b"SIF_MAGIC")
+    (folder / "study").mkdir()
+    (folder / "s.toml").write_text("".join(f"{key} = {value}\n" for key, value in GOOD.items()))
+    with pytest.raises(UserError, match="a.sif cannot be started here"):
+        main_of("workflow")(
+            ["210m-clm-42k", "--dir", "study", "--settings", "s.toml", "--image", "a.sif"],
+        )
+    assert f"--bind {folder / 'study'} " in (folder / "seen").read_text()
