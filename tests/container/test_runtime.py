@@ -165,6 +165,17 @@ def test_podmans_own_parser_takes_the_line(tmp_path: Path) -> None:
     assert "unknown flag: --no-such" in said([line[0], "--no-such", *line[1:]])
 
 
+def test_a_container_is_given_the_callers_input(tmp_path: Path) -> None:
+    """Podman hands its input on only when asked; Apptainer always does."""
+    program = tmp_path / "podman"
+    program.write_text('#!/bin/sh\ncase "$*" in *--version*) echo 4.3;; *--interactive*) cat;; esac\n')
+    program.chmod(0o755)
+    (tmp_path / "x.tar").touch()
+    environ = os.environ | {"CLM_OR_MLM_SCRATCH": str(tmp_path), "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    machine = Machine(environ=environ)
+    assert answer(tmp_path / "x.tar", ["clm_or_mlm.rehearse"], "[[]]", machine=machine) == "[[]]"
+
+
 def test_what_an_image_answers_is_returned_and_what_it_refuses_is_one_sentence(folder: Path) -> None:
     (folder / "x.sif").touch()
     environ = os.environ | {"CLM_OR_MLM_SCRATCH": str(folder), "PATH": f"{folder}:/usr/bin:/bin"}
