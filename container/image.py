@@ -199,14 +199,15 @@ def build_oci(image: Image) -> Path:
         # What unpacking has noted of itself.
         (own / "labels.json").unlink()
         shutil.rmtree(own / "bootstrap_history", ignore_errors=True)
-        build = ["build", "--no-cache", "--timestamp", str(seconds), "--tag", tag]
+        # What a build that fails has unpacked would stay in Podman's storage, gigabytes of it.
+        build = ["build", "--layers=false", "--force-rm", "--timestamp", str(seconds), "--tag", tag]
         build += ["--file", str(ROOT / "container" / "Containerfile")]
         build += [f"--label={key}={labels[key]}" for key in sorted(labels) if "label-schema" not in key]
         save = ["save", "--format=oci-dir", "--output", str(layout), tag]
         # Podman's own archives hold the time at which they are written.
         pack = ["tar", "--sort=name", f"--mtime=@{seconds}", "--owner=0", "--group=0", "--numeric-owner"]
         pack += ["-cf", str(unfinished), "-C", str(layout), "."]
-        for words in ([podman, *build, str(root)], [podman, *save], pack):
+        for words in ([podman, *build, str(root)], [podman, *save], [podman, "rmi", tag], pack):
             done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             if done.returncode:
                 last = (done.stderr.strip() or "no message").splitlines()[-1]

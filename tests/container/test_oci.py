@@ -76,6 +76,8 @@ def test_the_same_image_gives_the_same_archive_with_its_command_labels_and_recor
     assert config["config"]["Entrypoint"][0] == "/bin/sh"
     assert {line.status for line in verify(IMAGES["analysis"], archive)} == {"ok", "warn"}
     assert build_oci(IMAGES["analysis"]).read_bytes() == first
+    kept = subprocess.run(["podman", "images", "--all", "--quiet"], capture_output=True, text=True)
+    assert (kept.returncode, kept.stdout) == (0, "")
     archive.write_bytes(first[:-1] + b"x")
     assert verify(IMAGES["analysis"], archive)[0].status == "fail"
 
