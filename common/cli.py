@@ -20,6 +20,7 @@ from cyclopts import (
     Group,
     Parameter,
     UnknownCommandError,
+    UnusedCliTokensError,
     default_name_transform,
 )
 
@@ -125,6 +126,8 @@ def _in_a_sentence(app: App) -> Iterator[None]:
         if isinstance(error, UnknownCommandError):  # the library would import all commands to list them
             chain, word = (), (error.unused_tokens or [""])[0]
             sentence = f"Unknown command {word!r}{nearest(word, list(error.app or ()))}"
+        elif isinstance(error, UnusedCliTokensError):
+            sentence = f"{(error.unused_tokens or [''])[0]!r} is a word too many"
         else:
             sentence = " ".join(str(error).split()).rstrip(".")
         raise UserError(f"{sentence} (see {' '.join([app.name[0], *chain])} --help)") from None

@@ -61,8 +61,8 @@ class ConfigOptions(StudyOptions):
 
 
 def plan(
+    model: Annotated[tuple[ModelName, ...], MANY, Parameter(metavar="NAME", show_choices=False)] = (),
     *,
-    model: Annotated[tuple[ModelName, ...], MANY, Parameter(metavar="NAME")] = (),
     figure: Annotated[int | None, Parameter(metavar="N")] = None,
     format: Annotated[str, Parameter(choices=PLAN_FORMATS)] = "tree",
     device: str = "H100",
@@ -72,10 +72,10 @@ def plan(
 
     examples:
       clm-or-mlm plan --figure 3
-      clm-or-mlm plan --model 610m-clm-10k-mlm40-42k --device A100
+      clm-or-mlm plan 610m-clm-10k-mlm40-42k --device A100
 
     Args:
-        model: this model (may be given again)
+        model: one model, or several
         figure: the models of one figure of the paper
         format: form of the plan
         device: device that hours are counted for, at 40 % of its peak rate
@@ -94,7 +94,7 @@ def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Mo
         return [study.model(name) for name in names]
     if not study.models:
         raise UserError(
-            f"the study {study.name!r} lists no models; add `models = [...]` to its file or use --model"
+            f"the study {study.name!r} lists no models; add `models = [...]` to its file, or name one: plan NAME"
         )
     return list(study.models.values())
 

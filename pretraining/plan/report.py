@@ -40,8 +40,8 @@ def plan_document(plan: Plan, *, device: str = "H100", utilisation: float = 0.4)
 
 
 def _tree(plan: Plan, device: str, utilisation: float) -> str:
-    models = "1 model" if len(plan.models) == 1 else f"{len(plan.models)} models"
-    lines = [f"{models} of the {plan.study.name} study, {len(plan.stages)} stages", ""]
+    models = _counted(len(plan.models), "model")
+    lines = [f"{models} of the study {plan.study.name!r}, {_counted(len(plan.stages), 'stage')}", ""]
     names = {model.name for model in plan.models}
 
     def walk(item: PlannedStage, indent: str, last: bool, root: bool) -> None:
@@ -88,8 +88,8 @@ def _totals(plan: Plan, device: str, utilisation: float) -> list[str]:
     costs = plan.costs(device=device, utilisation=utilisation)
     alone = sum(model.steps for model in plan.models)
     return [
-        f"steps          {costs.steps:,} ({alone:,} were every model trained alone)",
-        f"tokens         {costs.tokens:.4g}, of {plan.data_tokens:.4g} unique ones",
+        f"steps          {costs.steps:,} ({alone:,} if every model were trained alone)",
+        f"tokens         {_short(costs.tokens)}, of {_short(plan.data_tokens)} unique ones",
         "FLOPs          "
         + "; ".join(f"{costs.flops[name]:.4g} {rule.citation}" for name, rule in CONVENTIONS.items()),
         f"{device} hours".ljust(15)
@@ -97,6 +97,14 @@ def _totals(plan: Plan, device: str, utilisation: float) -> list[str]:
         f"disk           {_bytes(costs.checkpoint_bytes)} of kept checkpoints with optimiser state, "
         f"{_bytes(costs.model_bytes)} of exported models, {_bytes(plan.data_bytes)} of decompressed shards",
     ]
+
+
+def _short(count: float) -> str:
+    return f"{count:,.0f}" if count < 1e9 else f"{count:.4g}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _bytes(size: float) -> str:

@@ -26,7 +26,7 @@ _HOW = "how they are compared"
 
 
 def compare(
-    models: Annotated[tuple[ModelName, ...], MANY] = (),
+    models: Annotated[tuple[ModelName, ...], MANY, Parameter(show_choices=False)] = (),
     /,
     *,
     source: SourceOptions = SourceOptions(),

@@ -43,7 +43,7 @@ def scores(
     *,
     source: SourceOptions = SourceOptions(),
     score: BootstrapOptions = BootstrapOptions(),
-    model: Annotated[tuple[ModelName, ...], MANY, Parameter(metavar="NAME")] = (),
+    model: Annotated[tuple[ModelName, ...], MANY, Parameter(metavar="NAME", show_choices=False)] = (),
     dataset: Annotated[tuple[DatasetName, ...], MANY, Parameter(metavar="NAME")] = (),
     format: Annotated[str, Parameter(choices=("csv", "markdown", "parquet"))] = "csv",
     out: OutFile = None,
