@@ -116,13 +116,15 @@ def test_the_image_is_tried_with_the_studys_own_folder_shown(
 ) -> None:
     program = folder / "bin" / "apptainer"
     program.parent.mkdir()
-    program.write_text('#!/bin/sh\ncase "$*" in run*) echo "$*" > seen; echo "error: seen" >&2; exit 2;; esac\n')
+    program.write_text(
+        '#!/bin/sh\ncase "$*" in run*) echo "$*" > seen; echo "error: seen" >&2; exit 2;; esac\n'
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     (folder / "a.sif").write_bytes(bytes(32) + b"SIF_MAGIC")
     (folder / "study").mkdir()
     (folder / "s.toml").write_text("".join(f"{key} = {value}\n" for key, value in GOOD.items()))
-    with pytest.raises(UserError, match="a.sif cannot be started here"):
+    with pytest.raises(UserError, match="cannot be started here"):
         main_of("workflow")(
             ["210m-clm-42k", "--dir", "study", "--settings", "s.toml", "--image", "a.sif"],
         )
