@@ -123,7 +123,7 @@ def shards(
         source: hf:OWNER/NAME[:CONFIG][@REVISION], or Parquet, JSON-lines and text files, folders, patterns
         tokenizer: folder, tokenizer.json, tiktoken file or hub id
         out: folder of the shards
-        workers: processes that tokenise (one a core); changes no byte
+        workers: threads that tokenise (one a core); changes no byte
     """
     from pretraining.data.build_shards import build
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 import io
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import tiktoken
+import tokenizers
 from tokenizers import models
 
 from common.errors import UserError
@@ -34,6 +36,10 @@ _SPLIT_IN_GROUPS = (
     r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+)|\s+(?!\S)|\s+"
 )
 
+_CUT = [
+    {"type": "Split", "pattern": {"Regex": LLAMA3_SPLIT}, "behavior": "Isolated", "invert": False},
+    {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False},
+]
 _SPACES = 250_000
 
 
@@ -54,7 +60,7 @@ def read_ranks(path: Path) -> dict[bytes, int]:
             raise UserError(
                 f"{path}: line {number} is not a base64 token and its rank; not a tiktoken file"
             ) from None
-    if sorted(ranks.values()) != list(range(len(ranks))) or not all(bytes([b]) in ranks for b in range(256)):
+    if not _are_ranks(ranks):
         raise UserError(
             f"{path}: the ranks are not 0 to {len(ranks) - 1} with all 256 bytes; not a tiktoken file"
         )
@@ -78,45 +84,32 @@ def tiktoken_twin(content: Mapping[str, Any]) -> tiktoken.Encoding | None:
     Args:
         content: a `tokenizer.json` as the `tokenizers` package writes it.
     """
-    if content["normalizer"] is not None or not all(item["special"] for item in content["added_tokens"]):
+    parts = (content["pre_tokenizer"] or {}).get("pretokenizers", ())
+    cut = [{key: value for key, value in part.items() if key != "trim_offsets"} for part in parts]
+    if content["normalizer"] is not None or cut != _CUT:
         return None
-    if not _splits_like_llama3(content["pre_tokenizer"]):
-        return None
-    model = content["model"]
-    if model["type"] != "BPE" or not model["ignore_merges"] or model["dropout"] or model["byte_fallback"]:
-        return None
-    if model["continuing_subword_prefix"] or model["end_of_word_suffix"]:
-        return None
+    special = {item["content"]: item["id"] for item in content["added_tokens"] if item["special"]}
     byte_of = {letter: byte for byte, letter in enumerate(_byte_letters())}
     try:
-        ranks = {bytes(byte_of[letter] for letter in token): rank for token, rank in model["vocab"].items()}
-    except KeyError:
+        vocabulary = content["model"]["vocab"].items()
+        ranks = {bytes(byte_of[letter] for letter in token): rank for token, rank in vocabulary}
+    except (AttributeError, KeyError):
         return None
-    if sorted(ranks.values()) != list(range(len(ranks))) or not all(bytes([b]) in ranks for b in range(256)):
+    if len(special) < len(content["added_tokens"]) or not _are_ranks(ranks):
         return None
-    if [tuple(pair) for pair in model["merges"]] != _merges(model["vocab"]):
+    if json.loads(tokenizers.Tokenizer(bpe_model(ranks)).to_str())["model"] != content["model"]:
         return None
     # With no special token at all, tiktoken would look for the empty one at every character.
-    special = {item["content"]: item["id"] for item in content["added_tokens"]}
     return tiktoken.Encoding("twin", pat_str=_SPLIT_IN_GROUPS, mergeable_ranks=ranks, special_tokens=special)
+
+
+def _are_ranks(ranks: Mapping[bytes, int]) -> bool:
+    return sorted(ranks.values()) == list(range(len(ranks))) and all(bytes([b]) in ranks for b in range(256))
 
 
 def overflows(text: str) -> bool:
     """Whether a text may hold half a million spaces on end, where tiktoken's regular expressions run out of stack."""
     return any(text[start : start + _SPACES].isspace() for start in range(0, len(text), _SPACES))
-
-
-def _splits_like_llama3(pre_tokenizer: Mapping[str, Any] | None) -> bool:
-    if (
-        pre_tokenizer is None
-        or pre_tokenizer["type"] != "Sequence"
-        or len(pre_tokenizer["pretokenizers"]) != 2
-    ):
-        return False
-    split, level = pre_tokenizer["pretokenizers"]
-    wanted = {"type": "Split", "pattern": {"Regex": LLAMA3_SPLIT}, "behavior": "Isolated", "invert": False}
-    plain = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
-    return split == wanted and {key: level.get(key) for key in plain} == plain
 
 
 def _merges(vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:

@@ -47,7 +47,7 @@ def build(
         tokenizer: what `load_tokenizer` takes.
         out: folder for `train`, `validation`, `tokenizer` and `manifest.json`.
         settings: what the bytes depend on.
-        workers: processes that tokenise; one a core when left out, 0 for this process.
+        workers: threads that tokenise; one a core when left out.
 
     Returns:
         False when the shards were there already.
@@ -80,25 +80,14 @@ def build(
     held_out, trained = writer.splits["validation"].documents, writer.splits["train"].documents
     if not held_out or not trained:
         writer.discard()  # what was asked for cannot be, so that nothing of it may stop the next request
-        raise UserError(_too_few(source, settings, held_out, held_out + trained))
+        raise UserError(
+            f"{source.spec}: of {held_out + trained} documents {held_out} were held out for validation "
+            f"(--validation-share {settings.validation_share:g}) and {trained} left for training, which need one each; "
+            f"a text file is split by --document-separator (now: {settings.document_separator}; `line` makes each line "
+            f"a document)"
+        )
     _finish(source, out, writer, encoder, request)
     return True
-
-
-def _too_few(source: Source, settings: ShardSettings, held_out: int, count: int) -> str:
-    """Say that a split has no document, and what gives it one."""
-    if count < 2:
-        found = "only one document" if count else "no text"
-        return (
-            f"{source.spec}: {found} was found, and training and validation need one each; a text file is split by "
-            f"--document-separator (now: {settings.document_separator}; `line` makes each line a document)"
-        )
-    share = settings.validation_share
-    better = f"more than that, such as {min(0.5, 10 / count):.2g}" if not held_out else "less than that"
-    return (
-        f"{source.spec}: {held_out} of {count} documents were held out for validation (--validation-share {share:g}) "
-        f"and {count - held_out} left for training; ask for {better}"
-    )
 
 
 def _write_splits(
@@ -118,7 +107,7 @@ def _write_splits(
         return sum(source.sizes[: position.file]) + position.read_bytes
 
     with Meter("tokenising", sum(source.sizes), done=done(), unit="B") as meter:
-        for group, encodings in encoded(groups, str(out / "tokenizer"), encoder, workers):
+        for group, encodings in encoded(groups, encoder, workers):
             for document, (digest, tokens) in zip(group, encodings, strict=True):
                 enough = splits["train"].tokens >= limit
                 if enough:

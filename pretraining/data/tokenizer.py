@@ -3,7 +3,7 @@
 The paper's tokenizer is Llama 3's byte-level BPE, 128,000 ranks and 256 special tokens, whose first reserved
 token, id 128002, became `<|mask|>`. A document is encoded without begin-of-text and closed by end-of-text, as on
 the tiktoken path of the paper's trainer; which of the two the paper used is not known (docs/deviations.md). Documents
-are encoded in order on any number of processes, each of which imports this module and no more.
+are encoded in order by any number of threads.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +28,6 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from common.errors import UserError, first_line
 from common.files import write_text
-from common.processes import worker_pool
 from common.reading import read_bounded, strict_json
 from pretraining.data.bpe import LLAMA3_SPLIT, bpe_model, overflows, read_ranks, tiktoken_twin
 from pretraining.paper_settings import SPECIAL_TOKENS
@@ -287,17 +285,17 @@ def _from_hub(source: str) -> TextTokenizer:
 
 
 def encoded(
-    groups: Iterator[list[Document]], folder: str, encoder: TextTokenizer, workers: int
+    groups: Iterator[list[Document]], encoder: TextTokenizer, workers: int
 ) -> Iterator[tuple[list[Document], Encoded]]:
-    """Yield each group with the digests and tokens of its texts, in the source's order."""
-    if workers == 0:
-        for group in groups:
-            yield group, _encode(encoder, [document.text for document in group])
-        return
-    with worker_pool(workers, initializer=_load_worker, arguments=(folder,)) as pool:
+    """Yield each group with the digests and tokens of its texts, in the source's order.
+
+    Threads do, for both packages and the hash let go of Python's lock.
+    """
+    _ = encoder.engine  # made once, before threads ask for it
+    with ThreadPoolExecutor(max(1, workers), thread_name_prefix="tokens") as pool:
         waiting: deque[tuple[list[Document], Future[Encoded]]] = deque()
         for group in groups:
-            waiting.append((group, pool.submit(_work, [document.text for document in group])))
+            waiting.append((group, pool.submit(_encode, encoder, [document.text for document in group])))
             if len(waiting) > 3 * workers:
                 done, future = waiting.popleft()
                 yield done, future.result()
@@ -308,18 +306,3 @@ def encoded(
 def _encode(encoder: TextTokenizer, texts: list[str]) -> Encoded:
     digests = [hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).digest() for text in texts]
     return list(zip(digests, encoder.encode_batch(texts), strict=True))
-
-
-_worker: TextTokenizer | None = None
-
-
-def _load_worker(folder: str) -> None:
-    """Load the tokenizer, to run on one core."""
-    global _worker
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    _worker = load_tokenizer(folder)
-
-
-def _work(texts: list[str]) -> Encoded:
-    assert _worker is not None
-    return _encode(_worker, texts)

@@ -113,11 +113,17 @@ def test_mistakes_are_reported(room: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "wrong", "right", "message"),
     [
-        ("a.txt", "one\ntwo\nthree\n", {}, {"document_separator": "line"}, "only one document was found"),
-        ("a.txt", "\n\n", {}, None, "no text was found"),
+        (
+            "a.txt",
+            "one\ntwo\nthree\n",
+            {},
+            {"document_separator": "line"},
+            "of 1 documents .* `line` makes each line a document",
+        ),
+        ("a.txt", "\n\n", {}, None, "of 0 documents"),
         ("a.jsonl", '{"body": "one"}\n{"body": "two"}\n', {}, {"text_field": "body"}, "it has body"),
-        ("a.txt", "one\n\ntwo\n", {"validation_share": 0.01}, {}, "0 of 2 documents were held out"),
-        ("a.txt", "one\n\ntwo\n", {"validation_share": 0.99}, {}, "2 of 2 documents were held out"),
+        ("a.txt", "one\n\ntwo\n", {"validation_share": 0.01}, {}, "of 2 documents 0 were held out"),
+        ("a.txt", "one\n\ntwo\n", {"validation_share": 0.99}, {}, "of 2 documents 2 were held out"),
     ],
 )
 def test_a_failed_call_does_not_stop_the_corrected_one(
