@@ -158,6 +158,8 @@ class FigureSpec(ABC):
     """Whether the learning rates of its runs were chosen by validation score."""
     from_logs: bool = False
     """Whether it reads training logs in place of scores."""
+    dodge: bool = False
+    """Whether the points that lines have at one x stand side by side."""
 
     @abstractmethod
     def collect(self, inputs: Inputs) -> Any:

@@ -46,7 +46,10 @@ def caption(figure: FigureSpec, data: Any, inputs: Inputs) -> str:
     crosses = "A cross marks a point without a score." if gaps and figure.crosses else ""
     source = source_sentence(figure, data, inputs)
     own = _own_sentence(data, inputs)
-    return _joined(inputs.source.own_words, source, figure.note, own, said, crosses).replace(" %", "\u00a0%")
+    beside = ""
+    if figure.dodge and figure.crosses and data.duplicated(["panel", "x"]).any():
+        beside = "Points at one x are drawn side by side."
+    return _joined(inputs.source.own_words, source, figure.note, beside, own, said, crosses).replace(" %", "\u00a0%")
 
 
 def alt_text(figure: FigureSpec, data: Any, inputs: Inputs) -> str:

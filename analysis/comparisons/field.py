@@ -137,7 +137,9 @@ def _chosen(source: Source, names: Sequence[str], known: list[str], printed: lis
         matching = fnmatch.filter(pool, name)
         if not matching:
             where = f"{source.label} has no runs" if source.runs is not None else "the paper has no cells"
-            more = "; a model of your own is taken with --add-model" if source.runs is not None else ""
-            raise UserError(f"{where} of {given!r}{nearest(given, [*known, *printed, *places])}{more}")
+            hint = nearest(given, [*known, *printed, *places])
+            if not hint and source.runs is not None:
+                hint = "; a model of your own is taken with --add-model"
+            raise UserError(f"{where} of {given!r}{hint}")
         chosen |= dict.fromkeys(matching)
     return list(chosen)

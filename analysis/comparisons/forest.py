@@ -13,7 +13,7 @@ _WIDTH = 61
 
 
 def forest_lines(differences: Sequence[Difference]) -> list[str]:
-    """Return one line per scope, the interval as `|--o--|` on one axis; `:` is zero, dots end the equivalence region.
+    """Return one line per scope, the interval as `|--o--|` on one axis, and a legend; dots end the equivalence region.
 
     The axis is linear near zero and logarithmic beyond a point, so that an SC and a QA difference both show.
     """
@@ -25,7 +25,8 @@ def forest_lines(differences: Sequence[Difference]) -> list[str]:
     width = max(len(one.scope.title) for one in known)
     half = _WIDTH // 2
     axis = f"{-reach:+.2f}".ljust(half) + "0" + f"{reach:+.2f}".rjust(half)
-    return [" " * (width + 2) + axis, *(f"{one.scope.title:{width}}  {_row(one, reach)}" for one in known)]
+    rows = [f"{one.scope.title:{width}}  {_row(one, reach)}" for one in known]
+    return [" " * (width + 2) + axis, *rows, f"{'':{width}}  o A - B, |-| its interval, : zero, . ends of the region"]
 
 
 def _row(one: Difference, reach: float) -> str:

@@ -175,9 +175,10 @@ def footer(result: Comparison) -> list[str]:
     names = ", ".join(name for name in INTERVALS if name in {name for _, name in seen})
     lines = [f"Intervals of differences ({names}): {caption_of(seen)}."] if seen else []
     if result.is_pair:
+        printed = ", taken as normal where the paper prints the cell" if result.field.printed else ""
         lines += [
             "p: two-sided; Holm over the datasets, and over the tasks. P(A > B): the chance that a run of A scores "
-            f"above one of B, from printed cells by the normal distribution; {superiority_words()}.",
+            f"above one of B{printed}; {superiority_words()}.",
             "In region: posterior probability (flat prior) that the difference is practically nil. Outcome: Holm's p "
             "at most 0.05, or two one-sided tests within the region. Needed: seeds a model to find a difference as "
             "large (or as the region) in 80 of 100 studies.",

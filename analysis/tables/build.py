@@ -101,13 +101,11 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
     own = own[own["task"] == task.name]
     recomputed = _by_cell(own, "mean", "low", "high", "n_seeds")
     held = {name for names in TABLES.values() for name in names}
-    others = [] if scores is None else [name for name in dict.fromkeys(scores["model"]) if name not in held]
-    models = [*TABLES[number], *(name for name in others if layout.has(name))]
     families = {} if stand_ins is None else stand_ins.families
     datasets = [*(datasets_of(task.name) if stand_ins is None else families.get(task.name, ())), AVERAGE]
-    if alone:
-        measured = {model for model, _ in recomputed}
-        models = [name for name in models if name in measured]
+    measured = dict.fromkeys(model for model, dataset in recomputed if dataset in datasets)
+    models = [name for name in TABLES[number] if name in measured or not alone]
+    models += [name for name in measured if name not in held and layout.has(name)]
 
     def cell(model: str, dataset: str) -> Cell:
         *values, n_seeds = recomputed.get((model, dataset), (0,))

@@ -28,7 +28,7 @@ from benchmarks.datasets.schema import (
     schema_of,
     table_names,
 )
-from benchmarks.protocol import Dataset, get_dataset
+from benchmarks.protocol import DATASETS, Dataset, get_dataset
 from common.errors import UserError, first_line
 from common.files import atomic_folder, sha256_file
 from common.manifest import check_files
@@ -237,9 +237,10 @@ def verify(data: Path, dataset: Dataset | str) -> list[str]:
 def _manifest_path(data: Path, dataset: Dataset) -> Path:
     path, name = data / dataset.name / MANIFEST, dataset.name
     if not path.is_file():
+        where = f"--out {data}" if name in DATASETS else f"--datasets FILE --out {data}"
         raise UserError(
-            f"{name} is not in {data}; run `clm-or-mlm fetch {name} --out {data}` on a machine with network, "
-            f"or `clm-or-mlm import {name} FILES... --out {data}`"
+            f"{name} is not in {data}; run `clm-or-mlm fetch {name} {where}` on a machine with network, "
+            f"or `clm-or-mlm import {name} FILES... {where}`"
         )
     return path
 

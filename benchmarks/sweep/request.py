@@ -103,7 +103,10 @@ def dataset_names(words: Sequence[str], known: Mapping[str, Dataset] = DATASETS)
             names.append(word)
         else:
             there = [*known, *TASKS]
-            raise UserError(f"unknown dataset {word!r}{nearest(word, there)}; one of {', '.join(there)}")
+            raise UserError(
+                f"unknown dataset {word!r}{nearest(word, there)}; known are {', '.join(there)}, and those of your own "
+                "files with --datasets FILE"
+            )
     return tuple(dict.fromkeys(names))
 
 

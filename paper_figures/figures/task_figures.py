@@ -62,7 +62,6 @@ class TaskFigure(FigureSpec):
     """Of lines, every x drawn or missing -> the ticks."""
     log_x: bool = False
     dodge: bool = True
-    """Whether lines stand next to each other at one x."""
     others: str = ""
     """The group of models whose names say nothing; without it they are not drawn."""
     continued: bool = False

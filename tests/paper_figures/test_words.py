@@ -74,6 +74,14 @@ def test_a_missing_model_breaks_the_line_and_is_named_in_the_caption() -> None:
     assert "Not drawn: 610m-mlm30-42k, which the source lacks." in caption(figure, data, inputs)
 
 
+def test_a_caption_says_where_points_of_one_x_stand_side_by_side() -> None:
+    said = {}
+    for name in ("2", "3", "10", "11"):
+        figure = FIGURES[name].load()
+        said[name] = "side by side" in caption(figure, figure.collect(PUBLISHED), PUBLISHED)
+    assert said == {"2": False, "3": True, "10": False, "11": False}
+
+
 def test_the_caption_counts_what_is_drawn_so_that_more_runs_beside_it_change_nothing() -> None:
     figure = paper_figure(8)
     few, many = (

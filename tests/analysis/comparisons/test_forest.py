@@ -14,11 +14,12 @@ def row(effect: float, low: float = math.nan, high: float = math.nan) -> Differe
 
 
 def test_a_line_has_the_interval_around_the_effect_and_zero_in_the_middle():
-    axis, line, mirrored, single = forest_lines([row(2.0, 1.0, 3.0), row(-2.0, -3.0, -1.0), row(0.1)])
+    axis, line, mirrored, single, legend = forest_lines([row(2.0, 1.0, 3.0), row(-2.0, -3.0, -1.0), row(0.1)])
     cells, turned = line[7:].ljust(61), mirrored[7:].ljust(61)
     assert cells[30] == ":"
     assert 30 < cells.index("|") < cells.index("o") < cells.rindex("|")
     assert turned.replace(".", "").replace(" ", "") == cells.replace(".", "").replace(" ", "")[::-1]
+    assert legend.strip().startswith("o A - B")
     assert single.count("o") == 1 and "|" not in single
     assert axis.strip().startswith("-3.15") and axis.endswith("+3.15")
 

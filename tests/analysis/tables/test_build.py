@@ -91,3 +91,14 @@ def test_a_table_the_paper_does_not_have(number: int) -> None:
 def test_published_cells_come_in_the_order_of_the_rows() -> None:
     for number, cells in CELLS.groupby("table"):
         assert list(pd.unique(cells["model"])) == list(build_table(int(number)).models)
+
+
+def test_a_model_of_ones_own_has_a_row_where_it_has_a_score() -> None:
+    scores = pd.DataFrame(
+        [
+            {"model": model, "task": "SC", "dataset": dataset, "mean": 50.0, "low": 40.0, "high": 60.0,
+             "n_seeds": 5, "interval": "t", "source": "mine"}
+            for model, dataset in (("seen", "qqp"), ("elsewhere", "reviews"))
+        ]
+    )  # fmt: skip
+    assert [model for model in build_table(2, scores).models if model not in build_table(2).models] == ["seen"]
