@@ -49,7 +49,9 @@ def caption(figure: FigureSpec, data: Any, inputs: Inputs) -> str:
     beside = ""
     if figure.dodge and figure.crosses and data.duplicated(["panel", "x"]).any():
         beside = "Points at one x are drawn side by side."
-    return _joined(inputs.source.own_words, source, figure.note, beside, own, said, crosses).replace(" %", "\u00a0%")
+    return _joined(inputs.source.own_words, source, figure.note, beside, own, said, crosses).replace(
+        " %", "\u00a0%"
+    )
 
 
 def alt_text(figure: FigureSpec, data: Any, inputs: Inputs) -> str:

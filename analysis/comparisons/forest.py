@@ -26,7 +26,11 @@ def forest_lines(differences: Sequence[Difference]) -> list[str]:
     half = _WIDTH // 2
     axis = f"{-reach:+.2f}".ljust(half) + "0" + f"{reach:+.2f}".rjust(half)
     rows = [f"{one.scope.title:{width}}  {_row(one, reach)}" for one in known]
-    return [" " * (width + 2) + axis, *rows, f"{'':{width}}  o A - B, |-| its interval, : zero, . ends of the region"]
+    return [
+        " " * (width + 2) + axis,
+        *rows,
+        f"{'':{width}}  o A - B, |-| its interval, : zero, . ends of the region",
+    ]
 
 
 def _row(one: Difference, reach: float) -> str:

@@ -101,4 +101,6 @@ def test_a_model_of_ones_own_has_a_row_where_it_has_a_score() -> None:
             for model, dataset in (("seen", "qqp"), ("elsewhere", "reviews"))
         ]
     )  # fmt: skip
-    assert [model for model in build_table(2, scores).models if model not in build_table(2).models] == ["seen"]
+    assert [model for model in build_table(2, scores).models if model not in build_table(2).models] == [
+        "seen"
+    ]
