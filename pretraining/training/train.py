@@ -162,9 +162,9 @@ def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> 
         if context.is_done(stage, target):
             return True
         reached = StageTraining(context, stage, target).run()
-    # Composer's trainer is full of cycles, and the next stage needs the memory.
-    gc.collect()
     if context.ranks.device.type == "cuda":
+        # Composer's trainer is full of cycles, and the next stage needs the memory.
+        gc.collect()
         torch.cuda.empty_cache()
     return reached
 
