@@ -255,15 +255,6 @@ def test_a_cpu_takes_sdpa_and_the_others_say_what_they_need() -> None:
         resolve_backend("flsh4", CPU, torch.float32, 64)
 
 
-def test_a_made_up_backend_is_used_under_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    made_up = AttentionBackend(name="constant", attend=lambda q, k, v, layout: torch.full_like(q, 7.0))
-    monkeypatch.setitem(BACKENDS, made_up.name, made_up)
-    backend = resolve_backend("constant", CPU, torch.float32, 64)
-    q, k, v = make((3, 2), 6, 2)
-    layout = packed_layout(torch.tensor([0, 3, 5]), 3, is_causal=False, backend=backend)
-    assert (attention(q, k, v, layout) == 7).all()
-
-
 # --- memory ---
 
 

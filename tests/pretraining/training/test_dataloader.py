@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,8 @@ import torch
 from common.errors import UserError
 from pretraining.data.manifest import load_manifest
 from pretraining.model.configuration import config_of
-from pretraining.model.masking import MaskRule
-from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.plan import Study
 from pretraining.training.dataloader import Data, StepBatch, prefetched
-from pretraining.training.objectives import OBJECTIVES, Objective, ObjectiveBatch, clm
 from tests.pretraining.small_study import changed
 
 
@@ -90,24 +86,6 @@ def test_validation_masks_never_change(study: Study, data: Path) -> None:
     assert all(torch.equal(a.inputs.tokens, b.inputs.tokens) for a, b in zip(first, second, strict=True))
     shares = [part.count for rank in range(3) for part in source.validation("mlm", 40, rank=rank, world=3)]
     assert sum(shares) == sum(part.count for part in first)
-
-
-def test_a_made_up_objective_is_loaded_under_its_name(study: Study, data: Path) -> None:
-    source = Data(data, study.config, config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
-    with pytest.raises(UserError, match="unknown objective 'copy'"):
-        source.step(0, "copy")
-
-    def copy(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
-        assert rule is not None and rule.ratio == 0.15
-        return replace(clm(batch), labels=batch.tokens, count=batch.num_tokens, is_causal=False)
-
-    OBJECTIVES.register(Objective(name="copy", is_causal=False, prepare=copy))
-    try:
-        made = source.step(0, "copy", 15)
-        assert sum(part.count for part in made.microbatches) == made.tokens
-        assert all(torch.equal(part.labels, part.inputs.tokens) for part in made.microbatches)
-    finally:
-        OBJECTIVES.pop("copy")
 
 
 def test_steps_are_loaded_ahead_in_order_and_errors_reach_the_reader() -> None:

@@ -13,9 +13,7 @@ from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.training.objectives import (
     OBJECTIVES,
-    WEIGHTINGS,
     ObjectiveBatch,
-    Weighting,
     clm,
     group_weights,
     loss_sum,
@@ -104,17 +102,6 @@ def step(
     return value, grads(model)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_token_weighting_does_not_depend_on_the_groups(
-    size: int, tiny_model: EuroBertForMaskedLM, batch: PackedBatch, rule: MaskRule
-) -> None:
-    whole, whole_grads = step(tiny_model, [mlm(batch, rule)], "token")
-    value, cut_grads = step(tiny_model, [mlm(part, rule) for part in split(batch, size)], "token")
-    assert value == pytest.approx(whole, rel=1e-6)
-    for name in whole_grads:
-        torch.testing.assert_close(cut_grads[name], whole_grads[name], rtol=1e-4, atol=1e-6, msg=name)
-
-
 def test_equal_weighting_is_the_mean_of_means(
     tiny_model: EuroBertForMaskedLM, batch: PackedBatch, rule: MaskRule
 ) -> None:
@@ -124,15 +111,6 @@ def test_equal_weighting_is_the_mean_of_means(
     assert value == pytest.approx(np.mean(means), rel=1e-6)
     whole, _ = step(tiny_model, [mlm(batch, rule)], "equal")
     assert abs(whole - value) > 1e-4, "the rule depends on the groups, as the paper's does"
-
-
-def test_equal_weighting_is_invariant_when_groups_hold_as_many_tokens(
-    tiny_model: EuroBertForMaskedLM,
-) -> None:
-    sequences = np.random.default_rng(1).integers(3, 300, (4, 20))
-    batch = PackedBatch.of(list(sequences))
-    values = [step(tiny_model, [clm(part) for part in split(batch, size)], "equal")[0] for size in (1, 2, 4)]
-    assert values == pytest.approx([values[0]] * 3, rel=1e-6)
 
 
 def test_labels_know_their_group(batch: PackedBatch, rule: MaskRule) -> None:
@@ -183,26 +161,6 @@ def test_clm_never_sees_what_it_predicts(tiny_model: EuroBertForMaskedLM, batch:
         after = tiny_model.model.encode(replace(batch, tokens=tokens), is_causal=True)
     moved = (before != after).any(-1).nonzero().squeeze(1).tolist()
     assert moved[0] == changed and moved[-1] == 183
-
-
-def test_to_moves_everything(batch: PackedBatch, rule: MaskRule) -> None:
-    moved = mlm(batch, rule).to("meta")
-    assert moved.positions is not None
-    devices = {
-        t.device.type for t in (moved.labels, moved.positions, moved.inputs.tokens, moved.inputs.cu_seqlens)
-    }
-    assert devices == {"meta"}
-    assert clm(batch).to("meta").labels.device.type == "meta"
-
-
-def test_a_made_up_weighting_is_used_under_its_name() -> None:
-    WEIGHTINGS.register(Weighting(name="first", weight=lambda counts: counts == 2))
-    try:
-        assert weights_of([2, 6], "first") == [0.5, 0.0]
-    finally:
-        WEIGHTINGS.pop("first")
-    with pytest.raises(UserError, match="unknown weighting 'first'"):
-        weights_of([2, 6], "first")
 
 
 def test_every_objective_of_the_names_can_be_trained() -> None:
