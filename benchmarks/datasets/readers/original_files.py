@@ -1,6 +1,6 @@
 """Original distribution files: plain, .gz or .zst; TSV, JSON, JSON lines or Parquet. Bad rows are named.
 
-Files of one's own may be CSV or Arrow, too, and their TSV may have quotes or no header
+Those of one's own may be CSV or a saved dataset, too, and their TSV may have quotes or no header
 (`benchmarks.datasets.readers.own_tables`).
 """
 
@@ -169,7 +169,7 @@ def is_text(path: Path) -> bool:
 
 
 def records(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
-    """Yield (where, row) of Parquet, Arrow, JSON lines, a JSON array or object of rows, or a table with a header.
+    """Yield (where, row) of Parquet, JSON lines, a JSON array or object of rows, or a table with a header.
 
     Args:
         path: the file; its kind follows from its name.
@@ -180,8 +180,8 @@ def records(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
 
 
 def class_names(path: Path, column: str) -> tuple[str, ...]:
-    """Return the class names that a hub's Parquet file, or Arrow, declares for `column`; none where it names none."""
-    if path.is_dir() or plain_suffix(path) == ".arrow":
+    """Return the class names that a hub's Parquet file or a saved dataset declares for `column`; none for none."""
+    if path.is_dir():
         features: Any = saved(path).features.to_dict()
     elif plain_suffix(path) == ".parquet":
         with parquet_file(path) as file:
@@ -277,7 +277,6 @@ def _saved_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
 
 _ROWS: dict[str, Callable[[Path, Reading], Iterator[tuple[str, Row]]]] = {
     ".parquet": _parquet_rows,
-    ".arrow": _saved_rows,
     ".csv": _table_rows,
     ".jsonl": _json_line_rows,
     ".json": _json_rows,

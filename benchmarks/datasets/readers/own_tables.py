@@ -1,4 +1,4 @@
-"""Tables of one's own: CSV, TSV with quotes or without, with or without a header, Arrow files and saved datasets."""
+"""Tables of one's own: CSV, TSV with quotes or without, with or without a header, and saved datasets."""
 
 from __future__ import annotations
 
@@ -25,36 +25,28 @@ def table_lines(path: Path, lines: Sequence[tuple[int, str]], dataset: Dataset) 
     """Yield the names of the columns, then the fields of each row of a table of text.
 
     CSV is read as RFC 4180 has it, with the comma, semicolon or tab that its first line has most of. Whether quotes
-    around a field of a TSV file are part of its text is decided for the file as a whole: they are not where only then
-    all rows have the columns of the first, where a column has them throughout, or where only fields have them that need
-    them.
+    around a field of a TSV file are part of its text is for the definition to say.
 
     Args:
         path: the file.
         lines: its lines with their numbers.
-        dataset: says the `header` of a file that has none, and `quotes` where both readings are possible.
+        dataset: says the `header` of a file that has none, and the meaning of `quotes` where there are any.
 
     Raises:
-        UserError: both are, and `quotes` is not given.
+        UserError: there are, and it does not; or the header is there.
     """
     first = lines[0][1] if lines else ""
-    if ".csv" in path.suffixes:
-        found = list(_quoted(lines, max(",;\t", key=first.count)))
+    found: list[Line]
+    if ".csv" in path.suffixes or dataset.quotes:
+        found = list(_quoted(lines, max(",;\t", key=first.count) if ".csv" in path.suffixes else "\t"))
     else:
-        plain: list[Line] = [(number, line.split("\t")) for number, line in lines if line.strip()]
-        found = plain
-        marked = [number for number, fields in plain if any(field[:1] == '"' for field in fields)]
-        if marked and dataset.quotes is not False:
-            quoted = list(_quoted(lines, "\t"))
-            width = len(dataset.header or plain[0][1])
-            fits, as_plain = _fits(quoted, width), _fits(plain, width)
-            sure = dataset.quotes or not as_plain or _meant(plain[not dataset.header :])
-            if fits and not sure:
-                raise UserError(
-                    f"{path}:{marked[0]}: the quotes may be around the text or part of it, both can be read; say which "
-                    f"with quotes = true or quotes = false in {dataset.where}"
-                )
-            found = quoted if dataset.quotes or fits else plain
+        found = [(number, line.split("\t")) for number, line in lines if line.strip()]
+        marked = (number for number, fields in found if any(field[:1] == '"' for field in fields))
+        if dataset.quotes is None and (number := next(marked, None)):
+            raise UserError(
+                f"{path}:{number}: the quotes may be around the text or part of it; say which with quotes = true or "
+                f"quotes = false in {dataset.where}"
+            )
     if dataset.header:
         if found and found[0][1] == list(dataset.header):
             raise UserError(
@@ -80,34 +72,14 @@ def _quoted(lines: Sequence[tuple[int, str]], mark: str) -> Iterator[Line]:
         start = reader.line_num + 1
 
 
-def _fits(found: Sequence[Line], width: int) -> bool:
-    return all(isinstance(fields, list) and len(fields) == width for _, fields in found)
-
-
-def _meant(rows: Sequence[Line]) -> bool:
-    """Whether quotes are those of a writer: around a column throughout, or only where a field has some inside."""
-    fields = [[field[:1] == '"' for field in row] for _, row in rows]
-    whole = any(all(column) for column in zip(*fields, strict=True))
-    return whole or all('""' in field[1:-1] for _, row in rows for field in row if field[:1] == '"')
-
-
 def saved(path: Path) -> datasets.Dataset:
-    """Open an Arrow file or a folder that `save_to_disk` of the package datasets wrote; `UserError` for others."""
+    """Open a folder that `save_to_disk` of the package datasets wrote; `UserError` for others."""
     import datasets  # not for files of text
-    import pyarrow as pa
-    from pyarrow import feather
 
     try:
-        if not path.is_dir():
-            try:
-                return datasets.Dataset.from_file(str(path))
-            except pa.ArrowInvalid:
-                return datasets.Dataset(feather.read_table(path))
         found: Any = datasets.load_from_disk(str(path))
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(
-            f"{path} is no dataset that save_to_disk wrote, nor Arrow ({first_line(error)})"
-        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is no dataset that save_to_disk wrote ({first_line(error)})") from None
     if isinstance(found, datasets.DatasetDict):
         raise UserError(
             f"{path} holds the splits {', '.join(found)}; name the folder of one: {path / next(iter(found))}"
