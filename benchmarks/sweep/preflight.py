@@ -195,12 +195,8 @@ def _activation_bytes(encoder: Encoder, precision: Precision, length: int = 64) 
 _SAMPLE = 256
 
 
-def validate(request: Request, tflops: float | None = None) -> Iterator[str]:
+def validate(request: Request) -> Iterator[str]:
     """Check everything that a run needs, and yield lines that estimate its time and memory.
-
-    Args:
-        request: what a run would do.
-        tflops: sustained TFLOP/s of the device; None for a default by device.
 
     Raises:
         UserError: the first thing that a run would stumble over.
@@ -210,7 +206,7 @@ def validate(request: Request, tflops: float | None = None) -> Iterator[str]:
     sets, loaded, precision = preflight(request)
     kind = choose_kind(request.device)
     yield from _describe(request, loaded, precision, request.positions or kind.positions)
-    yield from _estimate(request, sets, loaded, 1e12 * (tflops or kind.tflops or _measured_tflops()))
+    yield from _estimate(request, sets, loaded, 1e12 * (kind.tflops or _measured_tflops()))
 
 
 def _describe(request: Request, loaded: LoadedModel, precision: Precision, positions: int) -> Iterator[str]:

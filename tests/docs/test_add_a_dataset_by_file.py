@@ -121,7 +121,7 @@ def test_from_the_file_to_a_row_of_scores(
     tokenizer.save_pretrained(model)
     options = ["--datasets", str(my_toml), "--data", str(data), "--out", str(out), "--dataset", *NAMES]
     options += ["--lr", "1e-3", "--seed", "0", "--steps", "2", "--model", str(model)]
-    assert not benchmarks(["run", *options, "--dry-run", "--tflops", "1"])
+    assert not benchmarks(["run", *options, "--dry-run"])
     assert benchmarks(["run", *options, "--workers", "1", "--device", "cpu"]) == 0
     # What follows takes the definitions from the store.
     capsys.readouterr()

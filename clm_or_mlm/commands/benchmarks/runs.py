@@ -118,7 +118,6 @@ def run(
     options: RunOptions,
     retry_failed: bool = False,
     dry_run: bool = False,
-    tflops: float | None = None,
 ) -> int:
     """Fine-tune a model with the paper's protocol and write its runs.
 
@@ -129,21 +128,18 @@ def run(
     examples:
       clm-or-mlm benchmarks run --model pretrained/models/610m-clm-42k --data data/ --out results/
       clm-or-mlm benchmarks run --model google-bert/bert-base-uncased --dataset sst2 IR --lr 1e-5 5e-5 --seed 0 1
-      clm-or-mlm benchmarks run --model google-bert/bert-base-uncased --dataset sst2 --dry-run --tflops 300
+      clm-or-mlm benchmarks run --model google-bert/bert-base-uncased --dataset sst2 --dry-run
 
     Args:
         retry_failed: try runs that failed again
         dry_run: check model, data and settings without using a GPU and estimate time and memory, within a factor of two
-        tflops: sustained TFLOP/s of the device, for the estimate (default: 100 on a GPU, measured on a CPU)
     """
-    if tflops is not None and not dry_run:
-        raise UserError("--tflops is for the estimate of --dry-run: add that, or leave it out")
     request = options.request(retry_failed=retry_failed)
     resolve(request.model, revision=request.revision, code=request.trust_remote_code)
     if dry_run:
         from benchmarks.sweep.preflight import validate
 
-        sys.stdout.writelines(f"{line}\n" for line in validate(request, tflops))
+        sys.stdout.writelines(f"{line}\n" for line in validate(request))
         return 0
     # torch takes seconds to import: what is not there is reported at once.
     from benchmarks.sweep.queue import run_grid

@@ -86,7 +86,7 @@ def tried(name: str, config: type, folder: Path) -> str:
         "--device",
         "cpu",
     ]
-    said = [_said([*words, *more]) for more in (["--dry-run", "--tflops", "1"], [])]
+    said = [_said([*words, *more]) for more in (["--dry-run"], [])]
     if said[0].startswith("refused") or said[1].startswith("refused"):
         assert said[0] == said[1], f"{name}: {said}"
         return said[0]

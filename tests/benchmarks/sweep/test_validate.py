@@ -30,7 +30,7 @@ PAPER = HEADS["paper"]
 def test_validate_checks_and_estimates_without_writing(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert validate([*arguments, "--tflops", "1"]) == 0
+    assert validate(arguments) == 0
     shown = capsys.readouterr().out
     assert "everything a run needs is there" in shown and "memory:" in shown
     assert all(name in shown for name in DATASETS)
@@ -169,7 +169,7 @@ def test_it_is_found_before_the_first_step(
     change, more, message = FAILURES[what]
     folder = Path(shutil.copytree(model_folder("ours"), tmp_path / "tiny"))
     change(folder)
-    words = [*arguments, "--model", str(folder), "--dataset", "sst2", *more, "--tflops", "1"]
+    words = [*arguments, "--model", str(folder), "--dataset", "sst2", *more]
     with pytest.raises(UserError, match=message) as caught:
         validate(words)
     assert "\n" not in str(caught.value) and not (tmp_path / "results").exists()
@@ -181,7 +181,7 @@ def test_the_data_that_it_is_fine_tuned_on_is_missed(
     """`--dataset mldr_en` without MS MARCO: `validate` and `run` say which dataset needs it."""
     shutil.copytree(data / "mldr_en", tmp_path / "data/mldr_en")
     words = [*arguments, "--data", str(tmp_path / "data"), "--dataset", "mldr_en"]
-    for command in (lambda words: validate([*words, "--tflops", "1"]), run):
+    for command in (validate, run):
         with pytest.raises(
             UserError, match="mldr_en is evaluated with a model that is fine-tuned on msmarco: msmarco is not"
         ):
@@ -192,4 +192,4 @@ def test_the_data_that_it_is_fine_tuned_on_is_missed(
 def test_runs_of_another_model_are_found(arguments: list[str], model_folder: Callable[..., Path]) -> None:
     run([*arguments, "--dataset", "sst2", "--lr", "1e-3", "--seed", "0"])
     with pytest.raises(UserError, match="runs of one model must not differ"):
-        validate([*arguments, "--model", str(model_folder("llama")), "--dataset", "sst2", "--tflops", "1"])
+        validate([*arguments, "--model", str(model_folder("llama")), "--dataset", "sst2"])
