@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import (
@@ -19,7 +20,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from benchmarks.finetuning.model_files import read_config, weights_fault
+from benchmarks.finetuning.model_files import read_config
 from benchmarks.finetuning.tokenization import end_of_text
 from common.errors import UserError, first_line, nearest
 from pretraining.model.model_folder import MODEL_TYPES, load_encoder
@@ -44,9 +45,9 @@ def load_base(folder: Path, *, trust_remote_code: bool) -> tuple[nn.Module, set[
         hint = nearest(str(name), [*MODEL_TYPES, *CONFIG_MAPPING]) if name not in CONFIG_MAPPING else ""
         if "trust_remote_code" in str(error):
             hint = "; --trust-remote-code runs the code that comes with it: read that first"
-        faults = ((path, weights_fault(path)) for path in sorted(folder.glob("*.safetensors")))
-        damaged = next((f"{path}: {why}" for path, why in faults if why), "")
-        raise UserError(f"{damaged or f'{folder} does not load: {first_line(error)}'}{hint}") from None
+        if isinstance(error, SafetensorError):
+            hint = "; its weights are damaged, fetch the model again"
+        raise UserError(f"{folder} does not load: {first_line(error)}{hint}") from None
 
 
 def _load_with_transformers(folder: Path, options: dict[str, Any]) -> tuple[nn.Module, set[str], str]:

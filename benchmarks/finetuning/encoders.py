@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from benchmarks.finetuning.base_models import FirstToken, NoPooler, load_base, load_tokenizer
 from benchmarks.finetuning.directions import Trial, try_out
-from benchmarks.finetuning.model_files import check_plain, resolve, tokenizer_hash, weights_hash
+from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import packed_cost
 from common.errors import UserError
@@ -230,7 +230,6 @@ def load(
             f"{folder} holds an adapter ({_ADAPTER}), without which it is another model; merge it into the weights "
             "(peft's merge_and_unload), save them and remove it"
         )
-    check_plain(folder)
     check_model(folder)
     tokenizer = load_tokenizer(folder)
     base, missing, part = load_base(folder, trust_remote_code=trust_remote_code)

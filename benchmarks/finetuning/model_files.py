@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from common.errors import UserError, first_line, nearest
 from common.files import sha256_bytes, sha256_file
-from common.reading import MOST_BYTES, open_plain, read_json
+from common.reading import read_json
 
-__all__ = ["check_plain", "read_config", "resolve", "tokenizer_hash", "weights_fault", "weights_hash"]
+__all__ = ["read_config", "resolve", "tokenizer_hash", "weights_hash"]
 
 _TOKENIZER = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
@@ -73,16 +72,6 @@ def _transformer_of(folder: Path) -> Path:
     raise UserError(f"{folder} holds no config.json of a model; {_REMEDY}")
 
 
-def check_plain(folder: Path) -> None:
-    """Refuse files that a library would wait for, or fill the memory with.
-
-    Raises:
-        UserError: one of them is no regular file, or too large.
-    """
-    for path in sorted((*folder.glob("*.json"), *folder.glob("*.safetensors"))):
-        os.close(open_plain(path, MOST_BYTES if path.suffix == ".json" else None))
-
-
 def read_config(folder: Path) -> dict[str, Any]:
     """Return a model's config.json.
 
@@ -93,17 +82,6 @@ def read_config(folder: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise UserError(f"{folder / 'config.json'}: holds no settings; {_AGAIN}")
     return found
-
-
-def weights_fault(path: Path) -> str:
-    """Return why a file of weights cannot be opened, with what to do; empty where it can."""
-    from safetensors import safe_open  # not for a help
-
-    try:
-        with safe_open(path, framework="numpy"):
-            return ""
-    except Exception as error:  # the library's own kind
-        return f"is damaged ({first_line(error)}); {_AGAIN}"
 
 
 def weights_hash(folder: Path, *, code: bool = False) -> str:
