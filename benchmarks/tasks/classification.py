@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,15 +28,13 @@ from benchmarks.tasks.supervised import (
     Examples,
     Loss,
     PaddedBatch,
+    Predict,
     SupervisedFamily,
     cross_entropy,
     predict,
 )
 
-__all__ = [
-    "CLASSES", "LABELS", "VALUES", "SequenceFamily", "SequenceSplit", "TokenClassification",
-    "TokenClassificationSplit",
-]  # fmt: skip
+__all__ = ["CLASSES", "LABELS", "VALUES", "SequenceFamily", "TokenClassification"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,14 +57,17 @@ class SequenceFamily(SupervisedFamily):
         labels = gold.reshape(len(gold), -1).astype(kind)
         return Examples(ids=_encoded(dataset, table, loaded), labels=labels, loss=self.loss)
 
-    def split(
-        self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], setting: Setting
-    ) -> SequenceSplit:
+    def split(self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], setting: Setting) -> Predict:
         """Tokenise and batch a split."""
-        return SequenceSplit(
-            batches=PaddedBatch.cut(_encoded(dataset, table, setting.loaded), setting.device, setting.pad),
-            predictions=partial(self.predictions, dataset, self.gold(dataset, table)),
-        )
+        gold = self.gold(dataset, table)
+        batches = PaddedBatch.cut(_encoded(dataset, table, setting.loaded), setting.device, setting.pad)
+
+        def predicted(model: TaskModel, device: Device) -> object:
+            rows, logits = zip(*predict(model, batches, device), strict=True)
+            ordered = np.concatenate(logits)[np.argsort(np.concatenate(rows))]
+            return self.predictions(dataset, gold, ordered)
+
+        return predicted
 
     def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadKind) -> Head:
         """Return the head for so many classes, labels, or one number."""
@@ -117,21 +117,6 @@ VALUES = SequenceFamily(
 """A number."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SequenceSplit:
-    """A split to evaluate on, tokenised and batched once for all runs."""
-
-    batches: list[PaddedBatch]
-    """What the model reads."""
-    predictions: Callable[[NDArray[np.float32]], object]
-    """Returns what the metrics read of logits (examples, K)."""
-
-    def predict(self, model: TaskModel, device: Device) -> object:
-        """Return a fine-tuned model's predictions."""
-        rows, logits = zip(*predict(model, self.batches, device), strict=True)
-        return self.predictions(np.concatenate(logits)[np.argsort(np.concatenate(rows))])
-
-
 def _encoded(dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Ragged:
     """Return the token ids of the texts or pairs of texts of a table."""
     texts = [
@@ -152,44 +137,20 @@ class TokenClassification(SupervisedFamily):
         labels = np.where(number >= 0, tags.values[np.maximum(number, 0)], IGNORED)
         return Examples(ids=ids, labels=Ragged(labels, ids.offsets))
 
-    def split(
-        self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], setting: Setting
-    ) -> TokenClassificationSplit:
+    def split(self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], setting: Setting) -> Predict:
         """Tokenise and batch a split."""
         ids, words, gold = _encode(table, setting.loaded)
-        return TokenClassificationSplit(
-            names=labels,
-            gold=gold,
-            words=words,
-            offsets=ids.offsets,
-            batches=PaddedBatch.cut(ids, setting.device, setting.pad),
-        )
+        batches = PaddedBatch.cut(ids, setting.device, setting.pad)
 
+        def predicted(model: TaskModel, device: Device) -> TagPredictions:
+            tokens = np.zeros(len(words), dtype=np.int64)
+            for rows, logits in predict(model, batches, device):
+                for row, tags in zip(rows, logits.argmax(axis=2), strict=True):
+                    start, end = ids.offsets[row], ids.offsets[row + 1]
+                    tokens[start:end] = tags[: end - start]
+            return TagPredictions(tokens=tokens, words=words, gold=gold, names=labels)
 
-@dataclass(frozen=True, kw_only=True)
-class TokenClassificationSplit:
-    """A split to evaluate on, tokenised and batched once for all runs."""
-
-    names: tuple[str, ...]
-    """Tag names by id."""
-    gold: Ragged
-    """Tag of each word, one row per sentence."""
-    words: NDArray[np.int64]
-    """For each token of the split, the number of its word in the split; -1 for none."""
-    offsets: NDArray[np.int64]
-    """Where each sentence's tokens start."""
-    batches: list[PaddedBatch]
-    """What the model reads."""
-
-    def predict(self, model: TaskModel, device: Device) -> TagPredictions:
-        """Return a fine-tuned model's tags."""
-        tokens = np.zeros(len(self.words), dtype=np.int64)
-        for rows, logits in predict(model, self.batches, device):
-            best = logits.argmax(axis=2)
-            for row, tags in zip(rows, best, strict=True):
-                start, end = self.offsets[row], self.offsets[row + 1]
-                tokens[start:end] = tags[: end - start]
-        return TagPredictions(tokens=tokens, words=self.words, gold=self.gold, names=self.names)
+        return predicted
 
 
 def _encode(table: pa.Table, loaded: LoadedModel) -> tuple[Ragged, NDArray[np.int64], Ragged]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,18 +14,14 @@ from numpy.typing import NDArray
 from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import LoadedModel
-from benchmarks.finetuning.tokenization import (
-    Questions,
-    Span,
-    encode_questions,
-)
+from benchmarks.finetuning.tokenization import Questions, Span, encode_questions
 from benchmarks.metrics.metric import AnswerPredictions
 from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
 from benchmarks.tasks.base import Setting, TaskModel
-from benchmarks.tasks.supervised import Examples, PaddedBatch, SupervisedFamily, predict
+from benchmarks.tasks.supervised import Examples, PaddedBatch, Predict, SupervisedFamily, predict
 
-__all__ = ["QuestionAnswering", "QuestionAnsweringSplit", "best_span"]
+__all__ = ["QuestionAnswering", "best_span"]
 
 _EVAL_BATCH = 4
 """Size of the paper's evaluation batches, whose padding is scored."""
@@ -46,20 +42,17 @@ class QuestionAnswering(SupervisedFamily):
         labels = Ragged(questions.gold.values.astype(np.int64), questions.gold.offsets)
         return Examples(ids=questions.ids, labels=labels, kinds=questions.kinds)
 
-    def split(
-        self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], setting: Setting
-    ) -> QuestionAnsweringSplit:
-        """Tokenise and batch a split."""
+    def split(self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], setting: Setting) -> Predict:
+        """Tokenise and batch a split, and the further windows of contexts that were cut."""
         loaded = setting.loaded
         questions = _encode(table, loaded)
         lengths = questions.ids.lengths
         starts = np.arange(0, len(lengths), _EVAL_BATCH)
         widths = np.repeat(np.maximum.reduceat(lengths, starts), _EVAL_BATCH)[: len(lengths)]
-        gold = questions.gold
         padded = np.zeros(int(widths.sum()), dtype=bool)
         offsets = np.concatenate([[0], np.cumsum(widths)])
-        for row in range(len(gold)):
-            padded[offsets[row] : offsets[row] + lengths[row]] = gold[row]
+        for row in range(len(lengths)):
+            padded[offsets[row] : offsets[row] + lengths[row]] = questions.gold[row]
         long = np.flatnonzero(questions.cut)
         windows = encode_questions(
             loaded.tokenizer,
@@ -68,18 +61,27 @@ class QuestionAnswering(SupervisedFamily):
             loaded.limits.labelled,
             stride=_STRIDE,
         )
-        return QuestionAnsweringSplit(
-            may_abstain=dataset.may_abstain,
-            language=dataset.language,
-            contexts=table["context"].to_pylist(),
-            answers=[[answer["text"] for answer in answers] for answers in table["answers"].to_pylist()],
-            questions=questions,
-            gold=Ragged(padded, offsets),
-            batches=PaddedBatch.cut(questions.ids, setting.device, setting.pad, _EVAL_BATCH, questions.kinds),
-            windows=windows,
-            owners=long[windows.owners],
-            window_batches=PaddedBatch.cut(windows.ids, setting.device, setting.pad, kinds=windows.kinds),
-        )
+        contexts = table["context"].to_pylist()
+        answers = [[answer["text"] for answer in answers] for answers in table["answers"].to_pylist()]
+        cut = partial(PaddedBatch.cut, device=setting.device, pad=setting.pad)
+        batches = cut(questions.ids, block=_EVAL_BATCH, kinds=questions.kinds)
+        window_batches = cut(windows.ids, kinds=windows.kinds)
+        # The positions of the first gold answer, padded as batches of four in the split's order would be.
+        positions = Ragged(padded, offsets)
+
+        def predicted(model: TaskModel, device: Device) -> AnswerPredictions:
+            margins = _margins(model, batches, positions, device)
+            more = _margins(model, window_batches, windows.ids, device)
+            parts = ((questions, margins, np.arange(len(contexts))), (windows, more, long[windows.owners]))
+            return AnswerPredictions(
+                chosen=Ragged(margins.values > 0, margins.offsets),
+                gold=positions,
+                texts=_decode(contexts, parts, may_abstain=dataset.may_abstain),
+                answers=answers,
+                language=dataset.language,
+            )
+
+        return predicted
 
     def check(self, dataset: LocalDataset, loaded: LoadedModel) -> None:
         """Check that the longest questions leave room for their contexts.
@@ -113,69 +115,41 @@ def best_span(margins: NDArray[np.float32]) -> tuple[int, int, float]:
     return start, end, float(sums[end] - sums[start])
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuestionAnsweringSplit:
-    """A split to evaluate on, tokenised and batched once for all runs."""
+def _margins(model: TaskModel, batches: list[PaddedBatch], shape: Ragged, device: Device) -> Ragged:
+    """Return inside minus outside logits for every position of `shape`'s rows."""
+    values = np.zeros(len(shape.values), dtype=np.float32)
+    for rows, logits in predict(model, batches, device):
+        for row, margin in zip(rows, logits[:, :, 1] - logits[:, :, 0], strict=True):
+            start, end = shape.offsets[row], shape.offsets[row + 1]
+            values[start:end] = margin[: end - start]
+    return Ragged(values, shape.offsets)
 
-    may_abstain: bool
-    """Whether an empty answer is allowed (SQuAD 2.0)."""
-    language: str
-    """By which rules answers are compared."""
-    contexts: list[str]
-    """Raw contexts."""
-    answers: list[list[str]]
-    """All gold answers of each question."""
-    questions: Questions
-    """What the paper's evaluation reads."""
-    gold: Ragged
-    """Positions of the first gold answer, padded as batches of four in the split's order would be."""
-    batches: list[PaddedBatch]
-    """The questions, batched."""
-    windows: Questions
-    """The further windows of contexts that were cut."""
-    owners: NDArray[np.int64]
-    """The question of each window."""
-    window_batches: list[PaddedBatch]
-    """The windows, batched."""
 
-    def predict(self, model: TaskModel, device: Device) -> AnswerPredictions:
-        """Return a fine-tuned model's positions and answers."""
-        margins = self._margins(model, self.batches, self.gold, device)
-        more = self._margins(model, self.window_batches, self.windows.ids, device)
-        return AnswerPredictions(
-            chosen=Ragged(margins.values > 0, margins.offsets),
-            gold=self.gold,
-            texts=self._decode(margins, more),
-            answers=self.answers,
-            language=self.language,
-        )
+def _decode(
+    contexts: Sequence[str],
+    parts: Iterable[tuple[Questions, Ragged, NDArray[np.int64]]],
+    *,
+    may_abstain: bool,
+) -> list[str]:
+    """Return each question's answer text: its best span over all windows, or empty where that is allowed.
 
-    def _margins(self, model: TaskModel, batches: list[PaddedBatch], shape: Ragged, device: Device) -> Ragged:
-        """Return inside minus outside logits for every position of `shape`'s rows."""
-        values = np.zeros(len(shape.values), dtype=np.float32)
-        for rows, logits in predict(model, batches, device):
-            for row, margin in zip(rows, logits[:, :, 1] - logits[:, :, 0], strict=True):
-                start, end = shape.offsets[row], shape.offsets[row + 1]
-                values[start:end] = margin[: end - start]
-        return Ragged(values, shape.offsets)
-
-    def _decode(self, margins: Ragged, more: Ragged) -> list[str]:
-        """Return each question's answer text: its best span over all windows, or empty."""
-        texts, sums = [""] * len(self.contexts), np.full(len(self.contexts), -np.inf)
-        for questions, found, owners in (
-            (self.questions, margins, np.arange(len(self.contexts))),
-            (self.windows, more, self.owners),
-        ):
-            for row, owner in enumerate(owners):
-                starts = questions.starts[row]
-                context = np.flatnonzero(starts >= 0)
-                if not len(context):
-                    continue
-                first, last, total = best_span(found[row][context])
-                if total > sums[owner]:
-                    span = starts[context[first]], questions.ends[row][context[last - 1]]
-                    texts[owner], sums[owner] = self.contexts[owner][span[0] : span[1]].strip(), total
-        return ["" if self.may_abstain and sums[i] <= 0 else text for i, text in enumerate(texts)]
+    Args:
+        contexts: of each question.
+        parts: windows, their margins, and the question of each.
+        may_abstain: whether an empty answer is allowed (SQuAD 2.0).
+    """
+    texts, sums = [""] * len(contexts), np.full(len(contexts), -np.inf)
+    for questions, margins, owners in parts:
+        for row, owner in enumerate(owners):
+            starts = questions.starts[row]
+            context = np.flatnonzero(starts >= 0)
+            if not len(context):
+                continue
+            first, last, total = best_span(margins[row][context])
+            if total > sums[owner]:
+                span = starts[context[first]], questions.ends[row][context[last - 1]]
+                texts[owner], sums[owner] = contexts[owner][span[0] : span[1]].strip(), total
+    return ["" if may_abstain and sums[i] <= 0 else text for i, text in enumerate(texts)]
 
 
 def _encode(table: pa.Table, loaded: LoadedModel) -> Questions:

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ from benchmarks.ragged import Ragged, padded_batches
 from benchmarks.tasks.base import Evaluator, Family, Setting, TaskModel, TrainedRows, packs
 
 __all__ = [
-    "IGNORED", "Examples", "Loss", "PaddedBatch", "Split", "SupervisedFamily", "SupervisedObjective", "cross_entropy",
+    "IGNORED", "Examples", "Loss", "PaddedBatch", "Predict", "SupervisedFamily", "SupervisedObjective", "cross_entropy",
     "in_halves", "predict",
 ]  # fmt: skip
 
@@ -196,11 +196,8 @@ def in_halves(compute: Callable[..., Tensor], batch: PaddedBatch) -> Tensor:
     return torch.cat([in_halves(compute, each) for each in halves])
 
 
-class Split(Protocol):
-    """A split to evaluate on, tokenised and batched once for all runs."""
-
-    def predict(self, model: TaskModel, device: Device) -> object:
-        """Return a fine-tuned model's predictions, of the class that the task's metrics read."""
+Predict = Callable[[TaskModel, Device], object]
+"""Returns a fine-tuned model's predictions on a split, of the class that the task's metrics read."""
 
 
 class SupervisedFamily(Family):
@@ -211,8 +208,8 @@ class SupervisedFamily(Family):
         """Return the tokenised examples to train on."""
 
     @abstractmethod
-    def split(self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], setting: Setting) -> Split:
-        """Tokenise and batch a split; `labels` are the names of classes or tags by id."""
+    def split(self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], setting: Setting) -> Predict:
+        """Tokenise and batch a split once for all runs; `labels` are the names of classes or tags by id."""
 
     def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadKind) -> Head:
         """Return a dataset's head on an encoder: here one of tokens."""
@@ -243,11 +240,11 @@ class SupervisedFamily(Family):
 @dataclass(frozen=True, kw_only=True)
 class _Splits:
     dataset: Dataset
-    splits: Mapping[str, Split]
+    splits: Mapping[str, Predict]
     clusters: Mapping[str, list[int]]
 
     def evaluate(self, model: TaskModel, device: Device) -> dict[str, Evaluation]:
         return {
-            name: replace(evaluate(self.dataset, split.predict(model, device)), clusters=self.clusters[name])
-            for name, split in self.splits.items()
+            name: replace(evaluate(self.dataset, predict(model, device)), clusters=self.clusters[name])
+            for name, predict in self.splits.items()
         }

@@ -17,13 +17,12 @@ from benchmarks.tasks import classification
 from benchmarks.tasks.classification import CLASSES, TokenClassification
 from benchmarks.tasks.supervised import PaddedBatch, in_halves
 from tests.benchmarks.tasks.oracle import CPU, TOKENIZER, Oracle, loaded, setting
-from tests.benchmarks.tiny import END
 
 
 def evaluated(name: str, model: Any, rows: list[dict[str, Any]]) -> Evaluation:
     dataset = get_dataset(name)
     split = CLASSES.split(dataset, table("SC", "test", rows), (), setting())
-    return evaluate(dataset, split.predict(model, CPU))
+    return evaluate(dataset, split(model, CPU))
 
 
 def test_qqp_has_f1_and_the_others_do_not() -> None:
@@ -73,7 +72,7 @@ def test_several_labels() -> None:
         float(expected)
     )
     split = family.split(LABELS, found, ("x", "y", "z"), setting())
-    scored = evaluate(LABELS, split.predict(Fixed([[1, -1, -1], [-1, -1, -1], [-1, 1, 1]]), CPU))  # type: ignore[arg-type]
+    scored = evaluate(LABELS, split(Fixed([[1, -1, -1], [-1, -1, -1], [-1, 1, 1]]), CPU))  # type: ignore[arg-type]
     assert scored.scores == pytest.approx([2 / 3, 1.0, 2 / 3])
     assert scored.standard["micro_f1"] == pytest.approx(2 * 2 / (3 + 3))
 
@@ -89,7 +88,7 @@ def test_a_number() -> None:
     losses = examples.loss(outputs, torch.tensor(np.asarray(examples.labels)))
     assert losses.tolist() == [1.0, 0.0, 0.25]
     split = family.split(VALUE, found, (), setting())
-    scored = evaluate(VALUE, split.predict(Fixed(outputs.tolist()), CPU))  # type: ignore[arg-type]
+    scored = evaluate(VALUE, split(Fixed(outputs.tolist()), CPU))  # type: ignore[arg-type]
     assert scored.scores == pytest.approx([0.8, 1.0, 0.9])
     assert scored.standard["pearson"] == pytest.approx(np.corrcoef([1, 5, 2.5], [0, 5, 2])[0, 1])
 
@@ -102,26 +101,15 @@ def test_words_cut_off_vanish_in_the_paper_and_are_o_in_standard() -> None:
     rows = [{"id": "0", "words": ["dog", "fox", "dog", "Malmo"], "tags": [0, 1, 0, 1]}]
     oracle = Oracle("fox", "Malmo")
     split = TokenClassification().split(UNER, table("TC", "test", rows), names, setting())
-    whole = evaluate(UNER, split.predict(oracle, CPU))
+    whole = evaluate(UNER, split(oracle, CPU))
     assert whole.scores == [1.0] and whole.standard["entity_f1"] == 1.0
     tokens = len(TOKENIZER("dog fox dog", add_special_tokens=False)["input_ids"])
     split = TokenClassification().split(UNER, table("TC", "test", rows), names, setting(tokens))
-    cut = evaluate(UNER, split.predict(oracle, CPU))
+    cut = evaluate(UNER, split(oracle, CPU))
     assert cut.scores == [1.0]
     assert cut.instances == {
         "entities_right": [1], "entities_predicted": [1], "entities_gold": [2],
     }  # fmt: skip
-
-
-def test_the_end_of_text_never_belongs_to_a_word() -> None:
-    split = TokenClassification().split(
-        UNER,
-        table("TC", "test", [{"id": "0", "words": ["dog"], "tags": [0]}]),
-        ("O",),
-        setting(),
-    )
-    assert split.words.tolist() == [0] * (len(split.words) - 1) + [-1]
-    assert TOKENIZER.convert_ids_to_tokens(int(split.batches[0].ids[0, -1])) == END
 
 
 @pytest.mark.parametrize("fitting", [1, 2, 7])

@@ -6,7 +6,9 @@ import json
 import math
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.datasets.local_dataset import load as load_data
-from benchmarks.finetuning.device import PRECISIONS, Device, choose_device
+from benchmarks.finetuning.device import DEVICES, choose_device
 from benchmarks.finetuning.encoders import load
 from benchmarks.protocol import get_dataset
 from benchmarks.sweep.work import ResettableModel
@@ -34,7 +36,7 @@ def gradients(model: nn.Module) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("kind", ["ours", "bert"])
 def test_the_cached_gradient_of_the_contrastive_loss_is_the_plain_one(
-    kind: str, data: Path, model_folder: Callable[..., Path]
+    kind: str, data: Path, model_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With dropout (BERT) too: the second pass draws the masks of the first."""
     resettable = ResettableModel(Setting(loaded=load(str(model_folder(kind))), device=CPU))
@@ -44,27 +46,22 @@ def test_the_cached_gradient_of_the_contrastive_loss_is_the_plain_one(
     step = next(objective.order(0))
     model = resettable.reset(dataset.dataset, 0).train()
 
-    class Direct(Device):
-        @property
-        def graph_positions(self) -> int:
-            return 10**9
+    embed, calls = ContrastiveObjective._embed, []
 
-    class Cached(Device):
-        @property
-        def graph_positions(self) -> int:
-            return 0
+    def counted(self: ContrastiveObjective, *args: Any) -> Tensor:
+        calls.append(args)
+        return embed(self, *args)
 
+    monkeypatch.setattr(ContrastiveObjective, "_embed", counted)
     results = []
-    for kind_of_device in (Direct, Cached):
-        device = kind_of_device(
-            torch_device=CPU.torch_device,
-            precision=PRECISIONS["fp32"],
-            train_positions=400,
-            eval_positions=400,
-        )
+    for factor in (10**9, 0):
+        monkeypatch.setitem(DEVICES, "cpu", replace(CPU.kind, graph_factor=factor))
+        calls.clear()
         torch.manual_seed(5)
-        results.append((objective.backward(model, step, device), gradients(model)))
-    (loss, direct), (cached_loss, cached) = results
+        loss = objective.backward(model, step, replace(CPU, train_positions=400))
+        results.append((loss, gradients(model), len(calls)))
+    (loss, direct, once), (cached_loss, cached, twice) = results
+    assert twice == 2 * once > 2
     torch.testing.assert_close(loss, cached_loss)
     for name, gradient in direct.items():
         torch.testing.assert_close(cached[name], gradient, rtol=1e-4, atol=1e-7, msg=name)
