@@ -69,10 +69,8 @@ class SplitWriter:
     """`train` or `validation`."""
     shards: list[Shard] = field(default_factory=list)
     """The shards written."""
-    pending: list[Tokens] = field(default_factory=list)
-    """Tokens that no shard holds yet."""
-    held: int = 0
-    """Number of pending tokens."""
+    pending: bytearray = field(default_factory=bytearray)
+    """Tokens that no shard holds yet, 4 bytes each."""
     documents: int = 0
     """Documents so far."""
     tokens: int = 0
@@ -80,31 +78,18 @@ class SplitWriter:
 
     def add(self, tokens: Tokens) -> None:
         """Append a document's tokens."""
-        self.pending.append(tokens)
-        self.held += len(tokens)
+        self.pending += tokens.tobytes()
         self.tokens += len(tokens)
         self.documents += 1
 
-    def hold(self, tokens: Tokens) -> None:
-        """Replace the pending tokens."""
-        self.pending, self.held = [tokens] if len(tokens) else [], len(tokens)
-
-    def joined(self) -> Tokens:
-        """Return the pending tokens as one array."""
-        self.hold(np.concatenate(self.pending) if self.pending else np.zeros(0, np.int32))
-        return self.pending[0] if self.pending else np.zeros(0, np.int32)
-
     def write(self, out: Path, size: int, *, last: bool = False) -> bool:
         """Write every whole shard that is pending, and what is left when it is the last; return if any was."""
-        if self.held < size and not (last and self.held):
-            return False
-        tokens = self.joined()
-        stop = len(tokens) if last else len(tokens) // size * size
-        for first in range(0, stop, size):
-            part = tokens[first : min(first + size, stop)]
+        before, length = len(self.shards), 4 * size
+        while len(self.pending) >= length or (last and self.pending):
+            part = np.frombuffer(bytes(self.pending[:length]), np.int32)
             self.shards.append(write_shard(out / self.name, len(self.shards), part))
-        self.hold(tokens[stop:].copy())
-        return True
+            del self.pending[:length]
+        return len(self.shards) > before
 
 
 @dataclass(kw_only=True)
@@ -164,7 +149,7 @@ class ShardWriter:
     def save(self) -> None:
         """Record the position after the last document; what is written before the record is harmless when it is not."""
         count = len(self._seen)
-        pending = {_pending(name, count): split.joined().tobytes() for name, split in self.splits.items()}
+        pending = {_pending(name, count): bytes(split.pending) for name, split in self.splits.items()}
         digests = f"{_DIGESTS}{count}.bin"
         files = dict(self._digests)
         for name, content in {**pending, digests: bytes(self._fresh)}.items():
@@ -213,7 +198,7 @@ class ShardWriter:
             split = self.splits[name]
             split.shards = [Shard(**shard) for shard in saved["shards"]]
             split.documents, split.tokens = saved["documents"], saved["tokens"]
-            split.hold(np.fromfile(self._scratch / _pending(name, record["count"]), np.int32))
+            split.pending = bytearray((self._scratch / _pending(name, record["count"])).read_bytes())
         for name in self._digests:
             data = (self._scratch / name).read_bytes()
             self._seen.update(

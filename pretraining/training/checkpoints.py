@@ -143,7 +143,9 @@ def load_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
     Raises:
         UserError: they are missing or damaged.
     """
-    return _load(checkpoint, _MODEL)
+    check(checkpoint)
+    tensors: dict[str, torch.Tensor] = load_file(checkpoint.path / _MODEL)
+    return tensors
 
 
 def restore(checkpoint: Checkpoint, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -158,7 +160,7 @@ def restore(checkpoint: Checkpoint, model: torch.nn.Module, optimizer: torch.opt
         first = str(error).splitlines()[-1].strip()
         raise UserError(f"{checkpoint.path}: belongs to another architecture: {first}") from None
     try:
-        load_optimizer_state(model, optimizer, _load(checkpoint, _OPTIMIZER))
+        load_optimizer_state(model, optimizer, load_file(checkpoint.path / _OPTIMIZER))
     except (KeyError, ValueError, RuntimeError) as error:
         raise UserError(f"{checkpoint.path}: its optimizer's state is of another model: {error}") from None
 
@@ -173,12 +175,6 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
             shutil.rmtree(item.path, ignore_errors=True)
     for path in folder.glob(".step-*.tmp"):
         shutil.rmtree(path, ignore_errors=True)
-
-
-def _load(checkpoint: Checkpoint, name: str) -> dict[str, torch.Tensor]:
-    check(checkpoint)
-    tensors: dict[str, torch.Tensor] = load_file(checkpoint.path / name)
-    return tensors
 
 
 class CheckpointWriter:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,38 +21,37 @@ from pretraining.training.ranks import Ranks
 __all__ = ["TrainingContext"]
 
 
+@dataclass(kw_only=True)
 class TrainingContext:
     """One call's study, settings, data and place among the processes."""
 
-    def __init__(
-        self,
-        *,
-        study: Study,
-        config: TrainingConfig,
-        plan: Plan,
-        size: str,
-        data: Path | str,
-        out: Path,
-        ranks: Ranks,
-        stop_file: Path | None = None,
-    ) -> None:
-        """Open the data, a folder of shards or their address.
+    study: Study
+    config: TrainingConfig
+    plan: Plan
+    size: str
+    source: Path | str
+    """A folder of shards, or their address."""
+    out: Path
+    ranks: Ranks
+    stop_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Open the data.
 
         Raises:
             UserError: the data does not fit the model or the settings, or the batch the number of processes.
         """
-        self.study, self.config, self.plan, self.out, self.ranks = study, config, plan, out, ranks
-        self.stop_file = stop_file
-        if config.precision == "bf16" and ranks.device.type != "cuda":
+        config, is_gpu = self.config, self.ranks.device.type == "cuda"
+        if config.precision == "bf16" and not is_gpu:
             raise UserError("precision=bf16 needs a GPU, and there is none here; set precision=auto or fp32")
-        self.shape = study.shapes[size]
-        self.data_folder, remote = find_shards(data)
+        self.bf16 = config.precision == "bf16" or (config.precision == "auto" and is_gpu)
+        self.shape = self.study.shapes[self.size]
+        self.data_folder, remote = find_shards(self.source)
         self.model_config = config_of(self.shape, load_manifest(self.data_folder)["tokenizer"])
         self.data = Data(self.data_folder, config, self.model_config, remote)
-        self.bf16 = config.precision == "bf16" or (config.precision == "auto" and ranks.device.type == "cuda")
-        if config.global_batch < ranks.world:
+        if config.global_batch < self.ranks.world:
             raise UserError(
-                f"global_batch={config.global_batch} leaves some of {ranks.world} processes without a sequence; "
+                f"global_batch={config.global_batch} leaves some of {self.ranks.world} processes without a sequence; "
                 f"start fewer"
             )
 

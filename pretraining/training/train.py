@@ -79,15 +79,8 @@ def train(
         # Only the first process logs.
         logging.getLogger("pretraining").setLevel(logging.WARNING)
     context = TrainingContext(
-        study=study,
-        config=config,
-        plan=plan,
-        size=model.size,
-        data=data,
-        out=out,
-        ranks=ranks,
-        stop_file=stop_file,
-    )
+        study=study, config=config, plan=plan, size=model.size, source=data, out=out, ranks=ranks, stop_file=stop_file
+    )  # fmt: skip
     finished = out / "models" / model.name
     if whole and _is_finished(context, *targets[-1], finished):
         logger.info("%s: nothing to do, the model is complete", finished)

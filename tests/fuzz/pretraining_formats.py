@@ -133,7 +133,7 @@ def resumed(path: Path) -> Any:
         out = Path(copy, "out")
         subprocess.run(["cp", "-a", path.parent.parent, out], check=True)  # pipes and links as they are
         writer = ShardWriter(out, REQUEST)
-        joined = {name: split.joined().tolist() for name, split in writer.splits.items()}
+        joined = {name: bytes(split.pending) for name, split in writer.splits.items()}
         entries = {
             name: (split.shards, split.tokens, split.documents) for name, split in writer.splits.items()
         }
