@@ -7,8 +7,7 @@
 Weights and tokens are drawn: no model, tokenizer or dataset is needed. SC are short texts of two classes, TC and QA
 short and long ones with a class a token, IR pairs of a query and a document, with InfoNCE in the Trainer, too; a step
 is 32 examples, of which the Trainer takes 4 at a time, or all (pairs: all). `compiled` is ours with
-compiled blocks, `fused` with AdamW's fused kernel, which both round at other places; `waiting` waits in each pass
-for the GPU and updates tensors one by one, as version 0.1 did. Host is the CPU time of the process.
+compiled blocks, which round at other places. Host is the CPU time of the process.
 `--trace` adds the share of the time in which the GPU computes, by torch's profiler. `--counter` names the counters of a
 stand-in of the CUDA driver (`gpu_rehearsal`): launches and synchronisations; there only the host's time means anything.
 """
@@ -21,7 +20,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import torch
@@ -31,10 +29,6 @@ from transformers import (
     EuroBertConfig,
     EuroBertForSequenceClassification,
     EuroBertForTokenClassification,
-    PrinterCallback,
-    Trainer,
-    TrainerCallback,
-    TrainingArguments,
 )
 from transformers import (
     EuroBertModel as HubModel,
@@ -55,7 +49,7 @@ from pretraining.model.modeling import EuroBertModel
 from pretraining.paper_settings import SHAPES, TINY, Shape
 from tests.performance.gpu_rehearsal import counters, without_numbers
 from tests.performance.timing import machine, parser_of
-from tests.performance.trainer import FIELDS
+from tests.performance.trainer import FIELDS, padded, trainer_of
 
 SHAPES_HERE = {
     **SHAPES,
@@ -109,11 +103,15 @@ class Clock:
             self.profiler.__enter__()
         self.began = self.now()
 
+    def after(self, steps: int) -> None:
+        """Begin to measure after so many steps."""
+        if steps == self.skip:
+            self.start()
+
     def watch(self, steps: range) -> Iterator[int]:
         """Pass the steps on."""
         for step in steps:
-            if step == self.skip:
-                self.start()
+            self.after(step)
             yield step
 
     def row(self, label: str, done: int, unit: str) -> None:
@@ -151,8 +149,6 @@ def ours(given: Given, variant: str) -> None:
     given.device.place(model)
     if variant == "compiled":
         base.compile_blocks()
-    if variant == "waiting" and given.device.kind.gpu:
-        base.register_forward_pre_hook(lambda *_: torch.cuda.synchronize())
     labels: Any = given.labels
     if not given.of_tokens:
         labels = given.labels.values[given.labels.offsets[:-1]].astype(np.int64)[:, None]
@@ -173,12 +169,10 @@ def ours(given: Given, variant: str) -> None:
             order=lambda seed: trainer.pair_order(len(given.ids), seed, 32),
         )  # fmt: skip
     clock = Clock(given=given, skip=given.steps // 3)
-    other = {"fused": {"fused": True}, "waiting": {"fused": False}}.get(variant, {})
-    with mock.patch.object(torch.optim, "AdamW", _with(torch.optim.AdamW, other)):
-        trainer.fine_tune(
-            model, objective, given.device, lr=LR, seed=0, steps=given.steps, fine_tuning=FINE_TUNING,
-            watch=clock.watch,
-        )  # fmt: skip
+    trainer.fine_tune(
+        model, objective, given.device, lr=LR, seed=0, steps=given.steps, fine_tuning=FINE_TUNING,
+        watch=clock.watch,
+    )  # fmt: skip
     clock.row(f"ours, {variant}", given.steps - clock.skip, "step")
     if given.queries is not None:
         return
@@ -190,10 +184,6 @@ def ours(given: Given, variant: str) -> None:
     for _ in predict(model, batches, given.device):
         pass
     clock.row("  evaluation", len(kept) / 1_000, f"1,000 rows, {len(batches)} batches")
-
-
-def _with(made: Callable[..., Any], other: dict[str, bool]) -> Callable[..., Any]:
-    return lambda *args, **options: made(*args, **{**options, **other})
 
 
 class _Pairs(nn.Module):
@@ -223,16 +213,6 @@ def _pairs(rows: list[Row]) -> Row:
     return out
 
 
-class _Watch(TrainerCallback):  # type: ignore[misc]  # transformers is untyped
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        del args, control, kwargs
-        if state.global_step == self.clock.skip:
-            self.clock.start()
-
-
 def reference(given: Given, size: int) -> None:
     """Time the Trainer with passes of `size` examples, and its evaluation."""
     torch.manual_seed(0)
@@ -255,18 +235,13 @@ def reference(given: Given, size: int) -> None:
     clock = Clock(given=given, skip=given.steps // 3)
     gpu = given.device.kind.gpu
     with tempfile.TemporaryDirectory() as folder:
-        settings = TrainingArguments(
-            output_dir=folder, per_device_train_batch_size=size, gradient_accumulation_steps=32 // size,
+        made = trainer_of(
+            model, rows, _pairs if pairs else partial(_padded, of_tokens=given.of_tokens), clock.after, folder,
+            per_device_train_batch_size=size, gradient_accumulation_steps=32 // size,
             per_device_eval_batch_size=32, max_steps=given.steps, learning_rate=LR, warmup_steps=given.steps // 10,
             optim="adamw_torch", weight_decay=0.1, max_grad_norm=1.0, bf16=given.device.precision.autocast,
-            use_cpu=not gpu, logging_strategy="no", save_strategy="no", report_to="none", disable_tqdm=True,
-            remove_unused_columns=False, dataloader_pin_memory=gpu,
+            use_cpu=not gpu, dataloader_pin_memory=gpu,
         )  # fmt: skip
-        made = Trainer(
-            model=model, args=settings, train_dataset=rows, callbacks=[_Watch(clock)],
-            data_collator=_pairs if pairs else partial(_padded, of_tokens=given.of_tokens),
-        )  # fmt: skip
-        made.remove_callback(PrinterCallback)
         made.train()
         clock.row(f"Trainer, {32 // size} x {size}", given.steps - clock.skip, "step")
         if pairs:
@@ -278,17 +253,8 @@ def reference(given: Given, size: int) -> None:
 
 
 def _padded(rows: list[Row], *, of_tokens: bool) -> Row:
-    ones = [torch.ones_like(row["input_ids"]) for row in rows]
-    labels: Tensor
-    if of_tokens:
-        labels = pad_sequence([row["labels"] for row in rows], batch_first=True, padding_value=-100)
-    else:
-        labels = torch.stack([row["labels"][0] for row in rows])
-    return {
-        "input_ids": pad_sequence([row["input_ids"] for row in rows], batch_first=True).long(),
-        "attention_mask": pad_sequence(ones, batch_first=True).long(),
-        "labels": labels.long(),
-    }
+    batch = {name: values.long() for name, values in padded(rows).items()}
+    return batch if of_tokens else {**batch, "labels": batch["labels"][:, 0]}
 
 
 def main() -> None:
@@ -298,9 +264,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--kinds", nargs="*", default=[*LENGTHS], choices=LENGTHS)
-    parser.add_argument(
-        "--variants", nargs="*", default=["now"], choices=("now", "compiled", "fused", "waiting")
-    )
+    parser.add_argument("--variants", nargs="*", default=["now"], choices=("now", "compiled"))
     parser.add_argument("--trainer", nargs="*", type=int, default=[4, 32], help="examples of a pass")
     parser.add_argument("--steps", type=int, default=30, help="of which the first third is not timed")
     parser.add_argument("--threads", type=int, default=1, help="of a CPU")

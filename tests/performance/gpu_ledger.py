@@ -214,12 +214,11 @@ class Step:
         return self.flops * STEP_TOKENS / self.seconds(gpu) / PEAK_FLOPS[gpu]
 
 
-def record(name: str, objective: str, *, residual: str = "fp32") -> Step:
+def record(name: str, objective: str) -> Step:
     """Run a pass and an update of a size on the GPU and return their kernels."""
     config = config_for(name)
     with torch.device("cuda"):
         model = EuroBertForMaskedLM(config).train()
-    model.model.bf16_residual = residual == "bf16"
     model.set_attention_backend("varlen")
     model.fuse_projections()
     model.compile_blocks()
@@ -261,8 +260,8 @@ def record(name: str, objective: str, *, residual: str = "fp32") -> Step:
     return Step(of_pass=of_pass, of_update=ledger.kernels, tokens=batch.inputs.num_tokens, flops=flops)
 
 
-def show(step: Step, *, kernels: bool) -> None:
-    """Print the groups of a step, and its kernels."""
+def show(step: Step) -> None:
+    """Print the groups of a step."""
     groups = sorted(step.groups().items(), key=lambda item: -sum(k.seconds("H100") * n for k, n in item[1]))
     print(
         f"{'':55}{'kernels':>8}{'GB':>8}{'TFLOP':>8}"
@@ -278,15 +277,6 @@ def show(step: Step, *, kernels: bool) -> None:
     for gpu in BANDWIDTH:
         speed = STEP_TOKENS / step.seconds(gpu)
         print(f"{gpu}: {step.seconds(gpu):.2f} s a step, {speed:,.0f} tokens/s, MFU {step.mfu(gpu):.1%}")
-    if kernels:
-        alike: defaultdict[tuple[str, str, float], list[Kernel]] = defaultdict(list)
-        for kernel in (*step.of_pass, *step.of_update):
-            alike[kernel.group, kernel.name, kernel.bytes].append(kernel)
-        for (group, name, moved), same in sorted(
-            alike.items(), key=lambda item: -sum(k.seconds("H100") for k in item[1])
-        ):
-            taken = 1e3 * sum(kernel.seconds("H100") for kernel in same)
-            print(f"{taken:9.3f} ms {len(same):4} x {moved / 1e6:8,.1f} MB  {group[:28]:28}  {name[:90]}")
 
 
 def main() -> None:
@@ -294,10 +284,6 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--size", choices=[*SHAPES], default="610m")
     parser.add_argument("--objective", choices=OBJECTIVES, default=OBJECTIVES[0])
-    parser.add_argument("--residual", choices=("fp32", "bf16"), default="fp32")
-    parser.add_argument(
-        "--kernels", action="store_true", help="every kernel of a pass and of the update, too"
-    )
     options = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("no GPU is at hand, nor a stand-in of its driver")
@@ -305,9 +291,9 @@ def main() -> None:
     torch.backends.cuda.enable_cudnn_sdp(False)
     torch._inductor.config.benchmark_kernel = True  # the setting under which Inductor counts a kernel's bytes
     torch._inductor.config.force_disable_caches = True
-    step = record(options.size, options.objective, residual=options.residual)
+    step = record(options.size, options.objective)
     print(f"{options.size} {options.objective}: {step.passes:.1f} passes of {step.tokens:,} tokens")
-    show(step, kernels=options.kernels)
+    show(step)
 
 
 if __name__ == "__main__":

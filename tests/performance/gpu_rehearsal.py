@@ -1,7 +1,6 @@
 """The GPU path at full size where there is no GPU: real CUDA torch on a stand-in of the CUDA driver.
 
     python -m tests.performance.gpu_rehearsal --driver 'COMMAND' --counter FUNCTION
-    python -m tests.performance.gpu_rehearsal --driver 'COMMAND' --counter FUNCTION --whole --steps 6
 
 COMMAND is put before the interpreter; {memory} and {ranks} in it become the GPU's memory in GiB and the number of
 GPUs. Under it CUDA calls must succeed, without kernels that compute anything. FUNCTION is the name of a C function of
@@ -10,8 +9,7 @@ CUDA_DRIVER and CUDA_DRIVER_COUNTER give both, to the test of this script, too.
 
 The product runs as it is: data loader, Composer, autocast, Inductor and Triton down to machine code, the caching
 allocator, fused AdamW, DDP by torchrun. Replaced is what needs numbers, such as checks for finite losses. Each row is
-one run in processes of its own, which ends before its first checkpoint; with `--whole` it saves, exports the model and
-fine-tunes it on a dataset of each task. What is per step is the median of the last
+one run in processes of its own, which ends before its first checkpoint. What is per step is the median of the last
 quarter of the steps, since DDP measures itself in the first ten; host seconds are the CPU time of all threads but the
 data loader's, of the slowest rank.
 """
@@ -33,11 +31,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from common.provenance import ROOT
 from pretraining.paper_settings import SHAPES, TINY, Shape
@@ -53,9 +51,6 @@ SEQUENCES = 288
 DOCUMENTS, WORDS = 900, 3_000
 """Made-up text, of which an epoch is several steps."""
 OBJECTIVE, PREDICTED = "mlm40", 0.4
-DATASETS = ("sst2", "conll2003_en", "squad", "msmarco")
-"""One of each task."""
-FINE_TUNING_STEPS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +65,6 @@ class Case:
     """Of a rank's step."""
     settings: tuple[str, ...] = ()
     """KEY = VALUE of the study file's settings."""
-    whole: bool = False
-    """Whether the model is saved, exported and fine-tuned, too."""
 
 
 @dataclass(kw_only=True)
@@ -118,29 +111,24 @@ def without_numbers() -> None:
     """Replace what fails because no kernel computes anything: comparisons of numbers, and cuDNN's graphs."""
     import torch
 
-    from benchmarks.finetuning import encoders, trainer
-    from benchmarks.tasks import retrieval, supervised
+    from benchmarks.finetuning import trainer
+    from benchmarks.finetuning.device import Device
     from pretraining.training.log import LogWriter
 
     torch.backends.cuda.enable_cudnn_sdp(False)
     math.isfinite = lambda value: True  # type: ignore[assignment]
     trainer._check_finite = lambda losses: None
-    retrieval.rank = first_documents
-    encoders.looks_both_ways = lambda encoder: True
-    supervised._finite = lambda rows, fetched: (rows, np.zeros_like(fetched()))
+    fetch = Device.fetch
+    Device.fetch = lambda device, tensor: partial(zeros, fetch(device, tensor))  # type: ignore[method-assign]
     write = LogWriter.write
     LogWriter.write = lambda log, row: write(log, {**row, "loss": 1.0, "grad_norm": 1.0})  # type: ignore[method-assign]
     # DDP compares the ranks' parameters by what a kernel would have put where it reads.
     torch.nn.parallel.distributed._verify_param_shape_across_processes = lambda *_: True  # type: ignore[attr-defined]
 
 
-def first_documents(
-    queries: Any, documents: Any, depth: int, **options: bool
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Rank the documents by their numbers."""
-    del options
-    number = min(depth, len(documents))
-    return np.zeros((len(queries), number)), np.tile(np.arange(number), (len(queries), 1))
+def zeros(fetched: Callable[[], Any]) -> Any:
+    """Wait for what is fetched and return zeros of its shape."""
+    return np.zeros_like(fetched())
 
 
 def train_case(case: Case, data: Path, out: Path, counter: str) -> Record:
@@ -180,30 +168,6 @@ def train_case(case: Case, data: Path, out: Path, counter: str) -> Record:
         pass
     except torch.OutOfMemoryError as error:
         record.error = f"out of memory in step {len(record.counts) + 1}: {str(error).splitlines()[0]}"
-    record.breaks = sum(torch._dynamo.utils.counters["graph_break"].values())
-    record.allocated = torch.cuda.max_memory_allocated() / 1e9
-    return record
-
-
-def whole_case(case: Case, data: Path, out: Path, counter: str) -> Record:
-    """Train the few steps of a model, save and export it, and fine-tune it once on a dataset of each task."""
-    import torch
-
-    from benchmarks.__main__ import main as benchmarks
-    from benchmarks.tasks import families
-    from pretraining.plan.plan import load_study
-    from pretraining.training.train import train
-
-    without_numbers()
-    families.steps_of = lambda *_: FINE_TUNING_STEPS
-    record, name = Record(), f"rehearsal-{case.size}-{OBJECTIVE}-{case.steps}"
-    assert train(name, data=data, out=out / "out", study=load_study(study_file(case, out)))
-    given = ["--data", str(out / "made-up"), "--out", str(out / "results")]
-    benchmarks(["synthetic", *DATASETS, "--out", str(out / "made-up"), "--train", "64", "--evaluation", "16"])
-    model = ["--model", str(out / "out" / "models" / name), "--device", "cuda"]
-    code = benchmarks(["run", *model, *given, "--dataset", *DATASETS, "--lr", "1e-5", "--seed", "0"])
-    record.error = f"fine-tuning ended with {code}" if code else ""
-    record.counts.append(counters(counter)())
     record.breaks = sum(torch._dynamo.utils.counters["graph_break"].values())
     record.allocated = torch.cuda.max_memory_allocated() / 1e9
     return record
@@ -260,47 +224,33 @@ def run_case(case: Case, driver: str, counter: str, data: Path) -> list[Record]:
 
 
 HEADER = (
-    "size", "GiB", "GPUs", "steps", "driver's peak, GB", "allocated, GB", "launches", "products", "collectives",
-    "synchronisations", "graphs (last new in step)", "host, s", "half of GPU's at 50 % MFU, s", "result",
+    "size", "GiB", "GPUs", "steps", "driver's peak, GB", "allocated, GB", "launches a step", "synchronisations",
+    "graphs", "host, s a step", "limit, s", "result",
 )  # fmt: skip
 
 
 def row(case: Case, records: list[Record]) -> list[str]:
-    """Return a case as a row of the table."""
+    """Return a case as a row of the table; the limit is half of what an H100 needs at 50 % MFU."""
     errors = [record.error for record in records if record.error]
-    breaks = sum(record.breaks for record in records)
-    result = errors[0] if errors else f"runs, {breaks} graph breaks"
+    result = errors[0] if errors else f"runs, {sum(record.breaks for record in records)} graph breaks"
     first = max(records, key=lambda record: len(record.counts))
-    head = [
-        case.size,
-        str(case.memory),
-        str(case.ranks),
-        str(case.steps if case.whole else len(first.counts)),
-    ]
-    if not first.counts:
+    head = [case.size, *map(str, (case.memory, case.ranks, len(first.counts)))]
+    if len(first.counts) < 4:
         return [*head, *["-"] * (len(HEADER) - 5), result]
-    peak = max(record.counts[-1]["peak"] for record in records if record.counts)
-    head += [f"{peak / 1e9:.1f}", f"{max(record.allocated for record in records):.1f}"]
-    if case.whole or len(first.counts) < 4:
-        return [*head, *["-"] * (len(HEADER) - 7), result]
-    graphs, host = (
-        first.graphs,
-        max(per_step(record.seconds) for record in records if len(record.seconds) > 3),
+    peak = max(record.counts[-1]["peak"] for record in records if record.counts) / 1e9
+    allocated = max(record.allocated for record in records)
+    launches, waits = (
+        per_step([counts[name] for counts in first.counts]) for name in ("launches", "synchronisations")
     )
-    shape, rate = shape_of(case.size), peak_flops("NVIDIA H100 80GB HBM3")
+    host = max(per_step(record.seconds) for record in records if len(record.seconds) > 3)
+    rate = peak_flops("NVIDIA H100 80GB HBM3")
     assert rate is not None
     tokens = first.tokens / len(first.counts) / case.ranks
-    return [
-        *head,
-        *(
-            f"{per_step([counts[name] for counts in first.counts]):,.0f}"
-            for name in ("launches", "products", "collectives", "synchronisations")
-        ),
-        f"{graphs[-1]} ({graphs.index(graphs[-1]) + 1})",
-        f"{host:.2f}",
-        f"{model_flops_per_token(shape, predicted=PREDICTED) * tokens / rate:.2f}",
-        result,
-    ]
+    limit = model_flops_per_token(shape_of(case.size), predicted=PREDICTED) * tokens / rate
+    seen = (
+        f"{peak:.1f} {allocated:.1f} {launches:,.0f} {waits:,.0f} {first.graphs[-1]} {host:.2f} {limit:.2f}"
+    )
+    return [*head, *seen.split(), result]
 
 
 def per_step(totals: Sequence[float]) -> float:
@@ -323,7 +273,6 @@ def main() -> None:
     parser.add_argument("--ranks", nargs="*", type=int, default=[1, 2])
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--sequences", type=int, default=SEQUENCES, help="of a rank's step")
-    parser.add_argument("--whole", action="store_true", help="save, export and fine-tune, too")
     parser.add_argument("--set", nargs="*", default=[], dest="settings", help="KEY=VALUE in TOML")
     parser.add_argument("--data", type=Path, help="shards of an earlier call's `make_data`")
     parser.add_argument("--case", help=argparse.SUPPRESS)
@@ -331,8 +280,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.case:
         case = Case(**json.loads(options.case))
-        play = whole_case if case.whole else train_case
-        record = play(case, options.data, options.into, options.counter)
+        record = train_case(case, options.data, options.into, options.counter)
         rank = int(os.environ.get("RANK", "0"))
         (options.into / f"rank-{rank}.json").write_text(json.dumps(asdict(record)))
         sys.stdout.flush()
@@ -343,7 +291,7 @@ def main() -> None:
         for size, memory, ranks in itertools.product(options.sizes, options.memory, options.ranks):
             case = Case(
                 size=size, memory=memory, ranks=ranks, steps=options.steps, sequences=options.sequences,
-                settings=tuple(options.settings), whole=options.whole,
+                settings=tuple(options.settings),
             )  # fmt: skip
             records = run_case(case, options.driver, options.counter, data)
             print("| " + " | ".join(row(case, records)) + " |", flush=True)

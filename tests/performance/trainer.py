@@ -1,8 +1,8 @@
-"""The reference of pretraining: transformers' Trainer with its native EuroBERT for MLM, its Llama for CLM.
+"""The reference: transformers' Trainer, for pretraining with its native EuroBERT for MLM and its Llama for CLM.
 
-Both sides take the same sequences, masks, weights and AdamW; the Trainer pads each batch to its longest sequence, as
-its collators do. For CLM it is given Llama, the same block, because native EuroBERT attends in both directions as soon
-as a batch has padding.
+In pretraining both sides take the same sequences, masks, weights and AdamW; the Trainer pads each batch to its longest
+sequence, as its collators do. For CLM it is given Llama, the same block, because native EuroBERT attends in both
+directions as soon as a batch has padding.
 """
 
 from __future__ import annotations
@@ -82,17 +82,37 @@ class _Stream(IterableDataset[dict[str, Tensor]]):
         return iter(self.rows)
 
 
-class _StepTimes(TrainerCallback):  # type: ignore[misc]  # transformers is untyped
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.clock, self.times = clock, list[float]()
+class _Watch(TrainerCallback):  # type: ignore[misc]  # transformers is untyped
+    def __init__(self, call: Callable[[int], None]) -> None:
+        self.call = call
 
     def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
         del args, kwargs
-        self.times.append(self.clock())
+        self.call(0)
 
-    def on_step_end(self, *args: Any, **kwargs: Any) -> None:
-        del args, kwargs
-        self.times.append(self.clock())
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        del args, control, kwargs
+        self.call(state.global_step)
+
+
+def trainer_of(
+    model: nn.Module,
+    rows: Any,
+    collate: Callable[..., Any],
+    call: Callable[[int], None],
+    folder: str,
+    **settings: Any,
+) -> Trainer:
+    """Return a Trainer that says and saves nothing, and calls `call` with 0 and after each step with its number."""
+    quiet = TrainingArguments(
+        output_dir=folder, logging_strategy="no", save_strategy="no", report_to="none", disable_tqdm=True,
+        remove_unused_columns=False, **settings,
+    )  # fmt: skip
+    made = Trainer(
+        model=model, args=quiet, train_dataset=rows, data_collator=collate, callbacks=[_Watch(call)]
+    )
+    made.remove_callback(PrinterCallback)
+    return made
 
 
 def step_times(
@@ -104,20 +124,14 @@ def step_times(
     cuda: bool,
 ) -> list[float]:
     """Return the seconds of the Trainer's steps over the batches, with the paper's optimiser; bf16 on a GPU."""
-    times, size = _StepTimes(clock), len(batches[0].inputs)
+    times, rows = list[float](), [row for batch in batches for row in examples(batch, objective)]
     with tempfile.TemporaryDirectory() as folder:
-        settings = TrainingArguments(
-            output_dir=folder, per_device_train_batch_size=size, max_steps=len(batches),
+        trainer_of(
+            model, _Stream(rows), padded, lambda _: times.append(clock()), folder,
+            per_device_train_batch_size=len(batches[0].inputs), max_steps=len(batches),
             learning_rate=TRAINING.peak_lr, lr_scheduler_type="constant", optim="adamw_torch_fused",
             adam_beta1=TRAINING.betas[0], adam_beta2=TRAINING.betas[1], adam_epsilon=TRAINING.eps,
             weight_decay=TRAINING.weight_decay, max_grad_norm=TRAINING.clip_norm, bf16=cuda, use_cpu=not cuda,
-            logging_strategy="no", save_strategy="no", report_to="none", disable_tqdm=True,
-            remove_unused_columns=False, dataloader_pin_memory=cuda,
-        )  # fmt: skip
-        rows = [row for batch in batches for row in examples(batch, objective)]
-        made = Trainer(
-            model=model, args=settings, train_dataset=_Stream(rows), data_collator=padded, callbacks=[times]
-        )
-        made.remove_callback(PrinterCallback)
-        made.train()
-    return [after - before for before, after in pairwise(times.times)]
+            dataloader_pin_memory=cuda,
+        ).train()  # fmt: skip
+    return [after - before for before, after in pairwise(times)]
