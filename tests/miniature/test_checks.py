@@ -29,13 +29,20 @@ def table(rows: list[tuple[object, ...]], *columns: str) -> pd.DataFrame:
     return runs.assign(task=[DATASETS[name].task for name in runs["dataset"]])
 
 
-def runs_of(test: dict[str, float]) -> pd.DataFrame:
-    """Return a runs table with a score for every model, the same on all datasets."""
+def seeds_of(scores: dict[str, tuple[float, ...]]) -> pd.DataFrame:
+    """Return a runs table with one score for each model and seed, the same on all datasets."""
     rows = [
         (model, dataset, 1e-3, seed, 0.5, score)
-        for model, score in test.items() for dataset in FAMILIES.values() for seed in (0, 1)
-    ]  # fmt: skip
+        for model, values in scores.items()
+        for dataset in FAMILIES.values()
+        for seed, score in enumerate(values)
+    ]
     return table(rows, "model", "dataset", "lr", "seed", "validation_score", "test_score")
+
+
+def runs_of(test: dict[str, float]) -> pd.DataFrame:
+    """Return a runs table with a score for every model, the same on all datasets and for both seeds."""
+    return seeds_of({model: (score, score) for model, score in test.items()})
 
 
 def row(split: str, step: int, loss: float) -> dict[str, object]:
@@ -91,17 +98,6 @@ def test_each_broken_part_is_seen(pretrained: Path) -> None:
     write_log(models / SAME / LOG, [row("validation", FORM.models[SAME].steps, 0.9)])
     found = checks(FORM, pretrained, runs_of({RANDOM: 0.5, MLM: 0.6, CLM: 0.6, TWO_STAGE: 0.6}))
     assert [check.holds for check in found] == [True, False, False]
-
-
-def seeds_of(scores: dict[str, tuple[float, ...]]) -> pd.DataFrame:
-    """Return a runs table with one score for each model and seed, the same on all datasets."""
-    rows = [
-        (model, dataset, 1e-3, seed, 0.5, score)
-        for model, values in scores.items()
-        for dataset in FAMILIES.values()
-        for seed, score in enumerate(values)
-    ]
-    return table(rows, "model", "dataset", "lr", "seed", "validation_score", "test_score")
 
 
 def test_beyond_the_seeds_is_an_interval_of_the_difference_above_zero() -> None:

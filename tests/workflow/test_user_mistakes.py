@@ -55,6 +55,8 @@ MISTAKES = [
     ({"site": '"jean-zay"', "acount": '"abc"'}, "did you mean 'account'"),
     ({"device": '"H10"'}, "did you mean 'H100'"),
     ({"nodes": "0"}, "nodes must be at least 1"),
+    ({"nodes": "'2'"}, "nodes takes a whole number, not '2'"),
+    ({"nodes": ""}, "not a TOML file"),
     ({"mfu": "40"}, "mfu at most 1"),
     ({"image_key": '"key.pem"'}, "key.pem does not exist"),
 ]
