@@ -8,7 +8,7 @@ from typing import Any
 
 from common.errors import UserError, first_line, nearest
 from common.files import sha256_bytes, sha256_file
-from common.reading import read_json
+from common.reading import inside, read_json
 
 __all__ = ["read_config", "resolve", "tokenizer_hash", "weights_hash"]
 
@@ -51,7 +51,7 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
 
 
 def _transformer_of(folder: Path) -> Path:
-    """Return the folder itself, or the part of a sentence-transformers folder that holds the transformer.
+    """Return the folder itself, or the first part of a sentence-transformers folder, which is the transformer.
 
     Raises:
         UserError: it holds no model.
@@ -60,15 +60,11 @@ def _transformer_of(folder: Path) -> Path:
         return folder
     if (folder / _MODULES).is_file():
         try:
-            parts = [folder / str(module["path"]) for module in read_json(folder / _MODULES, _REMEDY)]
-        except (KeyError, TypeError) as error:
+            first = inside(folder, read_json(folder / _MODULES, _REMEDY)[0]["path"])
+        except (KeyError, TypeError, IndexError, AttributeError) as error:
             raise UserError(f"{folder / _MODULES} is no list of modules ({first_line(error)})") from None
-        for part in parts:
-            config = part / "config.json"
-            inside = part.resolve().is_relative_to(folder.resolve())
-            # A pooling module has a config.json too, without a model type.
-            if inside and config.is_file() and "model_type" in read_json(config, _REMEDY):
-                return part
+        if (first / "config.json").is_file():
+            return first
     raise UserError(f"{folder} holds no config.json of a model; {_REMEDY}")
 
 

@@ -1,28 +1,30 @@
 """Original distribution files: plain, .gz or .zst; TSV, JSON, JSON lines or Parquet. Bad rows are named.
 
-Those of one's own may be CSV or a saved dataset, too, and their TSV may have quotes or no header
-(`benchmarks.datasets.readers.own_tables`).
+Those of one's own may be CSV or a saved dataset, too, and their TSV may have quotes or no header.
 """
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.datasets.readers.own_tables import Line, saved, table_lines
 from benchmarks.datasets.schema import DOCUMENT
 from benchmarks.protocol import Dataset
 from common.errors import UserError, first_line
 from common.packed import plain_suffix, unpacked
 from common.progress import progress
+
+if TYPE_CHECKING:
+    import datasets
 
 __all__ = [
     "BadRowError", "Reading", "Row", "class_names", "document_of", "is_text", "json_of",
@@ -35,6 +37,10 @@ log = logging.getLogger(__name__)
 _BATCH = 1 << 14
 _LONGEST = 1 << 28
 """Bytes of the longest line that is read: all of SQuAD is a line of 30 MB."""
+csv.field_size_limit(2 * _LONGEST)
+
+_Line = tuple[int, list[str] | str]
+"""Number of a row's first line, and its fields, or what is wrong with it."""
 
 
 class BadRowError(ValueError):
@@ -182,7 +188,7 @@ def records(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
 def class_names(path: Path, column: str) -> tuple[str, ...]:
     """Return the class names that a hub's Parquet file or a saved dataset declares for `column`; none for none."""
     if path.is_dir():
-        features: Any = saved(path).features.to_dict()
+        features: Any = _saved(path).features.to_dict()
     elif plain_suffix(path) == ".parquet":
         with parquet_file(path) as file:
             metadata = (file.schema_arrow.metadata or {}).get(b"huggingface")
@@ -255,11 +261,7 @@ def _parquet_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
 
 
 def _table_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
-    found: Iterator[Line]
-    if reading.own is None:
-        found = ((number, line.split("\t")) for number, line in lines(path) if number == 1 or line.strip())
-    else:
-        found = table_lines(path, list(lines(path)), reading.own)
+    found = _table_lines(path, reading.own)
     _, header = next(found, (0, []))
     for number, fields in found:
         if isinstance(fields, str):
@@ -270,8 +272,72 @@ def _table_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
             yield f"{path}:{number}", dict(zip(header, fields, strict=True))
 
 
+def _table_lines(path: Path, own: Dataset | None) -> Iterator[_Line]:
+    """Yield the names of the columns, then the fields of each row of a table of text.
+
+    CSV is read as RFC 4180 has it, with the comma, semicolon or tab that its first line has most of. Whether quotes
+    around a field of a TSV file are part of its text is for the definition to say.
+
+    Args:
+        path: the file.
+        own: says the `header` of a file that has none, and the meaning of `quotes` where there are any; None for the
+            paper's files, whose quotes are of the text.
+
+    Raises:
+        UserError: there are, and it does not; or the header is there.
+    """
+    rows: list[_Line]
+    is_csv = ".csv" in path.suffixes
+    if is_csv or (own and own.quotes):
+        first = next((line for _, line in lines(path)), "")
+        rows = list(_quoted(path, max(",;\t", key=first.count) if is_csv else "\t"))
+    else:
+        rows = [(number, line.split("\t")) for number, line in lines(path) if number == 1 or line.strip()]
+    marked = (number for number, fields in rows if any(field[:1] == '"' for field in fields))
+    if own and own.quotes is None and not is_csv and (number := next(marked, None)):
+        raise UserError(
+            f"{path}:{number}: the quotes may be around the text or part of it; say which with quotes = true or "
+            f"quotes = false in {own.where}"
+        )
+    if own and own.header:
+        if rows and rows[0][1] == list(own.header):
+            raise UserError(f"{path}:1: the first line is the header; leave `header` out of {own.where}")
+        yield 0, list(own.header)
+    yield from rows
+
+
+def _quoted(path: Path, mark: str) -> Iterator[_Line]:
+    reader, start = csv.reader((f"{line}\n" for _, line in lines(path)), delimiter=mark, strict=True), 1
+    while True:
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield start, f"the quotes of the line are not those of a table ({error})"
+        else:
+            if fields:
+                yield start, fields
+        start = reader.line_num + 1
+
+
+def _saved(path: Path) -> datasets.Dataset:
+    """Open a folder that `save_to_disk` of the package datasets wrote; `UserError` for others."""
+    import datasets  # not for files of text
+
+    try:
+        found: Any = datasets.load_from_disk(str(path))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is no dataset that save_to_disk wrote ({first_line(error)})") from None
+    if isinstance(found, datasets.DatasetDict):
+        raise UserError(
+            f"{path} holds the splits {', '.join(found)}; name the folder of one: {path / next(iter(found))}"
+        )
+    return found
+
+
 def _saved_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
-    for number, row in enumerate(saved(path)):
+    for number, row in enumerate(_saved(path)):
         yield f"{path}: row {number}", dict(row)
 
 
