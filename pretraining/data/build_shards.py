@@ -47,7 +47,7 @@ def build(
         tokenizer: what `load_tokenizer` takes.
         out: folder for `train`, `validation`, `tokenizer` and `manifest.json`.
         settings: what the bytes depend on.
-        workers: threads that tokenise; one a core when left out.
+        workers: threads that tokenise; one a core when left out, 0 for this one.
 
     Returns:
         False when the shards were there already.

@@ -291,8 +291,12 @@ def encoded(
 
     Threads do, for both packages and the hash let go of Python's lock.
     """
+    if workers == 0:
+        for group in groups:
+            yield group, _encode(encoder, [document.text for document in group])
+        return
     _ = encoder.engine  # made once, before threads ask for it
-    with ThreadPoolExecutor(max(1, workers), thread_name_prefix="tokens") as pool:
+    with ThreadPoolExecutor(workers, thread_name_prefix="tokens") as pool:
         waiting: deque[tuple[list[Document], Future[Encoded]]] = deque()
         for group in groups:
             waiting.append((group, pool.submit(_encode, encoder, [document.text for document in group])))
