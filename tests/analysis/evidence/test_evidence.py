@@ -18,6 +18,7 @@ from analysis.evidence.contrasts import Contrast, Spread, Term
 from analysis.evidence.evidence import Evidence, level_of
 from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
+from analysis.statistics.crossed import crossed_estimate
 from analysis.store.instances import read_instances
 from benchmarks.protocol import DATASETS, datasets_of
 from common.errors import UserError
@@ -254,6 +255,59 @@ def test_the_error_over_seeds_and_instances_is_that_of_the_two_way_layout(stored
     assert (found.test, found.seeds) == ("paired by seed and instance", (5,))
     over_seeds = evidence(runs).finding(on_dataset(dataset))
     assert found.effect == pytest.approx(over_seeds.effect) and found.error > 2 * over_seeds.error
+
+
+@pytest.mark.parametrize("model", [MLM, CLM])
+def test_a_level_near_an_end_has_the_interval_that_keeps_within_it(stored, model: str) -> None:
+    runs, folder = stored
+    cell = (model, "SC", "sst2")
+    found = evidence(runs, "crossed", instances=folder).estimate(level_of(cell)).estimate
+    table = Evidence(Settings(interval="crossed"), runs=runs, instances=folder).cells
+    values = seeds_of(runs, model, "sst2")
+    shared = table.covariances.between_seeds([(1.0, model, "sst2")], list(range(5)))
+    assert found == crossed_estimate(values, *shared, limits=(0.0, 100.0))
+    assert found.interval() != crossed_estimate(values, *shared, limits=None).interval()
+
+
+def test_cells_without_common_seeds_have_welchs_error_and_what_their_instances_share(stored) -> None:
+    runs, folder = stored
+    apart = runs[(runs["seed"] < 2) == (runs["model"] == MLM)]
+    source = evidence(apart, "crossed", instances=folder)
+    found = source.finding(on_dataset("sst2"))
+    welch = evidence(apart).finding(on_dataset("sst2"))
+    variance, freedom = source.cells.covariances.between_cells([(1.0, MLM, "sst2"), (-1.0, CLM, "sst2")])
+    assert variance > 0 and freedom == 399
+    total = welch.error**2 + variance
+    df = total**2 / (welch.error**4 / welch.df + variance**2 / freedom)
+    assert (found.effect, found.error, found.df) == pytest.approx((welch.effect, math.sqrt(total), df))
+    assert found.instance_share == pytest.approx(variance / total)
+    assert (found.low, found.high) == pytest.approx(
+        stats.t.interval(0.95, df, welch.effect, math.sqrt(total))
+    )
+    assert (found.test, found.interval) == ("Welch and by instance (no seeds in common)", "crossed")
+
+
+def test_without_the_instances_of_a_run_crossed_is_over_seeds_and_says_so(stored) -> None:
+    runs, folder = stored
+    known = Evidence(Settings(interval="crossed"), runs=runs, instances=folder)
+    places = known.cells.covariances._places["sst2"]
+    del places[CLM, 4]
+    found, alone = known.finding(on_dataset("sst2")), evidence(runs).finding(on_dataset("sst2"))
+    assert (found.effect, found.error, found.df) == (alone.effect, alone.error, alone.df)
+    assert (found.interval, found.test) == ("crossed", "paired by seed (instances missing)")
+    places.clear()
+    apart = runs[(runs["seed"] < 2) == (runs["model"] == MLM)]
+    known = Evidence(Settings(interval="crossed"), runs=apart, instances=folder)
+    known.cells.covariances._places["sst2"].clear()
+    assert known.finding(on_dataset("sst2")).test == "Welch (no seeds in common)"
+
+
+def test_a_model_against_its_copy_under_crossed_has_the_width_of_one_instance(stored) -> None:
+    runs, folder = stored
+    found = evidence(runs, "crossed", instances=folder).finding(on_dataset("sst2", CLM, CLM))
+    alone = evidence(runs).finding(on_dataset("sst2", CLM, CLM))
+    assert (found.low, found.high) == (alone.low, alone.high) and found.low < 0 < found.high
+    assert found.interval == "crossed"
 
 
 def test_nq_is_never_paired_by_query(stored) -> None:

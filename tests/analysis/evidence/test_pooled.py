@@ -280,3 +280,28 @@ def test_an_average_has_a_pool_of_its_own_and_a_cell_named_twice_is_one_part() -
     [part] = Sample(cells, (twice, twice)).parts
     assert part.scores == ("SC", "average") and part.weight == 1.0
     assert list(part.values) == pytest.approx(list(cells.by_seed(("a", "SC", "average"))))
+
+
+def test_the_average_of_one_dataset_is_the_dataset_and_that_of_two_is_not() -> None:
+    values = FRAME.reset_index()
+    two = values[values["dataset"] != "three"]
+    one = values[values["dataset"] == "three"].assign(task="QA")
+    averages = two.drop(columns="dataset").groupby(["model", "task"]).mean().reset_index()
+    frame = pd.concat([two, one, *(part.assign(dataset="average") for part in (averages, one))])
+    frame = frame.set_index(["model", "task", "dataset"]).sort_index()
+
+    def low(task: str, dataset: str) -> float:
+        term = Term(weight=1.0, model="a", task=task, dataset=dataset)
+        return evidence(frame).finding(Contrast(label="", terms=(term,))).low
+
+    assert low("QA", "average") == low("QA", "three")
+    assert low("SC", "average") not in (low("SC", "one"), low("SC", "two"))
+
+
+def test_resamples_of_one_value_alone_are_left_out() -> None:
+    """Half of the pool's residuals are one number, so that one resample in sixteen has no spread at all."""
+    cells = {(model, "one"): [0.0, 0.0, place + 1.0, place + 1.0] for place, model in enumerate("abcd")}
+    estimate = evidence(frame_of(cells)).estimate(LEVEL).estimate
+    assert isinstance(estimate, Studentised)
+    assert np.isfinite(estimate.ratios).all() and 0.8 * 2_000 < len(estimate.ratios) < 0.95 * 2_000
+    assert (FEWEST_CELLS, FEWEST_SEEDS) == (4, 4)  # docs/intervals.md

@@ -31,6 +31,14 @@ def test_two_one_sided_tests_are_statsmodels():
     assert inside == pytest.approx(ttost_ind(first, second, -0.7, 0.7, usevar="unequal")[0], rel=1e-9)
 
 
+def test_the_p_against_a_range_is_twice_that_of_the_nearer_end():
+    for effect in (-2.0, 0.1, 0.7, 3.0):
+        _, against = region_p(Student(effect=effect, error=0.4, df=7.0), -0.5, 0.5)
+        # The probability of an effect as far below -0.5, or as far above 0.5.
+        below, above = stats.t.sf((-0.5 - effect) / 0.4, 7), stats.t.sf((effect - 0.5) / 0.4, 7)
+        assert against == pytest.approx(min(1.0, 2 * min(below, above)))
+
+
 def test_equivalence_goes_with_the_90_percent_interval():
     for effect in np.linspace(-1, 1, 41):
         estimate = Student(effect=float(effect), error=0.2, df=6.3)
@@ -90,6 +98,7 @@ def test_brown_forsythe_is_an_analysis_of_variance_of_distances_to_the_median():
     distances = [np.abs(group - np.median(group)).ravel() for group in (first, second)]
     assert brown_forsythe(first, second) == pytest.approx(stats.f_oneway(*distances).pvalue, rel=1e-12)
     assert brown_forsythe(np.ones((2, 3)), np.ones((2, 3))) == 1.0
+    assert brown_forsythe(first, np.ones((2, 3))) < 0.1 > brown_forsythe(np.ones((2, 3)), second)
 
 
 def test_type_one_error_of_equivalence_at_its_margin_and_refusal_in_noise():
@@ -127,7 +136,7 @@ def test_type_one_error_of_brown_forsythe_and_of_the_ratio():
 
 def test_the_ratio_of_spreads_is_taken_over_seeds_and_conditions():
     rng = np.random.default_rng(18)
-    narrow, wide = rng.normal(0, 1, (4, 5)), rng.normal(0, 2, (4, 5))
+    narrow, wide = rng.normal(0, 1, (4, 5)), rng.normal(0, 2, (2, 5))
     picks = np.array([[0, 1, 2, 3, 4], [1, 1, 2, 0, 0]])
     expected = [np.log(narrow[:, p].std(ddof=1) / wide[:, p].std(ddof=1)) for p in picks]
     np.testing.assert_allclose(spread_ratios(narrow, wide, picks), expected)
