@@ -24,8 +24,9 @@ class ShardSettings:
     document_separator: str = "blank"
     """what ends a document of a text file: a blank line (blank), every line (line), its end alone (file), or a line
     that reads so"""
-    validation_share: float = 0.005
-    """share of the documents that is held out, 0 to 1, chosen by hash"""
+    validation_share: float | None = None
+    """share of the documents that is held out, 0 to 1, chosen by hash; by default 0.005, or what 200 kB are of a
+    smaller source, a tenth at most"""
     validation_tokens: int = 4_000_000
     """tokens after which further documents are no longer held out"""
     tokens: int = 0
@@ -35,7 +36,11 @@ class ShardSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        if not 0 < self.validation_share < 1:
+        if self.validation_share is not None and not 0 < self.validation_share < 1:
             raise UserError(f"--validation-share must be between 0 and 1, not {self.validation_share}")
         if self.shard_records < 1 or self.validation_tokens < 1 or self.tokens < 0:
             raise UserError("--shard-records and --validation-tokens must be at least 1, --tokens at least 0")
+
+    def share_of(self, size: int) -> float:
+        """Return the share of the documents that is held out of a source of so many bytes."""
+        return self.validation_share or min(0.1, max(0.005, 200_000 / max(size, 1)))

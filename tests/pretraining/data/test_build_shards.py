@@ -110,6 +110,26 @@ def test_mistakes_are_reported(room: Path, tmp_path: Path) -> None:
         ShardSettings(validation_share=0)
 
 
+def test_a_small_source_holds_out_more_unless_told_otherwise() -> None:
+    sizes = {40_000: 0.1, 2_000_000: 0.1, 10_000_000: 0.02, 40_000_000: 0.005, 10**12: 0.005}
+    for size, share in sizes.items():
+        assert ShardSettings().share_of(size) == pytest.approx(share)
+        assert ShardSettings(validation_share=0.3).share_of(size) == 0.3
+
+
+def test_a_hundred_lines_become_shards_without_an_option(room: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.txt").write_text(
+        "".join(f"line {number} of a text of my own\n" for number in range(100))
+    )
+    words = ["--source", str(tmp_path / "own.txt"), "--document-separator", "line"]
+    assert main(
+        ["shards", *words, "--tokenizer", str(room / "out/tokenizer"), "--out", str(tmp_path / "out")]
+    ) in (0, None)
+    splits = load_manifest(tmp_path / "out")["splits"]
+    held_out, trained = splits["validation"]["documents"], splits["train"]["documents"]
+    assert held_out >= 1 and held_out + trained == 100
+
+
 @pytest.mark.parametrize(
     ("name", "content", "wrong", "right", "message"),
     [
