@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from collections import Counter
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 from common.provenance import ROOT
+from tests.commands import python
 
 HEAVY = {"torch", "transformers", "composer", "streaming", "tokenizers", "datasets", "sentence_transformers"}
 """What the small environment does not hold."""
@@ -93,12 +94,9 @@ def test_modules_and_folders_are_of_a_size_that_a_reader_can_hold() -> None:
 
 
 def loaded_after(code: str) -> set[str]:
-    """Return the top-level packages that a fresh interpreter has loaded after `code`."""
-    script = f"import sys\n{code}\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}))"
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return set(done.stdout.split())
+    """Return the modules that a fresh interpreter has loaded after `code`."""
+    said = python("-c", f"import sys\n{code}\nprint(*sys.modules)", code=0).stdout
+    return set(said.splitlines()[-1].split())
 
 
 def test_no_module_of_analysis_or_figures_loads_a_heavy_package() -> None:
@@ -114,25 +112,33 @@ def test_no_module_of_analysis_or_figures_loads_a_heavy_package() -> None:
     assert not loaded & HEAVY
 
 
-def test_drawing_a_figure_loads_neither_pyplot_nor_statistics_it_does_not_need(tmp_path: Path) -> None:
-    """Its title needs a verdict, and that scipy's distributions."""
-    code = f"from paper_figures.__main__ import main\nassert main(['3', '--out', {str(tmp_path)!r}]) == 0"
-    script = f"import sys\n{code}\nprint(*sorted(sys.modules))"
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    modules = set(done.stdout.split())
-    assert not modules & {*HEAVY, "matplotlib.pyplot", "statsmodels", "pyarrow.dataset"}
-
-
-def test_the_light_modules_load_nothing_heavy() -> None:
-    loaded = loaded_after(f"import {', '.join(sorted(LIGHT_MODULES))}")
-    assert not loaded & {*HEAVY, "numpy", "pandas", "scipy", "matplotlib"}
-
-
-def test_what_a_login_node_runs_needs_its_own_lock_only() -> None:
-    loaded = loaded_after("import clm_or_mlm.commands.container, clm_or_mlm.commands.workflow")
-    assert not loaded & {*HEAVY, "orjson", "pyarrow", "scipy", "statsmodels", "matplotlib"}
+@pytest.mark.parametrize(
+    ("code", "unwanted"),
+    [
+        (f"import {', '.join(sorted(LIGHT_MODULES))}", {"numpy", "pandas", "scipy", "matplotlib"}),
+        # What a login node runs needs its own lock only.
+        (
+            "import clm_or_mlm.commands.container, clm_or_mlm.commands.workflow",
+            {"orjson", "pyarrow", "scipy", "statsmodels", "matplotlib"},
+        ),
+        ("import clm_or_mlm", {"pandas"}),
+        ("import pretraining.plan.report, pretraining.__main__", set()),
+        (
+            "from clm_or_mlm.rooms import ROOMS, main_of\n"
+            "for room in ROOMS.values():\n    room.default or main_of(room.name)(['--help'])",
+            {"pandas", "numpy", "pydantic"},
+        ),
+        # A figure's title needs a verdict, and that scipy's distributions.
+        (
+            "from paper_figures.__main__ import main\nimport tempfile\n"
+            "with tempfile.TemporaryDirectory() as out:\n    assert main(['3', '--out', out]) == 0",
+            {"matplotlib.pyplot", "statsmodels", "pyarrow.dataset"},
+        ),
+    ],
+    ids=["light modules", "login node", "package", "plan", "help", "figure"],
+)
+def test_nothing_heavy_is_loaded_before_it_is_needed(code: str, unwanted: set[str]) -> None:
+    assert not loaded_after(code) & {*HEAVY, *unwanted}
 
 
 def folder_of(module: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 from clm_or_mlm import VERSION
 from clm_or_mlm.rooms import ROOMS
 from common.provenance import ROOT
+from tests.commands import python
 
 ENVIRONMENTS = ("analysis", "cluster", "full")
 LACKED = {
@@ -28,6 +29,9 @@ LACKED = {
 }
 """What commands may say that they need in each environment."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+PIP, ALONE = ("-m", "pip"), ("--quiet", "--no-deps", "--no-index")
 
 
 @pytest.fixture(scope="module")
@@ -40,17 +44,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if (ROOT / name).is_file() and not name.startswith("tests/"):
             (clone / name).parent.mkdir(parents=True, exist_ok=True)
             (clone / name).write_bytes((ROOT / name).read_bytes())
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-index",
-    ]
-    subprocess.run([*command, "--wheel-dir", str(folder), str(clone)], check=True, capture_output=True)
+    python(*PIP, "wheel", *ALONE, "--no-build-isolation", "--wheel-dir", folder, clone, code=0)
     return next(folder.glob("*.whl"))
 
 
@@ -71,34 +65,13 @@ def test_the_wheel_holds_every_file_of_the_rooms(wheel: Path) -> None:
 @pytest.mark.slow
 def test_the_installed_command_works_from_any_folder(wheel: Path, tmp_path: Path) -> None:
     target = tmp_path / "installed"
-    install = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-index",
-        "--target",
-        str(target),
-    ]
-    subprocess.run([*install, str(wheel)], check=True, capture_output=True)
-    environ = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-
-    def clm_or_mlm(*words: str) -> subprocess.CompletedProcess[str]:
-        program = target / "bin" / "clm-or-mlm"
-        return subprocess.run(
-            [sys.executable, str(program), *words],
-            cwd=tmp_path, env=environ | {"PYTHONPATH": str(target)}, capture_output=True, text=True,
-        )  # fmt: skip
-
+    python(*PIP, "install", *ALONE, "--target", target, wheel, code=0)
+    clm_or_mlm = partial(python, target / "bin" / "clm-or-mlm", cwd=tmp_path, PYTHONPATH=str(target))
     assert clm_or_mlm("--version").stdout.startswith(f"clm-or-mlm {VERSION} ")
-    done = clm_or_mlm("figure", "3", "--out", "figures")
-    assert done.returncode == 0, done.stderr
+    clm_or_mlm("figure", "3", "--out", "figures", code=0)
     assert (tmp_path / "figures" / "figure3.pdf").stat().st_size > 10_000
     assert "92.48" in clm_or_mlm("table", "2").stdout
-    wrong = clm_or_mlm("tabel")
-    assert wrong.returncode == 2 and "did you mean 'table'" in wrong.stderr
+    assert "did you mean 'table'" in clm_or_mlm("tabel", code=2).stderr
 
 
 def test_a_command_without_its_packages_says_what_to_install(tmp_path: Path) -> None:
@@ -107,9 +80,8 @@ def test_a_command_without_its_packages_says_what_to_install(tmp_path: Path) -> 
         "import sys; sys.modules['torch'] = None\n"
         "from clm_or_mlm.__main__ import main\nfrom common.cli import run\nrun(main)"
     )
-    words = ["train", "610m-clm-42k", "--data", str(tmp_path), "--out", str(tmp_path / "out")]
-    done = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2
+    words = ("train", "610m-clm-42k", "--data", tmp_path, "--out", tmp_path / "out")
+    done = python("-c", code, *words, code=2)
     assert done.stderr.count("\n") == 1 and done.stderr.startswith("error: this command needs torch")
 
 

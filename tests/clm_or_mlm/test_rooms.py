@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,10 +15,10 @@ from clm_or_mlm.__main__ import main
 from clm_or_mlm.rooms import ROOMS, main_of
 from common.cli import command_name
 from common.errors import UserError
-from common.provenance import ROOT
 from miniature.data import MADE_UP, DataSource
 from miniature.forms import FORMS
 from miniature.plan import Miniature
+from tests.commands import python
 from workflow.settings import load_settings
 from workflow.study import workflow_of
 from workflow.tiny import write_tiny_study
@@ -97,6 +95,9 @@ def test_a_misspelt_command_is_answered_with_the_nearest() -> None:
         main_of("analysis")(["ingset"])
 
 
+TRAIN = ["pretraining", "train", "610m-clm", "--data", "a", "--out", "b", "--set"]
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -105,6 +106,12 @@ def test_a_misspelt_command_is_answered_with_the_nearest() -> None:
         (["benchmarks", "run", "--model", "nowhere"], "nowhere"),
         (["pretraining", "train", "nosuchmodel", "--data", "x", "--out", "y"], "nosuchmodel"),
         (["pretraining", "train", "610m-clm-42k", "--data", "nowhere", "--out", "y"], "nowhere"),
+        (
+            ["pretraining", "train", "610m-clm", "--dta", "a", "--out", "b"],
+            "Did you mean --data instead of --dta?",
+        ),
+        ([*TRAIN, "peak_rl=1"], "--set: unknown key 'peak_rl'; did you mean 'peak_lr'?"),
+        ([*TRAIN, "backend=flsh"], "unknown backend 'flsh'; did you mean 'flash4'?"),
         (["analysis", "table", "2", "--source", "nowhere"], "nowhere: no such source"),
     ],
     ids=" ".join,
@@ -115,18 +122,7 @@ def test_a_wrong_word_is_refused_before_anything_heavy_is_imported(words: list[s
         f"try:\n    main_of({words[0]!r})({words[1:]!r})\nexcept ValueError as error:\n    print(error)\n"
         "sys.exit(bool({'torch', 'transformers'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert sentence in done.stdout.splitlines()[-1]
-    assert done.returncode == 0
-
-
-def test_help_imports_nothing_but_the_list_of_commands() -> None:
-    code = (
-        "import sys\nfrom clm_or_mlm.rooms import ROOMS, main_of\n"
-        "for room in ROOMS.values():\n    room.default or main_of(room.name)(['--help'])\n"
-        "sys.exit(bool({'torch', 'pandas', 'numpy', 'pydantic'} & set(sys.modules)))"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
+    assert sentence in python("-c", code, code=0).stdout.splitlines()[-1]
 
 
 def test_every_program_states_the_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -16,7 +14,7 @@ from cyclopts import App, Parameter
 
 from common.cli import MANY, call, program, run, shared_options
 from common.errors import UserError
-from common.provenance import ROOT
+from tests.commands import python
 
 
 @shared_options("where")
@@ -142,20 +140,15 @@ def test_help_has_the_options_of_shared_groups_and_the_examples_as_written(
     assert "show a thing" in capsys.readouterr().out
 
 
-def outcome(code: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+def outcome(code: str, **environment: str) -> tuple[int, str, str]:
     script = f"from common.cli import run\nfrom common.errors import UserError\n{textwrap.dedent(code)}\nrun(main, [])"
-    return subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        capture_output=True,
-        check=False,
-        env=os.environ | environment,
-    )
+    done = python("-c", script, **environment)
+    return done.returncode, done.stdout, done.stderr
 
 
 def test_output_that_is_not_utf8_is_escaped() -> None:
-    done = outcome("def main(words):\n    print('81.2 \\u00b1 0.3')", PYTHONIOENCODING="ascii")
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"81.2 \\xb1 0.3\n", b"")
+    said = outcome("def main(words):\n    print('81.2 \\u00b1 0.3')", PYTHONIOENCODING="ascii")
+    assert said == (0, "81.2 \\xb1 0.3\n", "")
 
 
 def test_messages_hold_no_commands_for_the_terminal_and_no_secrets() -> None:
@@ -165,6 +158,5 @@ def test_messages_hold_no_commands_for_the_terminal_and_no_secrets() -> None:
         logging.getLogger("x").warning("%s", "a\\x1b[2J https://me:HUSH@host/x")
         raise UserError("b\\x07 token=HUSH \\udcff")
     """
-    done = outcome(code)
-    assert done.returncode == 2
-    assert done.stderr == b"WARNING: a\\x1b[2J https://***@host/x\nerror: b\\x07 token=*** \\udcff\n"
+    said = "WARNING: a\\x1b[2J https://***@host/x\nerror: b\\x07 token=*** \\udcff\n"
+    assert outcome(code) == (2, "", said)

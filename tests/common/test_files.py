@@ -21,6 +21,7 @@ from common.files import (
     write_text,
 )
 from common.provenance import ROOT
+from tests.commands import python
 
 
 def test_an_error_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path) -> Non
             os.kill(os.getpid(), signal.SIGKILL)
         """
     )
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False)
+    python("-c", program)
     assert len(list(tmp_path.iterdir())) == 2
     with atomic_path(tmp_path / "a.txt") as mine:
         mine.write_text("mine")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from common.interrupts import INTERRUPTED, SENTENCE
-from common.provenance import ROOT
+from tests.commands import python
 
 ROOMS = (
     "analysis", "benchmarks", "clm_or_mlm", "container", "miniature", "paper_figures", "pretraining", "workflow",
@@ -28,11 +25,10 @@ def test_an_interrupted_import_ends_in_one_line(room: str) -> None:
         "builtins.__import__ = slow\n"
         f"runpy.run_module('{room}', run_name='__main__')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = python("-c", code)
     assert (done.returncode, done.stdout, done.stderr) == (INTERRUPTED, "", f"{SENTENCE}\n")
 
 
 def test_other_errors_keep_their_traceback() -> None:
     code = "import common.interrupts\nraise ValueError('x')"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "ValueError: x" in done.stderr
+    assert "ValueError: x" in python("-c", code, code=1).stderr

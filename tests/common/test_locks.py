@@ -15,6 +15,7 @@ import pytest
 
 from common.locks import is_locked, try_lease, try_lock, wait_for_lock
 from common.provenance import ROOT
+from tests.commands import python
 
 HOLDER = """
 import sys, time
@@ -26,9 +27,9 @@ with try_lock(Path(sys.argv[1])) as held:
 """
 
 
-def holder(path: Path) -> subprocess.Popen[str]:
+def holder(path: Path, before: str = "") -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+        [sys.executable, "-c", before + HOLDER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "True\n"
@@ -97,23 +98,12 @@ fcntl.flock = refuse
 def test_where_flock_is_not_implemented_a_file_keeps_the_second_process_out(tmp_path: Path) -> None:
     """As on Lustre mounted without flock; a killed holder's file is taken over."""
     path = tmp_path / "lock"
-    code = NO_FLOCK + HOLDER
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, str(path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        cwd=ROOT,
-    )
-    assert process.stdout is not None and process.stdout.readline() == "True\n"
+    process = holder(path, NO_FLOCK)
     ask = NO_FLOCK + "from pathlib import Path\nfrom common.locks import is_locked, try_lock\n"
     ask += "p = Path(sys.argv[1])\nprint(is_locked(p))\nwith try_lock(p) as held:\n    print(held)\n"
-    command = [sys.executable, "-c", ask, str(path)]
-    answer = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
-    assert answer.stdout.split() == ["True", "False"]
+    assert python("-c", ask, path, code=0).stdout.split() == ["True", "False"]
     end(process)
-    answer = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
-    assert answer.stdout.split() == ["False", "True"]
+    assert python("-c", ask, path, code=0).stdout.split() == ["False", "True"]
 
 
 LEASE = """

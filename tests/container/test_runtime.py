@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from common.errors import UserError
-from common.provenance import ROOT
 from container import doctor
 from container.machine import Machine
 from container.runtime import (
@@ -24,6 +22,7 @@ from container.runtime import (
     stream,
     version_of,
 )  # fmt: skip
+from tests.commands import python
 
 
 def _program(folder: Path, text: str) -> Path:
@@ -82,16 +81,8 @@ def test_every_command_says_it_in_one_sentence(folder: Path, words: tuple[str, .
         "image.BUILD = pathlib.Path.cwd()\n"
         "run(m.main, sys.argv[1:])\n"
     )
-    answer = subprocess.run(
-        [sys.executable, "-c", code, *words],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert answer.returncode == 2, answer.stderr
-    assert answer.stderr.count("\n") == 1
-    assert "no answer within 1 s" in answer.stderr
+    said = python("-c", code, *words, cwd=folder, code=2).stderr
+    assert said.count("\n") == 1 and "no answer within 1 s" in said
 
 
 def test_nothing_of_the_users_leaks_in_but_devices_and_jobs_do() -> None:

@@ -1,6 +1,4 @@
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -8,24 +6,17 @@ import pytest
 from common.errors import UserError
 from container.machine import Machine
 from container.start import cache_environment, command_of, driver_problem, scratch_of
+from tests.commands import python
 
 
-def test_the_first_writable_place_is_taken_and_private(tmp_path: Path) -> None:
+def test_the_first_writable_place_is_taken_and_private_and_a_named_one_never_replaced(tmp_path: Path) -> None:
     folder = scratch_of({"SLURM_TMPDIR": str(tmp_path / "job"), "TMPDIR": str(tmp_path)})
     assert folder.parent == tmp_path / "job"
     assert folder.stat().st_mode & 0o077 == 0
     assert not list(folder.iterdir())
-
-
-def test_a_place_that_cannot_be_written_is_passed_over(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     assert scratch_of({"SLURM_TMPDIR": str(blocked), "TMPDIR": str(tmp_path)}).parent == tmp_path
-
-
-def test_a_named_place_is_never_replaced_in_silence(tmp_path: Path) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("")
     with pytest.raises(UserError, match=r"file \(not a directory\); set CLM_OR_MLM_SCRATCH"):
         scratch_of({"CLM_OR_MLM_SCRATCH": str(blocked), "TMPDIR": str(tmp_path)})
 
@@ -74,21 +65,8 @@ def test_a_gpu_without_its_driver_is_refused_in_the_full_image(tmp_path: Path) -
 
 
 def test_a_room_is_run_from_any_folder_with_its_caches_in_the_scratch(tmp_path: Path) -> None:
-    root = Path(__file__).parents[2]
-    environ = {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(root),
-        "PYTHONSAFEPATH": "1",
-        "CLM_OR_MLM_SCRATCH": str(tmp_path / "scratch"),
-    }
+    scratch = {"PYTHONSAFEPATH": "1", "CLM_OR_MLM_SCRATCH": str(tmp_path / "scratch")}
     (tmp_path / "analysis.py").write_text("raise SystemExit('shadowed')")
-    answer = subprocess.run(
-        [sys.executable, "-m", "container.start", "analysis", "--help"],
-        cwd=tmp_path,
-        env=environ,
-        capture_output=True,
-        text=True,
-    )
-    assert answer.returncode == 0, answer.stderr
+    answer = python("-m", "container.start", "analysis", "--help", cwd=tmp_path, code=0, **scratch)
     assert "python -m analysis" in answer.stdout
     assert (tmp_path / "scratch").is_dir()

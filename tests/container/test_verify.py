@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,10 +14,11 @@ import pytest
 from common.errors import UserError
 from common.files import sha256_file
 from common.manifest import write_manifest
-from common.provenance import PROVENANCE, ROOT, git_commit
+from common.provenance import PROVENANCE, git_commit
 from container.image import IMAGES, Image, record_of, verify
 from container.machine import Machine
 from container.runtime import version_of
+from tests.commands import python
 
 REAL = [
     pytest.mark.apptainer,
@@ -86,12 +86,6 @@ def test_another_lock_is_named_and_a_newer_commit_is_a_warning(
         verify(IMAGES["full"], tmp_path / "full.sif")
 
 
-def _container(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "container", *words]
-    environ = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, env=environ, **options)  # type: ignore[call-overload]
-
-
 @pytest.fixture(scope="module")
 def image() -> Path:
     """The image of the commit that is checked out; built when there is none."""
@@ -100,13 +94,9 @@ def image() -> Path:
     except UserError as error:
         pytest.skip(str(error))
     path = IMAGES["analysis"].path
-    commit = subprocess.run(
-        ["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True
-    ).stdout.strip()
     record = record_of(path)
-    if not (path.is_file() and record.is_file() and json.loads(record.read_text())["commit"] == commit):
-        answer = _container("build", "analysis", cwd=ROOT)
-        assert answer.returncode == 0, answer.stderr[-4000:]
+    if not (path.is_file() and record.is_file() and json.loads(record.read_text())["commit"] == git_commit()):
+        python("-m", "container", "build", "analysis", code=0)
     return path
 
 
@@ -117,9 +107,7 @@ def test_the_image_is_small(image: Path) -> None:
 
 @_real
 def test_it_is_what_the_locks_and_the_commit_say(image: Path) -> None:
-    answer = _container("verify", "analysis", cwd=ROOT)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert "0 fail" in answer.stdout
+    assert "0 fail" in python("-m", "container", "verify", "analysis", code=0).stdout
 
 
 @pytest.fixture(scope="module")
@@ -137,12 +125,7 @@ def test_figure_3_has_the_same_bytes_inside_and_outside(moved: Path, tmp_path: P
     inside.mkdir()
     command = ["apptainer", "run", "--no-home", str(moved), "reproduce-figure3", "--source", "published"]
     subprocess.run(command, cwd=inside, check=True, capture_output=True)
-    subprocess.run(
-        [sys.executable, "-m", "paper_figures", "3", "--source", "published", "--out", str(outside)],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-    )
+    python("-m", "paper_figures", "3", "--source", "published", "--out", outside, code=0)
     written = sorted((inside / "build" / "figures").iterdir())
     assert {path.name for path in written} == {path.name for path in outside.iterdir()}
     for path in written:

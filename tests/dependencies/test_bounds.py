@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
 import pytest
 from packaging.utils import canonicalize_name
 
 from common.provenance import ROOT
+from tests.commands import python
 
 DECLARED_BY = {"mosaicml", "mosaicml-streaming"}
 """Whose bounds may be lifted (docs/dependencies.md)."""
@@ -36,8 +35,7 @@ def lifted_bounds() -> set[str]:
 
 @pytest.mark.slow
 def test_the_bounds_lifted_are_exactly_those_that_this_environment_breaks() -> None:
-    command = [sys.executable, "-m", "pip", "check"]
-    broken = broken_bounds(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    broken = broken_bounds(python("-m", "pip", "check").stdout)
     assert set(broken) == lifted_bounds()
     assert set().union(*broken.values()) <= DECLARED_BY
 

@@ -126,16 +126,8 @@ def make(fault: Fault, study: Path, out: Path) -> None:
     name = ARM + AGAIN if fault.pretrained else ARM
     if fault.pretrained:
         fault.put()
-        words = [
-            "train",
-            name,
-            "--study",
-            study / "study.toml",
-            "--data",
-            study / "shards",
-            "--out",
-            out / "pretrained",
-        ]
+        words = ["train", name, "--study", study / "study.toml", "--data", study / "shards"]
+        words += ["--out", out / "pretrained"]
         assert pretraining(list(map(str, words))) == 0
         models = out / "pretrained"
     else:

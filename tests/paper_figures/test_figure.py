@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pandas as pd
 import pytest
 
 from analysis.evidence.settings import Settings
 from analysis.sources import Source
 from common.errors import UserError
-from common.provenance import ROOT
 from paper_figures.figure import FIGURES, Inputs, figures_named
 from pretraining.model_names import FIGURES as STUDY_FIGURES
+from tests.commands import python
 from tests.paper_figures.made_up import paper_figure
 
 
@@ -54,10 +51,8 @@ def test_a_figure_is_drawn_without_importing_the_others() -> None:
         "import sys\nfrom paper_figures.figure import FIGURES\nassert 'matplotlib' not in sys.modules\n"
         "FIGURES['3'].load()\nprint(*(name for name in sys.modules if name.startswith('paper_figures.')))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    own = [name for name in sorted(done.stdout.split()) if ".figures." in name or ".supplementary." in name]
+    names = sorted(python("-c", script, code=0).stdout.split())
+    own = [name for name in names if ".figures." in name or ".supplementary." in name]
     assert own == ["paper_figures.figures.averages", "paper_figures.figures.task_figures"]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from common.errors import UserError
 from common.processes import AGAIN
-from common.provenance import ROOT
+from tests.commands import python
 from tests.common.test_processes import alive
 from workflow.jobs import KINDS, Job, Workflow, save
 from workflow.slurm import prefix_of as slurm_prefix
@@ -184,12 +184,8 @@ def test_the_last_lines_of_a_failed_job_are_printed(
 def test_an_unknown_job_names_the_nearest(tmp_path: Path) -> None:
     _, workflow = _job(tmp_path)
     save(workflow, tmp_path)
-    command = [sys.executable, "-m", "workflow.step", "done/shards/b.json"]
-    ended = subprocess.run(
-        command, cwd=tmp_path, env=ENVIRON | {"PYTHONPATH": str(ROOT)}, capture_output=True
-    )
-    assert ended.returncode == 2
-    assert b"is no job of all; did you mean 'done/shards/a.json'?" in ended.stderr
+    ended = python("-m", "workflow.step", "done/shards/b.json", cwd=tmp_path, code=2)
+    assert "is no job of all; did you mean 'done/shards/a.json'?" in ended.stderr
 
 
 def test_processes_are_one_a_gpu_and_an_image_one_a_node() -> None:
@@ -223,9 +219,8 @@ pathlib.Path(os.environ["RANK"]).write_text(" ".join(shown))
 def test_torchrun_starts_the_ranks_of_a_node(tmp_path: Path) -> None:
     (tmp_path / "shows.py").write_text(RANK)
     _, words = launcher_of(Job(kind=KINDS["model"], name="m", gpus=2), {})
-    environ = ENVIRON | {"PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", *words, "shows", "word"]
-    subprocess.run(command, env=environ, cwd=tmp_path, check=True)
+    environ = {"PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    python("-m", *words, "shows", "word", cwd=tmp_path, code=0, **environ)
     assert [(tmp_path / rank).read_text() for rank in "01"] == ["0 0 2 word", "1 1 2 word"]
 
 
@@ -247,27 +242,24 @@ def test_a_cancelled_job_that_is_submitted_again_ends_at_once(tmp_path: Path) ->
     rows = (f"7|CANCELLED|None|0:10|{name}|{comment}", f"8|RUNNING|None|0:00|{name}|{comment}")
     (tmp_path / "squeue").write_text("#!/bin/sh\n" + "".join(f"echo '{row}'\n" for row in rows))
     (tmp_path / "squeue").chmod(0o755)
-    environ = ENVIRON | {"PYTHONPATH": str(ROOT), "PATH": f"{tmp_path}:{ENVIRON['PATH']}"}
-    command = [sys.executable, "-m", "workflow.step", job.marker]
+    path = f"{tmp_path}:{ENVIRON['PATH']}"
     for number, code in (("8", 2), ("7", 0)):
         (tmp_path / job.refused).unlink(missing_ok=True)
-        ended = subprocess.run(
-            command, cwd=tmp_path, env=environ | {"SLURM_JOB_ID": number}, capture_output=True
+        ended = python(
+            "-m", "workflow.step", job.marker, cwd=tmp_path, code=code, PATH=path, SLURM_JOB_ID=number
         )
-        assert ended.returncode == code, ended.stderr
-        assert (b"Slurm job 7 was cancelled; the next call starts a again" in ended.stderr) == (code == 2)
+        assert ("Slurm job 7 was cancelled; the next call starts a again" in ended.stderr) == (code == 2)
 
 
-def test_a_users_mistake_is_not_tried_again_by_the_same_call(tmp_path: Path) -> None:
+def test_a_users_mistake_is_not_tried_again_by_the_same_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = Job(kind=KINDS["shards"], name="a", commands=(("no_such_room",),), makes=("made.txt",))
     save(Workflow(target="all", jobs={job.marker: job}), tmp_path)
-    command = [sys.executable, "-m", "workflow.step", job.marker]
-    environ = {key: value for key, value in ENVIRON.items() if not key.startswith("SLURM")}
+    for name in [name for name in ENVIRON if name.startswith("SLURM")]:
+        monkeypatch.delenv(name)
     for said in ("shards a ended with code 2", "the same mistake would end it again"):
-        ended = subprocess.run(
-            command, cwd=tmp_path, env=environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-        )
-        assert ended.returncode == 2 and said in ended.stderr
+        assert said in python("-m", "workflow.step", job.marker, cwd=tmp_path, code=2).stderr
     (attempt,) = (tmp_path / job.attempts).read_text().splitlines()
     took = json.loads(attempt)
     assert (took["code"], took["gpus"]) == (2, 0) and took["seconds"] > 0 and took["cpu_seconds"] > 0

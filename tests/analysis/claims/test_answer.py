@@ -43,11 +43,6 @@ def alike(p_for: float, p_against: float, *, few: bool = False) -> Assessment:
     return given(finding_of)
 
 
-@pytest.fixture(scope="module")
-def published() -> Assessment:
-    return assess(PUBLISHED, Settings())
-
-
 @pytest.mark.parametrize(
     ("p_for", "p_against", "begins", "says"),
     [
@@ -82,7 +77,7 @@ def test_a_source_without_any_says_why() -> None:
     assert found.findings == f"Of {len(CLAIMS)} findings tested, {len(CLAIMS)} need individual runs."
 
 
-def test_the_headline_names_split_models_budgets_and_tasks(published: Assessment) -> None:
+def test_the_headline_names_split_models_budgets_and_tasks(assessment: Assessment) -> None:
     assert BY_SPLIT[SPLIT].body == CLAIMS[MAIN].body
     better = [parse(one.models[0]) for one in comparisons(BY_SPLIT[SPLIT].body)]
     alone = [parse(one.models[1]) for one in comparisons(BY_SPLIT[SPLIT].body)]
@@ -91,13 +86,13 @@ def test_the_headline_names_split_models_budgets_and_tasks(published: Assessment
     assert {m.objective for m in better} == {"clm+mlm"} and {m.objective for m in alone} == {"mlm"}
     assert [m.steps for m in better] == [m.steps for m in alone]
     assert {m.steps for m in better} == {1_000 * budget for budget in SPLITS} == {12_000, 22_000, 42_000}
-    headline = answer(published).headline
+    headline = answer(assessment).headline
     assert "25 % CLM followed by 75 % MLM beats MLM alone at equal budget" in headline
     assert "(610M models, MLM at 40 %; 12K, 22K and 42K steps; four tasks)" in headline
 
 
 def test_the_counts_of_every_split_and_of_more_tested_at_once_are_those_of_scipy_and_statsmodels(
-    published: Assessment,
+    assessment: Assessment,
 ) -> None:
     cells = published_values().set_index(["model", "task", "dataset"])[["mean", "ci95"]]
 
@@ -111,27 +106,27 @@ def test_the_counts_of_every_split_and_of_more_tested_at_once_are_those_of_scipy
     def rejected(p_values: list[float]) -> list[bool]:
         return list(multipletests(p_values, 0.05, method="holm")[0])
 
-    found, every = answer(published), {}
+    found, every = answer(assessment), {}
     for share, claim in BY_SPLIT.items():
         better, worse = zip(*map(ps, comparisons(claim.body)), strict=True)
         every[share] = list(better)
         counts = f"better in at least {sum(rejected(list(better)))} of 12 and worse in {sum(rejected(list(worse)))}, "
         [line] = [line for line in found.splits if line.startswith(f"{share} % CLM: {counts}")]
-        labels = [reading.verdict for reading in published.by_dataset({"split": claim}).values()]
+        labels = [reading.verdict for reading in assessment.by_dataset({"split": claim}).values()]
         p_values = [ps(one.comparison) for one in labels[0].tree.findings]
         hold, fail = (sum(rejected([p[way] for p in p_values])) for way in (0, 1))
         assert line.endswith(f"; by dataset better in at least {hold} of 36 and worse in {fail}.")
     [together] = [line for line in found.cautions if "tested at once" in line]
     own = every.pop(SPLIT)
     assert f"{sum(rejected([*own, *every[50], *every[75]])[:12])} with the other splits (36)" in together
-    others = [verdict for verdict in published.verdicts if verdict.claim.id != MAIN and verdict.known]
+    others = [verdict for verdict in assessment.verdicts if verdict.claim.id != MAIN and verdict.known]
     units = [unit.p_for for verdict in others for unit in verdict.tree.units]
     assert f"{sum(rejected([*own, *units])[:12])} with all findings ({12 + len(units)})" in together
 
 
-def test_tasks_and_trunks_are_said(published: Assessment) -> None:
-    cautions = " ".join(answer(published).cautions)
-    [main] = [verdict for verdict in published.verdicts if verdict.claim.id == MAIN]
+def test_tasks_and_trunks_are_said(assessment: Assessment) -> None:
+    cautions = " ".join(answer(assessment).cautions)
+    [main] = [verdict for verdict in assessment.verdicts if verdict.claim.id == MAIN]
     by_task = {
         task: [one.effect for one in main.known if one.comparison.tasks == (task,)]
         for task in ("SC", "TC", "QA", "IR")
@@ -143,9 +138,9 @@ def test_tasks_and_trunks_are_said(published: Assessment) -> None:
 
 
 def test_all_findings_are_counted_once_and_the_headlines_are_those_of_the_abstract(
-    published: Assessment,
+    assessment: Assessment,
 ) -> None:
-    found = answer(published)
+    found = answer(assessment)
     numbers = [int(word) for word in found.findings.replace(",", "").split() if word.isdecimal()]
     assert sum(numbers) == 2 * len(CLAIMS)
     assert [verdict.claim.id for verdict in found.headlines] == list(HEADLINES)

@@ -8,11 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.claims.catalogue import CLAIMS
 from analysis.claims.grades import ALPHA, GRADES, Weighed, grade_of
-from analysis.claims.verdicts import judge
-from analysis.evidence.settings import Settings
-from analysis.sources import PUBLISHED
 from common.provenance import ROOT
 
 EXPECTED = {
@@ -37,14 +33,6 @@ EXPECTED = {
     "F15": ("partly supported", 3, 0, 4),
 }
 """Grade, parts that hold at least, parts that fail at least, parts."""
-
-
-@pytest.fixture(scope="module")
-def verdicts():
-    return {
-        verdict.claim.id: verdict
-        for verdict in judge(CLAIMS, PUBLISHED.evidence(Settings(interval="t")).finding)
-    }
 
 
 def test_the_published_cells_give_every_claim_the_grade_written_down(verdicts) -> None:

@@ -12,11 +12,8 @@ from statsmodels.stats.multitest import multipletests
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import AtLeast, Node
-from analysis.claims.verdicts import judge
 from analysis.evidence.contrasts import Contrast, Spread
-from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
-from analysis.sources import PUBLISHED
 
 
 @pytest.fixture(scope="module")
@@ -24,14 +21,6 @@ def cells() -> dict[tuple[str, str, str], tuple[float, float]]:
     frame = published_cells()
     keys = zip(frame["model"], frame["task"], frame["dataset"], strict=True)
     return dict(zip(keys, zip(frame["mean"], frame["ci95"], strict=True), strict=True))
-
-
-@pytest.fixture(scope="module")
-def verdicts():
-    return {
-        verdict.claim.id: verdict
-        for verdict in judge(CLAIMS, PUBLISHED.evidence(Settings(interval="t")).finding)
-    }
 
 
 def two_ps(contrast: Contrast, cells) -> tuple[float, float]:

@@ -13,22 +13,12 @@ from scipy import stats
 from analysis.__main__ import main
 from analysis.comparisons.replication import replication_of
 from analysis.sources import Source
+from analysis.store.runs_table import COLUMNS
 from common.errors import UserError
 from pretraining.training.log import LOG, write_log
 
 MODELS = ("610m-clm-42k", "610m-mlm40-42k", "610m-clm-10k-mlm40-42k")
 DATASETS = {"sst2": "SC", "conll2003_en": "TC", "squad": "QA", "nq": "IR"}
-COLUMNS = [
-    "model",
-    "task",
-    "dataset",
-    "lr",
-    "seed",
-    "validation_score",
-    "test_score",
-    "n_validation",
-    "n_test",
-]
 
 
 def study(
@@ -46,7 +36,7 @@ def study(
                         score = (level + rng.normal(0, 0.5)) / 100
                         name = f"{arm}-s{number}" if number else arm
                         rows.append((name, task, dataset, lr, seed, score, score, 2000, 2000))
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 def source(runs: pd.DataFrame, label: str = "mine") -> Source:

@@ -13,6 +13,7 @@ import statsmodels.formula.api as smf
 from analysis.precision.components import components_document, components_table, difference_error
 from analysis.sources import PUBLISHED, Source
 from analysis.store.instances import RunScores
+from analysis.store.runs_table import COLUMNS
 from common.errors import UserError
 from tests.analysis.made_up import write_instances
 
@@ -37,18 +38,7 @@ def runs_of(
                 for seed in range(seeds):
                     score = (level + differs[dataset] + rng.normal(0, TRUE["fine-tuning seed"])) / 100
                     rows.append((name, task, dataset, 1e-4, seed, score, score, 100, 100))
-    columns = [
-        "model",
-        "task",
-        "dataset",
-        "lr",
-        "seed",
-        "validation_score",
-        "test_score",
-        "n_validation",
-        "n_test",
-    ]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 SC = {"sst2": "SC", "mnli_m": "SC", "qqp": "SC"}
@@ -112,19 +102,10 @@ def test_what_the_test_set_adds_is_apart(tmp_path: Path) -> None:
             ]
             for seed, score in enumerate(scores):
                 rows.append((name, "SC", "sst2", 1e-4, seed, score.mean(), score.mean(), count, count))
-    columns = [
-        "model",
-        "task",
-        "dataset",
-        "lr",
-        "seed",
-        "validation_score",
-        "test_score",
-        "n_validation",
-        "n_test",
-    ]
     write_instances(tmp_path / "instances", cells)
-    source = Source(label="x", runs=pd.DataFrame(rows, columns=columns), instances=tmp_path / "instances")
+    source = Source(
+        label="x", runs=pd.DataFrame(rows, columns=list(COLUMNS)), instances=tmp_path / "instances"
+    )
     found = components_table(source).set_index("component")["sd"]
     assert found["test set, for all models alike"] == pytest.approx(30 / 20, rel=0.15)
     assert found["test set, by pretraining"] == pytest.approx(20 / 20, rel=0.15)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.settings import Settings
 from analysis.statistics.learning_rate_selection import SELECTIONS, Selection, select_runs
-from analysis.store.runs_table import read_runs
+from analysis.store.runs_table import COLUMNS, read_runs
 from common.errors import UserError
 from tests.analysis.stores import RELEASED
 
@@ -27,8 +27,7 @@ def grid(
         for i in range(validation.shape[0])
         for seed in range(validation.shape[1])
     ]
-    columns = ["model", "task", "dataset", "lr", "seed", "validation_score", "test_score"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=list(COLUMNS[:7]))
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from common.errors import UserError
 from common.locks import holder_of
 from common.manifest import write_manifest
 from common.provenance import ROOT
+from tests.commands import python
 from workflow.engine import LEASE, cancel, detach, run_workflow
 from workflow.jobs import KINDS, Job, Workflow, by_marker
 
@@ -130,12 +131,19 @@ def test_a_users_mistake_is_not_tried_again_until_the_next_call(tmp_path: Path) 
         "text = ['none.jsonl']\ntrain_tokenizer = 300\ngpus_per_node = 0\ncpus = 1\nseeds = [0]\n"
         "make_datasets = ['--train', '4']\ndatasets = ['sst2']\nlearning_rates = [1e-4]\n"
     )
-    command = [sys.executable, "-m", "workflow", "210m-clm-42k", "--settings", str(tmp_path / "w.toml")]
-    command += ["--dir", str(tmp_path / "study"), "--", "--until", "shards"]
+    words = (
+        "210m-clm-42k",
+        "--settings",
+        tmp_path / "w.toml",
+        "--dir",
+        tmp_path / "study",
+        "--",
+        "--until",
+        "shards",
+    )
     for _ in range(2):
-        answer = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        answer = python("-m", "workflow", *words, code=3)
         text = answer.stdout + answer.stderr
-        assert answer.returncode == 3, text
         assert text.count("shards shards ended with code 2") == 1, text
         assert "none.jsonl" in (tmp_path / "study/logs/shards/shards.refused").read_text()
 

@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import base64
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from common.files import write_text
 from pretraining.plan.plan import plan_of
+from tests.commands import python
 from tests.results import write_results
 from tests.sealed import seal
 from workflow import engine
@@ -145,9 +144,7 @@ def test_a_note_of_an_interrupted_job_that_is_complete_hides_no_other(made: Made
         note = folder / ".snakemake" / "incomplete" / base64.b64encode(job.marker.encode()).decode()
         write_text(note, '{"external_jobid": null}')
     words = ("tiny", "--dir", str(folder), "--", "--dry-run", "--quiet", "rules")
-    ended = subprocess.run(
-        [sys.executable, "-m", "workflow", *words], capture_output=True, text=True, check=True
-    )
-    counts = dict(line.split() for line in ended.stdout.splitlines() if len(line.split()) == 2)
+    said = python("-m", "workflow", *words, code=0).stdout
+    counts = dict(line.split() for line in said.splitlines() if len(line.split()) == 2)
     found = [int(counts[kind]) for kind in ("stage", "model", "cell", "analysis")]
     assert found == [len(others), 2, 8, 1]

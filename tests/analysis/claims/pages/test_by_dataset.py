@@ -9,19 +9,12 @@ import json
 import pytest
 
 from analysis.__main__ import main
-from analysis.claims.assessment import Assessment, assess
+from analysis.claims.assessment import Assessment
 from analysis.claims.pages.by_dataset import _bar, counted_by_dataset, dataset_sentences
 from analysis.claims.statements import difference
 from analysis.evidence.contrasts import Finding
-from analysis.evidence.settings import Settings
-from analysis.sources import PUBLISHED
 from common.errors import UserError
 from tests.analysis.stores import RELEASED
-
-
-@pytest.fixture(scope="module")
-def assessment() -> Assessment:
-    return assess(PUBLISHED, Settings())
 
 
 def test_the_sentences_name_what_one_dataset_makes(assessment: Assessment) -> None:

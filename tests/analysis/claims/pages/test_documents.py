@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from analysis.__main__ import main
-from analysis.claims.assessment import Assessment, assess
+from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.pages.documents import verdicts_document
-from analysis.evidence.settings import Settings
-from analysis.sources import PUBLISHED
 from clm_or_mlm.commands.analysis.claims import choose
 from common.errors import UserError
 from common.tables import PRINTED, show
@@ -31,11 +29,6 @@ def test_options_that_cannot_be_met_are_refused_in_a_sentence():
     ):
         with pytest.raises(UserError, match=words):
             main(["claims", *args])
-
-
-@pytest.fixture(scope="module")
-def assessment() -> Assessment:
-    return assess(PUBLISHED, Settings(interval="t"))
 
 
 @pytest.mark.parametrize("form", PRINTED)

@@ -1,17 +1,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
-from common.provenance import ROOT
 from tests.analysis.stores import cut, fill_own, read, twice
+from tests.commands import python
 
-
-def command(*args: object, **options: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "analysis", *map(str, args)]
-    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, **options)  # type: ignore[call-overload,no-any-return]
+command = partial(python, "-m", "analysis")
 
 
 def test_the_command_says_what_it_did_and_its_status_says_whether_all_was_well(

@@ -1,0 +1,31 @@
+"""Python in a process of its own, as a user starts it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from common.provenance import ROOT
+
+__all__ = ["python"]
+
+
+def python(
+    *words: object, cwd: Path = ROOT, code: int | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run Python with these words and this repository's modules, and return what came of it, both streams as text.
+
+    Args:
+        words: what comes after `python`.
+        cwd: the folder to work in.
+        code: the exit code that is asserted; any without it.
+        environment: variables beyond this process's.
+    """
+    done = subprocess.run(
+        [sys.executable, *map(str, words)], cwd=cwd, env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert code in (None, done.returncode), done.stdout[-6000:] + done.stderr[-6000:]
+    return done
