@@ -15,7 +15,7 @@ from typing import Any
 from common.registry import Registry
 
 __all__ = [
-    "AVERAGE", "DATASETS", "EXTRA_DATASETS", "FINE_TUNING", "LANGUAGES", "LEARNING_RATES", "PAPER",
+    "AVERAGE", "DATASETS", "EXTRA_DATASETS", "FINE_TUNING", "LANGUAGES", "LEARNING_RATES", "OUTPUTS", "PAPER",
     "PROTOCOL_VERSION", "SEEDS", "STANDARD", "TASKS", "Dataset", "FineTuning", "Pin", "Task", "datasets_of",
     "format_lr", "get_dataset", "in_order", "is_paired", "title_of",
 ]  # fmt: skip
@@ -168,7 +168,7 @@ CONVERTED = "refs/convert/parquet"
 """The hub's own conversion of a repository to Parquet."""
 _PLACES = ("{0}*.parquet", "*/{0}*.parquet", CONVERTED + ":*/{0}*/*.parquet", "{0}*.json*", "*/{0}*.json*")
 """Where a split is in an authors' copy of unknown layout: the usual places, then the hub's conversion."""
-_OUTPUTS = {"QA": 2, "IR": None}
+OUTPUTS = {"QA": 2, "IR": None}
 """The outputs of the head, where they are not one a label."""
 
 
@@ -189,7 +189,7 @@ def _dataset(name: str, table: Mapping[str, Any]) -> Dataset:
     given["pins"] = tuple(_pins(given.pop("hub", ())))
     given["columns"] = {field: tuple(names) for field, names in given.get("columns", {}).items()}
     given.setdefault("trained_on", name)
-    return Dataset(name=name, label_names=labels, labels=_OUTPUTS.get(given["task"], len(labels)), **given)
+    return Dataset(name=name, label_names=labels, labels=OUTPUTS.get(given["task"], len(labels)), **given)
 
 
 _FILE = Path(__file__).with_name("paper_datasets.toml")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.protocol import LANGUAGES, Dataset, Pin
+from benchmarks.protocol import LANGUAGES, OUTPUTS, Dataset, Pin
 from common.errors import UserError, nearest
 from common.registry import Registry
 from common.settings import read_settings, read_toml
@@ -194,7 +194,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         title=given.title or name,
         task=kind.task,
         form=kind.form,
-        labels=_OUTPUTS.get(kind.task, len(labels) or 1),
+        labels=OUTPUTS.get(kind.task, len(labels) or 1),
         trained_on=given.trained_on or name,
         epochs=given.epochs,
         prompt=given.prompt,
@@ -215,10 +215,6 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         content=table,
         where=where,
     )
-
-
-_OUTPUTS = {"QA": 2, "IR": None}
-"""The outputs of the head, where they are not one a label."""
 
 
 def _faults(name: str, given: _Table, kind: Kind, labels: Sequence[str], metric: str) -> Iterator[str]:

@@ -135,7 +135,7 @@ class Prepared:
     def _evaluate(self, key: RunKey, model: TaskModel, done: FineTuningLog, tuning_seconds: float) -> str:
         """Evaluate a fine-tuned model on a dataset, write the run, and return its scores in words."""
         start = time.perf_counter()
-        evaluations = self.evaluators[key.dataset].evaluate(model, self.resettable.setting.device)
+        evaluations = self.evaluators[key.dataset](model, self.resettable.setting.device)
         seconds = time.perf_counter() - start
         scores = {split: evaluations[split].scores for split in SPLITS}
         content: dict[str, Any] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,11 +80,8 @@ class TrainedRows:
     """Which of the dataset's examples are at hand, ascending: those that the runs use."""
 
 
-class Evaluator(Protocol):
-    """A dataset's two splits, ready to score any number of models."""
-
-    def evaluate(self, model: TaskModel, device: Device) -> dict[str, Evaluation]:
-        """Score a fine-tuned model on `validation` and `test`."""
+Evaluator = Callable[[TaskModel, Device], dict[str, Evaluation]]
+"""Scores a fine-tuned model on a dataset's `validation` and `test`, which are ready for any number of models."""
 
 
 class Family(ABC):

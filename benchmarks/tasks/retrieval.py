@@ -231,7 +231,7 @@ class RetrievalEvaluator:
     cutoff: int
     """Depth of the paper's ranking."""
 
-    def evaluate(self, model: TaskModel, device: Device) -> dict[str, Evaluation]:
+    def __call__(self, model: TaskModel, device: Device) -> dict[str, Evaluation]:
         """Score a fine-tuned model on both splits; the documents are embedded once for both."""
         model.eval()
         paper = {name: self.vectors(model, texts, device) for name, texts in self.paper.items()}

@@ -6,7 +6,7 @@ Shape suffixes: B examples, L padded length, K classes.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -234,17 +234,11 @@ class SupervisedFamily(Family):
         tables = dataset.evaluated().items()
         splits = {name: self.split(dataset.dataset, table, dataset.labels, setting) for name, table in tables}
         clusters = {name: cluster_ids(dataset.dataset, table) for name, table in tables}
-        return _Splits(dataset=dataset.dataset, splits=splits, clusters=clusters)
 
+        def evaluated(model: TaskModel, device: Device) -> dict[str, Evaluation]:
+            return {
+                name: replace(evaluate(dataset.dataset, predict(model, device)), clusters=clusters[name])
+                for name, predict in splits.items()
+            }
 
-@dataclass(frozen=True, kw_only=True)
-class _Splits:
-    dataset: Dataset
-    splits: Mapping[str, Predict]
-    clusters: Mapping[str, list[int]]
-
-    def evaluate(self, model: TaskModel, device: Device) -> dict[str, Evaluation]:
-        return {
-            name: replace(evaluate(self.dataset, predict(model, device)), clusters=self.clusters[name])
-            for name, predict in self.splits.items()
-        }
+        return evaluated

@@ -181,7 +181,7 @@ def ours(name: str, data: Path, folder: Path, steps: int) -> tuple[dict[str, lis
     total = fine_tuning_steps(dataset, fine_tuning)
     assert total == steps
     fine_tune(model, objective, device, lr=LR, seed=SEED, steps=total, fine_tuning=fine_tuning)
-    found = evaluator.evaluate(model, device)
+    found = evaluator(model, device)
     weights = {key: value.detach() for key, value in model.encoder.base.named_parameters()}
     return {split: found[split].scores for split in SPLITS}, weights
 

@@ -130,7 +130,7 @@ def test_outputs_that_are_no_numbers_fail_the_run(
 
 
 def at_the_second_dataset(monkeypatch: pytest.MonkeyPatch, error: type[BaseException]) -> None:
-    real, calls = RetrievalEvaluator.evaluate, []
+    real, calls = RetrievalEvaluator.__call__, []
 
     def fail(self: RetrievalEvaluator, *args: Any) -> dict[str, Evaluation]:
         calls.append(self)
@@ -138,7 +138,7 @@ def at_the_second_dataset(monkeypatch: pytest.MonkeyPatch, error: type[BaseExcep
             raise error("out of memory in evaluation with one row")
         return real(self, *args)
 
-    monkeypatch.setattr(RetrievalEvaluator, "evaluate", fail)
+    monkeypatch.setattr(RetrievalEvaluator, "__call__", fail)
 
 
 def test_a_failed_evaluation_leaves_the_other_datasets_runs_alone(

@@ -124,7 +124,7 @@ def test_vectors_and_scores_are_those_of_its_encode(
     ours = evaluator.vectors(model, evaluator.paper["documents"], CPU)
     torch.testing.assert_close(ours, torch.nn.functional.normalize(theirs, dim=-1), rtol=0, atol=1e-6)
     assert theirs.std(dim=0).max() > 1e-3
-    scored = evaluator.evaluate(model, CPU)
+    scored = evaluator(model, CPU)
     for split in SPLITS:
         relevant, expected = splits[split]["relevant"], []
         for query, row in zip(evaluator.qrels[split], found[split]["similarities"], strict=True):
