@@ -66,93 +66,10 @@ def test_every_truncation_is_told(cut: int) -> None:
 PART = '{"score": 0.5, "scores_i": [0, 1]}'
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (f'{{"validation": {PART}, "validation": {PART}, "test": {PART}}}', "'validation' occurs twice"),
-        (
-            f'{{"validation": {PART}, "test": {{"score": 0.1, "score": 0.5, "scores_i": [0, 1]}}}}',
-            "'score' occurs",
-        ),
-        (f'{{"validation": {PART}, "t\\u0065st": {PART}, "test": {PART}}}', "'test' occurs twice"),
-        (
-            f'{{"validation": {PART}, "test": {{"score": 0.5, "scores_i": [false, true]}}}}',
-            "False, which is no number",
-        ),
-        (f'{{"validation": {PART}, "test": {{"score": true, "scores_i": [1]}}}}', "no number but True"),
-        (f'{{"validation": {PART}, "test": {{"score": {"1" * 4_301}, "scores_i": [1]}}}}', ""),
-        (
-            f'{{"validation": {PART}, "test": {{"score": {"[" * 995}{"]" * 995}, "scores_i": [1]}}}}',
-            "no number but",
-        ),
-        (
-            f'{{"validation": {PART}, "test": {{"score": 1, "scores_i": [{"[" * 990}{"]" * 990}]}}}}',
-            "no number",
-        ),
-        (f'{{"validation": {PART}, "test": {{"score": 1e400, "scores_i": [1]}}}}', ""),
-    ],
-)
-def test_what_has_to_be_guessed_is_refused(text: str, why: str) -> None:
-    with pytest.raises(ResultsError) as error:
-        parse_results(text.encode())
-    assert why in error.value.sentence and error.value.sentence.isprintable()
-
-
 def result(score: object = 0.5, scores: object = (0, 1), more: str = "") -> bytes:
     """Return a result whose test part is given, and what else stands in the file."""
     part = json.dumps({"score": score, "scores_i": list(scores) if isinstance(scores, tuple) else scores})
     return f'{{"validation": {PART}, "test": {part}{more}}}'.encode()
-
-
-def refused(content: bytes) -> tuple[str, str]:
-    with pytest.raises(ResultsError) as error:
-        parse_results(content)
-    assert str(error.value) == error.value.sentence
-    return error.value.kind, error.value.sentence
-
-
-@pytest.mark.parametrize(
-    ("content", "name"),
-    [
-        (b"[]", "validation"),
-        (b"{}", "validation"),
-        (f'{{"test": {PART}}}'.encode(), "validation"),
-        (f'{{"validation": {PART}}}'.encode(), "test"),
-        (f'{{"validation": {PART}, "test": [1]}}'.encode(), "test"),
-        (f'{{"validation": {PART}, "test": {{"scores_i": [1]}}}}'.encode(), "test"),
-        (f'{{"validation": {PART}, "test": {{"score": 1}}}}'.encode(), "test"),
-    ],
-)
-def test_what_a_result_lacks_is_named(content: bytes, name: str) -> None:
-    assert refused(content) == ("incomplete", f"lacks '{name}' with score and scores_i; {AGAIN}")
-
-
-def test_an_empty_list_of_scores_is_no_result() -> None:
-    assert refused(result(scores=[])) == ("incomplete", f"has an empty test.scores_i; {AGAIN}")
-
-
-@pytest.mark.parametrize(
-    ("score", "scores", "words"),
-    [
-        (0.5, {"a": 1}, "test.scores_i that is no list but {'a': 1}"),
-        (0.5, None, "test.scores_i that is no list but None"),
-        (0.5, [0, None], "test.scores_i[1] = None, which is no number"),
-        (0.5, ["1", "0"], "test.scores_i[0] = '1', which is no number"),
-        (0.5, [0.5, [1], None], "test.scores_i[1] = [1], which is no number"),
-        (1, [True], "test.scores_i[0] = True, which is no number"),
-        (0.5, [0.5, True, None], "test.scores_i[1] = True, which is no number"),
-        (0.5, [0, 2], "test.scores_i[1] = 2, outside [0, 1]"),
-        (0.5, [0.5, 1.5, 1.5, 0], "test.scores_i[1] = 1.5, outside [0, 1]"),
-        (0.5, [1, -1, 0, -1], "test.scores_i[1] = -1, outside [0, 1]"),
-        (0.5, [2, 0.5, -0.25], "test.scores_i[2] = -0.25, outside [0, 1]"),
-        (0.5, [2**64 - 1], "test.scores_i[0] = 1.84467e+19, outside [0, 1]"),
-        ("0.5", [0, 1], "test.score that is no number but '0.5'"),
-        (True, [1], "test.score that is no number but True"),
-    ],
-)
-def test_a_value_that_is_no_score_is_named_with_its_place(score: object, scores: object, words: str) -> None:
-    kind, sentence = refused(result(score, scores))
-    assert kind == "value" and words in sentence
 
 
 ROUNDED = 1e-9
@@ -167,21 +84,6 @@ def test_rounding_may_put_a_value_a_little_outside_the_range(value: float) -> No
 
 
 @pytest.mark.parametrize(
-    ("scores", "place", "shown"),
-    [
-        ([0, math.nextafter(-ROUNDED, -1)], 1, "-1e-09"),
-        ([1, 0, math.nextafter(1 + ROUNDED, 2)], 2, "1"),
-        ([-ROUNDED, 2.0], 1, "2"),
-    ],
-)
-def test_what_is_further_outside_is_refused(scores: list[float], place: int, shown: str) -> None:
-    assert refused(result(0.5, scores)) == (
-        "value",
-        f"has test.scores_i[{place}] = {shown}, outside [0, 1]",
-    )
-
-
-@pytest.mark.parametrize(
     ("score", "scores", "kept"),
     [(1e-6, [0], 1e-6), (-1e-6, [0], 0.0), (1.0000005, [1, 1], 1.0), (1, [1], 1.0), (0, [0, 0.0], 0.0)],
 )
@@ -191,40 +93,77 @@ def test_a_score_a_millionth_off_the_mean_is_taken_and_kept_in_the_range(
     assert parse_results(result(score, scores)).test.score == kept
 
 
-@pytest.mark.parametrize("score", [math.nextafter(1e-6, 1), math.nextafter(-1e-6, -1)])
-def test_a_score_further_off_the_mean_is_refused_with_both(score: float) -> None:
-    shown = f"{score:.6f}"
-    assert refused(result(score, [0] * 1_000)) == (
-        "mean",
-        f"has test.score {shown}, but its 1,000 scores_i have the mean 0.000000; the run is left out, {AGAIN}",
-    )
-
-
 @pytest.mark.parametrize("more", [', "u": 1', ', "full": [true, "f"]', ', "f": {"test": false}'])
 @pytest.mark.parametrize("scores", [[0, 1], [0.25, 0.75]])
 def test_what_else_stands_in_a_file_changes_nothing(scores: list[float], more: str) -> None:
     assert parse_results(result(0.5, scores, more)).test.scores.tolist() == scores
 
 
+def part_of(text: str) -> bytes:
+    """Return a result whose test part is a text."""
+    return f'{{"validation": {PART}, "test": {text}}}'.encode()
+
+
+LACKS = f"with score and scores_i; {AGAIN}"
+OFF = f"but its 1,000 scores_i have the mean 0.000000; the run is left out, {AGAIN}"
+
+
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("kind", "words", "content"),
     [
-        (b"", "is empty"),
-        (b" \t\r\n\0\0", "is empty"),
-        (b'{"test": [0, 1', "is cut off after 14 bytes"),
-        (b'{"test": [0, 1' + b" \t\r\n\0" * 300, "is cut off after 1,514 bytes"),
-        (b'{\n"test": [0,\n x]}', "is not JSON (line 3: Expecting value)"),
-        (b"\xff{}", "is not JSON (byte 0 is not UTF-8)"),
-        (b"[" * 100_000, "is not JSON (it nests too deep)"),
-        (b"[0, NaN, Infinity]", "holds NaN"),
-        (b"\xef\xbb\xbf{}", "is not JSON"),
-        (b"[1e999]", "is not JSON"),
-        (b'{"a": 1, "a": 2}', "is no result (the key 'a' occurs twice)"),
+        ("broken", "is empty", b""),
+        ("broken", "is empty", b" \t\r\n\0\0"),
+        ("broken", "is cut off after 14 bytes", b'{"test": [0, 1'),
+        ("broken", "is cut off after 1,514 bytes", b'{"test": [0, 1' + b" \t\r\n\0" * 300),
+        ("broken", f"is not JSON (line 3: Expecting value); {AGAIN}", b'{\n"test": [0,\n x]}'),
+        ("broken", "is not JSON (byte 0 is not UTF-8)", b"\xff{}"),
+        ("broken", "is not JSON (it nests too deep)", b"[" * 100_000),
+        ("broken", "holds NaN", b"[0, NaN, Infinity]"),
+        ("broken", "is not JSON", b"\xef\xbb\xbf{}"),
+        ("broken", "is not JSON", b"[1e999]"),
+        ("broken", f"is no result (the key 'a' occurs twice); {AGAIN}", b'{"a": 1, "a": 2}'),
+        ("broken", "'validation' occurs twice", part_of(f'{PART}, "validation": {PART}')),
+        ("broken", "'score' occurs", part_of('{"score": 0.1, "score": 0.5, "scores_i": [0, 1]}')),
+        ("broken", "'test' occurs twice", part_of(f'{PART}, "t\\u0065st": {PART}')),
+        ("broken", "", part_of('{"score": 1e400, "scores_i": [1]}')),
+        ("broken", "", part_of(f'{{"score": {"1" * 4_301}, "scores_i": [1]}}')),
+        ("value", "no number but", part_of(f'{{"score": {"[" * 995}{"]" * 995}, "scores_i": [1]}}')),
+        ("value", "no number", part_of(f'{{"score": 1, "scores_i": [{"[" * 990}{"]" * 990}]}}')),
+        ("incomplete", f"lacks 'validation' {LACKS}", b"[]"),
+        ("incomplete", f"lacks 'validation' {LACKS}", b"{}"),
+        ("incomplete", f"lacks 'validation' {LACKS}", f'{{"test": {PART}}}'.encode()),
+        ("incomplete", f"lacks 'test' {LACKS}", f'{{"validation": {PART}}}'.encode()),
+        ("incomplete", f"lacks 'test' {LACKS}", part_of("[1]")),
+        ("incomplete", f"lacks 'test' {LACKS}", part_of('{"scores_i": [1]}')),
+        ("incomplete", f"lacks 'test' {LACKS}", part_of('{"score": 1}')),
+        ("incomplete", f"has an empty test.scores_i; {AGAIN}", result(scores=[])),
+        ("value", "test.scores_i that is no list but {'a': 1}", result(0.5, {"a": 1})),
+        ("value", "test.scores_i that is no list but None", result(0.5, None)),
+        ("value", "test.scores_i[1] = None, which is no number", result(0.5, [0, None])),
+        ("value", "test.scores_i[0] = '1', which is no number", result(0.5, ["1", "0"])),
+        ("value", "test.scores_i[1] = [1], which is no number", result(0.5, [0.5, [1], None])),
+        ("value", "test.scores_i[0] = True, which is no number", result(1, [True])),
+        ("value", "test.scores_i[1] = True, which is no number", result(0.5, [0.5, True, None])),
+        ("value", "test.scores_i[1] = 2, outside [0, 1]", result(0.5, [0, 2])),
+        ("value", "test.scores_i[1] = 1.5, outside [0, 1]", result(0.5, [0.5, 1.5, 1.5, 0])),
+        ("value", "test.scores_i[1] = -1, outside [0, 1]", result(0.5, [1, -1, 0, -1])),
+        ("value", "test.scores_i[2] = -0.25, outside [0, 1]", result(0.5, [2, 0.5, -0.25])),
+        ("value", "test.scores_i[0] = 1.84467e+19, outside [0, 1]", result(0.5, [2**64 - 1])),
+        ("value", "test.scores_i[1] = -1e-09, outside [0, 1]", result(0.5, [0, math.nextafter(-ROUNDED, -1)])),
+        ("value", "test.scores_i[2] = 1, outside [0, 1]", result(0.5, [1, 0, math.nextafter(1 + ROUNDED, 2)])),
+        ("value", "test.scores_i[1] = 2, outside [0, 1]", result(0.5, [-ROUNDED, 2.0])),
+        ("value", "test.score that is no number but '0.5'", result("0.5", [0, 1])),
+        ("value", "test.score that is no number but True", result(True, [1])),
+        ("mean", f"has test.score 0.000001, {OFF}", result(math.nextafter(1e-6, 1), [0] * 1_000)),
+        ("mean", f"has test.score -0.000001, {OFF}", result(math.nextafter(-1e-6, -1), [0] * 1_000)),
     ],
-)
-def test_content_that_is_no_json_is_told_apart(content: bytes, words: str) -> None:
-    kind, sentence = refused(content)
-    assert kind == "broken" and words in sentence and sentence.endswith(AGAIN)
+)  # fmt: skip
+def test_what_is_no_result_is_refused_with_its_place(kind: str, words: str, content: bytes) -> None:
+    with pytest.raises(ResultsError) as error:
+        parse_results(content)
+    sentence = error.value.sentence
+    assert (error.value.kind, str(error.value)) == (kind, sentence)
+    assert words in sentence and sentence.isprintable()
 
 
 def unread(path: Path, sha256: str | None = None) -> tuple[str, str]:

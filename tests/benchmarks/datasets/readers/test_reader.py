@@ -9,14 +9,14 @@ from pathlib import Path
 import datasets
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.datasets.local_dataset import Content
 from benchmarks.datasets.readers.original_files import Reading, Row
 from benchmarks.datasets.readers.reader import Inputs, carve, halve, with_splits
 from benchmarks.protocol import get_dataset
-from common.errors import UserError
+from tests.benchmarks.datasets.readers.originals import refused
 
 
 def rows(path: Path) -> list[Row]:
@@ -121,29 +121,23 @@ OFFICIAL = "the official validation file, which the paper tests on: name the fil
 def test_a_file_that_is_wanting_is_named(
     inputs: Make, as_published: bool, counts: dict[str, int], wanting: str
 ) -> None:
-    with pytest.raises(UserError) as error:
-        with_splits(published(inputs(**counts)) if as_published else inputs(**counts), rows)
-    assert str(error.value) == f"sst2 needs {wanting}"
+    assert (
+        refused(lambda: with_splits(published(inputs(**counts)) if as_published else inputs(**counts), rows))
+        == f"sst2 needs {wanting}"
+    )
 
 
-def assert_as_the_library(rows: int) -> None:
+@settings(max_examples=20, deadline=None)
+@given(st.integers(2, 3_000))
+@example(8_999)
+@example(67_349)
+def test_carve_is_the_librarys_for_any_size(rows: int) -> None:
     library = datasets.Dataset.from_dict({"row": list(range(rows))}).train_test_split(
         train_size=0.95, seed=42
     )
     train, validation = carve(rows)
     assert train.tolist() == library["train"]["row"][:]
     assert validation.tolist() == library["test"]["row"][:]
-
-
-@pytest.mark.parametrize("rows", [2, 19, 20, 21, 8_999, 67_349])
-def test_carve_is_the_librarys(rows: int) -> None:
-    assert_as_the_library(rows)
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(2, 3_000))
-def test_carve_is_the_librarys_for_any_size(rows: int) -> None:
-    assert_as_the_library(rows)
 
 
 def test_carve_sizes_of_the_paper() -> None:
