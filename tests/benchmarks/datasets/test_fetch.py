@@ -22,13 +22,12 @@ from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS, Dataset, Pin
 from clm_or_mlm.commands.benchmarks.datasets import PARTIAL
 from common.errors import UserError
+from common.provenance import ROOT
 from tests.benchmarks.command import command
 from tests.benchmarks.fake_hub import COMMIT, OTHER, FakeHub, conll_rows, parquet
 
 main = command("fetch")
 pytestmark = pytest.mark.usefixtures("hub")
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:

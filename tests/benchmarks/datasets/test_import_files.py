@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -17,11 +16,10 @@ from benchmarks.datasets.local_dataset import load, table, verify
 from benchmarks.datasets.synthetic import synthetic
 from benchmarks.protocol import DATASETS, get_dataset
 from common.errors import UserError
+from common.provenance import ROOT
 from tests.benchmarks.command import command
 
 main = command("import")
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize(
@@ -97,16 +95,8 @@ def test_faults_of_the_user(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
     (tmp_path / "empty.tsv").write_text("sentence\tlabel\n")
     with pytest.raises(UserError, match="the table train of sst2 would be empty"):
-        main(
-            [
-                "sst2",
-                *sst2_files(tmp_path)[1:],
-                "--train",
-                str(tmp_path / "empty.tsv"),
-                "--out",
-                str(tmp_path / "d"),
-            ]
-        )
+        files = [sst2_files(tmp_path)[1], "--train", str(tmp_path / "empty.tsv")]
+        main(["sst2", *files, "--out", str(tmp_path / "d")])
 
 
 def test_help_names_the_files_of_every_dataset() -> None:
@@ -252,20 +242,6 @@ def test_what_is_in_two_splits_is_counted(name: str) -> None:
     (line,) = [line for line in overlaps(dataset, tables) if "test are in" in line][:1]
     assert " in " in line and "as well, the first '" in line
     assert line.startswith("1 of the 11" if dataset.task == "IR" else "2 of the 2")
-
-
-def test_the_same_file_as_train_and_test_is_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    lines = [f"a film number {number}\t{number % 2}" for number in range(60)]
-    (tmp_path / "train.tsv").write_text("\n".join(["sentence\tlabel", *lines]))
-    (tmp_path / "dev.tsv").write_text("\n".join(["sentence\tlabel", *lines]))
-    caplog.set_level(logging.WARNING)
-    arguments = ["sst2", "--train", str(tmp_path / "train.tsv"), "--validation", str(tmp_path / "dev.tsv")]
-    assert command("import")([*arguments, "--out", str(tmp_path / "data")]) == 0
-    shown = capsys.readouterr().out
-    assert "57 of the 60 texts of test are in train as well, the first 'a film number" in shown
-    assert "3 of the 60 texts of test are in validation as well" in shown
 
 
 def test_retrieval_reports_queries_that_are_trained_on_and_tested(

@@ -15,22 +15,12 @@ from tests.benchmarks.command import command
 
 main = command("datasets")
 
-ROOT = Path(__file__).resolve().parents[3]
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("data")
-    for name in DATASETS:
-        make_synthetic(folder, name, train=20, evaluation=6)
-    return folder
-
 
 def test_list(data: Path, tmp_path: Path) -> None:
     text = list_text(data).splitlines()
     assert len(text) == 1 + len(DATASETS)
-    assert text[1].split()[:6] == ["sst2", "SC", "20", "6", "6", "synthetic"]
-    assert text[10].split()[:6] == ["nq", "IR", "-", "6", "6", "synthetic"]
+    assert text[1].split()[:6] == ["sst2", "SC", "96", "24", "24", "synthetic"]
+    assert text[10].split()[:6] == ["nq", "IR", "-", "24", "24", "synthetic"]
     assert all("absent" in line for line in list_text(tmp_path).splitlines()[1:])
 
 
@@ -40,7 +30,7 @@ def test_show_every_family(data: Path, name: str) -> None:
     manifest = load(data, name).manifest
     assert manifest.content in text
     assert text.count("\n  -> ") == 3
-    assert "6 validation, 6 test" in text
+    assert "24 validation, 24 test" in text
     assert all(f"rows of {table}: {info.rows}" in text for table, info in manifest.tables.items())
 
 
@@ -55,7 +45,7 @@ def test_examples_are_what_a_model_reads(data: Path) -> None:
     assert text == f"Question: {row['question']}\nContext: {row['context']}"
     assert target == f"{row['answers'][0]['text']!r} at {row['answers'][0]['start']}"
     text, _ = next(examples_of(load(data, "nq"), "test", 1))
-    document = load(data, "nq").corpus.to_pylist()[6]
+    document = load(data, "nq").corpus.to_pylist()[24]
     assert text.endswith(f"\nDocument: {document['title']}. {document['text']}")
     text, target = next(examples_of(load(data, "msmarco"), "train", 1))
     assert text.startswith("Query: where is the ")
@@ -64,14 +54,11 @@ def test_examples_are_what_a_model_reads(data: Path) -> None:
         list(examples_of(load(data, "nq"), "train", 1))
 
 
-def test_number_of_examples(data: Path) -> None:
+def test_so_many_examples_are_shown_and_long_ones_are_cut(data: Path) -> None:
     assert "\n  -> " not in show_text(data, "sst2", count=0)
-    assert show_text(data, "sst2", count=99).count("\n  -> ") == 6
+    assert show_text(data, "sst2", count=99).count("\n  -> ") == 24
     with pytest.raises(UserError, match="give --examples 0 or more"):
         show_text(data, "sst2", count=-1)
-
-
-def test_long_texts_are_cut(data: Path) -> None:
     assert "more characters]" in show_text(data, "mldr_en")
 
 

@@ -15,8 +15,7 @@ from benchmarks.datasets.schema import SPLIT_TABLES
 from benchmarks.protocol import get_dataset
 from common.errors import UserError
 from common.manifest import SEAL, manifest_text
-
-ROOT = Path(__file__).resolve().parents[3]
+from common.provenance import ROOT
 
 
 def sc_content(n: int = 6, label: int = 1) -> Content:

@@ -75,16 +75,7 @@ def tried(name: str, config: type, folder: Path) -> str:
     words += [
         "--dataset",
         *NAMES,
-        "--lr",
-        "1e-3",
-        "--seed",
-        "0",
-        "--steps",
-        "5",
-        "--workers",
-        "1",
-        "--device",
-        "cpu",
+        *["--lr", "1e-3", "--seed", "0", "--steps", "5", "--workers", "1", "--device", "cpu"],
     ]
     said = [_said([*words, *more]) for more in (["--dry-run"], [])]
     if said[0].startswith("refused") or said[1].startswith("refused"):

@@ -118,25 +118,17 @@ def test_the_authors_checkpoints_load_without_their_code(
     ours = model_folder("ours")
     theirs = tmp_path / "610m-clm-42k"
     shutil.copytree(ours, theirs)
-    _edit(
-        "config.json",
-        model_type="sl_model",
-        architectures=["SLModel"],
-        auto_map={"AutoConfig": "configuration_sl.SLConfig", "AutoModel": "modeling_sl.SLModel"},
-        is_causal=True,
-    )(theirs)
+    config = json.loads((theirs / "config.json").read_text()) | {
+        "model_type": "sl_model",
+        "architectures": ["SLModel"],
+        "auto_map": {"AutoConfig": "configuration_sl.SLConfig", "AutoModel": "modeling_sl.SLModel"},
+        "is_causal": True,
+    }
+    (theirs / "config.json").write_text(json.dumps(config))
     ids, lengths = torch.randint(3, 300, (2, 9)), torch.tensor([9, 6])
     with torch.no_grad():
         one, other = (load(str(folder)).encoder.eval()(ids, lengths) for folder in (ours, theirs))
     torch.testing.assert_close(one, other, rtol=0, atol=0)
-
-
-def _edit(name: str, **values: object) -> Callable[[Path], Any]:
-    def change(folder: Path) -> None:
-        content = json.loads((folder / name).read_text())
-        (folder / name).write_text(json.dumps({**content, **values}))
-
-    return change
 
 
 def test_a_misspelt_path_names_the_nearest(model_folder: Callable[..., Path]) -> None:

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from benchmarks.finetuning import tokenization
 from benchmarks.protocol import get_dataset
-from common.errors import UserError
 from tests.benchmarks.tiny import BEGIN, END, make_tokenizer
 
 TEXT = "The quick brown fox jumps over the lazy dog in Malmo, Sweden."
@@ -67,8 +65,3 @@ def test_windows_cover_the_whole_context_and_overlap() -> None:
             if start >= 0:
                 covered[start:end] += 1
     assert covered.min() >= 1 and covered.max() >= 2
-
-
-def test_a_question_longer_than_the_limit_is_told() -> None:
-    with pytest.raises(UserError, match="a question alone is longer than 12 tokens"):
-        tokenization.encode_questions(TOKENIZER, [TEXT], ["dog"], 12)

@@ -65,6 +65,10 @@ def test_which_datasets_have_a_metric() -> None:
     assert having() == [name for name in named if name != "squad"]
     assert having(on_request=True) == ["headline", "besides"]
     assert having(form="QA") == ["squad"]
+    for dataset in DATASETS.values():
+        keys = {metric.key for metric in metrics_of(dataset, STANDARD)}
+        assert not {"macro_f1", "mcc"} & keys
+        assert ("f1" in keys) == (dataset.name == "qqp" or dataset.task == "QA")
 
 
 def test_a_second_paper_metric_is_refused() -> None:

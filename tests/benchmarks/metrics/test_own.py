@@ -14,9 +14,7 @@ from benchmarks.metrics.metric import (
     ClassPredictions,
     LabelPredictions,
     ValuePredictions,
-    metrics_of,
 )
-from benchmarks.protocol import DATASETS, PAPER, STANDARD, Dataset
 
 RNG = np.random.default_rng(0)
 
@@ -141,13 +139,3 @@ def test_closeness_is_what_the_error_leaves_of_the_range(error: float, near: flo
     made = ValuePredictions(predicted=gold + error, gold=gold, limits=(-1.0, 3.0))
     found = METRICS["paper SC-value closeness"].compute(made)
     assert list(found.instances["scores_i"]) == [near] * 3 and found.value == near
-
-
-def test_metrics_on_request_are_of_datasets_that_ask_for_them() -> None:
-    asking = Dataset(name="mine", title="", task="SC", labels=3, trained_on="mine", headline="macro_f1")
-    assert {metric.key for metric in metrics_of(asking, STANDARD)} == {"accuracy", "macro_f1"}
-    assert [metric.key for metric in metrics_of(asking, PAPER)] == ["accuracy"]
-    for dataset in DATASETS.values():
-        keys = [metric.key for metric in metrics_of(dataset, STANDARD)]
-        assert not {"macro_f1", "mcc"} & set(keys)
-        assert ("f1" in keys) == (dataset.name == "qqp" or dataset.task == "QA")

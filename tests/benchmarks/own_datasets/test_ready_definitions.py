@@ -118,10 +118,8 @@ def made_up(definition: Dataset, role: str, n: int = 40) -> bytes:
         return "\n".join(["query-id\tcorpus-id\tscore", *lines, ""]).encode()
     if definition.task == "QA":
         answers = {"text": ["Oslo"], "answer_start": [7]}
-        rows = [{"id": f"{role}{i}", "question": f"{role} {i}?", "context": f"{i:5} in Oslo.", "answers": answers}
-                for i in range(n)]  # fmt: skip
-        rows = [{**row, "context": "It was Oslo."} for row in rows]
-        return parquet(rows)
+        row = {"context": "It was Oslo.", "answers": answers}
+        return parquet([{**row, "id": f"{role}{i}", "question": f"{role} {i}?"} for i in range(n)])
     if definition.task == "TC":
         tagged = [{"id": str(i), "tokens": [f"{role}{i}", "Oslo"], "ner_tags": [0, 5]} for i in range(n)]
         return parquet(tagged)

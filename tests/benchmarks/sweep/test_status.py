@@ -107,11 +107,8 @@ def test_status_counts_and_foretells(
     capsys.readouterr()
     assert status(["--out", str(tmp_path), "--json"]) == 0  # nor the paper's other datasets
     cell = json.loads(capsys.readouterr().out)[0]
-    assert (cell["runs"], cell["done"], cell["missing"]) == (
-        1,
-        1,
-        0,
-    )  # what was asked for, not the paper's grid
+    counts = cell["runs"], cell["done"], cell["missing"]
+    assert counts == (1, 1, 0)  # what was asked for, not the paper's grid
     assert (
         status(["--out", str(tmp_path), "--dataset", "uner_en", "--lr", "1e-4", "--seed", "0", "--json"]) == 4
     )

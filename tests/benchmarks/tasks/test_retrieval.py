@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import DEVICES, choose_device
@@ -24,14 +24,9 @@ from benchmarks.tasks.base import Setting
 from benchmarks.tasks.classification import CLASSES
 from benchmarks.tasks.families import objective_of
 from benchmarks.tasks.retrieval import ContrastiveObjective, Retrieval, info_nce, rank
+from tests.benchmarks.finetuning.test_trainer import gradients
 
 CPU = choose_device("cpu", "fp32")
-
-
-def gradients(model: nn.Module) -> dict[str, Tensor]:
-    found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-    model.zero_grad(set_to_none=True)
-    return found
 
 
 @pytest.mark.parametrize("kind", ["ours", "bert"])

@@ -63,23 +63,6 @@ def test_a_label_is_a_name_and_else_a_number(put: Put, labels: list[str], value:
     assert read_rows(defined("labels", labels=labels), several) == (expected, [])
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["2", "9" * 5_000, 2, -2, "1.0", "01", "000000001", "0000000000", "Y", True, [], "\u0661"],
-    ids=ascii,
-)
-def test_any_other_label_is_refused_and_its_row_left_out(put: Put, value: object) -> None:
-    definition = defined("text", labels=["x", "y"])
-    path = put("x.jsonl", [{"text": "a", "label": value}, {"text": "b", "label": "y"}])
-    said = f"{value!r} is outside the label set x, y"
-    said += "; numbers count from 0" if str(value).isdecimal() else ""
-    assert refusal_of(definition, path) == f"1: {said}"
-    assert read_rows(definition, path, skip_bad=True) == (
-        [{"first": "b", "second": None, "label": 1}],
-        [f"bad lines left out: 1, the first at x.jsonl:1: {said}"],
-    )
-
-
 PAIR = {"text1": 7, "text2": 8.5, "label": "x", "labels": "x", "score": 1}
 KINDS: dict[str, dict[str, Any]] = {
     "text": {"labels": ["x", "y"], "columns": {"text": "text1"}},
@@ -116,51 +99,46 @@ def test_several_labels_are_a_list_or_parted_by_commas(put: Put, value: object, 
     assert read_rows(defined("labels", labels=["x", "y"]), path)[0][0]["labels"] == found
 
 
+OUTSIDE = ("2", "9" * 5_000, 2, -2, "1.0", "01", "000000001", "0000000000", "Y", True, [], "\u0661")
 NAMES = "; write the names of those that the example has"
+FORMS: dict[str, tuple[str, dict[str, Any], Any, Row]] = {
+    "text": ("label", {"labels": ["x", "y"]}, "y", {"label": 1}),
+    "labels": ("labels", {"labels": ["x", "y"]}, "y", {"labels": [1]}),
+    "value": ("score", {"range": [-1, 5]}, 3, {"value": 3.0}),
+}
+"""Column, definition, and a good value with what it becomes."""
 
 
 @pytest.mark.parametrize(
-    ("value", "sentence"),
+    ("kind", "value", "sentence"),
     [
-        ("x, z", "'z' is outside the label set x, y"),
-        (["x", "x"], f"a label occurs twice in ['x', 'x']{NAMES}"),
-        ("x, x", f"a label occurs twice in 'x, x'{NAMES}"),
-        (["x", 1], "1 is one of the numbers, but labels before it are names; write names only"),
-        ({"x": 1, "y": 0}, "{'x': 1, 'y': 0} is no list of labels, nor names between commas"),
-        (["x", "x", "z"], "'z' is outside the label set x, y"),
-        (1, "1 is no list of labels, nor names between commas"),
+        *(("text", value, f"{value!r} is outside the label set x, y"
+           + ("; numbers count from 0" if str(value).isdecimal() else "")) for value in OUTSIDE),
+        ("labels", "x, z", "'z' is outside the label set x, y"),
+        ("labels", ["x", "x"], f"a label occurs twice in ['x', 'x']{NAMES}"),
+        ("labels", "x, x", f"a label occurs twice in 'x, x'{NAMES}"),
+        ("labels", ["x", 1], "1 is one of the numbers, but labels before it are names; write names only"),
+        ("labels", {"x": 1, "y": 0}, "{'x': 1, 'y': 0} is no list of labels, nor names between commas"),
+        ("labels", ["x", "x", "z"], "'z' is outside the label set x, y"),
+        ("labels", 1, "1 is no list of labels, nor names between commas"),
+        ("value", -1.5, "the value -1.5 is outside the range -1 to 5"),
+        ("value", "5.001", "the value 5.001 is outside the range -1 to 5"),
+        ("value", "nan", "the value nan is outside the range -1 to 5"),
+        ("value", "inf", "the value inf is outside the range -1 to 5"),
+        ("value", "much", "'much' is no number"),
+        ("value", [1], "[1] is no number"),
     ],
-    ids=repr,
-)
-def test_labels_that_are_none_or_occur_twice_leave_the_other_rows(
-    put: Put, value: object, sentence: str
+    ids=ascii,
+)  # fmt: skip
+def test_what_a_row_may_not_say_is_named_and_leaves_the_other_rows(
+    put: Put, kind: str, value: object, sentence: str
 ) -> None:
-    definition = defined("labels", labels=["x", "y"])
-    path = put("x.jsonl", [{"text": "a", "labels": value}, {"text": "b", "labels": "y"}])
+    column, table, good, found = FORMS[kind]
+    definition = defined(kind, **table)
+    path = put("x.jsonl", [{"text": "a", column: value}, {"text": "b", column: good}])
     assert refusal_of(definition, path) == f"1: {sentence}"
     assert read_rows(definition, path, skip_bad=True) == (
-        [{"first": "b", "second": None, "labels": [1]}],
-        [f"bad lines left out: 1, the first at x.jsonl:1: {sentence}"],
-    )
-
-
-@pytest.mark.parametrize(
-    ("value", "sentence"),
-    [
-        (-1.5, "the value -1.5 is outside the range -1 to 5"),
-        ("5.001", "the value 5.001 is outside the range -1 to 5"),
-        ("nan", "the value nan is outside the range -1 to 5"),
-        ("inf", "the value inf is outside the range -1 to 5"),
-        ("much", "'much' is no number"),
-        ([1], "[1] is no number"),
-    ],
-)
-def test_any_other_value_is_named_and_leaves_the_other_rows(put: Put, value: object, sentence: str) -> None:
-    definition = defined("value", range=[-1, 5])
-    path = put("x.jsonl", [{"text": "a", "score": value}, {"text": "b", "score": 3}])
-    assert refusal_of(definition, path) == f"1: {sentence}"
-    assert read_rows(definition, path, skip_bad=True) == (
-        [{"first": "b", "second": None, "value": 3.0}],
+        [{"first": "b", "second": None, **found}],
         [f"bad lines left out: 1, the first at x.jsonl:1: {sentence}"],
     )
 
