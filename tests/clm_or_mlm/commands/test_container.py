@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from clm_or_mlm.commands import container
-from common.errors import UserError
 from container.__main__ import main
 from container.doctor import fail, ok, warn
 
@@ -32,21 +31,6 @@ def test_what_follows_the_image_belongs_to_the_command_inside(
     monkeypatch.setattr(container, "launch", lambda *given: calls.append(given))
     main(["run", *words])
     assert calls == [(Path(image).resolve(), inside, binds)]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["biuld", "analysis"], "did you mean 'build'"),
-        (["build", "analisys"], "unknown image 'analisys'; did you mean 'analysis'"),
-        (["build", "analysis", "--miror", "x"], "Did you mean --mirror"),
-        (["run"], "IMAGE requires"),
-        (["doctor", "--studdy", "x"], "Did you mean --study"),
-    ],
-)
-def test_misspelt_words_name_the_nearest(words: list[str], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        main(words)
 
 
 def test_differences_that_make_it_another_image_are_exit_code_1(

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from common.errors import UserError
 from miniature.__main__ import main
 from miniature.data import MADE_UP
 from miniature.forms import FORMS
@@ -32,18 +31,3 @@ def test_options_reach_the_miniature(
         ((second,), {"workers": 2, "example": Path("e"), "train": False}),
     ]
     assert capsys.readouterr().out == "summary\n" * 2
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["run", "--form", "quik"], "unknown form 'quik'; did you mean 'quick'"),
-        (["run", "--workers", "0"], "at least one process is needed"),
-        (["run", "--data", "absent"], "there is no folder text in it"),
-        (["sample", "--form", "quick"], "--data requires"),
-        (["smaple"], "did you mean 'sample'"),
-    ],
-)
-def test_wrong_words_are_one_sentence(words: list[str], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        main(words)

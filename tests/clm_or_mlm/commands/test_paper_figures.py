@@ -11,7 +11,6 @@ import pytest
 
 from analysis.sources import EXAMPLE
 from analysis.store.runs_table import write_runs
-from common.errors import UserError
 from paper_figures.__main__ import main
 from paper_figures.words import family_models
 from pretraining.model_names import FIGURES
@@ -32,26 +31,6 @@ def test_all_from_published_makes_nine_and_says_why_not_three(
     assert [line.split()[3] for line in refused] == ["5", "7", "12"]
     assert all("--source released" in line for line in refused[:2])
     assert "--logs DIR" in refused[2]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["5"], "Figure 5 needs single runs"),
-        (["12"], "Figure 12 needs training logs"),
-        (["3", "--source", "absent.parquet"], "absent.parquet: "),
-        (["12", "--source", "absent.parquet", "--logs", "logs"], "absent.parquet: "),
-        (["3", "--format", "jpg"], "unknown format 'jpg'"),
-        (["3", "--interval", "bootstrap"], "interval needs single runs"),
-        (["3", "--interval", "papre"], 'Did you mean "paper"'),
-    ],
-)
-def test_a_mistake_is_one_sentence(arguments: list[str], says: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError) as error:
-        main([*arguments, "--out", str(tmp_path)])
-    assert says in str(error.value)
-    assert "\n" not in str(error.value)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_some_of_several_figures_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from common.errors import UserError
 from pretraining.__main__ import main
 
 
@@ -18,13 +17,3 @@ def test_json_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert content["costs"]["steps"] == 2 * 42_000 + 32_000
     assert {"hoffmann", "six_nd"} <= set(content["costs"]["flops"])
-
-
-def test_mistakes_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UserError, match="did you mean '610m-mlm40-42k'"):
-        main(["plan", "--model", "610-mlm40-42k"])
-    with pytest.raises(UserError, match="no figure 13"):
-        main(["plan", "--figure", "13"])
-    with pytest.raises(UserError, match=r"unknown device 'H10'.*did you mean"):
-        main(["plan", "--device", "H10"])
-    capsys.readouterr()

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import UserError
 from pretraining.__main__ import main
 from tests.pretraining.small_study import STUDY
 
@@ -17,8 +16,3 @@ def test_the_studys_settings_and_those_of_set_are_printed(
     out = capsys.readouterr().out
     assert "global_batch = 8\n" in out and "save_every = 7\n" in out and "wandb = ''\n" in out
     assert "seed = 0\n    Key of the initial weights" in out
-
-
-def test_a_word_without_a_value_is_reported() -> None:
-    with pytest.raises(UserError, match="--set takes key=value, not 'peak_lr'"):
-        main(["settings", "--set", "peak_lr"])

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from clm_or_mlm.commands import workflow as commands
-from common.errors import UserError
 from workflow.__main__ import main
 from workflow.tiny import MODELS
 
@@ -43,21 +42,6 @@ def test_work_that_is_left_is_exit_code_3(
     assert main(["tiny", "--dir", str(tmp_path)]) == 3
     assert [call["retry_failed"] for call in calls] == [True, False]
     assert "not everything was done; logs are in" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["figure3", "--profile", "slum"], "unknown profile 'slum'; did you mean 'slurm'"),
-        (["figure3", "--prfile", "slurm"], "Did you mean --profile"),
-        (["figur3"], "unknown target 'figur3'; did you mean 'figure3'"),
-        (["tiny", "--settings", "x.toml"], "the tiny study brings its own settings"),
-        (["figure3", "figure4"], "figure4"),
-    ],
-)
-def test_wrong_words_are_one_sentence(words: list[str], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        main(words)
 
 
 def test_archive_writes_the_crate_of_a_folder(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.__main__ import main
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.pages.documents import verdicts_document
@@ -18,17 +17,6 @@ def test_ids_are_taken_in_any_case_and_f5_is_all_of_f5():
     assert choose(None) == list(CLAIMS)
     with pytest.raises(UserError, match="unknown claim 'F16'; did you mean 'F"):
         choose(["F16"])
-
-
-def test_options_that_cannot_be_met_are_refused_in_a_sentence():
-    for args, words in (
-        (["--interval", "bca"], "needs single runs"),
-        (["--selection", "mean"], "needs single runs"),
-        (["--interval", "tt"], 'Did you mean "t"'),
-        (["--source", "nowhere.parquet"], "no such source"),
-    ):
-        with pytest.raises(UserError, match=words):
-            main(["claims", *args])
 
 
 @pytest.mark.parametrize("form", PRINTED)

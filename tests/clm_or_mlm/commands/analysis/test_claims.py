@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from common.errors import UserError
 
 
 def test_the_interval_is_the_best_that_the_source_allows(capsys: pytest.CaptureFixture[str]) -> None:
@@ -22,25 +21,6 @@ def test_a_file_holds_what_would_be_printed(tmp_path: Path, capsys: pytest.Captu
         assert main(["claims", *words]) == 0
         assert main(["claims", *words, "--out", str(tmp_path / "claims")]) == 0
         assert (tmp_path / "claims").read_text() == capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["--opinion", "--datasets"], "--opinion is a column of the verdicts"),
-        (["--id", "F99"], "unknown claim 'F99'"),
-        (["--format", "jsn"], 'Did you mean "json"'),
-        (["--source", "nowhere"], "nowhere: no such source"),
-        (
-            ["--source", "standard:published"],
-            "standard scores: the paper's tables hold scores of the paper's own protocol alone",
-        ),
-    ],
-)
-def test_what_cannot_be_had_is_one_sentence(words: list[str], sentence: str) -> None:
-    with pytest.raises(UserError) as error:
-        main(["claims", *words])
-    assert sentence in str(error.value)
 
 
 def test_the_second_opinion_is_a_column(capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,24 +65,8 @@ def test_instances_widen_the_interval(capsys, tmp_path):
     assert "paired by seed, t" in capsys.readouterr().out  # two models are too few for a pool
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([*PAIR, "--margin", "0"], "--margin 0"),
-        ([*PAIR, "--rho", "1"], "--rho 1"),
-        (["compare", "610m-clm-42k"], "two models or more"),
-        (["compare"], "two models or more; no model"),
-    ],
-)
-def test_mistakes_are_one_sentence(words, said):
-    with pytest.raises(UserError, match=said):
-        main(words)
-
-
 def test_which_is_best(capsys, tmp_path):
     assert main(["best", "split"]) == 0
     assert "25-50 %" in capsys.readouterr().out
     assert main(["best", "--format", "csv", "--out", str(tmp_path / "best.csv")]) == 0
     assert "610m-clm-10k-mlm40-42k" in (tmp_path / "best.csv").read_text()
-    with pytest.raises(UserError, match="unknown question 'ratios'"):
-        main(["best", "ratios"])

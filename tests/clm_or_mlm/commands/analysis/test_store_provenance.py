@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from common.errors import UserError
 from tests.analysis.stores import run_folder
 from tests.sealed import seal
 
@@ -26,10 +25,3 @@ def test_its_status_says_whether_the_runs_agree(store: Path, capsys: pytest.Capt
     assert (mismatch["aspect"], mismatch["values"]) == ("commit", {"a": 2, "b": 1})
     assert main(["provenance", str(store / "results")]) == 1
     assert "DIFFERS  SC: commit of the code" in capsys.readouterr().out
-
-
-def test_no_store_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no run store, it has no folder `results`"):
-        main(["provenance", str(tmp_path)])
-    with pytest.raises(UserError, match="STORE requires"):
-        main(["provenance"])

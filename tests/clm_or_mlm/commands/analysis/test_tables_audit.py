@@ -41,15 +41,3 @@ def test_the_letter_is_printed_or_written(tmp_path: Path, capsys: pytest.Capture
     assert "# Audit of arXiv" in text and "The paper against its code" in text
     assert main(["audit", "--letter", "--format", "html", "--out", str(tmp_path / "letter.html")]) == 0
     assert (tmp_path / "letter.html").read_text().startswith("<!doctype html>")
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--letter", "--format", "json"], "take --format markdown or html"),
-        (["--format", "latex"], "latex"),
-    ],
-)
-def test_a_format_that_does_not_go_with_the_letter_is_refused(words: list[str], said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        main(["audit", *words])

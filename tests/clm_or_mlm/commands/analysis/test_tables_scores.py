@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from analysis.__main__ import main
-from common.errors import UserError
 from tests.analysis.stores import fill_own
 
 
@@ -43,23 +42,3 @@ def test_a_file_holds_what_would_be_printed(tmp_path: Path, capsys: pytest.Captu
     assert (tmp_path / "scores.md").read_text() == capsys.readouterr().out
     assert main(["scores", "--format", "parquet", "--out", str(tmp_path / "scores.parquet")]) == 0
     assert len(pd.read_parquet(tmp_path / "scores.parquet")) > 600
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["--format", "parquet"], "--format parquet is no text: name a file with --out scores.parquet"),
-        (["--format", "cvs"], 'Did you mean "csv"'),
-        (["--dataset", "sst3"], "did you mean 'sst2'"),
-        (
-            ["--model", "610m-cml-42k"],
-            "published has no scores of '610m-cml-42k'; did you mean '610m-clm-42k'",
-        ),
-        (["--interval", "bcaa"], 'Did you mean "bca"'),
-        (["--sorce", "published"], "Unknown option: --sorce. Did you mean --source"),
-    ],
-)
-def test_what_cannot_be_had_is_one_sentence(words: list[str], sentence: str) -> None:
-    with pytest.raises(UserError) as error:
-        main(["scores", *words])
-    assert sentence in str(error.value)

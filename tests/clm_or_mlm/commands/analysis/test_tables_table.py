@@ -8,7 +8,6 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.tables.render import TABLE_FORMATS
-from common.errors import UserError
 from common.tables import FORMATS
 
 
@@ -27,18 +26,3 @@ def test_all_tables_become_files(tmp_path: Path, capsys: pytest.CaptureFixture[s
     paths = [Path(line) for line in capsys.readouterr().out.splitlines()]
     assert [path.name for path in paths] == [f"table{n:02d}.{FORMATS[form].ending}" for n in range(1, 18)]
     assert all(path.read_text().endswith("\n") for path in paths)
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["ten"], "'ten' is no table; give numbers from 1 to 17, or all"),
-        (["18"], "there is no Table 18; the paper has Tables 1 to 17"),
-        ([], "NUMBER requires"),
-        (["2", "--format", "pdf"], 'Invalid value "pdf" for --format'),
-    ],
-)
-def test_what_is_no_table_is_one_sentence(words: list[str], sentence: str) -> None:
-    with pytest.raises(UserError) as error:
-        main(["table", *words])
-    assert sentence in str(error.value)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
-from common.errors import UserError
 
 
 def test_made_up_datasets_are_listed_shown_and_verified(
@@ -32,17 +31,3 @@ def test_import_lists_the_files_of_each_dataset(capsys: pytest.CaptureFixture[st
     text = capsys.readouterr().out
     assert "datasets and their files:" in text
     assert "clm-or-mlm import sst2 --train train.tsv" in text
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["import", "sst3"], "did you mean 'sst2'"),
-        (["synthetic", "sst2"], "--out requires"),
-        (["datasets", "shwo"], 'Did you mean "show"'),
-        (["fetch", "--otu", "x"], "Did you mean --out"),
-    ],
-)
-def test_wrong_words_are_one_sentence(words: list[str], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        main(words)
