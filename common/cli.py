@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import gc
 import io
 import logging
 import os
@@ -140,8 +139,6 @@ def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None 
     What the system refuses (a full disk, a missing permission, a name that is too long) is reported in one sentence
     too, with the user's file. CLM_OR_MLM_TRACEBACK=1 in the environment shows the traceback of any of them.
     """
-    # As mypy does: while torch and Composer are imported, 1,500 collections would take a fifth of the time.
-    gc.set_threshold(100_000, 20, 50)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

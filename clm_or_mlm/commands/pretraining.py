@@ -11,6 +11,7 @@ examples:
 
 from __future__ import annotations
 
+import gc
 import sys
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -214,9 +215,11 @@ def train(
     targets_of(model, chosen)
     if "://" not in data and not Path(data).is_dir():
         raise UserError(f"{data}: no shards here; write them with `clm-or-mlm shards`")
-    # torch takes seconds to import: what is misspelt is reported at once.
+    # torch takes seconds to import: what is misspelt is reported at once. A fifth of them would be collections.
+    gc.disable()
     from pretraining.training import train as training
 
+    gc.enable()
     done = training.train(model, data=data, out=out, study=chosen, config=config, stop_file=stop_file)
     return None if done else AGAIN
 
