@@ -1,17 +1,7 @@
 """What a site is: its GPUs, time limits and partitions, the folders that images show, what each job is asked for.
 
-A site's file holds a part of a study's settings, and a study's file may hold all of it:
-
-    site = "whole-node"        # another file to start from: a name of `workflow/sites/`, or a path
-    account = "abc"
-    gres = "gpu:h100"          # what Slurm calls a GPU
-    modules = ["apptainer"]    # loaded before each job
-    binds = ["/scratch"]       # folders that images show
-    [environment]              # variables of every job; $NAME is expanded in the job
-    [jobs]                     # all jobs: partition, account, qos, constraint, hours, slurm_extra
-    [jobs.cpu]                 # jobs without a GPU; jobs.gpu: of one GPU; jobs.gpus: of more
-
-`{account}` in the tables stands for `account`.
+A site's file holds a part of a study's settings, and a study's file may hold all of it; `workflow/sites/generic.toml`
+has every key.
 """
 
 from __future__ import annotations

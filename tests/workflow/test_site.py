@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,7 @@ import pytest
 from common.errors import UserError
 from workflow.jobs import QUEUES, queue_name
 from workflow.settings import load_settings
-from workflow.site import SITES
+from workflow.site import SITES, Site
 from workflow.study import workflow_of
 
 
@@ -34,6 +37,20 @@ def test_every_site_plans_the_study(path: Path, tmp_path: Path) -> None:
     words = [word for queue in workflow.queues.values() for word in queue.values()]
     assert not any("{" in word for word in (*words, *workflow.environ.values()))
     assert all(queue["slurm_account"] for queue in workflow.queues.values())
+
+
+def test_generic_has_every_key_with_its_default() -> None:
+    text = (SITES / "generic.toml").read_text()
+    written = tomllib.loads(
+        "\n".join(
+            line.removeprefix("# ") for line in text.splitlines() if re.match(r"# [a-z_]+ = |# \[", line)
+        )
+    )
+    default = Site()
+    assert {*written, "title", "checked"} == {one.name for one in fields(Site)}
+    for key in written.keys() - {"jobs", "environment"}:
+        value = getattr(default, key)
+        assert written[key] == (list(value) if isinstance(value, tuple) else value), key
 
 
 def test_jean_zay_asks_by_kind_of_job(tmp_path: Path) -> None:
