@@ -59,7 +59,7 @@ def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
 
 
 def multiverse_document(multiverse: Multiverse, wanted: Sequence[str]) -> Document:
-    """Return the grid with a symbol an analysis, the gaps by selection rule, and the other forks."""
+    """Return the grid with a symbol an analysis, and the gaps by selection rule."""
     frame = multiverse.grid[multiverse.grid["id"].isin(wanted)]
     keys = list(dict.fromkeys(records(frame, *GRID)))
     several = len({key[0] for key in keys}) > 1
@@ -89,17 +89,22 @@ def multiverse_document(multiverse: Multiverse, wanted: Sequence[str]) -> Docume
             "",
             "A published cell was made with the seed-wise rule and does not move with the rule in its row.",
         ]
-    analyses = multiverse.analyses[multiverse.analyses["id"].isin(wanted)]
+    supporting = [
+        {
+            "id": name,
+            "decided": multiverse.supporting[name][0],
+            "share_supporting": multiverse.supporting[name][1],
+        }
+        for name in wanted
+    ]
     data = {
         "source": multiverse.source,
         "analysis": dict(multiverse.base),
-        "claims": [{"id": name, **_counted(multiverse, name)} for name in wanted],
-        "analyses": analyses.to_dict("records"),
+        "claims": supporting,
+        "analyses": frame.to_dict("records"),
         "gaps": multiverse.gaps.to_dict("records"),
     }
-    return Document(
-        body=[*body, "", *_forks(multiverse, wanted)], records=analyses, digits="%.10g", data=data, indent=2
-    )
+    return Document(body=body, records=frame, digits="%.10g", data=data, indent=2)
 
 
 def _gap_rows(gaps: pd.DataFrame) -> Rows:
@@ -117,12 +122,12 @@ def _gap_rows(gaps: pd.DataFrame) -> Rows:
     return rows
 
 
-def _forks(multiverse: Multiverse, wanted: Sequence[str]) -> list[str | Grid]:
+def _forks(multiverse: Multiverse) -> list[str | Grid]:
     """Return the shares of valid and of invalid analyses behind each claim, and the changes that change a verdict."""
     words = [(word, state) for word in ("valid", "invalid") for state in ("", "_supported", "_contradicted")]
     rows = [["id", "valid", "supported", "contradicted", "invalid", "supported", "contradicted", "claim"]]
     changes = [["id", "changes"]]
-    for name in wanted:
+    for name in CLAIMS:
         held = multiverse.shares[name]
         counts = [f"{held[word + state]:{'.0%' if state else '.0f'}}" for word, state in words]
         rows.append([name, *counts, CLAIMS[name].short])
@@ -141,14 +146,6 @@ def _forks(multiverse: Multiverse, wanted: Sequence[str]) -> list[str | Grid]:
         "",
         Grid(changes),
     ]
-
-
-def _counted(multiverse: Multiverse, name: str) -> dict[str, object]:
-    decided, share = multiverse.supporting[name]
-    return {
-        "grid_decided": decided, "grid_share_supporting": share, "analyses": multiverse.shares[name],
-        "flipped_by": [list(change) for change in multiverse.flips[name]],
-    }  # fmt: skip
 
 
 def sensitivity_document(result: Sensitivity) -> Document:
@@ -171,7 +168,7 @@ def sensitivity_document(result: Sensitivity) -> Document:
     ]
     body += [
         "",
-        *_forks(result.multiverse, list(CLAIMS)),
+        *_forks(result.multiverse),
         "",
         "Second opinion, Bayesian: the chance that all that a claim asks for holds, its parts as independent. On these "
         "datasets the prior",
@@ -203,7 +200,8 @@ def _data(result: Sensitivity) -> dict[str, object]:
                 ],
                 "probability": opinions[SCALES[0]].here,
                 "probability_over_datasets": {f"{scale:g}": one.over_datasets for scale, one in opinions.items()},
-                **_counted(result.multiverse, one.id),
+                "analyses": result.multiverse.shares[one.id],
+                "flipped_by": [list(change) for change in result.multiverse.flips[one.id]],
             }
         )  # fmt: skip
     return {

@@ -58,8 +58,8 @@ def claims(
         explain: contrasts, the numbers that enter, the reasoning
         datasets: each claim's contrasts by dataset, how much datasets differ, what hangs on a single one
         opinion: also the Bayesian second opinion: how probable each claim is, on these datasets and over datasets
-        multiverse: every verdict under every selection rule, interval and, where runs carry both, protocol; and with
-            other margins, adjustments, readings, datasets, correlations, valid analyses and invalid ones apart
+        multiverse: every verdict under every selection rule, interval and, where runs carry both, protocol; other
+            forks: clm-or-mlm sensitivity
         format: how they are written; csv --explain has one row a contrast
     """
     wanted = choose(id)
@@ -74,7 +74,8 @@ def claims(
     if multiverse:
         from analysis.sensitivity.forks import explore
 
-        document = report.multiverse_document(explore(opened, settings, standard=standard_of(opened)), wanted)
+        grid = explore(opened, settings, standard=standard_of(opened), grid_only=True)
+        document = report.multiverse_document(grid, wanted)
     else:
         assessment = assess(opened, settings)
         if opinion:
