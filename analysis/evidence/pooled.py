@@ -100,8 +100,6 @@ class ResidualPools:
         counts = np.array([part.count for part in parts], dtype=np.float64)
         means = np.array([part.values.mean() for part in parts])
         welch = welch_estimate(means, errors, counts, weights)
-        if welch.error == 0:
-            return welch
         top, below = np.zeros((2, self._resampling.resamples))
         used: Counter[tuple[Scores, int]] = Counter()
         for part, weight, error in zip(parts, weights, errors, strict=True):

@@ -89,7 +89,7 @@ def multiverse_document(multiverse: Multiverse, wanted: Sequence[str]) -> Docume
             "",
             "A published cell was made with the seed-wise rule and does not move with the rule in its row.",
         ]
-    supporting = [
+    shares = [
         {
             "id": name,
             "decided": multiverse.supporting[name][0],
@@ -100,7 +100,7 @@ def multiverse_document(multiverse: Multiverse, wanted: Sequence[str]) -> Docume
     data = {
         "source": multiverse.source,
         "analysis": dict(multiverse.base),
-        "claims": supporting,
+        "claims": shares,
         "analyses": frame.to_dict("records"),
         "gaps": multiverse.gaps.to_dict("records"),
     }

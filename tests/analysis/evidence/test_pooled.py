@@ -295,6 +295,7 @@ def test_the_average_of_one_dataset_is_the_dataset_and_that_of_two_is_not() -> N
         return evidence(frame).finding(Contrast(label="", terms=(term,))).low
 
     assert low("QA", "average") == low("QA", "three")
+    assert low("SC", "one") == evidence().finding(contrast((1, "a", "one"))).low
     assert low("SC", "average") not in (low("SC", "one"), low("SC", "two"))
 
 
