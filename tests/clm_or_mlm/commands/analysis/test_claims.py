@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from analysis.__main__ import main
@@ -14,13 +12,6 @@ def test_the_interval_is_the_best_that_the_source_allows(capsys: pytest.CaptureF
     default = capsys.readouterr().out
     assert main(["claims", "--id", "f1", "--interval", "t"]) == 0
     assert capsys.readouterr().out == default
-
-
-def test_a_file_holds_what_would_be_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["--id", "F8", "--explain"], ["--format", "csv"]):
-        assert main(["claims", *words]) == 0
-        assert main(["claims", *words, "--out", str(tmp_path / "claims")]) == 0
-        assert (tmp_path / "claims").read_text() == capsys.readouterr().out
 
 
 def test_the_second_opinion_is_a_column(capsys: pytest.CaptureFixture[str]) -> None:

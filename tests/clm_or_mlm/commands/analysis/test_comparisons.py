@@ -8,24 +8,10 @@ import pytest
 from analysis.__main__ import main
 from analysis.store.runs_table import write_runs
 from common.errors import UserError
-from common.tables import PRINTED
 from tests.analysis.comparisons.given import RELEASED
 from tests.analysis.made_up import made_up_runs, with_instances
 
 PAIR = ["compare", "610m-mlm40-42k", "610m-clm-42k"]
-
-
-def test_a_file_holds_what_would_be_printed(capsys, tmp_path):
-    assert main(PAIR) == 0
-    text = capsys.readouterr().out
-    assert main([*PAIR, "--out", str(tmp_path / "out")]) == 0
-    assert (tmp_path / "out").read_text() == text
-
-
-@pytest.mark.parametrize("form", [pytest.param(form, marks=pytest.mark.slow) for form in (*PRINTED, "latex")])
-def test_every_format(form, capsys):
-    assert main([*PAIR, "--format", form]) == 0
-    assert "610m-mlm40-42k" in capsys.readouterr().out
 
 
 def test_released_runs_against_printed_cells(capsys):
