@@ -101,11 +101,6 @@ def test_the_papers_own_numbers_have_its_protocol_only(source: str) -> None:
         open_source(source, protocol="standard")
 
 
-def test_a_table_of_another_protocol_is_refused(table: Path) -> None:
-    with pytest.raises(UserError, match="holds scores of the paper protocol, not of standard"):
-        open_source(str(table), protocol="standard")
-
-
 @pytest.fixture
 def named() -> Iterator[list[Request]]:
     requests: list[Request] = []

@@ -53,15 +53,11 @@ def test_scores_are_those_of_the_command(store: Path, capsys: pytest.CaptureFixt
         assert (ours[name] - printed[name]).abs().max() < 1e-6
 
 
-@pytest.mark.parametrize("number", range(2, 18))
-def test_a_table_holds_the_published_cells(number: int) -> None:
+def test_a_table_holds_the_published_cells_and_one_without_scores_is_refused() -> None:
     cells = published_cells()
-    wanted = cells[cells["table"] == number].set_index(["model", "dataset"])["mean"]
-    ours = cm.table(number).set_index(["model", "dataset"])["published"]
+    wanted = cells[cells["table"] == 2].set_index(["model", "dataset"])["mean"]
+    ours = cm.table(2).set_index(["model", "dataset"])["published"]
     assert ours.dropna().sort_index().to_dict() == wanted.sort_index().to_dict()
-
-
-def test_a_table_without_scores_is_refused() -> None:
     with pytest.raises(UserError, match="Table 1 holds no scores"):
         cm.table(1)
 

@@ -61,12 +61,14 @@ def test_files_get_the_usual_permissions(tmp_path: Path) -> None:
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
 
 
-def test_cache_folder_is_the_named_one_or_the_user_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "mine"))
     assert cache_folder() == tmp_path / "mine"
     monkeypatch.delenv("CLM_OR_MLM_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert cache_folder() == tmp_path / "cache" / "clm-or-mlm"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # the standard says: ignored
+    assert cache_folder() == Path.home() / ".cache" / "clm-or-mlm"
 
 
 def test_a_folder_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
