@@ -125,6 +125,7 @@ def _works_in(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_users_mistake_is_not_tried_again_until_the_next_call(tmp_path: Path) -> None:
     (tmp_path / "none.jsonl").write_text("no JSON\n")  # that the file is there is looked at before
     (tmp_path / "w.toml").write_text(
