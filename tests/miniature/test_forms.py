@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from common.errors import UserError
 from miniature.forms import CONTROL, FORMS, PREFIX, RANDOM
 from pretraining.model_names import MODELS, parse
 from pretraining.paper_settings import SHAPES
@@ -36,8 +35,3 @@ def test_the_example_has_the_whole_design() -> None:
     objectives = ("clm", "mlm20", "mlm30", "mlm40", "mlm50")
     assert own >= {f"{size}-{one}-42k" for size in ("210m", "610m", "1b") for one in objectives}
     assert own >= {"610m-clm-10k-mlm40-42k", "610m-mlm40-dec42k-mlm40-64k", "610m-clm-dec42k-mlm40-64k"}
-
-
-def test_an_unknown_form_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UserError, match="did you mean 'quick'"):
-        FORMS["quik"]

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.protocol import DATASETS
-from common.errors import UserError
 from pretraining.model_names import FIGURES, MODELS
 from pretraining.plan.plan import PAPER_STUDY, plan_of
 from workflow.progress import Progress
@@ -58,20 +57,6 @@ def test_a_stage_longer_than_the_limit_is_several_jobs() -> None:
     assert trunk.minutes == 20 * 60
     text = Progress(workflow=workflow, folder=Path(), todo=tuple(workflow.jobs.values())).text()
     assert "jobs outlast the limit of 20 h and resume in the next" in text
-
-
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        ("figur3", "unknown target 'figur3'; did you mean 'figure3'"),
-        ("610m-mlm40-42", "did you mean '610m-mlm40-42k'"),
-        ("table1", "table1 holds no models"),
-        ("figure13", "unknown target|holds no models"),
-    ],
-)
-def test_wrong_targets_are_one_sentence(target: str, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        models_of(target, PAPER_STUDY)
 
 
 def test_a_figures_models_are_the_studys() -> None:

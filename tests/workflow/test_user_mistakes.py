@@ -94,6 +94,9 @@ def test_a_mistake_in_the_settings_is_one_sentence(
     ("words", "sentence"),
     [
         (("figur3",), "did you mean 'figure3'"),
+        (("610m-mlm40-42",), "did you mean '610m-mlm40-42k'"),
+        (("table1",), "table1 holds no models"),
+        (("figure13",), "figure13"),
         (("210m-clm-42k", "--profile", "slrum"), "did you mean 'slurm'"),
         (("210m-clm-42k", "--image", "no.sif"), "no.sif does not exist"),
         (("210m-clm-42k", "--image", "text.jsonl"), "is no image file by its ending"),

@@ -15,8 +15,7 @@ from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
-from common.errors import UserError
-from common.tables import FORMATS, show, written
+from common.tables import show, written
 from tests.analysis.made_up import random_runs
 
 CELLS = published_cells()
@@ -77,11 +76,6 @@ def test_html_is_well_formed() -> None:
     table = build_table(10, scores_of(Evidence(Settings(), runs=random_runs()), source="<x>"))
     checker.feed(show(table_document(table), "html"))
     assert checker.open == []
-
-
-def test_an_unknown_format_is_told_with_the_nearest() -> None:
-    with pytest.raises(UserError, match="did you mean 'markdown'"):
-        FORMATS["markdwn"]
 
 
 def test_every_format_of_scores_holds_every_row() -> None:
