@@ -33,6 +33,7 @@ DOWNLOADS = ".downloads"
 
 _KIND = "hub"
 """What the manifest of a fetched dataset says its source is."""
+_REMEDY = "get the original files and use `clm-or-mlm import`"
 _MAIN = "main"
 """The branch of a pattern that names none."""
 
@@ -43,6 +44,10 @@ known: a hub names the hashes of large files alone."""
 
 class UnreachableError(UserError):
     """No network, or the hub does not answer."""
+
+
+class _NoRevisionError(UserError):
+    """A repository without the commit or the branch that is asked for."""
 
 
 def fetch(
@@ -122,17 +127,13 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
         UserError: a repository, a commit or a file is not there, or a pattern fits files of several folders.
     """
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import RevisionNotFoundError
 
     api = HfApi(_endpoint())
 
     @functools.cache
     def listing(repo: str, revision: str) -> tuple[str, dict[str, Any]]:
-        try:
-            with _sentences(repo):
-                info = api.dataset_info(repo, revision=revision, files_metadata=True, timeout=30)
-        except RevisionNotFoundError:
-            return "", {}
+        with _sentences(repo, revision):
+            info = api.dataset_info(repo, revision=revision, files_metadata=True, timeout=30)
         return str(info.sha), {file.rfilename: file for file in info.siblings or ()}
 
     out = []
@@ -140,17 +141,17 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
         commit, found = "", list[str]()
         there: dict[str, Any] = {}
         for branch, glob in map(_branch, pin.files):
-            commit, there = listing(pin.repo, pin.commit or branch)
+            try:
+                commit, there = listing(pin.repo, pin.commit or branch)
+            except _NoRevisionError:
+                if pin.commit:
+                    raise
+                continue
             if found := sorted(fnmatch.filter(there, glob)):
                 break
         folders = sorted({str(PurePosixPath(path).parent) for path in found})
-        remedy = "get the original files and use `clm-or-mlm import`"
-        if pin.commit and not commit:
-            raise UserError(
-                f"{pin.repo} has no commit {pin.commit} on the hub; correct the revision, or {remedy}"
-            )
         if not found:
-            raise UserError(f"{pin.repo} has no {pin.role} file like {' or '.join(pin.files)}; {remedy}")
+            raise UserError(f"{pin.repo} has no {pin.role} file like {' or '.join(pin.files)}; {_REMEDY}")
         if len(folders) > 1:
             raise UserError(
                 f"{pin.repo} has {pin.role} files in several folders ({', '.join(folders)}) and nothing says which "
@@ -174,7 +175,7 @@ def _download(files: Sequence[_File], downloads: Path) -> Iterator[tuple[_File, 
     for repo, revision in dict.fromkeys((file["repo"], file["revision"]) for file in files):
         own = [file for file in files if (file["repo"], file["revision"]) == (repo, revision)]
         log.info("%s (%.1f MB)", repo, sum(file["bytes"] for file in own) / 1e6)
-        with _sentences(repo):
+        with _sentences(repo, revision):
             folder = snapshot_download(
                 repo,
                 repo_type="dataset",
@@ -193,8 +194,6 @@ def _checked(file: _File, path: Path, pins: Sequence[Pin]) -> _File:
     Raises:
         UserError: it is not what the manifest, the hub or the pins say; it is removed.
     """
-    if not path.is_file():
-        raise UserError(f"{file['repo']} no longer has {file['path']} at {file['revision']}")
     found = sha256_file(path)
     pinned = (pin.sha256.get(file["path"]) for pin in pins if pin.repo == file["repo"])
     for source, expected in (
@@ -216,8 +215,8 @@ def _endpoint() -> str | None:
 
 
 @contextlib.contextmanager
-def _sentences(repo: str) -> Iterator[None]:
-    """Turn the hub's exceptions into one sentence each, but for that of a revision that is not there."""
+def _sentences(repo: str, revision: str) -> Iterator[None]:
+    """Turn the hub's exceptions into one sentence each."""
     from httpx2 import HTTPError
     from huggingface_hub import errors
     from huggingface_hub.utils import logging as hub_logging
@@ -226,12 +225,13 @@ def _sentences(repo: str) -> Iterator[None]:
     hub_logging.set_verbosity_error()
     try:
         yield
-    except errors.RevisionNotFoundError:
-        raise
+    except errors.RevisionNotFoundError as error:
+        raise _NoRevisionError(
+            f"{repo} has no commit {revision} on the hub; correct the revision, or {_REMEDY}"
+        ) from error
     except (errors.GatedRepoError, errors.RepositoryNotFoundError) as error:
         raise UserError(
-            f"{repo} is not on the hub, or not open to you; log in with `huggingface-cli login`, or get the "
-            f"original files and use `clm-or-mlm import`"
+            f"{repo} is not on the hub, or not open to you; log in with `huggingface-cli login`, or {_REMEDY}"
         ) from error
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, HTTPError) as error:
         status = getattr(getattr(error, "response", None), "status_code", None)

@@ -216,7 +216,7 @@ def load(data: Path, dataset: Dataset | str) -> LocalDataset:
 def verify(data: Path, dataset: Dataset | str) -> list[str]:
     """Return one sentence for each way in which a dataset differs from its manifest; empty when it is whole.
 
-    Reads every byte and every row: file hashes, columns and row hashes.
+    Reads every byte and every row: file hashes and columns.
 
     Raises:
         UserError: the dataset is not there.
@@ -224,14 +224,10 @@ def verify(data: Path, dataset: Dataset | str) -> list[str]:
     dataset = get_dataset(dataset)
     _manifest_path(data, dataset)
     try:
-        found = load(data, dataset)
+        load(data, dataset)
     except UserError as error:
         return [str(error)]
-    return [
-        f"{data / dataset.name / name}.parquet has other rows than its manifest says"
-        for name, info in found.manifest.tables.items()
-        if _rows_hash(found.tables[name]) != info.content
-    ]
+    return []
 
 
 def _manifest_path(data: Path, dataset: Dataset) -> Path:
@@ -251,10 +247,7 @@ def _files(manifest: Manifest) -> dict[str, str]:
 
 def _read_table(folder: Path, dataset: Dataset, name: str, remedy: str) -> pa.Table:
     path = folder / f"{name}.parquet"
-    try:
-        found = pq.read_table(path)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({first_line(error)}); {remedy}") from None
+    found = pq.read_table(path)
     columns = found.schema.remove_metadata()
     if columns != schema_of(dataset.form, name, documents=DOCUMENT in columns.names):
         raise UserError(f"{path} has other columns than the local form; {remedy}")
@@ -271,10 +264,7 @@ def _same(data: Path, dataset: Dataset, manifest: Manifest) -> bool:
 
 def _write_table(folder: Path, name: str, rows: pa.Table) -> TableInfo:
     path = folder / f"{name}.parquet"
-    try:
-        pq.write_table(rows, path, compression="zstd", row_group_size=1 << 16)
-    except pa.ArrowInvalid as error:
-        raise UserError(f"the rows of the table {name} do not fit its columns: {first_line(error)}") from None
+    pq.write_table(rows, path, compression="zstd", row_group_size=1 << 16)
     return TableInfo(
         rows=rows.num_rows, bytes=path.stat().st_size, sha256=sha256_file(path), content=_rows_hash(rows)
     )

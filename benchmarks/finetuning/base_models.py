@@ -56,8 +56,6 @@ def _load_with_transformers(folder: Path, options: dict[str, Any]) -> tuple[nn.M
     whole = bool(getattr(config, "is_encoder_decoder", False))
     if whole and type(config) in AutoModelForTextEncoding._model_mapping and not hasattr(config, "encoder"):
         kind, whole = AutoModelForTextEncoding, False  # T5's kind: the encoder alone
-    if hasattr(config, "reference_compile"):
-        config.reference_compile = False
     if hasattr(config, "use_cache"):
         config.use_cache = False
     options = {**options, "config": config, "dtype": torch.float32, "use_safetensors": True}

@@ -120,7 +120,8 @@ class FakeHub:
                 commit, _, path = rest.partition("/")
                 found = hub.files(repo, commit)
                 if found is None or path not in found[1]:
-                    self.send(404, b"", {"X-Error-Code": "EntryNotFound"}, body)
+                    code = "EntryNotFound" if found else "RevisionNotFound"
+                    self.send(404, b"", {"X-Error-Code": code}, body)
                     return
                 content = found[1][path]
                 digest = hashlib.sha256(content).hexdigest()

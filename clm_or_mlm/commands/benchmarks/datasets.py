@@ -156,7 +156,7 @@ def datasets(
 
     list prints the twelve, their counts and licences; ready those that are defined for --datasets: GLUE's other tasks,
     multilingual sets and BEIR's; show a dataset's schema, counts, source and examples as the model sees them; verify
-    checks every file and every row against the manifest's hashes, with exit code 1 when something is damaged.
+    checks every file against the manifest's hashes, with exit code 1 when something is damaged.
 
     examples:
       clm-or-mlm datasets list

@@ -68,6 +68,9 @@ def test_the_commit_of_the_manifest_wins_over_a_moved_branch(tmp_path: Path, fak
         fetch("conll2003_en", tmp_path / "b")
     assert fetch("conll2003_en", tmp_path / "b", replace_old=True) == first
     assert fetch("conll2003_en", tmp_path / "c").counts["train"] == 30, "elsewhere the branch counts"
+    del branches["old"]
+    with pytest.raises(UserError, match=f"has no commit {COMMIT} on the hub"):
+        fetch("conll2003_en", tmp_path / "b", replace_old=True)
 
 
 def test_content_that_differs_from_the_manifest_is_refused(tmp_path: Path, fake: FakeHub) -> None:
