@@ -116,7 +116,6 @@ def gain(rank: int) -> float:
     [
         ([0.9], [1], 1.0),
         ([0.9], [0], 0.0),
-        ([0.9, 0.8], [1, 0], 1.0),  # however many relevant ones were not retrieved
         ([0.9, 0.8], [0, 1], gain(2)),
         ([0.9, 0.8, 0.7], [0, 1, 1], (gain(2) + gain(3)) / (gain(1) + gain(2))),
         ([0.9, 0.9, 0.7], [1, 0, 0], (gain(1) + gain(2)) / 2),
@@ -221,6 +220,12 @@ def test_position_f1s_equal_set_arithmetic(seed: int) -> None:
     ]
     scores = paper.position_f1s(Ragged.of(predicted), Ragged.of(gold))
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-14)
+
+
+def test_one_of_three_relevant_documents_at_rank_one_scores_one() -> None:
+    similarities = np.linspace(0.9, 0.0, 10)[None]
+    relevances = np.array([[1] + [0] * 9])
+    assert paper.ndcgs(similarities, relevances)[0] == 1.0
 
 
 @settings(deadline=None)
