@@ -7,7 +7,6 @@ docs/add-a-dataset.md.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
@@ -279,12 +278,7 @@ def _pins(given: Any, kind: Kind, where: str) -> Iterator[Pin]:
     """Yield the files on hubs: of one repository, or of a list where the roles are in several."""
     hints = {"repo": str, "revision": str, **dict.fromkeys(kind.roles, _PATHS)}
     tables = given if isinstance(given, tuple) else (given,)
-    parts = [_part(hints, part, f"{where}: hub") for part in tables]
-    count = Counter(role for part in parts for role in part if role in kind.roles)
-    for role, times in count.items():
-        if times > 1:
-            raise UserError(f"{where}: hub.{role} is given in two repositories")
-    for part in parts:
+    for part in (_part(hints, table, f"{where}: hub") for table in tables):
         repo, revision = part.pop("repo", ""), part.pop("revision", "")
         if repo.count("/") != 1:
             raise UserError(f"{where}: hub.repo must read OWNER/NAME")
