@@ -19,10 +19,11 @@ from analysis.evidence.evidence import Evidence, level_of
 from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.statistics.crossed import crossed_estimate
-from analysis.store.instances import read_instances
+from analysis.store.instances import RunScores, read_instances
+from analysis.store.runs_table import COLUMNS
 from benchmarks.protocol import DATASETS, datasets_of
 from common.errors import UserError
-from tests.analysis.made_up import made_up_runs, with_instances
+from tests.analysis.made_up import made_up_runs, with_instances, write_instances
 
 MLM, CLM, OTHER = "610m-mlm40-42k", "610m-clm-42k", "1b-clm-42k"
 GAP = difference("MLM - CLM", MLM, CLM, "SC")
@@ -336,6 +337,47 @@ def test_draws_of_levels_are_joint_over_instances_and_independent_over_seeds(sto
     assert abs(np.corrcoef(apart.T)[0, 1]) < 4 / 2_000**0.5
 
 
+def test_draws_have_the_spread_of_seeds_and_of_instances_whatever_the_weights(tmp_path: Path) -> None:
+    """Two models that share hard instances, seeds that differ as much as test sets do; halves, sums and differences."""
+    rng, rows, cells = np.random.default_rng(12), [], {}
+    hard = rng.random(200)
+    for model in (MLM, CLM):
+        runs = []
+        for seed, level in enumerate(rng.uniform(-0.04, 0.04, 5)):
+            scores = np.clip(0.2 + 0.5 * hard + level + 0.05 * rng.random(200), 0, 1)
+            runs.append(RunScores(lr=1e-4, seed=seed, validation=scores[:5], test=scores))
+            rows.append((model, "SC", "sst2", 1e-4, seed, scores[:5].mean(), scores.mean(), 5, 200))
+        cells[model, "sst2"] = runs
+    write_instances(tmp_path / "i", cells)
+    source = Evidence(
+        Settings(interval="crossed", resamples=40_000), runs=pd.DataFrame(rows, columns=list(COLUMNS)),
+        instances=tmp_path / "i",
+    )  # fmt: skip
+
+    def of(first: float, second: float) -> Contrast:
+        pairs = ((first, MLM), (second, CLM))
+        return Contrast(
+            label="", terms=tuple(Term(weight=w, model=m, task="SC", dataset="sst2") for w, m in pairs if w)
+        )
+
+    asked = [of(0.5, 0), of(0, 3.0), of(1.0, -1.0)]
+    drawn = source.draws(asked)
+    for column, contrast in zip(drawn.T, asked, strict=True):
+        estimate = source.estimate(contrast).estimate
+        assert 0.1 < estimate.instance_share < 0.9 or contrast is asked[2]
+        # Student's t of five seeds has twice the variance of a normal distribution of the same error.
+        share = estimate.instance_share
+        spread = estimate.error * math.sqrt(2 * (1 - share) + share)
+        assert column.mean() == pytest.approx(estimate.effect, abs=0.02 * estimate.error)
+        assert column.std() == pytest.approx(spread, rel=0.05)
+        assert source.student(contrast) == estimate
+    shared = source.cells.covariances.between_cells([(0.5, MLM, "sst2"), (3.0, CLM, "sst2")])[0]
+    alone = [
+        source.cells.covariances.between_cells([one])[0] for one in ((0.5, MLM, "sst2"), (3.0, CLM, "sst2"))
+    ]
+    assert np.cov(drawn.T)[0, 1] == pytest.approx((shared - sum(alone)) / 2, rel=0.15)
+
+
 def test_single_seeds_and_seeds_apart_are_drawn_where_they_are(stored) -> None:
     runs, folder = stored
     one = runs[(runs["model"] == MLM) | (runs["seed"] == 0)]
@@ -343,6 +385,8 @@ def test_single_seeds_and_seeds_apart_are_drawn_where_they_are(stored) -> None:
     asked = [level_of((model, "SC", "sst2")) for model in (MLM, CLM)]
     drawn = evidence(one, "crossed", instances=folder).draws(asked)
     assert np.ptp(drawn[:, 1]) < 1e-9 and np.ptp(drawn[:, 0]) > 1
+    turned = evidence(one, "crossed", instances=folder).draws(asked[::-1])
+    assert np.ptp(turned[:, 0]) < 1e-9 and np.ptp(turned[:, 1]) > 1
     assert drawn[0, 1] == pytest.approx(seeds_of(one, CLM, "sst2")[0])
     assert np.isfinite(evidence(apart, "crossed", instances=folder).draws(asked)).all()
 
