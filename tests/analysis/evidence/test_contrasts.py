@@ -75,3 +75,5 @@ def test_a_resampled_estimate_has_no_share_of_instances_and_a_p_of_one_at_most()
     drawn = Resampled(effect=0.0, drawn=(-1.0, 0.0, 0.0, 0.0, 1.0))
     found = contrast_finding(TWO, drawn, test="b", inputs=(), seeds=(5,))
     assert found.p_zero == 1.0 and found.instance_share == 0.0
+    nothing = Student(effect=0.0, error=0.0, df=4.0)
+    assert contrast_finding(TWO, nothing, test="t", inputs=(), seeds=(5,)).p_zero == 1.0

@@ -254,6 +254,8 @@ def test_the_error_over_seeds_and_instances_is_that_of_the_two_way_layout(stored
     assert found.error**2 == pytest.approx(own + shared)
     assert found.instance_share == pytest.approx(shared / (own + shared)) and found.instance_share > 0.7
     assert (found.test, found.seeds) == ("paired by seed and instance", (5,))
+    two = evidence(runs[runs["seed"] < 2], "crossed", instances=folder).finding(on_dataset(dataset))
+    assert (two.test, two.seeds) == ("paired by seed and instance", (2,))
     over_seeds = evidence(runs).finding(on_dataset(dataset))
     assert found.effect == pytest.approx(over_seeds.effect) and found.error > 2 * over_seeds.error
 

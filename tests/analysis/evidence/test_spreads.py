@@ -42,6 +42,7 @@ def test_spread_over_learning_rates_is_that_of_figure_5() -> None:
     levene = stats.levene(scores.loc[CLM], scores.loc[MLM], center="median")
     assert found.p_zero == pytest.approx(levene.pvalue)
     assert found.low < found.effect < found.high
+    assert f"sd {scores.loc[CLM].std():.4f} over 4 conditions x 5 seeds" in found.inputs[0]
 
 
 def test_spread_over_ratios_takes_the_selected_runs() -> None:
