@@ -92,12 +92,14 @@ def test_they_do_not_depend_on_the_level_and_scale_with_the_unit(scale: float, s
     values = np.array([[1.0, 2.0, 4.0], [2.0, 3.5, 3.0], [5.0, 4.0, 7.0]])
     moved, base = (two_levels(one) for one in (scale * values + shift, values))
     for term in base:
-        assert moved[term].variance == pytest.approx(scale**2 * base[term].variance, rel=1e-6)
+        for end in ("variance", "low", "high"):
+            expected = scale**2 * getattr(base[term], end)
+            assert getattr(moved[term], end) == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
 def test_what_has_no_spread_has_none_and_what_cannot_be_split_is_refused() -> None:
     alike = two_levels([[1.0, 3.0], [3.0, 1.0], [2.0, 2.0]])
-    assert alike[PRETRAINING].variance < 0 and alike[PRETRAINING].low == 0
+    assert alike[PRETRAINING].variance < 0 == alike[PRETRAINING].low == alike[PRETRAINING].high
     assert set(two_levels(np.full((2, 2), 3.0)).values()) == {
         Component(variance=0.0, low=0.0, high=0.0, df=1), Component(variance=0.0, low=0.0, high=0.0, df=2),
     }  # fmt: skip
