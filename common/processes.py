@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any
 
 from common.errors import UserError
 
@@ -75,16 +74,12 @@ def become_worker(parent: int) -> None:
 def worker_pool(
     workers: int,
     *,
-    initializer: Callable[..., object] | None = None,
-    arguments: tuple[Any, ...] = (),
     killed: str = "a worker process was killed, probably for lack of memory; run the same command again",
 ) -> Iterator[ProcessPoolExecutor]:
     """Yield a pool of fresh processes that end with this one, and whose unfinished work is dropped at the end.
 
     Args:
         workers: number of processes.
-        initializer: called with `arguments` once in each process.
-        arguments: of `initializer`.
         killed: the sentence when a process is killed.
 
     Raises:
@@ -94,7 +89,7 @@ def worker_pool(
         workers,
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_begin,
-        initargs=(os.getpid(), initializer, arguments),
+        initargs=(os.getpid(),),
     )
     try:
         with _interrupts_held():
@@ -107,11 +102,9 @@ def worker_pool(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin(parent: int, initializer: Callable[..., object] | None, arguments: tuple[Any, ...]) -> None:
+def _begin(parent: int) -> None:
     become_worker(parent)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s", stream=sys.stderr)
-    if initializer is not None:
-        initializer(*arguments)
 
 
 @contextlib.contextmanager
