@@ -84,6 +84,12 @@ def test_what_one_run_differs_in_is_flagged_with_its_path(
     assert "lr1e-04_sd1" in capsys.readouterr().out
 
 
+def test_what_a_record_leaves_out_differs_from_what_others_say(store: Path) -> None:
+    _run(store, "sst2", 1, provenance__commit=None)
+    (found,) = audit_provenance(store).mismatches
+    assert (found.aspect, found.values) == ("commit", {"c1": 5, "?": 1})
+
+
 def test_data_of_different_datasets_may_differ(store: Path) -> None:
     for seed in range(3):
         _run(store, "qqp", seed, description__training_data="another")
