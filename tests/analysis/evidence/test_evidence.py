@@ -389,6 +389,7 @@ def test_single_seeds_and_seeds_apart_are_drawn_where_they_are(stored) -> None:
     assert np.ptp(drawn[:, 1]) < 1e-9 and np.ptp(drawn[:, 0]) > 1
     turned = evidence(one, "crossed", instances=folder).draws(asked[::-1])
     assert np.ptp(turned[:, 0]) < 1e-9 and np.ptp(turned[:, 1]) > 1
+    assert turned[:, 1].mean() == pytest.approx(seeds_of(one, MLM, "sst2").mean(), abs=0.5)
     assert drawn[0, 1] == pytest.approx(seeds_of(one, CLM, "sst2")[0])
     assert np.isfinite(evidence(apart, "crossed", instances=folder).draws(asked)).all()
 
