@@ -20,7 +20,8 @@ def test_it_is_printed_or_written(
     computed = report.sensitivity_of(PUBLISHED, PUBLISHED.settled(Settings()))
     monkeypatch.setattr(report, "sensitivity_of", lambda *_, **__: computed)
     assert main(["sensitivity"]) == 0
-    assert "overturns" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "overturns" in said and "rho 0.5: supported" in said and "margin 2: " in said
     assert main(["sensitivity", "--format", "csv", "--out", str(tmp_path / "forks.csv")]) == 0
     assert (tmp_path / "forks.csv").read_text().startswith("id,protocol,selection,interval,margin")
 
