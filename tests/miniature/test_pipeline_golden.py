@@ -39,7 +39,7 @@ def test_the_quick_miniature_ends_where_it_did(tmp_path: Path) -> None:
     assert differ.holds and lower.holds, (differ.seen, lower.seen)
     # Words alone decide the made-up SC and IR, so pretraining has something to give only where a word's kind counts.
     tags = {name: scores["uner_en"] for name, scores in found["scores"].items()}
-    assert max(tags.values()) > tags[RANDOM] + 10
+    assert max(tags.values()) > tags[RANDOM] + 2
     analysed = miniature.root / ANALYSED
     assert "MINIATURE" in (analysed / "tables" / "table02.md").read_text()
     assert "MINIATURE" in (analysed / "claims.md").read_text()
