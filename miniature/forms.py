@@ -48,7 +48,7 @@ class Form:
     examples: dict[str, tuple[int, int]]
     """For each family, examples to train on and in each other split at most."""
     tuning_steps: int
-    """Optimiser steps of a fine-tuning; token classification takes one epoch, as in the paper."""
+    """Optimiser steps of a fine-tuning, of token classification too."""
     tuning_length: int
     """Longest input of a fine-tuning, in tokens."""
     rates: tuple[float, ...]
