@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ def build(
     """
     source = open_source(specs, settings.text_field, settings.document_separator)
     encoder = load_tokenizer(tokenizer)
-    settings = replace(settings, validation_share=settings.share_of(sum(source.sizes)))
+    settings = settings.settled(sum(source.sizes))
     request = {
         "source": source.identity(),
         "tokenizer": encoder.sha256,
@@ -99,7 +99,7 @@ def _write_splits(
     encoder: TextTokenizer,
     workers: int,
 ) -> None:
-    position, splits, share = writer.position, writer.splits, settings.share_of(sum(source.sizes))
+    position, splits = writer.position, writer.splits
     size, limit, enough = settings.shard_records * RECORD, settings.tokens or float("inf"), False
     began, first_tokens = time.monotonic(), writer.tokens
     groups = batched(source.documents(position.file, position.row), _GROUP_CHARACTERS, _GROUP_DOCUMENTS)
@@ -113,7 +113,7 @@ def _write_splits(
                 enough = splits["train"].tokens >= limit
                 if enough:
                     break
-                writer.add(document, digest, tokens, _split_of(digest, share, settings, writer))
+                writer.add(document, digest, tokens, _split_of(digest, settings, writer))
             wrote = [split.write(out, size) for split in splits.values()]
             if any(wrote):
                 writer.save()
@@ -125,8 +125,9 @@ def _write_splits(
         split.write(out, size, last=True)
 
 
-def _split_of(digest: bytes, share: float, settings: ShardSettings, writer: ShardWriter) -> str:
-    chosen = int.from_bytes(digest[:8], "little") < share * 2**64
+def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> str:
+    assert settings.validation_share is not None
+    chosen = int.from_bytes(digest[:8], "little") < settings.validation_share * 2**64
     full = writer.splits["validation"].tokens >= settings.validation_tokens
     return "validation" if chosen and not full else "train"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from common.cli import shared_options
 from common.errors import UserError
@@ -41,6 +41,7 @@ class ShardSettings:
         if self.shard_records < 1 or self.validation_tokens < 1 or self.tokens < 0:
             raise UserError("--shard-records and --validation-tokens must be at least 1, --tokens at least 0")
 
-    def share_of(self, size: int) -> float:
-        """Return the share of the documents that is held out of a source of so many bytes."""
-        return self.validation_share or min(0.1, max(0.005, 200_000 / max(size, 1)))
+    def settled(self, size: int) -> ShardSettings:
+        """Return the settings for a source of so many bytes, with the share that is held out of it."""
+        usual = min(0.1, max(0.005, 200_000 / max(size, 1)))
+        return replace(self, validation_share=self.validation_share or usual)

@@ -113,8 +113,8 @@ def test_mistakes_are_reported(room: Path, tmp_path: Path) -> None:
 def test_a_small_source_holds_out_more_unless_told_otherwise() -> None:
     sizes = {40_000: 0.1, 2_000_000: 0.1, 10_000_000: 0.02, 40_000_000: 0.005, 10**12: 0.005}
     for size, share in sizes.items():
-        assert ShardSettings().share_of(size) == pytest.approx(share)
-        assert ShardSettings(validation_share=0.3).share_of(size) == 0.3
+        assert ShardSettings().settled(size).validation_share == pytest.approx(share)
+        assert ShardSettings(validation_share=0.3).settled(size).validation_share == 0.3
 
 
 def test_a_hundred_lines_become_shards_without_an_option(room: Path, tmp_path: Path) -> None:
