@@ -1,11 +1,11 @@
-"""Text that is safe where it is shown: no control characters, no secrets."""
+"""Text as it is shown: no control characters, no secrets; counts of things."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-__all__ = ["name_fault", "redacted", "visible"]
+__all__ = ["counted", "name_fault", "redacted", "visible"]
 
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 """Unicode categories of what a terminal obeys or cannot show: controls, directions, lone surrogates, unassigned."""
@@ -33,6 +33,11 @@ def visible(text: str) -> str:
         else character
         for character in text
     )
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words: `1 model`, `1,520 runs`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def name_fault(name: str, most: int = 200) -> str | None:

@@ -21,6 +21,7 @@ from analysis.evidence.intervals import caption_of
 from analysis.records import records
 from analysis.store.contents import other_sizes
 from benchmarks.protocol import TASKS
+from common.plain_text import counted
 from paper_figures.figure import FigureSpec, Inputs
 from pretraining.model_names import MODELS, arm_of
 
@@ -46,12 +47,10 @@ def caption(figure: FigureSpec, data: Any, inputs: Inputs) -> str:
     crosses = "A cross marks a point without a score." if gaps and figure.crosses else ""
     source = source_sentence(figure, data, inputs)
     own = _own_sentence(data, inputs)
-    beside = ""
-    if figure.dodge and figure.crosses and data.duplicated(["panel", "x"]).any():
-        beside = "Points at one x are drawn side by side."
-    return _joined(inputs.source.own_words, source, figure.note, beside, own, said, crosses).replace(
-        " %", "\u00a0%"
-    )
+    dodged = figure.dodge and figure.crosses and data.duplicated(["panel", "x"]).any()
+    apart = "Points at one x are drawn side by side." if dodged else ""
+    joined = _joined(inputs.source.own_words, source, figure.note, apart, own, said, crosses)
+    return joined.replace(" %", "\u00a0%")
 
 
 def alt_text(figure: FigureSpec, data: Any, inputs: Inputs) -> str:
@@ -100,7 +99,7 @@ def source_sentence(figure: FigureSpec, data: pd.DataFrame, inputs: Inputs) -> s
     if runs is not None:
         own = data[data["source"] == inputs.name]
         drawn = {name for names in own["model"] for name in names.split()}
-        size = f"{runs['model'].isin(drawn).sum():,} runs of {len(drawn):,} model{'' if len(drawn) == 1 else 's'}"
+        size = f"{runs['model'].isin(drawn).sum():,} runs of {counted(len(drawn), 'model')}"
         others = f"; the other points are {where}" if len(own) < len(data) else ""
         name = "the authors' released runs" if inputs.name == "released" else inputs.name
         where = f"{name} ({size}){others}"

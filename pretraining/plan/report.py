@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from common.errors import UserError, nearest
+from common.plain_text import counted
 from common.tables import Document
 from pretraining.model_names import format_steps
 from pretraining.plan.flops import CONVENTIONS, PEAK_FLOPS
@@ -40,8 +41,8 @@ def plan_document(plan: Plan, *, device: str = "H100", utilisation: float = 0.4)
 
 
 def _tree(plan: Plan, device: str, utilisation: float) -> str:
-    models = _counted(len(plan.models), "model")
-    lines = [f"{models} of the study {plan.study.name!r}, {_counted(len(plan.stages), 'stage')}", ""]
+    models = counted(len(plan.models), "model")
+    lines = [f"{models} of the study {plan.study.name!r}, {counted(len(plan.stages), 'stage')}", ""]
     names = {model.name for model in plan.models}
 
     def walk(item: PlannedStage, indent: str, last: bool, root: bool) -> None:
@@ -101,10 +102,6 @@ def _totals(plan: Plan, device: str, utilisation: float) -> list[str]:
 
 def _short(count: float) -> str:
     return f"{count:,.0f}" if count < 1e9 else f"{count:.4g}"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _bytes(size: float) -> str:

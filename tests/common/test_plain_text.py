@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.plain_text import name_fault, redacted, visible
+from common.plain_text import counted, name_fault, redacted, visible
 
 
 @given(st.text(st.characters(), max_size=50))
@@ -54,3 +54,8 @@ def test_secrets_are_hidden(text: str) -> None:
 def test_what_is_no_secret_stays() -> None:
     text = "python -m pretraining train --set eos_token=2 max_tokens=5 tokenizer=t https://h/x@v1 a@b.org"
     assert redacted(text) == text
+
+
+def test_things_are_counted_in_words() -> None:
+    words = [counted(number, "model") for number in (0, 1, 2, 1_520)]
+    assert words == ["0 models", "1 model", "2 models", "1,520 models"]

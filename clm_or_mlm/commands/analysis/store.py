@@ -26,6 +26,7 @@ from clm_or_mlm.names import ReleasedName
 from common.cli import MANY
 from common.errors import UserError, nearest
 from common.files import write_text
+from common.plain_text import counted
 from common.tables import show
 from pretraining.model_names import FIGURES, MODELS, TABLES
 
@@ -89,8 +90,8 @@ def ingest(
         "%s: %s runs of %s; %s complete, %s without all 30 runs; %s",
         out,
         f"{len(runs):,}",
-        _count(runs["model"].nunique(), "model"),
-        _count(ingested.complete, "cell"),
+        counted(runs["model"].nunique(), "model"),
+        counted(ingested.complete, "cell"),
         f"{ingested.incomplete:,}",
         summary(ingested.problems),
     )
@@ -120,11 +121,7 @@ def _convert(table: Path, out: Path, add_models: Sequence[str], protocol: str) -
         )
     note_unsealed(str(table), read.unsealed, len(runs))
     write_runs(out, runs, protocol=recorded, datasets=read.datasets, unsealed=read.unsealed)
-    logger.info("%s: %s runs of %s", out, f"{len(runs):,}", _count(runs["model"].nunique(), "model"))
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    logger.info("%s: %s runs of %s", out, f"{len(runs):,}", counted(runs["model"].nunique(), "model"))
 
 
 _SETS: dict[str, tuple[str, ...]] = {
