@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from benchmarks.protocol import DATASETS, TASKS
+from common.cli import MANY
 from pretraining.model_names import FIGURES, MODELS, TABLES
 
-__all__ = ["DatasetName", "ModelName", "ReleasedName", "TableNumber", "offered"]
+__all__ = ["DatasetName", "ModelName", "ModelNames", "ReleasedName", "TableNumber", "offered"]
 
 
 def offered(names: Iterable[object]) -> Any:
@@ -20,11 +21,14 @@ def offered(names: Iterable[object]) -> Any:
 
 if TYPE_CHECKING:
     ModelName = str
+    ModelNames = tuple[str, ...]
     DatasetName = str
     TableNumber = str
     ReleasedName = str
 else:
     ModelName = offered(MODELS)
+    # What the items are annotated with is not the option's.
+    ModelNames = Annotated[tuple[ModelName, ...], MANY, Parameter(show_choices=False)]
     DatasetName = offered([*DATASETS, *TASKS])
     TableNumber = offered([*TABLES, "all"])
     ReleasedName = offered([

@@ -20,7 +20,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from clm_or_mlm.names import ModelName
+from clm_or_mlm.names import ModelName, ModelNames
 from common.cli import MANY, shared_options
 from common.errors import UserError
 from common.processes import AGAIN
@@ -62,7 +62,7 @@ class ConfigOptions(StudyOptions):
 
 
 def plan(
-    model: Annotated[tuple[ModelName, ...], MANY, Parameter(metavar="NAME", show_choices=False)] = (),
+    model: Annotated[ModelNames, Parameter(metavar="NAME")] = (),
     *,
     figure: Annotated[int | None, Parameter(metavar="N")] = None,
     format: Annotated[str, Parameter(choices=PLAN_FORMATS)] = "tree",

@@ -13,7 +13,7 @@ from analysis.comparisons.comparison import compare as compared
 from analysis.comparisons.replication import replication_document, replication_of
 from analysis.comparisons.sizes import sizes_document
 from analysis.sources import open_source
-from clm_or_mlm.names import ModelName
+from clm_or_mlm.names import ModelNames
 from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions
 from common.cli import MANY
 from common.errors import UserError
@@ -26,7 +26,7 @@ _HOW = "how they are compared"
 
 
 def compare(
-    models: Annotated[tuple[ModelName, ...], MANY, Parameter(show_choices=False)] = (),
+    models: ModelNames = (),
     /,
     *,
     source: SourceOptions = SourceOptions(),

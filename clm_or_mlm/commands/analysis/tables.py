@@ -16,7 +16,7 @@ from analysis.tables.audit import AUDIT_FORMATS, audit_document, runs_of_stand_i
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from benchmarks.protocol import AVERAGE
-from clm_or_mlm.names import DatasetName, ModelName, TableNumber
+from clm_or_mlm.names import DatasetName, ModelNames, TableNumber
 from clm_or_mlm.options import (
     BootstrapOptions,
     OutFile,
@@ -43,7 +43,7 @@ def scores(
     *,
     source: SourceOptions = SourceOptions(),
     score: BootstrapOptions = BootstrapOptions(),
-    model: Annotated[tuple[ModelName, ...], MANY, Parameter(metavar="NAME", show_choices=False)] = (),
+    model: Annotated[ModelNames, Parameter(metavar="NAME")] = (),
     dataset: Annotated[tuple[DatasetName, ...], MANY, Parameter(metavar="NAME")] = (),
     format: Annotated[str, Parameter(choices=("csv", "markdown", "parquet"))] = "csv",
     out: OutFile = None,
