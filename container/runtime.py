@@ -76,15 +76,8 @@ def _prefixed(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _podman(wish: Inside) -> list[str]:
     # Networks, shared memory and limits are the node's, as in Apptainer; files belong to the user.
-    line = [
-        "run",
-        "--rm",
-        "--interactive",
-        "--network=host",
-        "--ipc=host",
-        "--ulimit=host",
-        "--security-opt=label=disable",
-    ]
+    line = ["run", "--rm", "--interactive"]
+    line += ["--network=host", "--ipc=host", "--ulimit=host", "--security-opt=label=disable"]
     line += [] if os.geteuid() == 0 else ["--userns=keep-id", "--group-add=keep-groups"]
     gpu = {"nvidia": ["nvidia.com/gpu=all"], "rocm": ["/dev/kfd", "/dev/dri"], "none": []}[wish.gpu]
     gpu += [path for path in ("/dev/infiniband",) if wish.gpu != "none" and Path(path).exists()]

@@ -41,6 +41,7 @@ FIRST_PAUSE = 1.0
 """Seconds before it is asked for again the first time; each later pause is twice the one before."""
 _TIMEOUT = 120.0
 _CHUNK = 2**20
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _AGAIN = (408, 425, 429)
 """Answers below 500 after which the same question may be answered."""
 
@@ -54,10 +55,30 @@ def _by_streaming(url: str, path: Path) -> None:
         Path(folder, path.name).replace(path)
 
 
+class _UnsafeError(Exception):
+    """An address that is not read."""
+
+
+def _check_https(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOOPBACK):
+        raise _UnsafeError(f"{url}: shards are read by https, and by http from this machine alone")
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows what may be read in the first place."""
+
+    def redirect_request(self, *words: Any) -> urllib.request.Request | None:
+        _check_https(words[-1])
+        return super().redirect_request(*words)
+
+
 def _by_web(url: str, path: Path) -> None:
+    _check_https(url)
     parts = urlsplit(url)
     address = parts._replace(path=quote(parts.path, safe="/%")).geturl()
-    with urllib.request.urlopen(address, timeout=_TIMEOUT) as answer, path.open("xb") as file:
+    web = urllib.request.build_opener(_Redirects)
+    with web.open(address, timeout=_TIMEOUT) as answer, path.open("xb") as file:
         shutil.copyfileobj(answer, file, _CHUNK)
 
 
@@ -65,7 +86,8 @@ DOWNLOADS: dict[str, Callable[[str, Path], None]] = {
     **dict.fromkeys(("s3", "gs", "hf"), _by_streaming),
     **dict.fromkeys(("https", "http"), _by_web),
 }
-"""What writes the content at an address to a path at which nothing is, by the address's scheme."""
+"""What writes the content at an address to a path at which nothing is, by the address's scheme; `http` serves this
+machine alone."""
 
 
 class RemoteShards:
@@ -149,7 +171,7 @@ def _check_index(folder: Path, split: str, manifest: dict[str, Any]) -> None:
 
 def _is_final(error: Exception) -> bool:
     """Return whether asking again would bring the same: there is no such file, or it is refused."""
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError | _UnsafeError):
         return True
     response = getattr(error, "response", None)
     if isinstance(response, dict):  # boto's

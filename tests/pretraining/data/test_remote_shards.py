@@ -232,7 +232,21 @@ def test_folders_and_addresses_are_told_apart(tmp_path: Path) -> None:
         find_shards("ftp://host/x")
 
 
-def test_a_redirect_is_followed(room: Path, tmp_path: Path, web: tuple[Web, str]) -> None:
+def test_http_is_for_this_machine_alone() -> None:
+    with pytest.raises(UserError, match="by http from this machine alone"):
+        RemoteShards("http://example.invalid/shards")
+
+
+@pytest.mark.parametrize("scheme", ["http", "ftp"])
+def test_nor_does_a_redirect_lead_elsewhere(web: tuple[Web, str], scheme: str) -> None:
+    served, url = web
+    elsewhere = f"{scheme}://example.invalid/manifest.json".encode()
+    served.faults["manifest.json"] = [lambda *_: (302, elsewhere, len(elsewhere))]
+    with pytest.raises(UserError, match=r"example\.invalid/manifest\.json: shards are read by https"):
+        RemoteShards(url)
+
+
+def test_a_redirect_on_this_machine_is_followed(room: Path, tmp_path: Path, web: tuple[Web, str]) -> None:
     served, url = web
     served.faults["manifest.json"] = [lambda *_: (302, f"{url}/manifest.json".encode(), len(url) + 14)]
     assert RemoteShards(url).folder.joinpath("manifest.json").is_file()
