@@ -195,7 +195,7 @@ def refuse_what_slurm_refuses(workflow: Workflow, machine: Machine | None = None
         words = _sbatch_words(queue, workflow.gres, job)
         if why := _refusal(words, queue.get("slurm_extra", ""), machine or Machine()):
             raise UserError(
-                f"Slurm takes no jobs of the kind {name} as they would be asked for ({why}): sbatch {' '.join(words)}; "
+                f"Slurm refuses jobs of the kind {name} ({why}): sbatch {' '.join(words)}; "
                 f"correct [jobs.{name}] of the site or the settings (docs/hpc.md); `sinfo -o '%R %l %f %G'` shows what "
                 "the site has"
             )

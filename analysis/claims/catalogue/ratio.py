@@ -95,7 +95,7 @@ CLAIMS = (
         family="ratio",
         body=_some_ratio_beaten(),
         remark="For every ratio one size and task is sought where another ratio is better; each search is "
-        "over 36 comparisons and pays for all of them.",
+        "over 36 comparisons, and its p is adjusted for all of them.",
     ),
     Claim(
         id="F5b",
@@ -187,6 +187,6 @@ CLAIMS = (
         remark="Lind and Mehlum's test (2010): a parabola through the four ratios falls at the smallest and rises at "
         "the largest; p is the larger of the two. A positive quadratic term alone is no U: scores that rise faster and "
         "faster have one (IR at 1B). Simonsohn's two lines (2018) need no parabola; the break is sought at both inner "
-        "ratios, and pays for both.",
+        "ratios, and p is adjusted for both.",
     ),
 )
