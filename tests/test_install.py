@@ -74,6 +74,21 @@ def test_the_installed_command_works_from_any_folder(wheel: Path, tmp_path: Path
     assert "did you mean 'table'" in clm_or_mlm("tabel", code=2).stderr
 
 
+@pytest.mark.slow
+def test_the_oldest_declared_versions_print_the_same(wheel: Path, tmp_path: Path) -> None:
+    """Of every direct dependency; needs a package index."""
+    oldest = ("--quiet", "--resolution", "lowest-direct", "--target", tmp_path / "oldest")
+    python("-m", "uv", "pip", "install", *oldest, wheel, code=0)
+    for words in (
+        ("table", "10", "--source", "miniature"),
+        ("claims",),
+        ("compare", "610m-clm-42k", "610m-mlm40-42k"),
+    ):
+        ours = python("-m", "clm_or_mlm", *words, code=0).stdout
+        there = python("-m", "clm_or_mlm", *words, cwd=tmp_path, PYTHONPATH=str(tmp_path / "oldest"), code=0)
+        assert there.stdout == ours
+
+
 def test_a_command_without_its_packages_says_what_to_install(tmp_path: Path) -> None:
     """With the analysis alone there is no torch; here it is hidden."""
     code = (

@@ -5,6 +5,7 @@ python -m tests.docs.notebook [OUT]         # without OUT in place
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -17,11 +18,12 @@ NOTEBOOK = ROOT / "docs" / "tutorial.ipynb"
 
 
 def executed(path: Path) -> nbformat.NotebookNode:
-    """Return a notebook as its cells run now, in the repository's folder, without times and machine."""
+    """Return a notebook as its cells run now, in its folder as Jupyter does it, without times and machine."""
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(
-        notebook, timeout=300, record_timing=False, resources={"metadata": {"path": str(ROOT)}}
-    ).execute()
+    client = NotebookClient(
+        notebook, timeout=300, record_timing=False, resources={"metadata": {"path": str(NOTEBOOK.parent)}}
+    )
+    client.execute(env=dict(os.environ) | {"PYTHONPATH": str(ROOT)})
     notebook.metadata = {
         "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
         "language_info": {"name": "python"},
