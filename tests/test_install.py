@@ -95,6 +95,7 @@ def test_a_command_without_its_packages_says_what_to_install(tmp_path: Path) -> 
         "import sys; sys.modules['torch'] = None\n"
         "from clm_or_mlm.__main__ import main\nfrom common.cli import run\nrun(main)"
     )
+    (tmp_path / "manifest.json").touch()
     words = ("train", "610m-clm-42k", "--data", tmp_path, "--out", tmp_path / "out")
     done = python("-c", code, *words, code=2)
     assert done.stderr.count("\n") == 1 and done.stderr.startswith("error: this command needs torch")

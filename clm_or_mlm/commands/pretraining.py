@@ -209,17 +209,20 @@ def train(
         callback: a callback or logger of your own for Composer's Trainer (may be given again)
         stop_file: save and exit with 75 once this file exists, as after SIGUSR1: for images and many nodes
     """
+    from pretraining.data.manifest import MANIFEST
+
     chosen = load_study(study.study)
     config = study.config(chosen)
     config = replace(config, callbacks=",".join([config.callbacks, *callback]))
     targets_of(model, chosen)
-    if "://" not in data and not Path(data).is_dir():
+    if "://" not in data and not Path(data, MANIFEST).is_file():
         raise UserError(f"{data}: no shards here; write them with `clm-or-mlm shards`")
     # torch takes seconds to import: what is misspelt is reported at once. A fifth of them would be collections.
     gc.disable()
-    from pretraining.training import train as training
-
-    gc.enable()
+    try:
+        from pretraining.training import train as training
+    finally:
+        gc.enable()
     done = training.train(model, data=data, out=out, study=chosen, config=config, stop_file=stop_file)
     return None if done else AGAIN
 

@@ -73,7 +73,6 @@ def build(
         logger.info("%s: nothing to do, the shards are complete", out)
         return False
     writer = ShardWriter(out, request)
-    encoder.save(out / "tokenizer")
     if writer.position.file or writer.position.row:
         logger.info("resuming after %s tokens", f"{writer.tokens:,}")
     count = cores() if workers is None else workers
@@ -135,6 +134,7 @@ def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> st
 def _finish(
     source: Source, out: Path, writer: ShardWriter, encoder: TextTokenizer, request: dict[str, Any]
 ) -> None:
+    encoder.save(out / "tokenizer")
     for split in writer.splits.values():
         write_index(out / split.name, split.shards)
     manifest = write_manifest(

@@ -5,6 +5,7 @@ All of it is saved whenever a shard has been written, so that a killed run resum
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -180,9 +181,11 @@ class ShardWriter:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def discard(self) -> None:
-        """Remove the record and the shards."""
+        """Remove the record, the shards, and the folder if nothing else is in it."""
         for name in (UNFINISHED, *SPLITS):
             shutil.rmtree(self._out / name, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self._out.rmdir()
 
     def _load(self) -> None:
         remedy = f"remove {self._out} and run the same command again"

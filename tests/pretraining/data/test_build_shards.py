@@ -159,7 +159,7 @@ def test_a_failed_call_does_not_stop_the_corrected_one(
             ShardSettings(**{"validation_share": 0.5} | wrong),
             workers=0,
         )
-    assert not list(out.glob("*/shard.*"))
+    assert not out.exists()
     if right is not None:
         build(
             [str(tmp_path / name)],
