@@ -1,15 +1,12 @@
-"""Model folders: ours are written whole, checked when they are read, and load natively; the authors' are read."""
+"""Model folders that are written: whole, checked when they are read, and loaded by the native class."""
 
 import hashlib
 import json
-import logging
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
-from torch import Tensor
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -23,22 +20,17 @@ from transformers.models.eurobert import modeling_eurobert as native
 from common.errors import UserError
 from common.files import sha256_bytes
 from common.manifest import read_manifest, write_manifest
-from pretraining.model.configuration import EncoderConfig, native_config
+from pretraining.model.configuration import EncoderConfig
 from pretraining.model.model_folder import (
     check_model,
     check_state,
     export,
-    from_released,
     load_encoder,
     parameter_shapes,
-    read_config,
-    read_state,
 )
 from pretraining.model.modeling import (
-    HEAD,
     EuroBertForMaskedLM,
     EuroBertModel,
-    EuroBertPreTrainedModel,
     initialise,
 )
 from tests.pretraining.data.made_up_shards import flips
@@ -209,12 +201,6 @@ def test_which_class_a_user_gets(exported: Path) -> None:
             assert torch.equal(first, changed)
 
 
-def test_native_configuration_has_the_released_fields(tiny_model: EuroBertForMaskedLM) -> None:
-    fields = native_config(tiny_model.config, dtype="float32")
-    assert fields["rope_parameters"]["rope_theta"] == fields["rope_theta"] == 10_000
-    assert fields["model_type"] == "eurobert" and "auto_map" not in fields
-
-
 # --- checked ---
 
 
@@ -295,152 +281,3 @@ def test_tensors_that_do_not_fit_are_named(tiny_model: EuroBertForMaskedLM) -> N
         check_state({**state, "model.layers.0.mlp.up_proj.bias": torch.ones(3)}, config, "here")
     with pytest.raises(UserError, match="and 17 more"):
         check_state({}, config, "here")
-
-
-# --- of the authors ---
-
-
-TOKENS = torch.arange(3, 33)[None]
-
-
-def released_config(config: EncoderConfig) -> dict[str, object]:
-    """Return a configuration as the authors released it: other names, and the address of their code."""
-    ours = native_config(config, dtype="bfloat16")
-    for name in ("classifier_pooling", "head_dim", "rope_parameters"):
-        del ours[name]
-    return ours | {
-        "architectures": ["SLModel"],
-        "auto_map": {"AutoModel": "modeling_slmodel.SLModel"},
-        "bos_token": "<|begin_of_text|>",
-        "is_causal": True,
-        "model_type": "sl_model",
-        "pretraining_tp": 1,
-        "rope_scaling": None,
-        "transformers_version": "4.40.0.dev0",
-        "use_cache": True,
-    }
-
-
-def to_released(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return tensors as the authors released them: a base model, bare names, no head."""
-    return {name.removeprefix("model."): tensor for name, tensor in state.items() if name != HEAD}
-
-
-@pytest.fixture
-def released(tmp_path: Path, tiny_model: EuroBertForMaskedLM) -> Path:
-    """A folder in the authors' form: base model, bare names, bfloat16, no head."""
-    folder = tmp_path / "released"
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(released_config(tiny_model.config)))
-    state = {name: tensor.bfloat16() for name, tensor in to_released(tiny_model.state_dict()).items()}
-    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
-    return folder
-
-
-def hidden(model: EuroBertPreTrainedModel, is_causal: bool | None = None) -> Tensor:
-    with torch.no_grad():
-        return model.body(TOKENS, is_causal=is_causal).last_hidden_state
-
-
-def test_released_folder_loads_with_its_direction(released: Path, tiny_model: EuroBertForMaskedLM) -> None:
-    config = read_config(released)
-    assert config.is_causal and config.model_type == "eurobert"
-    assert not hasattr(config, "auto_map")
-    model = load_encoder(released, EuroBertModel, torch_dtype=torch.float32)
-    reference = tiny_model.bfloat16().float()
-    torch.testing.assert_close(hidden(model), hidden(reference, is_causal=True), atol=1e-6, rtol=0)
-    for name, tensor in model.state_dict().items():
-        assert torch.equal(tensor, reference.state_dict()[f"model.{name}"]), name
-
-
-def test_released_folder_gets_a_new_head(released: Path) -> None:
-    models = []
-    for _ in range(2):
-        torch.manual_seed(0)
-        models.append(load_encoder(released, EuroBertForMaskedLM, torch_dtype=torch.float32))
-    first, second = models
-    assert torch.equal(first.lm_head.weight, second.lm_head.weight) and first.lm_head.weight.std() > 0.01
-    assert torch.equal(
-        hidden(first), hidden(load_encoder(released, EuroBertModel, torch_dtype=torch.float32))
-    )
-
-
-def test_own_folder_loads_in_every_class(tmp_path: Path, tiny_model: EuroBertForMaskedLM) -> None:
-    tiny_model.save_pretrained(tmp_path)
-    for kind in (EuroBertModel, EuroBertForMaskedLM):
-        assert torch.equal(hidden(load_encoder(tmp_path, kind), False), hidden(tiny_model, False))
-    lm = load_encoder(tmp_path, EuroBertForMaskedLM)
-    assert torch.equal(lm.lm_head.weight, tiny_model.lm_head.weight)
-
-
-def test_bare_names_with_a_head_and_our_own_names_are_read_too(tiny_model: EuroBertForMaskedLM) -> None:
-    state = tiny_model.state_dict()
-    with_head = to_released(state) | {HEAD: state[HEAD]}
-    for form in (with_head, state):
-        assert from_released(form, tiny_model.config).keys() == state.keys()
-
-
-def test_shards_are_joined(released: Path) -> None:
-    whole = read_state(released)
-    names = sorted(whole)
-    halves = {"model-00001-of-00002.safetensors": names[:9], "model-00002-of-00002.safetensors": names[9:]}
-    for file, part in halves.items():
-        save_file({name: whole[name] for name in part}, released / file)
-    weight_map = {name: file for file, part in halves.items() for name in part}
-    (released / "model.safetensors").unlink()
-    index = released / "model.safetensors.index.json"
-    index.write_text(json.dumps({"weight_map": weight_map}))
-    joined = read_state(released)
-    assert joined.keys() == whole.keys()
-    index.write_text(json.dumps({"weight_map": {"a": "../elsewhere.safetensors"}}))
-    with pytest.raises(UserError, match="outside its folder"):
-        read_state(released)
-
-
-def test_unreadable_folders_are_reported(
-    released: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with pytest.raises(UserError, match=r"holds no config\.json"):
-        read_config(tmp_path)
-    with pytest.raises(UserError, match="pickled weights"):
-        read_state(tmp_path)
-    (released / "model.safetensors").write_bytes(b"x" * 100)
-    with pytest.raises(UserError, match="fetch it again"):
-        read_state(released)
-    path = released / "config.json"
-    fields = json.loads(path.read_text())
-    path.write_text(json.dumps({**fields, "model_type": "bert"}))
-    with pytest.raises(UserError, match="model_type is 'bert'"):
-        read_config(released)
-    del fields["is_causal"]
-    path.write_text(json.dumps(fields))
-    with caplog.at_level(logging.WARNING):
-        assert not read_config(released).is_causal
-    assert "taken as bidirectional" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("hidden_size", "64"), ("hidden_size", -64), ("vocab_size", 0), ("is_causal", "yes"),
-        ("num_attention_heads", 3), ("pad_token_id", -1), ("model_type", ["eurobert"]),
-    ],
-)  # fmt: skip
-def test_a_config_of_no_model_is_refused(
-    tmp_path: Path, tiny_model: EuroBertForMaskedLM, field: str, value: object
-) -> None:
-    fields = native_config(tiny_model.config, dtype="float32") | {field: value}
-    (tmp_path / "config.json").write_text(json.dumps(fields))
-    with pytest.raises(UserError, match=r"config\.json") as error:
-        read_config(tmp_path)
-    assert "\n" not in str(error.value)
-
-
-def test_unreadable_configs_and_indexes_are_refused(tmp_path: Path) -> None:
-    for text in ("[]", "{", '{"a": 1, "a": 2}', "[" * 10_000):
-        (tmp_path / "config.json").write_text(text)
-        with pytest.raises(UserError, match=r"config\.json"):
-            read_config(tmp_path)
-        (tmp_path / "model.safetensors.index.json").write_text(text)
-        with pytest.raises(UserError, match=r"index\.json"):
-            read_state(tmp_path)
