@@ -17,9 +17,7 @@ from benchmarks.protocol import (
     TASKS,
     datasets_of,
     format_lr,
-    get_dataset,
 )
-from common.errors import UserError
 from common.provenance import ROOT
 
 
@@ -41,13 +39,6 @@ def test_rates_print_as_the_release_writes_them() -> None:
 def test_rates_survive_printing(digits: int, exponent: int) -> None:
     lr = float(f"{digits / 10}e-{exponent:02d}")
     assert float(format_lr(lr)) == lr
-
-
-def test_unknown_names_are_told_with_the_nearest() -> None:
-    with pytest.raises(UserError, match="did you mean 'squad_v2'"):
-        get_dataset("squadv2")
-    with pytest.raises(UserError, match="one of SC, TC, QA, IR"):
-        _ = TASKS["NER"]
 
 
 def test_pins_are_whole() -> None:

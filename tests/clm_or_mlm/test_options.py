@@ -32,12 +32,3 @@ def test_instances_are_read_where_the_interval_needs_them() -> None:
     named = {name: ScoreOptions(interval=name).needs_instances() for name in INTERVALS}
     assert [name for name, needed in named.items() if needed] == ["crossed"]
     assert not ScoreOptions().needs_instances()
-
-
-def test_a_source_is_opened_as_named() -> None:
-    assert SourceOptions().open().is_published
-    assert SourceOptions(source=str(RELEASED)).open().need_runs("a test")["model"].unique() == [
-        "610m-mlm40-42k"
-    ]
-    with pytest.raises(UserError, match="nowhere: no such source"):
-        SourceOptions(source="nowhere").open()

@@ -14,7 +14,6 @@ from clm_or_mlm import VERSION
 from clm_or_mlm.__main__ import main
 from clm_or_mlm.rooms import ROOMS, main_of
 from common.cli import command_name
-from common.errors import UserError
 from miniature.data import MADE_UP, DataSource
 from miniature.forms import FORMS
 from miniature.plan import Miniature
@@ -88,11 +87,6 @@ def test_a_room_without_words_lists_its_commands(capsys: pytest.CaptureFixture[s
         text = capsys.readouterr().out
         assert f"Usage: python -m {room.name}" in text
         assert all(command_name(path) in text for path in room.commands)
-
-
-def test_a_misspelt_command_is_answered_with_the_nearest() -> None:
-    with pytest.raises(UserError, match="did you mean 'ingest'"):
-        main_of("analysis")(["ingset"])
 
 
 TRAIN = ["pretraining", "train", "610m-clm", "--data", "a", "--out", "b", "--set"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from common.processes import cores, on_stop_signal, worker_pool
+from common.processes import on_stop_signal, worker_pool
 from common.provenance import ROOT
 
 
@@ -80,7 +80,3 @@ def test_stop_signals_are_reported_while_the_block_runs() -> None:
         time.sleep(0.05)
     assert set(received) == {signal.SIGUSR1, signal.SIGTERM}
     assert signal.getsignal(signal.SIGUSR1) is before
-
-
-def test_cores_are_those_this_process_may_use() -> None:
-    assert cores() == len(os.sched_getaffinity(0))

@@ -20,7 +20,6 @@ from miniature.data import (
     answer_sentence,
     get_data_source,
     spread,
-    write_samples,
 )
 from miniature.forms import FAMILIES, FORMS
 
@@ -102,8 +101,3 @@ def test_a_question_is_asked_of_its_answers_sentence() -> None:
 def test_rows_are_spread_over_a_file() -> None:
     assert spread(range(10), 4) == [0, 2, 5, 7]
     assert spread(range(3), 4) == [0, 1, 2]
-
-
-def test_a_dataset_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="sst2"):
-        write_samples(FORMS["quick"], tmp_path, tmp_path / "sample")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import pytest
 
-from analysis.evidence.settings import Settings
-from analysis.sources import Source
 from common.errors import UserError
-from paper_figures.figure import FIGURES, Inputs, figures_named
+from paper_figures.figure import FIGURES, figures_named
 from pretraining.model_names import FIGURES as STUDY_FIGURES
 from tests.commands import python
-from tests.paper_figures.made_up import paper_figure
 
 
 def names(*words: str) -> list[str]:
@@ -54,17 +50,3 @@ def test_a_figure_is_drawn_without_importing_the_others() -> None:
     names = sorted(python("-c", script, code=0).stdout.split())
     own = [name for name in names if ".figures." in name or ".supplementary." in name]
     assert own == ["paper_figures.figures.averages", "paper_figures.figures.task_figures"]
-
-
-def test_headings_and_file_names() -> None:
-    assert paper_figure(3).heading == "Figure 3. MLM masking ratio by model size"
-    assert (paper_figure(3).label, paper_figure(3).stem) == ("Figure 3", "figure3")
-    claims = FIGURES["claims"].load()
-    assert (claims.heading, claims.stem) == ("Which findings survive a test", "claims")
-
-
-def test_every_figure_takes_the_interval_that_suits_the_source() -> None:
-    runs = Source(label="mine", runs=pd.DataFrame())
-    assert Inputs(source=runs, settings=Settings(interval="bca")).settings.interval == "bca"
-    assert Inputs(source=runs).settings.interval == "pooled"
-    assert Inputs(source=Source(label="published")).settings.interval == "t"

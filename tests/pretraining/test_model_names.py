@@ -13,10 +13,8 @@ from common.errors import UserError
 from pretraining.model_names import (
     FIGURES,
     MODELS,
-    OBJECTIVES,
     TABLES,
     Design,
-    ObjectiveName,
     arm_of,
     format_steps,
     parse,
@@ -151,17 +149,3 @@ def test_a_design_of_its_own_has_prefix_sizes_and_decay() -> None:
 @pytest.mark.parametrize(("steps", "text"), [(12_000, "12k"), (1_500, "1500"), (420, "420"), (0, "0")])
 def test_steps_print_as_in_names(steps: int, text: str) -> None:
     assert format_steps(steps) == text
-
-
-def test_a_made_up_objective_is_part_of_names() -> None:
-    with pytest.raises(UserError, match="unknown model"):
-        parse("610m-rtd15-42k")
-    OBJECTIVES.register(ObjectiveName(name="rtd", has_ratio=True))
-    try:
-        model = parse("610m-clm-10k-rtd15-42k")
-        assert [(s.objective, s.ratio, s.predicted_share) for s in model.stages] == [
-            ("clm", None, 1.0), ("rtd", 15, 0.15), ("rtd", 15, 0.15),
-        ]  # fmt: skip
-        assert model.objective == "clm+rtd"
-    finally:
-        OBJECTIVES.pop("rtd")

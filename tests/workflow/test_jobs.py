@@ -42,11 +42,6 @@ def test_files_of_a_job_have_no_folders_of_its_name() -> None:
     assert len(set(files)) == 4 and all(path.count("/") == 2 for path in files)
 
 
-def test_a_long_job_is_several_in_a_row() -> None:
-    job = Job(kind=KINDS["stage"], name="s", gpu_hours=50.0, gpus=1, limit_hours=20.0)
-    assert job.parts == 3
-
-
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 def test_a_job_is_complete_when_all_its_files_are_there(kind: Kind, tmp_path: Path) -> None:
     job = Job(kind=kind, name="j", makes=("a/one", "a/two"))

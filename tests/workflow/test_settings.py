@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from common.errors import UserError
-from common.settings import describe_settings
 from workflow.settings import Settings, check_requirements, load_settings
 
 
@@ -20,12 +18,6 @@ def test_paths_of_a_file_are_those_next_to_it(tmp_path: Path) -> None:
     assert found.limit_hours == 4.0
     assert found.tokenizer == str(tmp_path / "tok")
     assert found.text == ("hf:a/b", str(tmp_path / "x/*.parquet"))
-
-
-def test_every_setting_is_described() -> None:
-    text = describe_settings(Settings())
-    for item in dataclasses.fields(Settings):
-        assert f"\n{item.name} = " in f"\n{text}"
 
 
 def test_a_sites_text_is_a_default_for_the_files(tmp_path: Path) -> None:

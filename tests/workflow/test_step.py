@@ -181,13 +181,6 @@ def test_the_last_lines_of_a_failed_job_are_printed(
     assert "no_such_room" in (tmp_path / job.refused).read_text()
 
 
-def test_an_unknown_job_names_the_nearest(tmp_path: Path) -> None:
-    _, workflow = _job(tmp_path)
-    save(workflow, tmp_path)
-    ended = python("-m", "workflow.step", "done/shards/b.json", cwd=tmp_path, code=2)
-    assert "is no job of all; did you mean 'done/shards/a.json'?" in ended.stderr
-
-
 def test_processes_are_one_a_gpu_and_an_image_one_a_node() -> None:
     one = Job(kind=KINDS["model"], name="m", gpus=1)
     assert launcher_of(one, {}) == ([], [])

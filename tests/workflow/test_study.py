@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.protocol import DATASETS
-from pretraining.model_names import FIGURES, MODELS
-from pretraining.plan.plan import PAPER_STUDY, plan_of
+from pretraining.model_names import MODELS
+from pretraining.plan.plan import plan_of
 from workflow.progress import Progress
 from workflow.settings import Settings, load_settings
-from workflow.study import cell_runs, models_of, place_stand_ins, workflow_of
+from workflow.study import cell_runs, place_stand_ins, workflow_of
 from workflow.tiny import MODELS as TINY
 from workflow.tiny import write_tiny_study
 
@@ -57,10 +57,6 @@ def test_a_stage_longer_than_the_limit_is_several_jobs() -> None:
     assert trunk.minutes == 20 * 60
     text = Progress(workflow=workflow, folder=Path(), todo=tuple(workflow.jobs.values())).text()
     assert "jobs outlast the limit of 20 h and resume in the next" in text
-
-
-def test_a_figures_models_are_the_studys() -> None:
-    assert tuple(m.name for m in models_of("figure3", PAPER_STUDY)) == FIGURES[3]
 
 
 def test_commands_name_every_setting(tmp_path: Path) -> None:

@@ -146,13 +146,6 @@ def test_pinned_hash(tmp_path: Path) -> None:
         fetch("sst2", tmp_path)
 
 
-def test_a_commit_that_the_hub_does_not_have_is_one_sentence(tmp_path: Path, fake: FakeHub) -> None:
-    missing = Pin(role="train", repo="hgissbkh/conll2003-en", commit=OTHER, files=("*.parquet",))
-    dataset = replace(DATASETS["conll2003_en"], pins=(missing,))
-    with pytest.raises(UserError, match=f"hgissbkh/conll2003-en has no commit {OTHER} on the hub"):
-        fetch(dataset, tmp_path)
-
-
 def test_command_continues_after_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -183,6 +183,9 @@ def test_a_changed_manifest_is_noticed(tmp_path: Path) -> None:
         path.write_text(manifest_text(record | change))
         with pytest.raises(UserError, match="is the manifest of"):
             load(tmp_path, "sst2")
+    path.write_text(manifest_text({"schema": 99}))
+    with pytest.raises(UserError, match="has version 99 of the local form"):
+        load(tmp_path, "sst2")
 
 
 def test_a_row_without_what_it_needs_is_refused_in_a_sentence() -> None:

@@ -120,11 +120,6 @@ def test_figure_5_leaves_out_the_large_rates_and_scores_that_lack_a_dataset() ->
     assert counts.to_dict() == {"MLM": 20, "CLM": 15}
 
 
-def test_a_source_without_the_models_is_refused_in_one_sentence() -> None:
-    with pytest.raises(UserError, match=r"no task average .* of 610m-mlm40-42k, 610m-clm-42k$"):
-        paper_figure(5).collect(from_runs(made_up_runs(["1b-clm-42k"])))
-
-
 def test_a_single_score_has_no_spread_and_is_drawn_all_the_same() -> None:
     one = FIVE[(FIVE.seed == 0) & (FIVE.lr == 1e-5) & (FIVE.model == "610m-clm-42k")]
     figure = paper_figure(5)

@@ -74,18 +74,6 @@ def test_a_task_that_lacks_a_dataset_leaves_its_panel_empty() -> None:
     assert "610m-clm-42k (QA)" in missing_sentence(missing(figure, data), "why", most=99)
 
 
-def test_each_panel_of_figure_1_repeats_the_points_of_another_figure() -> None:
-    inputs = from_runs(made_up_runs(dict.fromkeys((*FIGURES[1], *FIGURES[6], *FIGURES[8]))))
-    data = paper_figure(1).collect(inputs)
-    for panel, number in (("SC: CLM share", 6), ("SC: CPT", 8)):
-        other = paper_figure(number).collect(inputs).query("panel == 'SC'")
-        means = dict(zip(zip(other["series"], other["model"], strict=True), other["mean"], strict=True))
-        rows = data[data["panel"] == panel]
-        assert len(rows) in (4, 5)
-        for series, model, mean in zip(rows["series"], rows["model"], rows["mean"], strict=True):
-            assert mean == means[series, model]
-
-
 def test_a_source_of_one_panel_of_figure_1_leaves_the_other_empty() -> None:
     figure = paper_figure(1)
     data = figure.collect(from_runs(made_up_runs(["610m-clm-10k-mlm40-42k"])))

@@ -23,7 +23,6 @@ from pretraining.model.attention import (
     FLASH4,
     SDPA,
     VARLEN,
-    AttentionBackend,
     attention,
     available,
     packed_layout,
@@ -105,12 +104,6 @@ def test_a_mask_of_what_may_be_seen_is_taken_as_it_is() -> None:
         padded_layout(torch.empty(2, 1, 1, 4, dtype=torch.bool, device="meta"), is_causal=False).mask
         is not None
     )
-
-
-def test_offsets_are_int32_whatever_they_were() -> None:
-    backend = AttentionBackend(name="none", attend=lambda q, k, v, layout: q)
-    layout = packed_layout(torch.tensor([0, 3, 5]), 3, is_causal=False, backend=backend)
-    assert layout.cu_seqlens is not None and layout.cu_seqlens.dtype == torch.int32
 
 
 # --- kernels that need a GPU: what they are called with ---

@@ -107,16 +107,6 @@ def test_a_sequence_knows_nothing_of_its_neighbours(lengths: list[int]) -> None:
             torch.testing.assert_close(hidden, alone, atol=2e-6, rtol=0)
 
 
-def test_is_causal_of_the_configuration_is_the_default(
-    tiny_model: EuroBertForMaskedLM, batch: PackedBatch
-) -> None:
-    tiny_model.config.is_causal = True
-    with torch.no_grad():
-        default = tiny_model.model.encode(batch)
-        assert torch.equal(default, tiny_model.model.encode(batch, is_causal=True))
-        assert not torch.equal(default, tiny_model.model.encode(batch, is_causal=False))
-
-
 def test_rms_norm_is_float32_inside_and_keeps_the_type() -> None:
     norm = RMSNorm(4, 1e-5).bfloat16()
     hidden = torch.tensor([[300.0, 1.0, -2.0, 0.5]], dtype=torch.bfloat16)

@@ -7,13 +7,6 @@ import pytest
 from analysis.__main__ import main
 
 
-def test_the_interval_is_the_best_that_the_source_allows(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["claims", "--id", "F1"]) == 0
-    default = capsys.readouterr().out
-    assert main(["claims", "--id", "f1", "--interval", "t"]) == 0
-    assert capsys.readouterr().out == default
-
-
 def test_the_second_opinion_is_a_column(capsys: pytest.CaptureFixture[str]) -> None:
     """F1 holds on these datasets, less surely on others like them, as quadrature says (test_second_opinion)."""
     assert main(["claims", "--id", "F1", "--opinion"]) == 0

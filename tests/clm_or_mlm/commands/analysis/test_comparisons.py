@@ -49,10 +49,3 @@ def test_instances_widen_the_interval(capsys, tmp_path):
     assert "paired by seed and instance" in capsys.readouterr().out
     assert main(args) == 0  # the default of runs is over seeds, whether instances are known or not
     assert "paired by seed, t" in capsys.readouterr().out  # two models are too few for a pool
-
-
-def test_which_is_best(capsys, tmp_path):
-    assert main(["best", "split"]) == 0
-    assert "25-50 %" in capsys.readouterr().out
-    assert main(["best", "--format", "csv", "--out", str(tmp_path / "best.csv")]) == 0
-    assert "610m-clm-10k-mlm40-42k" in (tmp_path / "best.csv").read_text()

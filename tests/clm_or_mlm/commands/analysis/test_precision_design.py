@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,17 +11,6 @@ from analysis.store.runs_table import write_runs
 from tests.analysis.made_up import made_up_runs
 
 WORDS = ["design", "--effect", "0.5", "--pretrainings", "2", "--pretraining-sd", "0.1", "--tests", "3"]
-
-
-def test_every_form_has_the_same_rows(capsys):
-    texts = {}
-    for form in ("text", "markdown", "csv", "json"):
-        assert main([*WORDS, "--format", form]) == 0
-        texts[form] = capsys.readouterr().out
-    rows = json.loads(texts["json"])
-    assert len(texts["csv"].splitlines()) == 1 + len(rows) == 17
-    assert sum("over pretrainings" in line for line in texts["text"].splitlines()) == len(rows)
-    assert "Holm's adjustment over 3 tests" in texts["markdown"]
 
 
 def test_seeds_that_all_agree_need_no_more(tmp_path: Path, capsys):

@@ -10,7 +10,6 @@ from analysis.__main__ import main
 from analysis.evidence.settings import Settings
 from analysis.sensitivity import report
 from analysis.sources import PUBLISHED
-from common.errors import UserError
 
 
 @pytest.mark.slow
@@ -24,12 +23,3 @@ def test_it_is_printed_or_written(
     assert "overturns" in said and "rho 0.5: supported" in said and "margin 2: " in said
     assert main(["sensitivity", "--format", "csv", "--out", str(tmp_path / "forks.csv")]) == 0
     assert (tmp_path / "forks.csv").read_text().startswith("id,protocol,selection,interval,margin")
-
-
-def test_a_table_with_only_a_header_is_one_sentence(tmp_path: Path) -> None:
-    """It was a traceback."""
-    table = tmp_path / "header.csv"
-    table.write_text("model,task,dataset,lr,seed,validation_score,test_score\n")
-    for words in (["sensitivity"], ["claims", "--multiverse"]):
-        with pytest.raises(UserError, match="holds no runs"):
-            main([*words, "--source", str(table)])

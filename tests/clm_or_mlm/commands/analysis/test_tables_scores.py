@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from analysis.__main__ import main
-from tests.analysis.stores import fill_own
 
 
 def test_models_and_datasets_are_chosen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,13 +26,6 @@ def test_models_and_datasets_are_chosen(capsys: pytest.CaptureFixture[str]) -> N
     frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
     assert set(frame["model"]) == {"610m-clm-42k", "610m-mlm40-42k"}
     assert set(frame["dataset"]) == {"sst2", "average"}
-
-
-def test_a_dataset_of_the_stores_own_is_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    fill_own(tmp_path)
-    assert main(["scores", "--source", str(tmp_path), "--dataset", "reviews"]) == 0
-    frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
-    assert frame[["dataset", "mean", "n_seeds"]].to_numpy().tolist() == [["reviews", 37.5, 2]]
 
 
 def test_a_table_for_programs_is_written(tmp_path: Path) -> None:
