@@ -29,6 +29,8 @@ MISTAKES = {
     "pretraining settings --set peak_lr": "--set takes key=value, not 'peak_lr'",
     "pretraining shards": "--source requires",
     "pretraining shards --source x --out y": "--tokenizer requires",
+    "pretraining shards --source x --tokenizer y --out z --validation-share 0": "--validation-share",
+    "pretraining verify .": "no shards here; write them",
     "pretraining tokenizer --out x": "either --convert or --train",
     "pretraining tokenizer --source x": "--out instead of --source",
     "pretraining train": "MODEL requires an argument (see python -m pretraining train --help)",

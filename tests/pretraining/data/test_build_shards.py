@@ -101,15 +101,6 @@ def test_reading_stops_after_the_tokens_asked_for(room: Path, tmp_path: Path) ->
     assert (got.read(0, got.tokens) == whole.read(0, got.tokens)).all()
 
 
-def test_mistakes_are_reported(room: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="parameter --source requires an argument"):
-        main(["shards"])
-    with pytest.raises(UserError, match="no shards here; write them"):
-        main(["verify", str(tmp_path)])
-    with pytest.raises(UserError, match="--validation-share"):
-        ShardSettings(validation_share=0)
-
-
 def test_a_small_source_holds_out_more_unless_told_otherwise() -> None:
     sizes = {40_000: 0.1, 2_000_000: 0.1, 10_000_000: 0.02, 40_000_000: 0.005, 10**12: 0.005}
     for size, share in sizes.items():

@@ -116,15 +116,6 @@ def test_hostile_shards_are_refused(room: Path, tmp_path: Path) -> None:
         assert size in (0, len(good))
 
 
-def test_a_pipe_in_the_place_of_a_shard_is_not_waited_for(room: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(room / "out", tmp_path / "copy"))
-    path = copy / "train/shard.00000.mds.zstd"
-    path.unlink()
-    os.mkfifo(path)
-    with pytest.raises(UserError, match="no regular file"):
-        stream(copy, "train", tmp_path / "cache").read(0, 5)
-
-
 def _read(folder: Path, cache: Path, seed: int, limit: float, seconds: float) -> None:
     """What a rank does: read random spans, from a cache that is too small for all ranks together."""
     expected = np.load(cache.parent / "expected.npy")

@@ -14,7 +14,7 @@ import pytest
 
 from common.errors import UserError
 from pretraining.data.manifest import load_manifest, verify
-from pretraining.data.shard_index import INDEX, read_index
+from pretraining.data.shard_index import INDEX
 from tests.pretraining.data.made_up_shards import flips, hashes, stream, with_content
 
 Change = Callable[[dict[str, Any]], object]
@@ -109,27 +109,6 @@ def test_a_pickle_in_a_shard_never_runs(copy: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError):
         stream(copy, "train", tmp_path / "cache")
     assert not (tmp_path / "ran").exists()
-
-
-def test_an_index_of_another_split_is_refused(copy: Path) -> None:
-    from pretraining.data.manifest import check_split
-
-    shutil.copy(copy / "validation" / INDEX, copy / "train" / INDEX)
-    with pytest.raises(UserError, match="is not the index the manifest was made with"):
-        check_split(copy, "train", load_manifest(copy), read_index(copy / "train"))
-
-
-def test_pipes_and_huge_files_are_not_waited_for(copy: Path, tmp_path: Path) -> None:
-    path = copy / "train" / INDEX
-    path.unlink()
-    os.mkfifo(path)
-    with pytest.raises(UserError, match="no regular file"):
-        read_index(copy / "train")
-    path.unlink()
-    with path.open("wb") as file:
-        file.truncate(2**40)
-    with pytest.raises(UserError, match="no such file needs more"):
-        read_index(copy / "train")
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])

@@ -24,14 +24,6 @@ def add(writer: ShardWriter, number: int, tokens: int, split: str = "train") -> 
     writer.add(document(f"text {number}", number), digest, ids, split)
 
 
-def test_empty_and_repeated_documents_are_counted_not_written(tmp_path: Path) -> None:
-    writer = ShardWriter(tmp_path, REQUEST)
-    add(writer, 1, 3)
-    add(writer, 1, 3)
-    writer.add(document("", 2), bytes(16), np.zeros(1, np.int32), "train")
-    assert (writer.position.duplicates, writer.position.empty, writer.tokens) == (1, 1, 3)
-
-
 def test_only_whole_shards_are_written_before_the_last(tmp_path: Path) -> None:
     writer = ShardWriter(tmp_path, REQUEST)
     split, size = writer.splits["train"], 2 * RECORD
