@@ -1,4 +1,4 @@
-"""Python in a process of its own, as a user starts it."""
+"""Python in a process of its own, as a user starts it, and made-up programs for it to find."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from common.provenance import ROOT
 
-__all__ = ["python"]
+__all__ = ["program", "python"]
 
 
 def python(
@@ -29,3 +29,11 @@ def python(
     )  # fmt: skip
     assert code in (None, done.returncode), done.stdout[-6000:] + done.stderr[-6000:]
     return done
+
+
+def program(path: Path, text: str) -> Path:
+    """Write a made-up program, some lines of a shell, and return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path

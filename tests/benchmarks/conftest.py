@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModel, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
-import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS
-from tests.benchmarks.tiny import make_config, make_tokenizer
+from tests.benchmarks.tiny import make_tokenizer, save_model
 
 torch.set_num_threads(1)  # as every run computes on a CPU
 
@@ -41,10 +40,7 @@ def model_folder(
     def make(kind: str = "ours", **options: int) -> Path:
         folder = root / "-".join([kind, *(f"{name}{value}" for name, value in options.items())])
         if not folder.exists():
-            torch.manual_seed(0)
-            config = make_config(kind, vocab=len(tokenizer), **options)
-            AutoModel.from_config(config).save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
+            save_model(folder, tokenizer, kind, **options)
         return folder
 
     return make

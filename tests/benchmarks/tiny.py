@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import (
+    AutoModel,
     BertConfig,
     LlamaConfig,
     ModernBertConfig,
@@ -15,6 +18,7 @@ from transformers import (
     RobertaConfig,
 )
 
+import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
 from pretraining.model.configuration import EncoderConfig
 
 END, BEGIN, MASK = "<|end_of_text|>", "<|begin_of_text|>", "<|mask|>"
@@ -74,3 +78,11 @@ def make_config(kind: str, *, vocab: int, positions: int = 512, hidden: int = 32
         case "modernbert":
             return ModernBertConfig(**shape, **ids, sep_token_id=1, cls_token_id=0, local_attention=8)
     raise AssertionError(kind)
+
+
+def save_model(folder: Path, tokenizer: PreTrainedTokenizerFast, kind: str = "ours", **options: int) -> Path:
+    """Save a tiny model of a kind, its weights drawn from one seed, with its tokenizer, and return the folder."""
+    torch.manual_seed(0)
+    AutoModel.from_config(make_config(kind, vocab=len(tokenizer), **options)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

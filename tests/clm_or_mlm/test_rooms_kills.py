@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from transformers import AutoModel
 
-import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from tests.benchmarks.datasets.test_fetch import COMMIT, conll_rows
 from tests.benchmarks.fake_hub import FakeHub
-from tests.benchmarks.tiny import make_config, make_tokenizer
+from tests.benchmarks.tiny import make_tokenizer, save_model
 from tests.kills import survives
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -64,9 +62,7 @@ def test_fetch(hub: str, tmp_path: Path) -> None:
 def test_run(tmp_path: Path) -> None:
     make_synthetic(tmp_path / "data", "uner_en", train=96, evaluation=24)
     texts = [" ".join(words) for words in load(tmp_path / "data", "uner_en").train["words"].to_pylist()]
-    tokenizer = make_tokenizer(texts)
-    AutoModel.from_config(make_config("ours", vocab=len(tokenizer))).save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    save_model(tmp_path / "model", make_tokenizer(texts))
     words = ["-m", "benchmarks", "run", "--model", str(tmp_path / "model"), "--data", str(tmp_path / "data")]
     words += [
         "--device",

@@ -11,6 +11,7 @@ import pytest
 from container import doctor
 from container.doctor import Line, report
 from container.machine import Machine
+from tests.commands import program
 
 Answers = dict[str, tuple[int, str]]
 
@@ -79,9 +80,8 @@ def test_runtimes_are_asked_and_not_read(answers: Answers, status: str, seen: st
 
 
 def test_images_are_started(tmp_path: Path) -> None:
-    words = "#!/bin/sh\ncase $* in *--version) echo 1;; *bad.sif*) echo no zstd >&2; exit 255;; esac\n"
-    (tmp_path / "singularity").write_text(words)
-    (tmp_path / "singularity").chmod(0o755)
+    answers = "case $* in *--version) echo 1;; *bad.sif*) echo no zstd >&2; exit 255;; esac"
+    program(tmp_path / "singularity", answers)
     images = [tmp_path / "good.sif", tmp_path / "bad.sif"]
     for image in images:
         image.touch()

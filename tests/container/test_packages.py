@@ -14,6 +14,7 @@ from common.files import sha256_file
 from common.provenance import ROOT
 from container import packages
 from container.packages import Package, debian_packages, main, python_packages, sbom
+from tests.commands import program
 from tests.oracle import Oracle
 
 BASH = Package("deb/debian", "bash", "5.2.15-2+b1", "see /usr/share/doc/bash/copyright", "0" * 64)
@@ -22,10 +23,7 @@ BASH = Package("deb/debian", "bash", "5.2.15-2+b1", "see /usr/share/doc/bash/cop
 def test_debian_packages_are_those_that_are_installed_with_the_hashes_of_their_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    query = tmp_path / "bin/dpkg-query"
-    query.parent.mkdir()
-    query.write_text("#!/bin/sh\nprintf 'zlib1g 1:1.2 ii \\nbash 5.2 ii \\ngone 1 rc \\n'\n")
-    query.chmod(0o755)
+    query = program(tmp_path / "bin/dpkg-query", "printf 'zlib1g 1:1.2 ii \\nbash 5.2 ii \\ngone 1 rc \\n'")
     monkeypatch.setenv("PATH", f"{query.parent}:/usr/bin:/bin")
     (tmp_path / "bash_5.2_amd64.deb").write_text("x")
     found = debian_packages(tmp_path)

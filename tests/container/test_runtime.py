@@ -22,22 +22,14 @@ from container.runtime import (
     stream,
     version_of,
 )  # fmt: skip
-from tests.commands import python
-
-
-def _program(folder: Path, text: str) -> Path:
-    path = folder / "apptainer"
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return path
+from tests.commands import program, python
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The only folder with an `apptainer` on PATH, which echoes its words but for `--version`."""
-    (tmp_path / "bin").mkdir()
     version = '[ "$1" = --version ] && echo apptainer version 1.4.5 && exit\n'
-    _program(tmp_path / "bin", f'{version}echo "$@"\n[ "$1" = build ] && exit 7\nexit 0')
+    program(tmp_path / "bin/apptainer", f'{version}echo "$@"\n[ "$1" = build ] && exit 7\nexit 0')
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}/usr/bin:/bin")
     return tmp_path / "bin"
 
@@ -52,7 +44,7 @@ def test_one_that_answers_is_named_and_its_output_comes_as_lines(folder: Path) -
 def test_one_that_hangs_fails_or_is_missing_is_one_sentence(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _program(folder, "sleep 600 & wait")
+    program(folder / "apptainer", "sleep 600 & wait")
     with pytest.raises(
         UserError, match=r"code 124: no answer within 1 s, so nothing can run in an image here"
     ):
@@ -60,7 +52,7 @@ def test_one_that_hangs_fails_or_is_missing_is_one_sentence(
     monkeypatch.setattr(doctor, "version_of", lambda site, runtime: version_of(site, 1.0, runtime))
     line = next(doctor.runtimes(Machine()))
     assert line.status == "fail" and "user namespaces" in line.advice
-    _program(folder, "echo starter: permission denied; exit 13")
+    program(folder / "apptainer", "echo starter: permission denied; exit 13")
     with pytest.raises(UserError, match=r"ended with code 13: starter: permission denied"):
         version_of(Machine())
     with pytest.raises(UserError, match=r"apptainer is not on PATH; load your site's module"):
@@ -69,7 +61,7 @@ def test_one_that_hangs_fails_or_is_missing_is_one_sentence(
 
 @pytest.mark.parametrize("words", [("run", "x.sif", "analysis"), ("test", "analysis")])
 def test_every_command_says_it_in_one_sentence(folder: Path, words: tuple[str, ...]) -> None:
-    _program(folder, "sleep 600 & wait")
+    program(folder / "apptainer", "sleep 600 & wait")
     for name in ("x.sif", "analysis.sif"):
         (folder / name).touch()
     # The image has to seem to be there, and the limit is the real one but for its length.
@@ -158,9 +150,7 @@ def test_podmans_own_parser_takes_the_line(tmp_path: Path) -> None:
 
 def test_a_container_is_given_the_callers_input(tmp_path: Path) -> None:
     """Podman hands its input on only when asked; Apptainer always does."""
-    program = tmp_path / "podman"
-    program.write_text('#!/bin/sh\ncase "$*" in *--version*) echo 4.3;; *--interactive*) cat;; esac\n')
-    program.chmod(0o755)
+    program(tmp_path / "podman", 'case "$*" in *--version*) echo 4.3;; *--interactive*) cat;; esac')
     (tmp_path / "x.tar").touch()
     environ = os.environ | {"CLM_OR_MLM_SCRATCH": str(tmp_path), "PATH": f"{tmp_path}:/usr/bin:/bin"}
     machine = Machine(environ=environ)
@@ -173,7 +163,10 @@ def test_what_an_image_answers_is_returned_and_what_it_refuses_is_one_sentence(f
     assert answer(folder / "x.sif", ["analysis"], "", machine=Machine(environ=environ)).startswith(
         "run --no-home"
     )
-    _program(folder, '[ "$1" = --version ] && echo 3.8.4 && exit; echo "no squashfs here" >&2; exit 255')
+    program(
+        folder / "apptainer",
+        '[ "$1" = --version ] && echo 3.8.4 && exit; echo "no squashfs here" >&2; exit 255',
+    )
     with pytest.raises(UserError, match=r"x.sif cannot be started here \(255: no squashfs here\)"):
         answer(folder / "x.sif", ["analysis"], "", machine=Machine(environ=environ))
     with pytest.raises(UserError, match=r"x.img is no image file by its ending; images are .sif .* .tar"):

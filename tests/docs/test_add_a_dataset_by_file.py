@@ -10,17 +10,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import torch
-from transformers import AutoModel
 
-import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
 from analysis.__main__ import main as analysis
 from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.settings import Settings
 from benchmarks.__main__ import main as benchmarks
 from benchmarks.datasets.local_dataset import load, verify
 from benchmarks.own_datasets.definition_file import read_definitions
-from tests.benchmarks.tiny import make_config, make_tokenizer
+from tests.benchmarks.tiny import make_tokenizer, save_model
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/add-a-dataset.md"
 NAMES = ("reviews", "paraphrases", "topics", "similarity", "places", "trivia", "doubtful", "manuals")
@@ -114,11 +111,7 @@ def test_from_the_file_to_a_row_of_scores(
     assert load(data, own["manuals"]).manifest.counts == {"train": 60, "validation": 6, "test": 6}
     assert not benchmarks(["datasets", "show", "reviews", "--datasets", str(my_toml), "--data", str(data)])
     assert "| Review: the " in capsys.readouterr().out
-    model = tmp_path / "tiny"
-    tokenizer = make_tokenizer([text for _, text in things(0, 80)])
-    torch.manual_seed(0)
-    AutoModel.from_config(make_config("ours", vocab=len(tokenizer))).save_pretrained(model)
-    tokenizer.save_pretrained(model)
+    model = save_model(tmp_path / "tiny", make_tokenizer([text for _, text in things(0, 80)]))
     options = ["--datasets", str(my_toml), "--data", str(data), "--out", str(out), "--dataset", *NAMES]
     options += ["--lr", "1e-3", "--seed", "0", "--steps", "2", "--model", str(model)]
     assert not benchmarks(["run", *options, "--dry-run"])

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +17,6 @@ import pandas as pd
 import pytest
 import torch
 from scipy.stats import norm
-from transformers import AutoModel
 
 import benchmarks.metrics.standard as standard_metrics
 from analysis.__main__ import main as analysis_main
@@ -47,7 +44,8 @@ from pretraining.plan.plan import load_study
 from pretraining.training import objectives
 from pretraining.training.log import read_log
 from tests.analysis.made_up import made_up_runs
-from tests.benchmarks.tiny import make_config, make_tokenizer
+from tests.benchmarks.tiny import make_tokenizer, save_model
+from tests.commands import python
 from tests.docs.test_pages import owned
 from tests.pretraining.small_study import STUDY, make_shards
 
@@ -90,10 +88,8 @@ def outputs(section: str, module: str, *, entry: str = "", more: Sequence[list[s
     """
     (block,) = blocks(section)
     given = [json.dumps(command) for command in [*commands(section), *more]]
-    words = [sys.executable, "-c", AS_IF_IN_THE_FILE, module, entry, block, *given]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split("-- end --\n")[:-1]
+    said = python("-c", AS_IF_IN_THE_FILE, module, entry, block, *given, code=0).stdout
+    return said.split("-- end --\n")[:-1]
 
 
 @contextmanager
@@ -113,10 +109,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a small made-up SST-2 in `data` and a tiny model in `model`."""
     folder = tmp_path_factory.mktemp("tiny")
     make_synthetic(folder / "data", "sst2", train=96, evaluation=24)
-    tokenizer = make_tokenizer(load(folder / "data", "sst2").train["first"].to_pylist())
-    torch.manual_seed(0)
-    AutoModel.from_config(make_config("ours", vocab=len(tokenizer))).save_pretrained(folder / "model")
-    tokenizer.save_pretrained(folder / "model")
+    save_model(folder / "model", make_tokenizer(load(folder / "data", "sst2").train["first"].to_pylist()))
     return folder
 
 
@@ -277,12 +270,7 @@ def test_a_callback_of_ones_own_and_a_script_with_composers_trainer(tmp_path: Pa
     places = {"610m-clm": model, "shards": str(data)}
     words = ["-m", *(places.get(word, word) for word in command), "--study", "study.toml"]
     scripted = ["own_train.py", "study.toml", str(data), model]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    said = [
-        subprocess.run([sys.executable, *call], cwd=tmp_path, env=environment, capture_output=True, text=True)
-        for call in (words, scripted)
-    ]
-    assert [done.returncode for done in said] == [0, 0], [done.stderr[-3000:] for done in said]
+    said = [python(*call, cwd=tmp_path, code=0, OMP_NUM_THREADS="1") for call in (words, scripted)]
     rows = read_log(tmp_path / "pretrained" / "models" / model / "log.jsonl")
     losses = [row["loss"] for row in rows if row["split"] == "train"]
     assert [float(line) for line in said[1].stdout.split()] == losses and len(losses) == 24

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ import pytest
 from PIL import Image
 
 import clm_or_mlm as cm
-from common.provenance import ROOT
+from tests.commands import python
 from tests.docs.notebook import NOTEBOOK
 
 
@@ -29,10 +27,7 @@ def pixels(output: Any) -> np.ndarray:
 @pytest.mark.slow
 def test_its_cells_show_what_they_showed(tmp_path: Path) -> None:
     out = tmp_path / "now.ipynb"
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.docs.notebook", str(out)], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    python("-m", "tests.docs.notebook", out, code=0)
     then, now = nbformat.read(NOTEBOOK, as_version=4), nbformat.read(out, as_version=4)
     for one, two in zip(then.cells, now.cells, strict=True):
         for old, new in zip(one.get("outputs", []), two.get("outputs", []), strict=True):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
+from tests.commands import program
 from workflow.jobs import KINDS, Job, Workflow, by_marker, save
 from workflow.slurm import (
     cancelled,
@@ -33,11 +34,8 @@ JOBS = by_marker([CELL, STAGE])
 @pytest.fixture
 def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A `squeue` that prints a file."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    (folder / "squeue").write_text(f"#!/bin/sh\ncat {tmp_path}/rows || exit 1\n")
-    (folder / "squeue").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    made = program(tmp_path / "bin/squeue", f"cat {tmp_path}/rows || exit 1")
+    monkeypatch.setenv("PATH", f"{made.parent}:/usr/bin:/bin")
     return tmp_path / "rows"
 
 

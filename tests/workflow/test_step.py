@@ -13,7 +13,7 @@ import pytest
 
 from common.errors import UserError
 from common.processes import AGAIN
-from tests.commands import python
+from tests.commands import program, python
 from tests.common.test_processes import alive
 from workflow.jobs import KINDS, Job, Workflow, save
 from workflow.slurm import prefix_of as slurm_prefix
@@ -233,8 +233,7 @@ def test_a_cancelled_job_that_is_submitted_again_ends_at_once(tmp_path: Path) ->
     save(Workflow(target="all", jobs={job.marker: job}), tmp_path)
     name, comment = f"{slurm_prefix(tmp_path)}-1", "rule_shards_wildcards_a"
     rows = (f"7|CANCELLED|None|0:10|{name}|{comment}", f"8|RUNNING|None|0:00|{name}|{comment}")
-    (tmp_path / "squeue").write_text("#!/bin/sh\n" + "".join(f"echo '{row}'\n" for row in rows))
-    (tmp_path / "squeue").chmod(0o755)
+    program(tmp_path / "squeue", "\n".join(f"echo '{row}'" for row in rows))
     path = f"{tmp_path}:{ENVIRON['PATH']}"
     for number, code in (("8", 2), ("7", 0)):
         (tmp_path / job.refused).unlink(missing_ok=True)

@@ -9,6 +9,7 @@ import pytest
 
 from clm_or_mlm.rooms import main_of
 from common.errors import UserError
+from tests.commands import program
 
 GOOD = {
     "text": '["text.jsonl"]',
@@ -119,13 +120,9 @@ def test_several_mistakes_are_all_named_at_once(folder: Path) -> None:
 def test_the_image_is_tried_with_the_studys_own_folder_shown(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = folder / "bin" / "apptainer"
-    program.parent.mkdir()
-    program.write_text(
-        '#!/bin/sh\ncase "$*" in run*) echo "$*" > seen; echo "error: seen" >&2; exit 2;; esac\n'
-    )
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    answers = 'case "$*" in run*) echo "$*" > seen; echo "error: seen" >&2; exit 2;; esac'
+    made = program(folder / "bin" / "apptainer", answers)
+    monkeypatch.setenv("PATH", f"{made.parent}:{os.environ['PATH']}")
     (folder / "a.sif").write_bytes(bytes(32) + b"SIF_MAGIC")
     (folder / "study").mkdir()
     (folder / "s.toml").write_text("".join(f"{key} = {value}\n" for key, value in GOOD.items()))

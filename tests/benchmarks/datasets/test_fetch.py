@@ -25,6 +25,7 @@ from common.errors import UserError
 from common.provenance import ROOT
 from tests.benchmarks.command import command
 from tests.benchmarks.fake_hub import COMMIT, OTHER, FakeHub, conll_rows, parquet
+from tests.commands import python
 
 main = command("fetch")
 pytestmark = pytest.mark.usefixtures("hub")
@@ -126,10 +127,8 @@ def test_what_is_not_there(tmp_path: Path, fake: FakeHub) -> None:
 @pytest.mark.slow
 def test_no_network_is_one_sentence(tmp_path: Path) -> None:
     """Port 9 of this machine refuses connections; the hub's client tries for 25 s."""
-    command = [sys.executable, "-m", "benchmarks", "fetch", "--out", str(tmp_path / "data")]
-    environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT)
-    assert done.returncode == 2
+    words = ("-m", "benchmarks", "fetch", "--out", tmp_path / "data")
+    done = python(*words, code=2, HF_ENDPOINT="http://127.0.0.1:9")
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("error: the hub cannot be reached")
     assert "clm-or-mlm import" in done.stderr

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,8 +14,8 @@ from benchmarks.datasets.local_dataset import load, table, verify
 from benchmarks.datasets.synthetic import synthetic
 from benchmarks.protocol import DATASETS, get_dataset
 from common.errors import UserError
-from common.provenance import ROOT
 from tests.benchmarks.command import command
+from tests.commands import python
 
 main = command("import")
 
@@ -100,9 +98,8 @@ def test_faults_of_the_user(tmp_path: Path) -> None:
 
 
 def test_help_names_the_files_of_every_dataset() -> None:
-    command = [sys.executable, "-m", "benchmarks", "import", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
-    assert all(f"  {name} " in done.stdout for name in DATASETS)
+    said = python("-m", "benchmarks", "import", "--help", code=0).stdout
+    assert all(f"  {name} " in said for name in DATASETS)
 
 
 def test_killed_import_leaves_nothing_half(tmp_path: Path) -> None:
@@ -121,8 +118,7 @@ def test_killed_import_leaves_nothing_half(tmp_path: Path) -> None:
         "main(['import', *sys.argv[1:]])\n"
     )
     arguments = ["sst2", *files, "--out", str(tmp_path / "data")]
-    done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT)
-    assert done.returncode == -signal.SIGKILL
+    python("-c", code, *arguments, code=-signal.SIGKILL)
     assert not (tmp_path / "data/sst2").exists()
     assert main(arguments) == 0
     assert verify(tmp_path / "data", "sst2") == []

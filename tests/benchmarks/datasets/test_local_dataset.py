@@ -16,6 +16,7 @@ from benchmarks.protocol import get_dataset
 from common.errors import UserError
 from common.manifest import SEAL, manifest_text
 from common.provenance import ROOT
+from tests.commands import python
 
 
 def sc_content(n: int = 6, label: int = 1) -> Content:
@@ -157,8 +158,7 @@ def test_no_torch() -> None:
         "from benchmarks.datasets import fetch, import_files, listing, local_dataset, synthetic\n"
         "print([name for name in ('torch', 'transformers', 'datasets') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout == "[]\n"
+    assert python("-c", code, code=0).stdout == "[]\n"
 
 
 def test_writers_at_the_same_time(tmp_path: Path) -> None:

@@ -13,17 +13,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import torch
-from transformers import AutoModel
-
-import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RESULTS_VERSION, RunKey
 from benchmarks.sweep.status import state_of
 from tests.benchmarks.sweep.stores import details, record, run
-from tests.benchmarks.tiny import make_config, make_tokenizer
+from tests.benchmarks.tiny import make_tokenizer, save_model
 
 MEASURED = ("qqp", "conll2003_en", "squad_v2", "msmarco")
 """A dataset of each family."""
@@ -37,10 +33,7 @@ def ends(folder: Path) -> dict[str, Any]:
     texts = [
         text for column in (data[0].train["first"], data[2].train["context"]) for text in column.to_pylist()
     ]
-    tokenizer = make_tokenizer(texts)
-    torch.manual_seed(0)
-    AutoModel.from_config(make_config("ours", vocab=len(tokenizer))).save_pretrained(folder / "model")
-    tokenizer.save_pretrained(folder / "model")
+    save_model(folder / "model", make_tokenizer(texts))
     words = ["--model", f"{folder}/model", "--data", f"{folder}/data", "--out", f"{folder}/results"]
     words += ["--device", "cpu", "--workers", "1", "--lr", "1e-3", "--seed", "0"]
     run([*words, "--steps", "8", "--dataset", *(name for name in MEASURED if DATASETS[name].epochs is None)])

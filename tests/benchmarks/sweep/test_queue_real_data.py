@@ -6,14 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
-from transformers import AutoModel
 
-import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
 from benchmarks.datasets.local_dataset import load
 from tests.benchmarks.command import command
 from tests.benchmarks.datasets.test_import_files import CASES, REAL
-from tests.benchmarks.tiny import make_config, make_tokenizer
+from tests.benchmarks.tiny import make_tokenizer, save_model
 
 
 @pytest.mark.slow
@@ -28,10 +25,7 @@ def test_sst2_is_learnt_from_random_weights(tmp_path: Path) -> None:
     tokenizer = make_tokenizer(
         load(tmp_path / "data", "sst2").train["first"].to_pylist()[:20_000], size=4_000
     )
-    torch.manual_seed(0)
-    model = tmp_path / "tiny"
-    AutoModel.from_config(make_config("ours", vocab=len(tokenizer), hidden=64)).save_pretrained(model)
-    tokenizer.save_pretrained(model)
+    model = save_model(tmp_path / "tiny", tokenizer, hidden=64)
     words = ["--model", str(model), "--data", str(tmp_path / "data"), "--out", str(tmp_path)]
     words += ["--dataset", "sst2", "--lr", "2e-3", "--seed", "0", "--steps", "250", "--device", "cpu"]
     assert command("run")(words) == 0

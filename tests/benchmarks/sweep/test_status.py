@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,8 +15,8 @@ from benchmarks.protocol import LEARNING_RATES, SEEDS
 from benchmarks.runs import RunKey
 from benchmarks.sweep.status import folder_of
 from common.errors import UserError
-from common.provenance import ROOT
 from tests.benchmarks.sweep.stores import RUN_OF_UNER, run, status
+from tests.commands import python
 from tests.results import write_results
 from tests.sealed import seal
 
@@ -126,4 +124,4 @@ def test_status_counts_and_foretells(
 
 def test_the_state_of_a_store_is_read_without_torch() -> None:
     code = "import sys, benchmarks.sweep.status; sys.exit(any(m in sys.modules for m in ('torch', 'transformers')))"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+    python("-c", code, code=0)

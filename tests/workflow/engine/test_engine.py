@@ -18,7 +18,7 @@ from common.errors import UserError
 from common.locks import holder_of
 from common.manifest import write_manifest
 from common.provenance import ROOT
-from tests.commands import python
+from tests.commands import program, python
 from workflow.engine import LEASE, cancel, detach, run_workflow
 from workflow.jobs import KINDS, Job, Workflow, by_marker
 
@@ -54,10 +54,7 @@ def test_a_dry_run_announces_and_starts_nothing(tmp_path: Path) -> None:
 def test_what_a_site_calls_a_module_is_a_word_to_the_shell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = tmp_path / "bin" / "module"
-    module.parent.mkdir()
-    module.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > loaded\n')
-    module.chmod(0o755)
+    module = program(tmp_path / "bin" / "module", 'printf "%s\\n" "$@" > loaded')
     monkeypatch.setenv("PATH", f"{module.parent}:{os.environ['PATH']}")
     words = ("analysis", "table", "2", "--format", "csv", "--out", "a")
     job = Job(kind=KINDS["analysis"], name="all", commands=(words,), makes=("a/table02.csv",))
@@ -191,8 +188,7 @@ def test_a_detached_call_lives_on_and_cancel_ends_it(tmp_path: Path, monkeypatch
     assert f"process {said.split()[6].rstrip(';')} on host" in (holder_of(folder / LEASE) or "nobody")
     with pytest.raises(UserError, match=r"a call works in .* already"):
         detach(["tiny", "--dir", str(folder)], folder)
-    (tmp_path / "squeue").write_text("#!/bin/sh\n")
-    (tmp_path / "squeue").chmod(0o755)
+    program(tmp_path / "squeue", "")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert cancel(folder) == []
     assert holder_of(folder / LEASE) is None

@@ -9,6 +9,7 @@ import pytest
 
 from common.errors import UserError
 from container.machine import Machine
+from tests.commands import program
 from tests.workflow.stand_ins.slurm import NEEDS_SLURM, PrivateSlurm, private_slurm
 from tests.workflow.stand_ins.study import ONCE, Study
 from workflow.settings import load_settings
@@ -54,9 +55,7 @@ def test_the_study_with_each_sites_profile(slurm: PrivateSlurm, tmp_path: Path, 
     settings = tmp_path / "w.toml"
     settings.write_text(f'site = "site.toml"\naccount = "{account}"\n')
     study = Study(slurm, tmp_path / "study", settings=str(settings))
-    module = study.folder / "bin" / "module"
-    module.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/modules\n')
-    module.chmod(0o755)
+    program(study.folder / "bin" / "module", f'echo "$@" >> {tmp_path}/modules')
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     study.environ |= dict.fromkeys(

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from common.provenance import ROOT
+from tests.commands import program
 from tests.workflow.stand_ins.slurm import PrivateSlurm
 
 __all__ = ["ONCE", "Study"]
@@ -74,15 +75,12 @@ class Study:
         self.slurm, self.folder, self.limit, self.settings = slurm, folder, limit, settings
         self.notes = notes or folder
         self.before = len(slurm.jobs())
-        program = folder / "bin" / "apptainer"
-        program.parent.mkdir(parents=True)
         stand_in = Path(__file__).with_name("apptainer.py")
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{stand_in}" "$@"\n')
-        program.chmod(0o755)
+        made = program(folder / "bin" / "apptainer", f'exec "{sys.executable}" "{stand_in}" "$@"')
         (folder / "x.sif").touch()
         self.environ = slurm.environ | {
             "PYTHONPATH": str(ROOT),
-            "PATH": f"{program.parent}:{os.environ['PATH']}",
+            "PATH": f"{made.parent}:{os.environ['PATH']}",
             "CLM_OR_MLM_SCRATCH": str(self.notes),
             "STAND_IN_EVENTS": str(self.notes / "events"),
         }

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.commands import python
 from tests.pretraining.small_study import MODEL, STUDY, science
 
 pytestmark = pytest.mark.filterwarnings(
@@ -82,12 +83,10 @@ def test_a_run_resumes_on_another_number_of_processes(done: Path, data: Path, tm
     (tmp_path / "s.toml").write_text(STUDY)
     words = ["-m", "pretraining", "train", "--data", str(data), "--out", str(tmp_path / "out"), "--study",
              str(tmp_path / "s.toml")]  # fmt: skip
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, *words, "mini-s-clm"], check=True, capture_output=True, env=environment)
-    three = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3"]
+    python(*words, "mini-s-clm", code=0, OMP_NUM_THREADS="1")
+    three = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3"]
     words += [MODEL, "--set", "microbatch=1", "--set", "layout=order"]
-    ended = subprocess.run([*three, *words], capture_output=True, text=True, env=environment)
-    assert ended.returncode == 0, ended.stderr[-6000:]
+    python(*three, *words, code=0, OMP_NUM_THREADS="1")
     ours = science(tmp_path / "out" / "models" / MODEL / "log.jsonl")
     theirs = science(done / "models" / MODEL / "log.jsonl")
     for row, plain in zip(ours, theirs, strict=True):
