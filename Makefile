@@ -124,7 +124,7 @@ test-all: $(FULL)/.installed ## test, with the long tests
 	@$(MAKE) -j 2 lint all-tests
 
 # One thread a worker: the workers fill the cores.
-PYTEST := OMP_NUM_THREADS=1 $(FULL)/bin/python -m pytest -n 2 --dist worksteal
+PYTEST := OMP_NUM_THREADS=1 $(FULL)/bin/python -m pytest -n 3 --dist worksteal
 quick-tests: $(FULL)/.installed ## the tests without lint and types
 	@MAKEFLAGS=--no-print-directory $(PYTEST) -m "not slow" $(ARGS)
 

@@ -12,6 +12,7 @@ from scipy import stats
 from analysis.evidence.intervals import INTERVALS
 from analysis.precision import shapes
 from analysis.precision.shapes import SHAPES, shapes_document, simulate_shapes
+from analysis.statistics.measured_coverage import measured_coverage
 from common.tables import show
 from tests.analysis.stores import RELEASED
 
@@ -33,7 +34,7 @@ TRIALS = 230
 
 @pytest.fixture(scope="module")
 def found() -> pd.DataFrame:
-    return simulate_shapes(trials=TRIALS, resamples=100, seed=3)
+    return simulate_shapes(trials=TRIALS, resamples=250, seed=3)
 
 
 def test_normal_seeds_give_students_coverages(found: pd.DataFrame) -> None:
@@ -48,6 +49,16 @@ def test_normal_seeds_give_students_coverages(found: pd.DataFrame) -> None:
     factor = 1.96 / stats.t.ppf(0.975, 4)
     assert normal.loc[("paper", 5), "width"] == pytest.approx(factor, rel=1e-4)
     assert normal.loc[("paper", 5), "mean_width"] == pytest.approx(factor, rel=1e-4)
+
+
+def test_the_file_behind_captions_is_what_a_smaller_simulation_gives_within_its_error(
+    found: pd.DataFrame,
+) -> None:
+    for row in found.to_dict("records"):
+        known = measured_coverage(str(row["interval"]), str(row["shape"]), int(row["n_seeds"]))
+        assert known is not None
+        error = (known[0] * (1 - known[0]) / TRIALS) ** 0.5
+        assert row["coverage"] == pytest.approx(known[0], abs=4.5 * error + 0.01)
 
 
 def test_intervals_of_too_few_seeds_are_marked(found: pd.DataFrame) -> None:

@@ -275,7 +275,7 @@ def test_a_mistake_stops_the_others_however_close_its_end_is_to_being_seen() -> 
         while not stop():
             time.sleep(0.001)
 
-    for _ in range(100):  # a process whose end is seen before its exit code is comes up once in some dozens
+    for _ in range(40):  # a process whose end is seen before its exit code is comes up once in some dozens
         with pytest.raises(UserError, match="no such thing"):
             side_by_side([wait_for_it, functools.partial(fail, UserError("no such thing"))], fresh=False)
 
