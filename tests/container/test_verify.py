@@ -19,6 +19,7 @@ from container.image import IMAGES, Image, record_of, verify
 from container.machine import Machine
 from container.runtime import version_of
 from tests.commands import python
+from tests.flips import flip
 
 REAL = [
     pytest.mark.apptainer,
@@ -62,9 +63,7 @@ def test_an_image_from_the_locks_that_are_here_is_what_it_says(built: Path) -> N
 
 @pytest.mark.parametrize("name", ["analysis.sif", "analysis.sbom.json", "analysis.sif.json"])
 def test_every_flipped_bit_is_noticed(built: Path, name: str) -> None:
-    content = bytearray((built.parent / name).read_bytes())
-    content[len(content) // 2] ^= 1
-    (built.parent / name).write_bytes(content)
+    flip(built.parent / name)
     assert list(_problems(built)) == ["file"]
 
 

@@ -15,6 +15,7 @@ from analysis.store.runs_table import read_runs
 from analysis.tables.provenance import audit_provenance
 from common.errors import UserError
 from common.manifest import CRATE
+from tests.flips import flip
 from tests.oracle import Oracle
 from workflow.crate import write_crate
 from workflow.jobs import KINDS, Job, Workflow, by_marker, load, save
@@ -167,10 +168,7 @@ def _results(crate: Path) -> Path:
 
 
 def _flip(crate: Path) -> None:
-    path = _results(crate)
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    flip(_results(crate))
 
 
 def _smuggle(crate: Path) -> None:

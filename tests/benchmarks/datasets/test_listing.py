@@ -12,6 +12,7 @@ from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from tests.benchmarks.command import command
+from tests.flips import flip
 
 main = command("datasets")
 
@@ -67,10 +68,7 @@ def test_verify_finds_a_flipped_byte(data: Path, tmp_path: Path, capsys: pytest.
     make_synthetic(tmp_path, "squad", train=20, evaluation=6)
     assert main(["verify", "--data", str(tmp_path)]) == 0
     assert capsys.readouterr().out == "sst2: whole\nsquad: whole\n"
-    path = tmp_path / "squad/train.parquet"
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    flip(tmp_path / "squad/train.parquet")
     assert main(["verify", "--data", str(tmp_path)]) == 1
     assert "train.parquet: its content has changed" in capsys.readouterr().out
     with pytest.raises(UserError, match="fetch or import squad again with --replace"):

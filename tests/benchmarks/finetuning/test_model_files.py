@@ -16,6 +16,7 @@ from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
 from common.errors import UserError
 from tests.benchmarks.finetuning.test_encoders import KINDS
+from tests.flips import flip
 
 
 def test_a_hub_id_is_fetched_without_code(
@@ -72,12 +73,6 @@ def test_a_list_of_modules_cannot_name_a_folder_outside(
         (folder / "modules.json").write_text(modules)
         with pytest.raises(UserError, match=sentence):
             resolve(str(folder))
-
-
-def flip(path: Path, bit: int = 0) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1 << bit
-    path.write_bytes(content)
 
 
 def test_a_hash_follows_the_content_and_nothing_else(

@@ -15,8 +15,8 @@ from benchmarks.sweep.jobs import jobs_of
 from benchmarks.sweep.status import COMPLETE, claim_path
 from common.description import description_hash
 from common.errors import UserError
-from tests.benchmarks.finetuning.test_model_files import flip
 from tests.benchmarks.sweep.stores import RUN_OF_UNER, record, replaced, request_of, results, run
+from tests.flips import flip
 from tests.results import write_results
 from tests.sealed import seal
 

@@ -49,11 +49,6 @@ def test_rows_name_the_findings_that_compare_their_model(published_content: Cont
     assert "F8" not in rows[2, "610m-mlm40-42k"] and "F1" in rows[2, "610m-mlm40-42k"]
 
 
-def test_figures_that_are_not_there_are_named(published_content: Content) -> None:
-    assert {"figure5", "figure12"} <= set(published_content.missing_pictures)
-    assert not {"figure3", "claims"} & set(published_content.missing_pictures)
-
-
 def test_tables_come_with_the_files_of_the_command(published_content: Content) -> None:
     for entry in published_content.tables:
         assert [file.name for file in entry.files] == [

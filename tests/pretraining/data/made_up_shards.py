@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
-from collections.abc import Callable
 from pathlib import Path
 
 import zstandard
 
-from common.errors import UserError
 from common.files import sha256_file
 from common.provenance import PROVENANCE
 from pretraining.data.shard_index import INDEX
@@ -48,19 +45,3 @@ def with_content(split: Path, content: bytes, packed: bytes | None = None) -> No
         entry[key] |= {"bytes": len(data), "hashes": {"sha256": hashlib.sha256(data).hexdigest()}}
     (split / entry["zip_data"]["basename"]).write_bytes(packed)
     path.write_text(json.dumps(index, sort_keys=True))
-
-
-def flips(path: Path, count: int, believe: Callable[[], object]) -> int:
-    """Flip `count` bits of a file one at a time and return how many `believe` did not refuse."""
-    good, generator, silent = path.read_bytes(), random.Random(0), 0
-    for bit in generator.sample(range(8 * len(good)), count):
-        data = bytearray(good)
-        data[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(data)
-        try:
-            believe()
-            silent += 1
-        except UserError as error:
-            assert "\n" not in str(error)
-    path.write_bytes(good)
-    return silent

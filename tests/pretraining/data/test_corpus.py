@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -131,14 +130,6 @@ def test_damaged_files_are_reported(tmp_path: Path, name: str, content: bytes, m
     with pytest.raises(UserError, match=message) as error:
         list(open_source([str(path)]).documents())
     assert str(path) in str(error.value)
-
-
-def test_a_cut_off_archive_is_reported(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl.gz"
-    data = gzip.compress(b"".join(json.dumps({"text": t}).encode() + b"\n" for t in make_documents(200)))
-    path.write_bytes(data[: len(data) // 2])
-    with pytest.raises(UserError, match="cannot be read"):
-        list(open_source([str(path)]).documents())
 
 
 def test_mistakes_are_reported(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from common.manifest import write_manifest
 from pretraining.__main__ import main
 from pretraining.data.manifest import check_tokenizer, load_manifest, verify
 from pretraining.data.tokenizer import train_tokenizer
+from tests.flips import flip
 from tests.pretraining.data.made_up_shards import DOCUMENTS, stream
 
 
@@ -18,12 +19,10 @@ def test_verify_finds_a_flipped_byte(room: Path, tmp_path: Path, capsys: pytest.
     shutil.copytree(room / "out", copy)
     assert main(["verify", str(copy)]) == 0
     shard = copy / "train/shard.00001.mds.zstd"
-    data = bytearray(shard.read_bytes())
-    data[len(data) // 2] ^= 1
-    shard.write_bytes(data)
+    flip(shard)
     assert main(["verify", str(copy)]) == 1
     assert f"{shard}: its content has changed" in capsys.readouterr().out
-    shard.write_bytes(data[:-1])
+    shard.write_bytes(shard.read_bytes()[:-1])
     assert "bytes instead of" in verify(copy)[0]
     shard.unlink()
     assert verify(copy) == [f"{shard}: is missing"]

@@ -22,7 +22,8 @@ from pretraining.data.shard_cache import held, make_shard_cache_folder
 from pretraining.data.shard_index import RECORD, Shard
 from pretraining.data.token_stream import TokenStream
 from tests.common.test_private_folders import NOBODY, as_another_user, needs_root
-from tests.pretraining.data.made_up_shards import SETTINGS, flips, stream, with_content
+from tests.flips import flips
+from tests.pretraining.data.made_up_shards import SETTINGS, stream, with_content
 
 STEP = RECORD * SETTINGS.shard_records
 

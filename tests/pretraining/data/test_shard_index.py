@@ -15,7 +15,8 @@ import pytest
 from common.errors import UserError
 from pretraining.data.manifest import load_manifest, verify
 from pretraining.data.shard_index import INDEX
-from tests.pretraining.data.made_up_shards import flips, hashes, stream, with_content
+from tests.flips import flips
+from tests.pretraining.data.made_up_shards import hashes, stream, with_content
 
 Change = Callable[[dict[str, Any]], object]
 

@@ -33,7 +33,7 @@ from pretraining.model.modeling import (
     EuroBertModel,
     initialise,
 )
-from tests.pretraining.data.made_up_shards import flips
+from tests.flips import flips
 
 MANIFEST = {
     "model": "tiny-clm-2k-mlm40-6k",

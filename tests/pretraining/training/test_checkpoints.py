@@ -15,7 +15,7 @@ from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.plan.plan import Study
 from pretraining.training import checkpoints
 from pretraining.training.train import train
-from tests.pretraining.data.made_up_shards import flips
+from tests.flips import flips
 from tests.pretraining.small_study import MODEL, seal_again, weights_hash
 
 pytestmark = pytest.mark.filterwarnings(
