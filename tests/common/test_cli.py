@@ -81,9 +81,20 @@ def raising(error: BaseException) -> object:
     return main
 
 
+def test_a_user_error_is_one_sentence_and_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    code, err = ended(raising(UserError("a.csv: no header; write one")), capsys)
+    assert (code, err) == (2, "error: a.csv: no header; write one\n")
+
+
 def test_a_mistake_of_ours_keeps_its_traceback() -> None:
     with pytest.raises(ZeroDivisionError):
         run(raising(ZeroDivisionError()), [])  # type: ignore[arg-type]
+
+
+def test_interrupt_is_130(capsys: pytest.CaptureFixture[str]) -> None:
+    code, err = ended(raising(KeyboardInterrupt()), capsys)
+    assert code == 130
+    assert "the same command resumes" in err
 
 
 def test_a_command_gets_typed_values_and_its_exit_code_is_returned() -> None:

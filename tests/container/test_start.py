@@ -50,6 +50,11 @@ def test_a_users_options_follow_a_shortcuts_and_count() -> None:
     ]  # fmt: skip
 
 
+def test_an_unknown_command_names_the_nearest() -> None:
+    with pytest.raises(UserError, match="unknown command 'analysys'; did you mean 'analysis'"):
+        command_of(["analysys"])
+
+
 def test_a_gpu_without_its_driver_is_refused_in_the_full_image(tmp_path: Path) -> None:
     device = tmp_path / "nvidiactl"
     assert driver_problem({"CLM_OR_MLM_IMAGE": "full"}, device) is None
