@@ -1,0 +1,180 @@
+"""What sources say over seeds and test instances: intervals, contrasts and draws, against the two-way layout."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from analysis.evidence.contrasts import Contrast, Term
+from analysis.evidence.evidence import Evidence, level_of
+from analysis.evidence.settings import Settings
+from analysis.statistics.crossed import crossed_estimate
+from analysis.store.instances import RunScores, read_instances
+from analysis.store.runs_table import COLUMNS
+from tests.analysis.evidence.asked import CLM, MLM, evidence, on_dataset, seeds_of
+from tests.analysis.made_up import with_instances, write_instances
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[pd.DataFrame, Path]:
+    folder = tmp_path_factory.mktemp("instances") / "instances"
+    counts = {"msmarco": 43, "sst2": 400}
+    return with_instances(folder, np.random.default_rng(3), models=(CLM, MLM), counts=counts, shift=0.02)
+
+
+@pytest.mark.parametrize("dataset", ["msmarco", "sst2"])
+def test_the_error_over_seeds_and_instances_is_that_of_the_two_way_layout(stored, dataset: str) -> None:
+    runs, folder = stored
+    cells = [runs[(runs["model"] == m) & (runs["dataset"] == dataset)] for m in (MLM, CLM)]
+    scores = [100 * read_instances(folder, dataset, one) for one in cells]
+    covariance = np.cov(scores[0] - scores[1]) / scores[0].shape[1]
+    shared = np.mean([covariance[a, b] for a, b in itertools.permutations(range(5), 2)])
+    own = stats.sem((scores[0] - scores[1]).mean(axis=1)) ** 2
+    found = evidence(runs, "crossed", instances=folder).finding(on_dataset(dataset))
+    assert found.error**2 == pytest.approx(own + shared)
+    assert found.instance_share == pytest.approx(shared / (own + shared)) and found.instance_share > 0.7
+    assert (found.test, found.seeds) == ("paired by seed and instance", (5,))
+    two = evidence(runs[runs["seed"] < 2], "crossed", instances=folder).finding(on_dataset(dataset))
+    assert (two.test, two.seeds) == ("paired by seed and instance", (2,))
+    over_seeds = evidence(runs).finding(on_dataset(dataset))
+    assert found.effect == pytest.approx(over_seeds.effect) and found.error > 2 * over_seeds.error
+
+
+@pytest.mark.parametrize("model", [MLM, CLM])
+def test_a_level_near_an_end_has_the_interval_that_keeps_within_it(stored, model: str) -> None:
+    runs, folder = stored
+    cell = (model, "SC", "sst2")
+    found = evidence(runs, "crossed", instances=folder).estimate(level_of(cell)).estimate
+    table = Evidence(Settings(interval="crossed"), runs=runs, instances=folder).cells
+    values = seeds_of(runs, model, "sst2")
+    shared = table.covariances.between_seeds([(1.0, model, "sst2")], list(range(5)))
+    assert found == crossed_estimate(values, *shared, limits=(0.0, 100.0))
+    assert found.interval() != crossed_estimate(values, *shared, limits=None).interval()
+
+
+def test_cells_without_common_seeds_have_welchs_error_and_what_their_instances_share(stored) -> None:
+    runs, folder = stored
+    apart = runs[(runs["seed"] < 2) == (runs["model"] == MLM)]
+    source = evidence(apart, "crossed", instances=folder)
+    found = source.finding(on_dataset("sst2"))
+    welch = evidence(apart).finding(on_dataset("sst2"))
+    variance, freedom = source.cells.covariances.between_cells([(1.0, MLM, "sst2"), (-1.0, CLM, "sst2")])
+    assert variance > 0 and freedom == 399
+    total = welch.error**2 + variance
+    df = total**2 / (welch.error**4 / welch.df + variance**2 / freedom)
+    assert (found.effect, found.error, found.df) == pytest.approx((welch.effect, math.sqrt(total), df))
+    assert found.instance_share == pytest.approx(variance / total)
+    assert (found.low, found.high) == pytest.approx(
+        stats.t.interval(0.95, df, welch.effect, math.sqrt(total))
+    )
+    assert (found.test, found.interval) == ("Welch and by instance (no seeds in common)", "crossed")
+
+
+def test_without_the_instances_of_a_run_crossed_is_over_seeds_and_says_so(stored) -> None:
+    runs, folder = stored
+    known = Evidence(Settings(interval="crossed"), runs=runs, instances=folder)
+    places = known.cells.covariances._places["sst2"]
+    del places[CLM, 4]
+    found, alone = known.finding(on_dataset("sst2")), evidence(runs).finding(on_dataset("sst2"))
+    assert (found.effect, found.error, found.df) == (alone.effect, alone.error, alone.df)
+    assert (found.interval, found.test) == ("crossed", "paired by seed (instances missing)")
+    places.clear()
+    apart = runs[(runs["seed"] < 2) == (runs["model"] == MLM)]
+    known = Evidence(Settings(interval="crossed"), runs=apart, instances=folder)
+    known.cells.covariances._places["sst2"].clear()
+    assert known.finding(on_dataset("sst2")).test == "Welch (no seeds in common)"
+
+
+def test_a_model_against_its_copy_under_crossed_has_the_width_of_one_instance(stored) -> None:
+    runs, folder = stored
+    found = evidence(runs, "crossed", instances=folder).finding(on_dataset("sst2", CLM, CLM))
+    alone = evidence(runs).finding(on_dataset("sst2", CLM, CLM))
+    assert (found.low, found.high) == (alone.low, alone.high) and found.low < 0 < found.high
+    assert found.interval == "crossed"
+
+
+def test_nq_is_never_paired_by_query(stored) -> None:
+    """Each run has queries of its own: nothing is common to seeds, and their spread holds the queries' already."""
+    runs, folder = stored
+    found = evidence(runs, "crossed", instances=folder).finding(on_dataset("nq"))
+    alone = evidence(runs).finding(on_dataset("nq"))
+    assert (found.instance_share, found.error) == (0, pytest.approx(alone.error))
+
+
+def test_draws_of_levels_are_joint_over_instances_and_independent_over_seeds(stored) -> None:
+    """Two models that share a test set's hard questions rise and fall together; their difference is the contrast's."""
+    runs, folder = stored
+    source = Evidence(Settings(interval="crossed", resamples=40_000), runs=runs, instances=folder)
+    asked = [level_of((model, "IR", "msmarco")) for model in (MLM, CLM)]
+    drawn = source.draws(asked)
+    assert drawn.shape == (40_000, 2) and (drawn == source.draws(asked)).all()
+    for column, contrast in zip(drawn.T, asked, strict=True):
+        estimate = source.estimate(contrast).estimate
+        assert column.mean() == pytest.approx(estimate.effect, abs=0.02 * estimate.error)
+        assert column.std() == pytest.approx(estimate.error, rel=0.05)
+    gap = source.estimate(on_dataset("msmarco")).estimate
+    assert np.corrcoef(drawn.T)[0, 1] > 0.5
+    assert (drawn[:, 0] - drawn[:, 1]).std() == pytest.approx(gap.error, rel=0.1)
+    apart = evidence(runs).draws(asked)
+    assert abs(np.corrcoef(apart.T)[0, 1]) < 4 / 2_000**0.5
+
+
+def test_draws_have_the_spread_of_seeds_and_of_instances_whatever_the_weights(tmp_path: Path) -> None:
+    """Two models that share hard instances, seeds that differ as much as test sets do; halves, sums and differences."""
+    rng, rows, cells = np.random.default_rng(12), [], {}
+    hard = rng.random(200)
+    for model in (MLM, CLM):
+        runs = []
+        for seed, level in enumerate(rng.uniform(-0.04, 0.04, 5)):
+            scores = np.clip(0.2 + 0.5 * hard + level + 0.05 * rng.random(200), 0, 1)
+            runs.append(RunScores(lr=1e-4, seed=seed, validation=scores[:5], test=scores))
+            rows.append((model, "SC", "sst2", 1e-4, seed, scores[:5].mean(), scores.mean(), 5, 200))
+        cells[model, "sst2"] = runs
+    write_instances(tmp_path / "i", cells)
+    source = Evidence(
+        Settings(interval="crossed", resamples=40_000), runs=pd.DataFrame(rows, columns=list(COLUMNS)),
+        instances=tmp_path / "i",
+    )  # fmt: skip
+
+    def of(first: float, second: float) -> Contrast:
+        pairs = ((first, MLM), (second, CLM))
+        return Contrast(
+            label="", terms=tuple(Term(weight=w, model=m, task="SC", dataset="sst2") for w, m in pairs if w)
+        )
+
+    asked = [of(0.5, 0), of(0, 3.0), of(1.0, -1.0)]
+    drawn = source.draws(asked)
+    for column, contrast in zip(drawn.T, asked, strict=True):
+        estimate = source.estimate(contrast).estimate
+        assert 0.1 < estimate.instance_share < 0.9 or contrast is asked[2]
+        # Student's t of five seeds has twice the variance of a normal distribution of the same error.
+        share = estimate.instance_share
+        spread = estimate.error * math.sqrt(2 * (1 - share) + share)
+        assert column.mean() == pytest.approx(estimate.effect, abs=0.02 * estimate.error)
+        assert column.std() == pytest.approx(spread, rel=0.05)
+        assert source.student(contrast) == estimate
+    shared = source.cells.covariances.between_cells([(0.5, MLM, "sst2"), (3.0, CLM, "sst2")])[0]
+    alone = [
+        source.cells.covariances.between_cells([one])[0] for one in ((0.5, MLM, "sst2"), (3.0, CLM, "sst2"))
+    ]
+    assert np.cov(drawn.T)[0, 1] == pytest.approx((shared - sum(alone)) / 2, rel=0.15)
+
+
+def test_single_seeds_and_seeds_apart_are_drawn_where_they_are(stored) -> None:
+    runs, folder = stored
+    one = runs[(runs["model"] == MLM) | (runs["seed"] == 0)]
+    apart = runs[(runs["seed"] < 2) == (runs["model"] == MLM)]
+    asked = [level_of((model, "SC", "sst2")) for model in (MLM, CLM)]
+    drawn = evidence(one, "crossed", instances=folder).draws(asked)
+    assert np.ptp(drawn[:, 1]) < 1e-9 and np.ptp(drawn[:, 0]) > 1
+    turned = evidence(one, "crossed", instances=folder).draws(asked[::-1])
+    assert np.ptp(turned[:, 0]) < 1e-9 and np.ptp(turned[:, 1]) > 1
+    assert turned[:, 1].mean() == pytest.approx(seeds_of(one, MLM, "sst2").mean(), abs=0.5)
+    assert drawn[0, 1] == pytest.approx(seeds_of(one, CLM, "sst2")[0])
+    assert np.isfinite(evidence(apart, "crossed", instances=folder).draws(asked)).all()
