@@ -42,6 +42,7 @@ def scored(name: str, predictions: object) -> Score:
 )
 def test_classes_by_hand(predicted: list[int], gold: list[int], f1: float, accuracy: float) -> None:
     made = ClassPredictions(predicted=np.array(predicted), gold=np.array(gold))
+    assert METRICS["standard SC f1"].on_request and not METRICS["standard SC accuracy"].on_request
     assert scored("SC f1", made) == Score(value=f1)
     assert scored("SC accuracy", made) == Score(value=accuracy, instances={"predicted": predicted})
 
@@ -64,6 +65,8 @@ def test_entities_by_hand(predicted: list[str], gold: list[str], counts: list[in
     """Between two other sentences, whose entities are theirs alone."""
     found = standard.entity_counts([["B-LOC"], predicted, ["O"]], [["B-LOC"], gold, ["B-LOC"]])
     assert found.tolist() == [[1, 1, 1], counts, [0, 0, 1]]
+    right, made, true = counts
+    assert standard.f1_of_counts(np.array([counts])) == (2 * right / (made + true) if made + true else 0)
 
 
 @pytest.mark.parametrize(
