@@ -217,7 +217,8 @@ def test_an_id_that_occurs_twice_is_named_with_both_places() -> None:
 def test_many_rows_of_a_parquet_file_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": range(20_000)}), path)
-    assert [row["x"] for _, row in records(path, Reading())] == list(range(20_000))
+    found = list(records(path, Reading()))
+    assert found == [(f"{path}: row {number}", {"x": number}) for number in range(20_000)]
 
 
 @pytest.mark.parametrize(
