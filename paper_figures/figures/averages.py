@@ -29,7 +29,7 @@ OBJECTIVES = {"MLM": MLM, "CLM": CLM}
 STARTS = {"MLM start": MLM, "CLM start": CLM}
 _CPT = 22_000
 _SPLITS = frozenset(STUDY_FIGURES[6] + STUDY_FIGURES[11])
-_AXES = "The y-axes do not start at 0 and differ by panel."
+_AXES = "The y-axes differ by panel and need not start at 0."
 _SHARE = "CLM share of the budget (%): 0 is MLM only, 100 CLM only"
 
 
