@@ -7,6 +7,7 @@ import errno
 import io
 import logging
 import os
+import re
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -170,7 +171,7 @@ class _OneLine(logging.Formatter):
 
 
 class _Help:
-    """The library's help, but the lines that an option's text has in the source are one paragraph."""
+    """The library's help, but the lines that a text has in the source are one paragraph, unless they are indented."""
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
         for entry in panel.entries:
@@ -181,6 +182,12 @@ class _Help:
 
     def render_usage(self, console: Console, options: ConsoleOptions, usage: object) -> None:
         _default_help().render_usage(console, options, usage)
+
+    def render_description(self, console: Console, options: ConsoleOptions, description: object) -> None:
+        text = getattr(description, "primary_renderable", None)
+        if text is not None:
+            text.plain = re.sub(r"(?m)^(\S.*)\n(?=\S)", r"\1 ", text.plain)
+        _default_help().render_description(console, options, description)
 
 
 def _default_help() -> DefaultFormatter:

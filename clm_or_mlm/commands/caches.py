@@ -16,8 +16,8 @@ __all__ = ["clean"]
 def clean(*names: Literal["shards", "stores", "released"], dry_run: bool = False) -> None:
     """Remove what is cached for this user and say what that freed; running jobs make again what they need.
 
-    Without a name decompressed shards and stores that were read are removed, which are made again. Released files need
-    the network to come back and are removed by their name alone.
+    Without a name it removes decompressed shards and stores that were read, which are made again when they are needed.
+    Released files need the network to come back: they are removed only when they are named.
 
     example: clm-or-mlm clean --dry-run
 

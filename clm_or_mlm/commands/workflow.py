@@ -167,8 +167,9 @@ def detach(
 ) -> None:
     """Run a study in the background, so that it survives logout.
 
+    Words after -- are those of the study's own call.
+
     example: clm-or-mlm detach figure3 --dir /scratch/me/study -- --profile slurm --settings mine.toml
-    words after -- are those of the study's own call
 
     Args:
         target: as for the call without detach

@@ -46,6 +46,9 @@ def show(
 ) -> int:
     """Show something.
 
+    The source breaks this
+    paragraph.
+
     examples:
       x show a   --split  test
 
@@ -132,7 +135,7 @@ def test_help_has_the_options_of_shared_groups_and_the_examples_as_written(
 ) -> None:
     call(app(), ["show", "--help"])
     text = capsys.readouterr().out
-    assert "x show a   --split  test" in text
+    assert "\nThe source breaks this paragraph.\n\nexamples:\n  x show a   --split  test" in text
     for word in ("--split", "--models", "--strict", "--folder", "--count", "how many", "where"):
         assert word in text
     assert "--no-strict" not in text

@@ -91,7 +91,7 @@ def import_(
     """Make a dataset from its original files: plain, .gz or .zst.
 
     Args:
-        dataset: one of the datasets below
+        dataset: one of the datasets above
         files: files whose names say what they are
         train: training examples; for msmarco pairs, triples, or training judgements
         validation: the official validation set; for retrieval its judgements, for mldr_en its queries
