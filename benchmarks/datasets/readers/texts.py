@@ -160,7 +160,8 @@ def _number(dataset: Dataset, value: Any, labels: Labels) -> float:
         number = float(value)
     except (TypeError, ValueError):
         raise BadRowError(f"{value!r} is no number") from None
-    low, high = dataset.value_range or (0, 0)
+    assert dataset.value_range is not None  # the definition has one
+    low, high = dataset.value_range
     if not low <= number <= high:
         raise BadRowError(f"the value {number:g} is outside the range {low:g} to {high:g}")
     return number

@@ -85,6 +85,11 @@ def test_both_texts_of_a_row_become_text(put: Put, kind: str, expected: Row) -> 
     assert read_rows(defined(kind, **KINDS[kind]), put("x.jsonl", [PAIR])) == ([expected], [])
 
 
+def test_both_ends_of_a_range_are_in_it(put: Put) -> None:
+    path = put("x.jsonl", [{"text": "a", "score": -1}, {"text": "b", "score": 5}])
+    assert [row["value"] for row in read_rows(defined("value", range=[-1, 5]), path)[0]] == [-1.0, 5.0]
+
+
 def test_the_second_text_of_a_value_may_be_absent(put: Put) -> None:
     path = put("x.jsonl", [{"text": "a", "score": 1}, {"text": "b", "sentence2": None, "score": 2}])
     assert [row["second"] for row in read_rows(defined("value", range=[0, 5]), path)[0]] == [None, None]
