@@ -84,6 +84,6 @@ class BootstrapOptions(ScoreOptions):
     """How runs become scores, and how a bootstrap draws."""
 
     resamples: int = RESAMPLES
-    """resamples of a bootstrap"""
+    """number of bootstrap resamples"""
     seed: int = DEFAULT_SEED
     """seed of a bootstrap's generator"""

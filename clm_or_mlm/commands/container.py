@@ -83,7 +83,7 @@ def test(image: str, /) -> None:
 
 
 def verify(image: str, /, *, file: Annotated[Path | None, Parameter(metavar="FILE")] = None) -> int:
-    """Compare an image with its record, the locks and the commit; exit code 1 when it is another one.
+    """Compare an image with its record, the locks and the commit; exit code 1 if they differ.
 
     example: clm-or-mlm container verify analysis --file elsewhere/analysis.sif
 

@@ -42,7 +42,7 @@ def run(*, workers: int = 2, show: bool = False, options: MiniatureOptions = Min
       clm-or-mlm miniature run --form quick --show
 
     Args:
-        workers: jobs side by side
+        workers: jobs at a time
         show: analyse what has been made so far, all of its runs or not
     """
     if workers < 1:

@@ -207,7 +207,7 @@ def train(
         data: shards: a folder, or s3://, gs://, hf://datasets/OWNER/NAME/DIR, https://
         out: checkpoints, logs and models
         callback: a callback or logger of your own for Composer's Trainer (may be given again)
-        stop_file: save and exit with 75 once this file exists, as after SIGUSR1: for images and many nodes
+        stop_file: save and exit with 75 once this file exists, as after SIGUSR1: for images and jobs on many nodes
     """
     from pretraining.data.manifest import MANIFEST
 

@@ -103,7 +103,7 @@ def _legend(assessment: Assessment) -> list[str]:
 def explanations(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return each verdict with its reasoning."""
     blocks = [_explain_one(assessment, verdict) for verdict in shown]
-    return "\n\n".join([*blocks, "\n".join(_legend(replace(assessment, opinions={}))[:-2])]) + "\n"
+    return "\n\n".join([*blocks, "\n".join(_legend(replace(assessment, opinions={}))[:-3])]) + "\n"
 
 
 def _explain_one(assessment: Assessment, verdict: Verdict) -> str:

@@ -147,7 +147,7 @@ def fetch_released(
 ) -> int:
     """Bring the authors' result files into the cache by git, at the pinned commit.
 
-    What is there is not fetched again, and an interrupted fetch resumes. Afterwards --source released needs no
+    Files already there are not fetched again, and an interrupted fetch resumes. Afterwards --source released needs no
     network. The cache is CLM_OR_MLM_CACHE, else clm-or-mlm in the user's cache folder.
 
     example: clm-or-mlm fetch-released figure3 610m-clm-42k

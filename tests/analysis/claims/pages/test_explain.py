@@ -29,6 +29,7 @@ def test_explaining_prints_the_numbers_that_enter(capsys):
     assert "25 % CLM - MLM alone on IR, 22k > 0: -0.25" in text
     assert "+1 x 610m-clm-5k-mlm40-22k IR average: 77.29 (+-0.46), n = 5" in text
     assert "  not part of the verdict:" in text and "df " in text
+    assert text.endswith("0.5 (IR) points.\n")  # the legend of the table's columns is not cut in a sentence
     assert "the three strongest of 36" in run(capsys, "--id", "F5a", "--explain")
 
 
