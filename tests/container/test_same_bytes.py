@@ -114,3 +114,12 @@ def test_a_builds_scripts_remove_nothing_where_the_machines_own_folders_are_show
                 assert all(
                     word.startswith(("/var/lib/apt/lists/", "/usr/share/")) for word in line.split()[2:]
                 ), line
+
+
+def test_another_content_stays_another(tmp_path: Path) -> None:
+    first, second = _image(tmp_path / "a", "x", 1), _image(tmp_path / "b", "x", 1)
+    content = second.read_bytes().replace(b"squashfs", b"squashfz", 1)
+    second.write_bytes(content)
+    for path in (first, second):
+        normalise(path, TIME)
+    assert first.read_bytes() != second.read_bytes()

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from common.errors import UserError
-from pretraining.data.manifest import load_manifest, verify
-from pretraining.data.shard_index import INDEX
+from pretraining.data.manifest import check_split, load_manifest, verify
+from pretraining.data.shard_index import INDEX, read_index
 from tests.flips import flips
 from tests.pretraining.data.made_up_shards import hashes, stream, with_content
 
@@ -114,8 +114,6 @@ def test_a_pickle_in_a_shard_never_runs(copy: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
 def test_no_flipped_bit_of_an_index_passes(copy: Path, tmp_path: Path, count: int) -> None:
-    from pretraining.data.manifest import check_split
-
     manifest = load_manifest(copy)
     tokens = manifest["splits"]["train"]["tokens"]
 
@@ -133,3 +131,9 @@ def test_no_flipped_bit_of_an_index_passes(copy: Path, tmp_path: Path, count: in
 def test_no_flipped_bit_of_a_manifest_passes(copy: Path, count: int) -> None:
     load_manifest(copy)
     assert flips(copy / "manifest.json", count, lambda: load_manifest(copy)) == 0
+
+
+def test_an_index_of_another_split_is_refused(copy: Path) -> None:
+    shutil.copy(copy / "validation" / INDEX, copy / "train" / INDEX)
+    with pytest.raises(UserError, match="is not the index the manifest was made with"):
+        check_split(copy, "train", load_manifest(copy), read_index(copy / "train"))

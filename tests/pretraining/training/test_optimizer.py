@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from pretraining.plan.config import TrainingConfig
@@ -46,3 +47,11 @@ def test_the_state_is_named_by_parameter_and_holds_no_scalar() -> None:
     ]
     assert saved["step.bias"].shape == (1,)
     assert optimizer_state(*trained(0)) == {}
+
+
+def test_an_incomplete_state_is_refused() -> None:
+    model, optimizer = trained(1)
+    saved = optimizer_state(model, optimizer)
+    del saved["exp_avg.weight"]
+    with pytest.raises(KeyError):
+        load_optimizer_state(model, optimizer, saved)
