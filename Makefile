@@ -123,7 +123,7 @@ test: $(FULL)/.installed ## lint, types and the tests, at the same time (minutes
 test-all: $(FULL)/.installed ## test, with the long tests
 	@$(MAKE) -j 2 lint all-tests
 
-# One thread a worker: the workers fill the cores.
+# One thread a worker; on two cores a third worker fills the time in which tests wait.
 PYTEST := OMP_NUM_THREADS=1 $(FULL)/bin/python -m pytest -n 3 --dist worksteal
 quick-tests: $(FULL)/.installed ## the tests without lint and types
 	@MAKEFLAGS=--no-print-directory $(PYTEST) -m "not slow" $(ARGS)

@@ -7,7 +7,6 @@ import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib import resources
 
 import jinja2
@@ -82,7 +81,7 @@ _OPINION = (
 )
 
 
-def _legend(assessment: Assessment) -> list[str]:
+def _source_and_tests(assessment: Assessment) -> list[str]:
     settings = assessment.settings
     how = f"interval {settings.interval}"
     if not assessment.source.is_published:
@@ -93,6 +92,12 @@ def _legend(assessment: Assessment) -> list[str]:
         *([assessment.source.own_words] if assessment.source.own_words else []),
         f"Source: {assessment.source.label}; {how}.",
         *textwrap.wrap(f"{' '.join(assessment.tests)} {levels_in_words()}", 118),
+    ]
+
+
+def _legend(assessment: Assessment) -> list[str]:
+    return [
+        *_source_and_tests(assessment),
         "holds, fails: in at least so many of the claim's parts (simultaneous 95 %); by dataset: both, of its parts by",
         "dataset that the source knows (--datasets shows them). typical: mean of its comparisons",
         "in the claimed direction. p: of the direction the evidence leans to. Grades and rules: docs/claims.md.",
@@ -103,7 +108,7 @@ def _legend(assessment: Assessment) -> list[str]:
 def explanations(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return each verdict with its reasoning."""
     blocks = [_explain_one(assessment, verdict) for verdict in shown]
-    return "\n\n".join([*blocks, "\n".join(_legend(replace(assessment, opinions={}))[:-3])]) + "\n"
+    return "\n\n".join([*blocks, "\n".join(_source_and_tests(assessment))]) + "\n"
 
 
 def _explain_one(assessment: Assessment, verdict: Verdict) -> str:

@@ -166,6 +166,7 @@ def status(
     other run that the store holds of them; without --dataset the datasets are those that run was asked for.
 
     12/30 runs are done; * a process is doing it; !2 two failed (their reasons are below).
+
     left: time to compute what is missing, one run after another; less where runs are computed side by side.
 
     exit code: 0 all done; 3 some failed; 4 some missing.
