@@ -50,4 +50,4 @@ class Registry(dict[str, T]):
         return item
 
     def __missing__(self, name: str) -> NoReturn:
-        raise UnknownNameError(f"unknown {self.kind} {name!r}{nearest(name, self)}; one of {', '.join(self)}")
+        raise UnknownNameError(f"unknown {self.kind} {name!r}; one of {', '.join(self)}{nearest(name, self)}")

@@ -49,7 +49,8 @@ def read_settings(
         typed: refuse words for numbers and numbers for words, as in a file of typed values; else words are converted.
 
     Raises:
-        UserError: an unknown key, with the nearest one; a missing one; or a value that the field cannot take.
+        UserError: an unknown key, with the field whose docstring names it in backquotes, or else the nearest; a
+            missing one; or a value that the field cannot take.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -58,7 +59,7 @@ def read_settings(
     given: dict[str, Any] = {}
     for key, value in values.items():
         if key not in hints:
-            raise UserError(f"{prefix}unknown key {key!r}{nearest(key, hints)}")
+            raise UserError(f"{prefix}unknown key {key!r}{_known_as(key, kind) or nearest(key, hints)}")
         plain = _plain(value, number=hints[key] is int and not typed)
         try:
             given[key] = TypeAdapter(hints[key]).validate_python(plain, strict=typed)
@@ -93,7 +94,7 @@ def _sentence(key: str, error: ErrorDetails) -> str:
         return f"{key} takes a value, not a table"
     if error["type"] == "literal_error":
         known = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
-        return f"unknown {key} {value!r:.60}{nearest(str(value), known)}; one of {', '.join(known)}"
+        return f"unknown {key} {value!r:.60}; one of {', '.join(known)}{nearest(str(value), known)}"
     wanted = _WANTED.get(error["type"].partition("_")[0], error["msg"])
     return f"{key} takes {'a list; each ' if error['loc'] else ''}{wanted}, not {value!r:.60}"
 
@@ -138,12 +139,29 @@ def assignments(words: Iterable[str]) -> dict[str, str]:
     return values
 
 
-def describe_settings(settings: object) -> str:
-    """Return one paragraph a setting: its name, its value and the docstring under its field."""
-    texts = {item.arg_name: item.description or "" for item in parse_from_object(type(settings)).params}
+def describe_settings(settings: object, words: Iterable[str] = ()) -> str:
+    """Return a paragraph for each setting: its name, its value and the docstring under its field.
+
+    Args:
+        settings: a settings object.
+        words: only settings whose name or docstring contains all of them, in upper or lower case.
+    """
     lines = []
-    for name in typing.get_type_hints(type(settings)):
-        lines.append(f"{name} = {getattr(settings, name)!r}")
-        text = " ".join(texts.get(name, "").split())
-        lines += textwrap.wrap(text, 96, initial_indent="    ", subsequent_indent="    ")
-    return "\n".join(lines) + "\n"
+    for name, text in _texts(type(settings)).items():
+        if all(word.casefold() in f"{name} {text}".casefold() for word in words):
+            lines.append(f"{name} = {getattr(settings, name)!r}")
+            lines += textwrap.wrap(text, 96, initial_indent="    ", subsequent_indent="    ")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _texts(kind: type) -> dict[str, str]:
+    """Return the docstring under each field."""
+    found = {item.arg_name: item.description or "" for item in parse_from_object(kind).params}
+    return {name: " ".join(found.get(name, "").split()) for name in typing.get_type_hints(kind)}
+
+
+def _known_as(key: str, kind: type) -> str:
+    """Return a hint at the field that another library calls `key`, if a docstring says so."""
+    return next(
+        (f"; did you mean {name!r}?" for name, text in _texts(kind).items() if f"`{key}`" in text), ""
+    )

@@ -124,8 +124,8 @@ def _own_sentence(data: pd.DataFrame, inputs: Inputs) -> str:
     if not names or not inputs.source.comparable:
         return ""
     sets = other_sizes(runs[runs["model"].isin(names)])
-    tests = " and test sets of other sizes, so that scores are not comparable" if sets else ""
-    return f"Not the paper's, with the steps and ratios of their names{tests}: {', '.join(names)}."
+    tests = " Their test sets differ in size from the paper's, so scores are not comparable." if sets else ""
+    return f"Added models, not in the paper: {', '.join(names)}. Steps and masking ratios are in their names.{tests}"
 
 
 def selection_sentence(inputs: Inputs) -> str:

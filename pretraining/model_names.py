@@ -214,9 +214,9 @@ class Design:
         if match is None or match["size"] not in self.sizes:
             known = tuple(MODELS) if self is PAPER else ()
             raise UserError(
-                f"unknown model {name!r}{nearest(name, known)}; a name reads SIZE-OBJECTIVE-STEPS such as "
+                f"unknown model {name!r}; a name reads SIZE-OBJECTIVE-STEPS such as "
                 f"{self.prefix}{self.sizes[-1]}-mlm40-42k, with SIZE one of {', '.join(self.sizes)} and masking "
-                "ratios from 1 to 99"
+                f"ratios from 1 to 99{nearest(name, known)}"
             )
         objectives = tuple(word for word in match.group("first", "second") if word)
         switch, longest = None, None

@@ -138,8 +138,9 @@ def _chosen(source: Source, names: Sequence[str], known: list[str], printed: lis
         if not matching:
             where = f"{source.label} has no runs" if source.runs is not None else "the paper has no cells"
             hint = nearest(given, [*known, *printed, *places])
-            if not hint and source.runs is not None:
-                hint = "; a model of your own is taken with --add-model"
+            if not hint:
+                hint = "; `clm-or-mlm scores` lists the models"
+                hint += ", and --add-model takes your own" if source.runs is not None else ""
             raise UserError(f"{where} of {given!r}{hint}")
         chosen |= dict.fromkeys(matching)
     return list(chosen)

@@ -110,7 +110,7 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
     def cell(model: str, dataset: str) -> Cell:
         *values, n_seeds = recomputed.get((model, dataset), (0,))
         return Cell(
-            model=model, dataset=dataset, published=published.get((model, dataset)), alone=alone,
+            model=model, dataset=dataset, published=published.get((model, dataset)), alone=alone or model not in held,
             recomputed=(values[0], values[1], values[2]) if values else None, n_seeds=n_seeds,
         )  # fmt: skip
 

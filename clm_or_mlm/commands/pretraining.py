@@ -54,7 +54,7 @@ class ConfigOptions(StudyOptions):
     """The study, and settings of its own for one command."""
 
     set_: Annotated[tuple[str, ...], MANY, Parameter(name="--set", metavar="KEY=VALUE")] = ()
-    """a setting; `clm-or-mlm settings` lists all"""
+    """a setting, such as seed=1; `clm-or-mlm settings` lists all"""
 
     def config(self, study: Study) -> TrainingConfig:
         """Return the study's settings with those of `--set` in their place."""
@@ -77,9 +77,9 @@ def plan(
 
     Args:
         model: one model, or several
-        figure: the models of one figure of the paper
-        format: form of the plan
-        device: device that hours are counted for, at 40 % of its peak rate
+        figure: plan the models of this figure of the paper
+        format: output format
+        device: device to estimate hours for, at 40 % of its peak rate
     """
     chosen = load_study(study.study)
     models = _models(chosen, model, figure)
@@ -100,12 +100,25 @@ def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Mo
     return list(study.models.values())
 
 
-def settings(*, study: ConfigOptions = ConfigOptions()) -> None:
-    """Print every setting of `train`, its value and its meaning.
+def settings(*words: str, study: ConfigOptions = ConfigOptions()) -> None:
+    """Print the settings of `train`, each with its value and its meaning.
 
-    example: clm-or-mlm settings --set global_batch=96
+    Model size, objectives, masking ratio and steps are not settings; they are in the model's name.
+
+    examples:
+      clm-or-mlm settings --set global_batch=96
+      clm-or-mlm settings gradient norm
+
+    Args:
+        words: only the settings whose name or meaning contains all of these words
     """
-    sys.stdout.write(describe_settings(study.config(load_study(study.study))))
+    text = describe_settings(study.config(load_study(study.study)), words)
+    if not text:
+        raise UserError(
+            f"no setting is about {' '.join(words)!r}; `clm-or-mlm settings` lists all; model size, objectives, "
+            "masking ratio and steps are in the model's name, such as 610m-mlm40-42k"
+        )
+    sys.stdout.write(text)
 
 
 def shards(
@@ -116,7 +129,7 @@ def shards(
     workers: int | None = None,
     settings: ShardSettings = ShardSettings(),
 ) -> None:
-    """Write a source's documents as training shards.
+    """Write a source's documents as training shards, in MosaicML's streaming format, compressed with zstd.
 
     example: clm-or-mlm shards --source 'documents/*.jsonl.zst' --tokenizer tokenizer/ --out shards/
 
@@ -124,7 +137,7 @@ def shards(
         source: hf:OWNER/NAME[:CONFIG][@REVISION], or Parquet, JSON-lines and text files, folders, patterns
         tokenizer: folder, tokenizer.json, tiktoken file or hub id
         out: folder of the shards
-        workers: threads that tokenise (one a core); changes no byte
+        workers: threads for tokenising (default: one for each core); the shards do not depend on it
     """
     from pretraining.data.build_shards import build
 
@@ -167,8 +180,8 @@ def tokenizer(
         out: the folder
         convert: a tokenizer.json or a tiktoken file such as Llama 3's
         train: train a byte-level BPE on these documents
-        vocab: ids of a trained one, 259 at least
-        documents: documents it is trained on at most
+        vocab: vocabulary size to train, at least 259
+        documents: largest number of documents to train on
         text_field: column or key of the text
     """
     if (convert is None) == (not train):
@@ -197,8 +210,9 @@ def train(
 ) -> int | None:
     """Pretrain a model of the study, or one stage of the plan.
 
-    Start it under srun, torchrun or composer for many GPUs. It resumes from
-    its last checkpoint; after SIGTERM or SIGUSR1 it saves and exits with 75.
+    The name is SIZE-OBJECTIVE-STEPS: 610m-clm-10k-mlm40-42k is trained with CLM to step 10,000, then with MLM at a
+    masking ratio of 40 % to step 42,000. For several GPUs, start the command with srun, torchrun or composer. The same
+    command resumes from the last checkpoint. After SIGTERM or SIGUSR1 it saves and exits with 75.
 
     example: clm-or-mlm train 610m-clm-10k-mlm40-42k --data shards/ --out pretrained/
 

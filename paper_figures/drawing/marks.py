@@ -1,13 +1,13 @@
 """What is in a panel: lines or groups of points with intervals, centred scores with their spread, series' names.
 
-Points of different series at one x stand next to each other by a few points of the page, not of the data, so that
-none hides another and every x is the data's.
+Series that share an x are drawn side by side, a few points of the page apart, so that none hides another; the data keep
+their x. A series that shares none is drawn at its x.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -56,7 +56,7 @@ def draw_lines(
         expected: for each series the x of all its points in the paper; a line is not drawn across a missing one.
         ticks: x ticks; by default every x there is or should be.
         log_x: a logarithmic x axis.
-        dodge: whether series stand next to each other; not where lines are steep and their x are compared.
+        dodge: whether series that share an x are drawn side by side; false for steep lines, whose x are compared.
         bounds: of the y axis, shared with another panel of the same metric; by default the panel's own.
     """
     if rows.empty:
@@ -71,12 +71,13 @@ def draw_lines(
     ax.set_xticks(shown, [f"{x:g}" for x in shown])
     ax.xaxis.set_minor_locator(NullLocator())
     y_axis(ax, bounds or score_bounds(rows))
+    across_of = _dodges(ax, rows, look) if dodge else {}
     for rank, name in enumerate(look):
         part = rows[rows["series"] == name]
         if len(part):
             gaps = sorted(set(map(float, expected.get(name, ()))) - {float(x) for x in part["x"]})
-            across = _dodged(ax, rank, len(look)) if dodge else ax.transData
-            _draw_series(ax, part, part["x"].to_numpy(dtype=float), look[name], rank, across, gaps=gaps)
+            xs, across = part["x"].to_numpy(dtype=float), across_of.get(name, ax.transData)
+            _draw_series(ax, part, xs, look[name], rank, across, gaps=gaps)
     for x in sorted(due - present):
         ax.plot([x], [0.03], transform=ax.get_xaxis_transform(), marker="x", markersize=3.6, markeredgewidth=0.9,
                 color=GREY, linestyle="none", label="_missing", zorder=3)  # fmt: skip
@@ -105,12 +106,13 @@ def draw_groups(
         empty_panel(ax)
         return
     y_axis(ax, bounds or score_bounds(rows))
+    across_of = _dodges(ax, rows, look)
     for rank, name in enumerate(look):
         part = rows[rows["series"] == name]
         if len(part):
             places = np.array([groups.index(x) for x in part["x"]], dtype=float)
             gaps = [float(place) for place in range(len(groups)) if place not in places]
-            across = _dodged(ax, rank, len(look))
+            across = across_of.get(name, ax.transData)
             _draw_series(ax, part, places, look[name], rank, across, gaps=gaps, linewidth=0.8)
 
 
@@ -260,10 +262,17 @@ def _draw_series(
                 label=f"_{name}", clip_on=False, gid=point_id(at))  # fmt: skip
 
 
-def _dodged(ax: Axes, rank: int, count: int) -> Transform:
-    step = min(_DODGE, _SPAN / max(count - 1, 1))
-    points = (rank - (count - 1) / 2) * step
-    return ax.transData + ScaledTranslation(points / 72, 0, _figure(ax).dpi_scale_trans)
+def _dodges(ax: Axes, rows: pd.DataFrame, names: Iterable[str]) -> dict[str, Transform]:
+    """Return, for each series that shares an x with another, where its points are drawn."""
+    shared = set(rows.loc[rows.duplicated("x", keep=False), "series"])
+    among = [name for name in names if name in shared]
+    middle = (len(among) - 1) / 2
+    step = min(_DODGE, _SPAN / max(len(among) - 1, 1)) / 72
+    scale = _figure(ax).dpi_scale_trans
+    return {
+        name: ax.transData + ScaledTranslation((rank - middle) * step, 0, scale)
+        for rank, name in enumerate(among)
+    }
 
 
 def _figure(ax: Axes) -> Figure:

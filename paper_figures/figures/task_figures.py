@@ -182,7 +182,8 @@ def refuse_empty(figure: FigureSpec, data: pd.DataFrame, inputs: Inputs) -> pd.D
     own = sorted(inputs.own_models & set(inputs.averages["model"]))
     if own:
         raise UserError(
-            f"{figure.label} ({figure.title}) has no place for {', '.join(own)}; --source published draws the paper's"
+            f"{figure.label} ({figure.title}) has no place for {', '.join(own)}; "
+            "--source published draws the paper's models alone"
         )
     some = ", ".join(names) if len(names) < 4 else f"{names[0]}, {names[1]} and {len(names) - 2} other models"
     raise UserError(

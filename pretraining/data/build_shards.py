@@ -164,6 +164,6 @@ def _finish(
     writer.remove()
     train = manifest["splits"]["train"]
     logger.info(
-        "%s: %s training tokens of %s documents in %d shards; %s duplicates dropped", out, f"{train['tokens']:,}",
+        "%s: %s training tokens of %s documents; shards: %d; duplicates dropped: %s", out, f"{train['tokens']:,}",
         f"{train['documents']:,}", len(train["shards"]), f"{writer.position.duplicates:,}",
     )  # fmt: skip

@@ -54,91 +54,92 @@ class TrainingConfig:
     """How a model is pretrained; defaults are Table 1's and section 3's where the paper says something."""
 
     seed: int = 0
-    """Key of the initial weights, the cut, the order and the masks; the paper does not state its own."""
+    """Random seed of the initial weights, sequence lengths, data order and masks; the paper does not state its own."""
     peak_lr: float = TRAINING.peak_lr
-    """Learning rate of the stable phase."""
+    """Learning rate of the stable phase (`lr`, `learning_rate`)."""
     beta1: float = TRAINING.betas[0]
-    """AdamW's first momentum."""
+    """AdamW's first momentum (the first of `betas`)."""
     beta2: float = TRAINING.betas[1]
-    """AdamW's second momentum."""
+    """AdamW's second momentum (the second of `betas`)."""
     eps: float = TRAINING.eps
     """AdamW's epsilon."""
     weight_decay: float = TRAINING.weight_decay
     """AdamW's weight decay, on all parameters, norms and embeddings included, as in the paper's trainer."""
     clip_norm: float = TRAINING.clip_norm
-    """Largest global gradient norm."""
+    """Gradient clipping: the largest global norm of the gradient (`max_grad_norm`, `gradient_clipping`)."""
     warmup_steps: int = TRAINING.warmup_steps
     """Steps of linear warm-up from random weights."""
     rewarm_steps: int = TRAINING.warmup_steps // 10
-    """Steps of linear warm-up after a decayed checkpoint (CPT); the paper does not say, 0 goes to the peak at once."""
+    """Steps of linear warm-up after a decayed checkpoint (CPT); the paper does not say how many. 0: no warm-up."""
     global_batch: int = TRAINING.sequences_per_step
-    """Sequences per step, all ranks together."""
+    """Sequences per step, over all ranks (`batch_size`, `global_train_batch_size`)."""
     loss_group: int = TRAINING.device_batch
-    """Sequences of a step, in its order, whose mean is one term of the loss under `weighting=equal`: the paper's
-    micro-batch, wherever they are computed; the largest number up to this that divides global_batch. A study that
-    sets microbatch alone means this, too."""
+    """Under `weighting=equal`, the loss is the mean of the mean losses of groups of this many consecutive sequences,
+    the paper's micro-batches, however the step is split over GPUs. When it does not divide global_batch, the largest
+    smaller number that does is used. A study that sets microbatch alone sets this too."""
     microbatch: int = field(default=TRAINING.device_batch, metadata=_MAY_CHANGE)
-    """Size of one pass, in sequences of max_length: as many shorter ones as have no more tokens are computed at once,
-    what a rank holds more is accumulated. Decides speed and memory, never the gradient."""
+    """Size of one forward and backward pass, in sequences of max_length (`device_train_microbatch_size`). A pass takes
+    more sequences when they are shorter; gradients are accumulated over the passes of a step. It changes speed and
+    memory, never the gradient: halve it when a GPU runs out of memory (OOM)."""
     layout: Literal["balanced", "order"] = field(default="balanced", metadata=_MAY_CHANGE)
     """`balanced`: ranks and passes get nearly equal numbers of tokens; `order`: sequences in their order."""
     min_length: int = TRAINING.min_length
     """Shortest sequence, in tokens."""
     max_length: int = TRAINING.max_length
-    """Longest sequence, in tokens."""
+    """Longest sequence, in tokens (`max_seq_len`, `sequence_length`)."""
     cut: Literal["random", "fixed"] = "random"
     """`random`: lengths uniform in [min_length, max_length]; `fixed`: blocks of max_length."""
     attention: Literal["sequence", "document"] = "sequence"
     """`sequence`: a sequence attends to all of itself, as in the paper; `document`: never across end-of-text."""
     shuffle_block: int = 2**20
-    """Sequences that are shuffled together; larger mixes more and keeps more shards open."""
+    """Sequences that are shuffled together. Larger blocks mix more and keep more shards open."""
     shuffle_chunk: int = 2**14
-    """Neighbours among them, about a shard's; a block gathers such chunks from all of the data. As many as
-    shuffle_block or more: blocks are of neighbours, as before there were chunks."""
+    """A block is gathered from chunks of this many neighbouring sequences, about one shard each, from all of the data.
+    With shuffle_block or more, a block is one stretch of the data."""
     weighting: Literal["equal", "token"] = "equal"
-    """`equal`: the loss is the mean of the means of groups of loss_group sequences, as in the paper's trainer;
+    """`equal`: the loss is the mean of the mean losses of groups of loss_group sequences, as in the paper's trainer;
     `token`: the mean over all predicted tokens of the step."""
     precision: Literal["auto", "fp32", "bf16"] = field(default="auto", metadata=_MAY_CHANGE)
     """`bf16` is autocast over fp32 weights, `auto` is bf16 on a GPU and fp32 on a CPU."""
     residual: Literal["fp32", "bf16"] = field(default="fp32", metadata=_MAY_CHANGE)
-    """Type of the sum that blocks add to under bf16 autocast; norms compute in fp32 either way. `bf16` halves its
+    """Data type of the residual stream under bf16 autocast; norms are computed in fp32 either way. `bf16` halves its
     memory traffic and rounds it."""
     backend: Literal["auto", "varlen", "flash4", "sdpa"] = field(default="auto", metadata=_MAY_CHANGE)
-    """Attention kernel; `auto` takes the first of the others that can run: on a CPU sdpa."""
+    """Attention kernel; `auto` takes the first of the others that this machine can run, sdpa on a CPU."""
     compile: Literal["auto", "on", "off"] = field(default="auto", metadata=_MAY_CHANGE)
-    """torch.compile: `auto` is on for a GPU; when it fails the run continues without it and logs why."""
+    """torch.compile: `auto` turns it on for a GPU; if it fails, the run continues without it and logs the reason."""
     eval_every: int = field(default=1_000, metadata=_MAY_CHANGE)
-    """Steps between validation losses; also before a new objective and where other stages branch off."""
+    """Steps between validations (`eval_interval`); there is also one before a new objective and where stages branch."""
     eval_sequences: int = field(default=TRAINING.sequences_per_step, metadata=_MAY_CHANGE)
-    """Validation sequences of each validation, with masks that never change; 0 for no validation."""
+    """Sequences of each validation, with masks that never change; 0 for no validation."""
     save_every: int = field(default=1_000, metadata=_MAY_CHANGE)
-    """Steps between checkpoints to resume from; only the newest is kept."""
+    """Steps between checkpoints to resume from (`save_interval`); only the newest is kept."""
     log_every: int = field(default=1, metadata=_MAY_CHANGE)
     """Steps between rows of the log."""
     cache: str = field(default="", metadata=_OF_PLACE)
-    """Folder in which this user's folder for decompressed shards is made; when empty $CLM_OR_MLM_SCRATCH, else
-    $SLURM_TMPDIR, else the user's cache folder."""
+    """Folder for decompressed shards (`cache_dir`), with a subfolder for each user; when empty $CLM_OR_MLM_SCRATCH,
+    else $SLURM_TMPDIR, else the user's cache folder."""
     cache_gb: float = field(default=50.0, metadata=_OF_PLACE)
-    """Size at which the least recently opened decompressed shards are removed; 0 keeps all. A shuffled block of the
-    default size opens up to 128 shards, 8.6 GB of them, and those of the next block are opened ahead."""
+    """Size in GB above which the least recently opened decompressed shards are removed; 0 keeps all. A shuffled block
+    of the default size opens up to 128 shards (8.6 GB), and the shards of the next block are opened ahead."""
     skip: str = field(default="", metadata=_FROM_A_STEP)
-    """Batches to leave out, `STEP:COUNT,...`, for example where the loss became NaN; later batches move up."""
+    """Batches to leave out, `STEP:COUNT,...`, for example after the loss became NaN; later batches move up."""
     peak_lr_from: str = field(default="", metadata=_FROM_A_STEP)
-    """Peak rates that hold from given steps on, `STEP:RATE,...`."""
+    """Changes of the peak learning rate, each from a step on: `STEP:RATE,...`."""
     activation_checkpointing: bool = field(default=False, metadata=_MAY_CHANGE)
-    """Compute activations again in the backward pass: less memory, a third more work."""
+    """Recompute activations in the backward pass: less memory for a third more computation."""
     callbacks: str = field(
         default="SpeedMonitor,MemoryMonitor,OptimizerMonitor,RuntimeEstimator", metadata=_OF_PLACE
     )
     """Composer's callbacks by name, and your own callbacks and loggers as MODULE:CLASS; Composer's write to TensorBoard
     and W&B."""
     algorithms: str = ""
-    """Composer's algorithms by name, or your own as MODULE:CLASS. They may change what is trained; what they keep
-    between steps is in no checkpoint."""
+    """Composer's algorithms by name, or your own as MODULE:CLASS. They may change what is trained; checkpoints do not
+    save their state."""
     tensorboard: bool = field(default=True, metadata=_OF_PLACE)
     """Whether TensorBoard files are written next to the log."""
     wandb: str = field(default="", metadata=_OF_PLACE)
-    """Weights & Biases project to log to; none when empty."""
+    """Weights & Biases project to log to; empty: no logging there."""
 
     def __post_init__(self) -> None:
         """Refuse values that cannot be."""

@@ -56,19 +56,19 @@ class Study:
     config: TrainingConfig = field(default_factory=TrainingConfig)
     """Settings of every run."""
 
-    def model(self, name: str) -> Model:
+    def model(self, name: str, *, stages: Iterable[str] = ()) -> Model:
         """Return the model of that name, one of the study's or another in its scheme.
 
         Raises:
-            UserError: the name is not in the scheme; the nearest of the study's names is given.
+            UserError: the name is not in the scheme; the nearest of the study's names and of `stages` is given.
         """
         if name in self.models:
             return self.models[name]
         try:
             return self.design.parse(name)
         except UserError as error:
-            near = nearest(name, self.models)
-            raise UserError(str(error) if near in str(error) else f"{error}{near}") from None
+            why = str(error).partition("; did you mean")[0]
+            raise UserError(f"{why}{nearest(name, [*self.models, *stages])}") from None
 
 
 PAPER_STUDY = Study(name="paper", design=PAPER, shapes=SHAPES, models=MODELS)
@@ -281,10 +281,6 @@ def targets_of(name: str, study: Study) -> tuple[Model, Plan, list[tuple[Planned
     alone = next((item for item in known.stages if item.name == name and name not in study.models), None)
     if alone is not None:
         return study.model(alone.models[0]), known, [(alone, alone.end)], False
-    try:
-        model = study.model(name)
-    except UserError as error:
-        near = nearest(name, [*study.models, *(item.name for item in known.stages)])
-        raise UserError(str(error).split("; did you mean")[0] + near) from None
+    model = study.model(name, stages=[item.name for item in known.stages])
     plan = plan_of((*study.models.values(), model), study)
     return model, plan, [(plan.stage(item.name), item.end) for item in model.stages], True

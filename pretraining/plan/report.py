@@ -90,7 +90,7 @@ def _totals(plan: Plan, device: str, utilisation: float) -> list[str]:
     alone = sum(model.steps for model in plan.models)
     return [
         f"steps          {costs.steps:,} ({alone:,} if every model were trained alone)",
-        f"tokens         {_short(costs.tokens)}, of {_short(plan.data_tokens)} unique ones",
+        f"tokens         {_short(costs.tokens)}; shards with fewer than {_short(plan.data_tokens)} are repeated",
         "FLOPs          "
         + "; ".join(f"{costs.flops[name]:.4g} {rule.citation}" for name, rule in CONVENTIONS.items()),
         f"{device} hours".ljust(15)

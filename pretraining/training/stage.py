@@ -277,13 +277,13 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         return replace(batch, step=step)
 
     def _announce_epochs(self) -> None:
-        """Say at which step another pass over the data begins first, and how many there will be."""
+        """Say at which step the next epoch begins, and in which the stage ends."""
         each, skips = self.context.data.order.steps_per_epoch, self.config.skips
         epochs = [batch_number(skips, step) // each + 1 for step in range(self.step, self.target)]
         later = [(step, epoch) for step, epoch in enumerate(epochs, self.step) if epoch > epochs[0]]
         if later:
             logger.warning(
-                "%s: the data hold %s steps; step %d begins pass %d over them, and the stage ends in pass %d",
+                "%s: the shards hold %s steps; at step %d epoch %d begins, and the stage ends in epoch %d",
                 self.stage.name, f"{each:,}", *later[0], epochs[-1],
             )  # fmt: skip
 

@@ -105,7 +105,10 @@ TRAIN = ["pretraining", "train", "610m-clm", "--data", "a", "--out", "b", "--set
             "Did you mean --data instead of --dta?",
         ),
         ([*TRAIN, "peak_rl=1"], "--set: unknown key 'peak_rl'; did you mean 'peak_lr'?"),
-        ([*TRAIN, "backend=flsh"], "unknown backend 'flsh'; did you mean 'flash4'?"),
+        (
+            [*TRAIN, "backend=flsh"],
+            "unknown backend 'flsh'; one of auto, varlen, flash4, sdpa; did you mean 'flash4'?",
+        ),
         (["analysis", "table", "2", "--source", "nowhere"], "nowhere: no such source"),
     ],
     ids=" ".join,

@@ -79,7 +79,10 @@ def test_values_have_their_fields_type(values: dict[str, object], field: str, va
         ({"steps": "x"}, "mine.toml: steps takes a whole number, not 'x'"),
         ({"steps": "2.6"}, "mine.toml: steps takes a whole number, not '2.6'"),
         ({"steps": 0}, "mine.toml: steps must be at least 1, not 0"),
-        ({"cut": "radnom"}, "mine.toml: unknown cut 'radnom'; did you mean 'random'?; one of random, fixed"),
+        (
+            {"cut": "radnom"},
+            "mine.toml: unknown cut 'radnom'; one of random, fixed; did you mean 'random'?",
+        ),
         ({"wandb": "maybe"}, "mine.toml: wandb takes true or false, not 'maybe'"),
         ({"note": {}}, "mine.toml: note takes a value, not a table"),
     ],

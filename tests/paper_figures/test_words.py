@@ -101,11 +101,12 @@ def test_a_caption_says_which_models_are_not_the_papers_and_that_their_test_sets
     inputs = Inputs(source=source)
     data = figure.collect(inputs)
     for words in (caption(figure, data, inputs), alt_text(figure, data, inputs)):
-        said = words.replace("\u00a0", " ").partition("Not the paper's, ")[2]
-        assert said.startswith("with the steps and ratios of their names") and "my-s-mlm15-120" in said
-        assert "610m" not in said.partition(": ")[2].partition(". ")[0]
+        said = words.replace("\u00a0", " ").partition("Added models, not in the paper: ")[2]
+        names, _, rest = said.partition(". ")
+        assert "my-s-mlm15-120" in names and "610m" not in names
+        assert rest.startswith("Steps and masking ratios are in their names.")
     one = data[~data["model"].str.startswith("my-")]
-    assert "Not the paper's" not in caption(figure, one, inputs)
+    assert "Added models" not in caption(figure, one, inputs)
 
 
 def test_names_too_long_for_the_side_of_the_panels_are_in_a_legend_of_several_lines() -> None:

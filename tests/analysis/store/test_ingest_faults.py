@@ -69,7 +69,7 @@ BAD: dict[str, tuple[Callable[[Path], None], str, str, int]] = {
     "twice": (twice, "duplicate", "the run of lr1e-04_sd0 again, with the same scores", 180),
     "twice differently": (twice_differently, "duplicate", "whose test score is", 180),
     "model": (lambda s: (s / "results" / MODELS[1]).rename(s / "results" / "610m-clmm-42k") and None,
-              "unknown", "unknown model '610m-clmm-42k'; did you mean '610m-clm-42k'.*--add-model", 90),
+              "unknown", "unknown model '610m-clmm-42k'; .*did you mean '610m-clm-42k'.*--add-model", 90),
     "task": (rename("SC", "CS"), "unknown", "CS: is no task", 150),
     "dataset": (rename("SC/sst2", "SC/sst-2"), "unknown", "no dataset of SC; did you mean 'sst2'", 150),
     "wrong task": (wrong_task, "unknown", "it belongs under TC", 180),

@@ -47,6 +47,14 @@ def test_markdown_rows_have_as_many_fields_as_the_head() -> None:
     assert re.search(r"\| \d+\.\d\d \(±\d\.\d\d\)<br>\d+\.\d\d \[", text) and "&lt;" not in text
 
 
+def test_a_model_that_the_paper_does_not_have_has_its_own_numbers_alone() -> None:
+    scores = scores_of(Evidence(Settings(), runs=random_runs(models=["610m-clm-42k", "my-own"])), source="x")
+    for form, own in (("markdown", r"my-own +\| +\| \d+\.\d\d \["), ("html", r'<span class="recomputed">\d')):
+        text = show(table_document(build_table(2, scores)), form)
+        row = next(line for line in re.split(r"\n(?=\|)|(?=<tr)", text) if "my-own" in line)
+        assert re.search(own, row) and "±" not in row and "plusmn" not in row and '"published"' not in row
+
+
 def test_latex_is_balanced_and_escaped() -> None:
     scores = scores_of(Evidence(Settings(), runs=random_runs()), source="my_runs")
     text = show(table_document(build_table(2, scores)), "latex")

@@ -22,7 +22,7 @@ COMMIT = "0" * 40
         ("mine = 3\n", r"give the dataset a table of its own, \[mine\]"),
         ('[Mine]\nkind = "text"\n', "made of small letters"),
         ("[mine]\nlabels = []\n", r"\[mine\]: kind is missing"),
-        ('[mine]\nkind = "txt"\n', r"\[mine\]: unknown kind of dataset 'txt'; did you mean 'text'"),
+        ('[mine]\nkind = "txt"\n', r"\[mine\]: unknown kind of dataset 'txt'; .*did you mean 'text'"),
         (GOOD + "metrik = 3\n", r"\[mine\]: unknown key 'metrik'; did you mean 'metric'"),
         (GOOD + "title = 2024-01-01\n", r"\[mine\]: title takes text, not datetime"),
         (GOOD.replace('"a"', "0.5"), r"\[mine\]: labels takes a list; each text, not 0.5"),

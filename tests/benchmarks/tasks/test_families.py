@@ -38,5 +38,5 @@ def test_every_task_has_its_parts_and_an_unknown_one_none() -> None:
     assert set(FAMILIES) == set(FORMS) == {kind.form for kind in KINDS.values()} > set(TASKS)
     made_up = replace(get_dataset("sst2"), name="made_up", task="SCC", form="SCC")
     for lookup in (family_of, lambda dataset: FORMS[dataset.form]):
-        with pytest.raises(UserError, match="unknown task 'SCC'; did you mean 'SC'"):
+        with pytest.raises(UserError, match=r"unknown task 'SCC'; .*did you mean 'SC'"):
             lookup(made_up)

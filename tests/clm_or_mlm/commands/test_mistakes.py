@@ -11,7 +11,7 @@ from clm_or_mlm.rooms import main_of
 from common.errors import UserError
 
 MISTAKES = {
-    "container build analisys": "unknown image 'analisys'; did you mean 'analysis'",
+    "container build analisys": "unknown image 'analisys'; one of analysis, full; did you mean 'analysis'",
     "container run": "IMAGE requires",
     "workflow tiny --settings x.toml": "the tiny study brings its own settings",
     "miniature run --workers 0": "at least one process is needed",

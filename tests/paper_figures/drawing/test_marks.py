@@ -70,6 +70,16 @@ def test_where_lines_are_steep_nothing_is_moved() -> None:
         assert 72 * shift / figure.dpi == pytest.approx(apart, abs=1e-6)
 
 
+def test_a_series_that_shares_no_x_is_drawn_at_its_x_and_moves_no_other() -> None:
+    rows = pd.DataFrame({"x": [40.0, 40.0, 35.0], "series": ["MLM", "CLM", "mine"], "mean": 50.0})
+    rows = rows.assign(low=np.nan, high=np.nan)
+    ax = Figure().subplots()
+    draw_lines(ax, rows, {"MLM": MLM, "CLM": CLM, "mine": EXTRA[0]}, expected={})
+    mlm, clm, mine = (line.get_transform() - ax.transData for line in ax.lines if line.get_gid())
+    assert mine.transform((0, 0))[0] == pytest.approx(0)
+    assert mlm.transform((0, 0))[0] == pytest.approx(-clm.transform((0, 0))[0]) != pytest.approx(0)
+
+
 LOOKS = dict(zip("abcd", EXTRA, strict=True))
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import typing
 from dataclasses import asdict
 
@@ -29,12 +30,20 @@ def test_settings_are_read_by_type(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "global_batch = 96\n    Sequences per step" in out
     assert all(f"\n{key} = " in f"\n{out}" for key in asdict(TrainingConfig()))
+    main(["settings", "Out", "memory"])
+    assert re.findall(r"(?m)^\w+(?= = )", capsys.readouterr().out) == ["microbatch"]
+    with pytest.raises(
+        UserError, match=r"no setting is about 'masking'.*ratio and steps are in the model's name"
+    ):
+        main(["settings", "masking"])
 
 
 @pytest.mark.parametrize(
     ("word", "message"),
     [
         ("peak_rl=1", "did you mean 'peak_lr'"),
+        ("max_grad_norm=1", "did you mean 'clip_norm'"),
+        ("sequence_length=1", "did you mean 'max_length'"),
         ("weighting=tokens", "did you mean 'token'"),
         ("beta2=1", r"beta2 must be in \[0, 1\)"),
         ("clip_norm=0", "above 0"),

@@ -160,7 +160,7 @@ def test_another_pass_over_the_data_is_announced(
     each = Data(data, config, config_of_model).order.steps_per_epoch
     assert 0 < each < 9
     assert train("mini-s-clm", data=data, out=tmp_path, study=study, config=config)
-    assert f"the data hold {each} steps; step {each} begins pass 2 over them" in caplog.text
+    assert f"the shards hold {each} steps; at step {each} epoch 2 begins" in caplog.text
 
 
 def test_activation_checkpointing_changes_no_weight(
