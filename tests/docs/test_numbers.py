@@ -81,7 +81,7 @@ def test_what_bfloat16_weights_reach_is_said_of_the_right_split() -> None:
     runs = released_source().need_runs("the test")
     means = 100 * runs.groupby("lr")[["validation_score", "test_score"]].mean()
     (low, low_test), (high, high_test) = means.loc[1e-5], means.loc[1e-4]
-    said = f"SST-2's validation split reaches {low:.0f} at 1e-5, {high:.0f} at 1e-4"
+    said = f"SST-2's validation split reaches {low:.0f} at a learning rate of 1e-5 and {high:.0f} at 1e-4"
     assert f"{said} (test: {low_test:.0f} and {high_test:.0f})" in words_of("docs/footguns.md")
 
 
