@@ -112,8 +112,7 @@ def draw_groups(
         if len(part):
             places = np.array([groups.index(x) for x in part["x"]], dtype=float)
             gaps = [float(place) for place in range(len(groups)) if place not in places]
-            across = across_of.get(name, ax.transData)
-            _draw_series(ax, part, places, look[name], rank, across, gaps=gaps, linewidth=0.8)
+            _draw_series(ax, part, places, look[name], rank, across_of[name], gaps=gaps, linewidth=0.8)
 
 
 def draw_spread(ax: Axes, rows: pd.DataFrame, points: pd.DataFrame, look: Mapping[str, Look]) -> None:
@@ -263,16 +262,19 @@ def _draw_series(
 
 
 def _dodges(ax: Axes, rows: pd.DataFrame, names: Iterable[str]) -> dict[str, Transform]:
-    """Return, for each series that shares an x with another, where its points are drawn."""
-    shared = set(rows.loc[rows.duplicated("x", keep=False), "series"])
-    among = [name for name in names if name in shared]
-    middle = (len(among) - 1) / 2
-    step = min(_DODGE, _SPAN / max(len(among) - 1, 1)) / 72
-    scale = _figure(ax).dpi_scale_trans
-    return {
-        name: ax.transData + ScaledTranslation((rank - middle) * step, 0, scale)
-        for rank, name in enumerate(among)
-    }
+    """Return where each series is drawn: those that share an x, directly or through others, are centred together."""
+    groups: list[set[str]] = []
+    for _, sharing in rows.groupby("x")["series"]:
+        met = [group for group in groups if not group.isdisjoint(sharing)]
+        groups = [group for group in groups if group not in met] + [set(sharing).union(*met)]
+    placed: dict[str, Transform] = {}
+    for group in groups:
+        middle = (len(group) - 1) / 2
+        step = min(_DODGE, _SPAN / max(len(group) - 1, 1)) / 72
+        for rank, name in enumerate(name for name in names if name in group):
+            shift = ScaledTranslation((rank - middle) * step, 0, _figure(ax).dpi_scale_trans)
+            placed[name] = ax.transData + shift
+    return placed
 
 
 def _figure(ax: Axes) -> Figure:
