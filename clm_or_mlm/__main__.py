@@ -45,8 +45,9 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
         sys.stdout.write(version_line())
         return 0
     if word in owners:
-        words = argv[1:] if word in ROOMS or word == "figure" else argv
-        return main_of(owners[word], prefix if prefix == "clm-or-mlm" else "python -m")(words)
+        if word in ROOMS or word == "figure":
+            return main_of(owners[word], f"{prefix} {word}")(argv[1:])
+        return main_of(owners[word], prefix)(argv)
     app = _program(prefix)
     for name in ("figure", *ROOMS):
         line = "Draw figures" if name == "figure" else ROOMS[name].about.partition("\n")[0].rstrip(".")
@@ -66,7 +67,7 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     """
     app = _program("clm-or-mlm")
     for name, room in {"figure": ROOMS["paper_figures"], **ROOMS}.items():
-        app.command(room.program("clm-or-mlm"), name=name)
+        app.command(room.program(f"clm-or-mlm {name}"), name=name)
     sys.stdout.write(app.generate_completion(prog_name="clm-or-mlm", shell=shell))
 
 

@@ -56,12 +56,12 @@ class Room:
         """What stands above its commands."""
         return ast.get_docstring(_source(self.name)) or ""
 
-    def program(self, prefix: str = "python -m") -> App:
-        """Return the room's command line; `prefix` and the room's name are how it is started."""
+    def program(self, started: str = "") -> App:
+        """Return the room's command line; `started` is how the user started it, by default `python -m NAME`."""
         default = None
         if self.default:
             default = getattr(importlib.import_module(f"{_COMMANDS}.{self.name}"), self.default)
-        return program(f"{prefix} {self.name}", self.about, self.commands, default=default)
+        return program(started or f"python -m {self.name}", self.about, self.commands, default=default)
 
 
 @cache
@@ -101,15 +101,20 @@ ROOMS: Registry[Room] = Registry(
 """All rooms with commands."""
 
 
-def main_of(name: str, prefix: str = "python -m") -> Callable[[Sequence[str]], int]:
-    """Return a room's `main`: words -> exit code; `UserError` for what the user has to correct."""
+def main_of(name: str, started: str = "") -> Callable[[Sequence[str]], int]:
+    """Return a room's `main`: words -> exit code; `UserError` for what the user has to correct.
+
+    Args:
+        name: the room's.
+        started: as in `Room.program`.
+    """
 
     def main(argv: Sequence[str]) -> int:
         if list(argv) == ["--version"]:
             sys.stdout.write(version_line())
             return 0
         with packages_named("analysis" if name in ("analysis", "paper_figures") else "full"):
-            return call(ROOMS[name].program(prefix), argv)
+            return call(ROOMS[name].program(started), argv)
 
     return main
 
