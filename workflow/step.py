@@ -23,7 +23,7 @@ from pathlib import Path
 from string import Template
 
 from common.cli import run
-from common.errors import UserError, nearest
+from common.errors import UserError
 from common.files import sha256_file, write_text
 from common.processes import AGAIN, end_with_parent, ignore_stop_signal, on_stop_signal
 from common.provenance import IMAGE_SHA256, ROOT
@@ -264,7 +264,7 @@ def main(argv: Sequence[str]) -> int:
         end_with_parent()
     workflow = load(folder)
     if marker not in workflow.jobs:
-        raise UserError(f"{marker!r} is no job of {workflow.target}{nearest(marker, workflow.jobs)}")
+        raise UserError(f"{marker!r} is no job of {workflow.target}")
     job = workflow.jobs[marker]
     if finished == ["--finished"]:
         return _finished(job, folder)
