@@ -70,7 +70,7 @@ def answer(assessment: Assessment) -> Answer:
     return Answer(
         headline=_on_the_question(main, stand_ins=assessment.source.stand_ins is not None),
         splits=tuple(
-            f"{name}: {_counted(verdict)}, {format_typical(verdict)} points on average; by dataset "
+            f"{name}: shown {_counted(verdict)}, {format_typical(verdict)} points on average; by dataset "
             f"{_counted(by_dataset[name])}."
             for name, verdict in by_task.items() if verdict.known
         ),
@@ -124,7 +124,9 @@ def _lead(verdict: Verdict) -> str:
 
 def _counted(verdict: Verdict) -> str:
     tree = verdict.tree
-    return f"better in at least {tree.hold} of {tree.known_units} and worse in {tree.fail}"
+    better = f"in at least {tree.hold}" if tree.hold else "in none"
+    worse = f"worse in at least {tree.fail}" if tree.fail else "worse in none"
+    return f"better {better} of {tree.known_units} and {worse}"
 
 
 def _among(main: Verdict, splits: list[Verdict], verdicts: Iterable[Verdict]) -> list[str]:
@@ -142,7 +144,7 @@ def _among(main: Verdict, splits: list[Verdict], verdicts: Iterable[Verdict]) ->
         f"{shown_among(main, more)} with {words} ({sum(len(one.tree.units) for one in (main, *more))})"
         for words, more in tested.items()
     ]
-    counted = f"How many of the {main.tree.hold} shown at {SPLIT} % survive when more comparisons are tested at once"
+    counted = f"Of the {main.tree.hold} shown at {SPLIT} %, these remain when more comparisons (in brackets) are tested"
     return [f"{counted}: {', '.join(left[:-1])}, and {left[-1]}."]
 
 
@@ -157,17 +159,17 @@ def _over_places(verdict: Verdict, assessment: Assessment) -> RandomEffects:
 
 def _as_samples(means: dict[str, RandomEffects]) -> list[str]:
     said = [
-        f"{one.mean:+.1f} [{one.low:+.1f}, {one.high:+.1f}] with the {kind} as a random sample"
+        f"{one.mean:+.1f} [{one.low:+.1f}, {one.high:+.1f}] if the {kind} are a random sample"
         for kind, one in means.items()
         if math.isfinite(one.mean)
     ]
-    return [f"The mean at {SPLIT} % is {', '.join(said)}."] if said else []
+    return [f"The mean at {SPLIT} % is {' and '.join(said)}."] if said else []
 
 
 def _replicated(main: Verdict) -> str:
     seeds, shared = f" ({main.seeds} seeds)" if main.seeds else "", shared_trunks(main.known)
     return (
-        f"Fine-tuning was replicated{seeds}, pretraining was not: each model was pretrained once"
+        f"Fine-tuning was replicated{seeds}, but pretraining was not: each model was pretrained once"
         f"{shared and f', and {shared}'}, so none of this says how much a second pretraining would change the numbers."
     )
 

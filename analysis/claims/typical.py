@@ -51,7 +51,7 @@ def typical_contrast(known: Iterable[Finding]) -> Contrast | None:
 
 
 def shared_trunks(known: Iterable[Finding]) -> str:
-    """Return `the 6 models compared grow from 2 trunks (610m-clm, 610m-mlm40)`; empty where each has its own.
+    """Return `the 6 models compared branch from 2 trunks (610m-clm, 610m-mlm40)`; empty where each has its own.
 
     A trunk starts from random weights. Models of one trunk were not pretrained independently of each other: what luck
     the trunk had is in all of them, and their mean does not average it out.
@@ -61,7 +61,9 @@ def shared_trunks(known: Iterable[Finding]) -> str:
     if len(trunks) == len(models):
         return ""
     named = f" ({', '.join(trunks)})" if len(trunks) <= _MOST_NAMED else ""
-    return f"the {len(models)} models compared grow from {len(trunks)} trunk{'s' * (len(trunks) > 1)}{named}"
+    return (
+        f"the {len(models)} models compared branch from {len(trunks)} trunk{'s' * (len(trunks) > 1)}{named}"
+    )
 
 
 def _trunk(model: str) -> str:

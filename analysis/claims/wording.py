@@ -82,13 +82,14 @@ def how_tested(interval: str, findings: Iterable[Finding], *, published: bool) -
     )
     return (
         f"Tests and 95 % intervals ({', '.join(used)}): {test}{known}.",
-        f"They are about other {over}; each model was pretrained once, so nothing here speaks of another pretraining.",
+        f"They apply to other {over}; each model was pretrained once, so they say nothing about another "
+        "pretraining.",
         "Holm's adjustment is over the claims about one question, not over all of them.",
     )
 
 
 def readout(tree: Branch) -> str:
-    """Return `holds in at least 8 of 12, fails in at least 0 (simultaneous 95 %)`, and how many do so uncorrected."""
+    """Return `holds in at least 8 of 12, none shown to fail (simultaneous 95 %)`, and how many do so uncorrected."""
     total = len(tree.units)
     alone = sum(unit.p_for <= ALPHA for unit in tree.units)
     failing = sum(unit.p_against <= ALPHA for unit in tree.units)
@@ -97,9 +98,9 @@ def readout(tree: Branch) -> str:
         if (alone, failing) != (tree.hold, tree.fail)
         else ""
     )
-    return (
-        f"holds in at least {tree.hold} of {total}, fails in at least {tree.fail} (simultaneous 95 %{judged})"
-    )
+    holds = f"holds in at least {tree.hold} of {total}" if tree.hold else f"none of {total} shown to hold"
+    fails = f"fails in at least {tree.fail}" if tree.fail else "none shown to fail"
+    return f"{holds}, {fails} (simultaneous 95 %{judged})"
 
 
 def levels_in_words() -> str:

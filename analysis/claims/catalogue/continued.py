@@ -66,7 +66,7 @@ CLAIMS = (
                 _starts("54k", "QA", closed=True),
             ],
         ),
-        remark='"Close" on QA is read as comparable, with the same margin of one point.',
+        remark='"Close" on QA is read as comparable, within one point.',
     ),
     Claim(
         id="F13",
@@ -89,7 +89,7 @@ CLAIMS = (
             ],
         ),
         reported=tuple(_last_gain(task) for task in ("TC", "QA", "IR")),
-        remark="The verdict is about SC, which the finding names; the other tasks are reported.",
+        remark="The verdict is about SC, which the finding names.",
     ),
     Claim(
         id="F15",
@@ -106,7 +106,7 @@ CLAIMS = (
             ],
         ),
         reported=tuple(_starts("54k", task) for task in ALL),
-        remark="The left side was trained for 54k steps and the right for 42k: 28.6 % more compute. The "
-        "reported contrasts give the MLM model the same 12k extra steps.",
+        remark="The CLM model was trained for 54k steps in total and the MLM model for 42k, so it had 28.6 % more "
+        "compute. Outside the verdict, both get the same 12k extra steps.",
     ),
 )

@@ -48,7 +48,7 @@ CLAIMS = (
                 _early("TC", (1_000, 2_000, 5_000, 10_000, 20_000, 40_000)),
             ],
         ),
-        remark="The stated last step is included.",
+        remark="The stated limits are included.",
     ),
     Claim(
         id="F7",
@@ -70,6 +70,6 @@ CLAIMS = (
                 for task in ALL
             ],
         ),
-        remark="Needs the runs at every learning rate, which no published cell shows.",
+        remark="The test needs every learning rate, which published cells leave out.",
     ),
 )

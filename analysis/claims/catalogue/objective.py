@@ -37,7 +37,7 @@ CLAIMS = (
         body=all_of("MLM - CLM > 0", _gaps(("SC", "QA"))),
         reported=tuple(_gaps(("TC", "IR"))),
         mixed=True,
-        remark="The verdict is about SC and QA, which the finding names; TC is F4's subject.",
+        remark="The verdict is about SC and QA, which the finding names; F4 is about TC.",
     ),
     Claim(
         id="F2",
@@ -54,7 +54,8 @@ CLAIMS = (
             ],
         ),
         mixed=True,
-        remark="Points on different metrics are compared as printed; the design does not separate objective and mask.",
+        remark="Points on different metrics are compared as printed. CLM and MLM differ in objective and in "
+        "attention mask, which the study cannot separate.",
     ),
     Claim(
         id="F3",
@@ -88,8 +89,7 @@ CLAIMS = (
             for task, _, region in _BY_SIZE
         ),
         mixed=True,
-        remark="Read as monotone over the three sizes; the reported contrasts compare the largest with the "
-        "smallest size only.",
+        remark="The finding is read as monotone over the three sizes.",
     ),
     Claim(
         id="F4",

@@ -94,8 +94,8 @@ CLAIMS = (
         where="Figure 3",
         family="ratio",
         body=_some_ratio_beaten(),
-        remark="For every ratio one size and task is sought where another ratio is better; each search is "
-        "over 36 comparisons, and its p is adjusted for all of them.",
+        remark="For every ratio, 36 comparisons look for one size and task on which another ratio is better; p is "
+        "adjusted for all 36.",
     ),
     Claim(
         id="F5b",
@@ -124,7 +124,7 @@ CLAIMS = (
             )
             for task in ALL
         ),
-        remark="Read for each task; the reported contrasts compare the largest with the smallest size only.",
+        remark="The finding is read as true of each task.",
     ),
     Claim(
         id="F5c",
@@ -184,9 +184,9 @@ CLAIMS = (
                 [_two_lines(size, task) for size in ("610m", "1b") for task in ALL],
             ),
         ),
-        remark="Lind and Mehlum's test (2010): a parabola through the four ratios falls at the smallest and rises at "
-        "the largest; p is the larger of the two. A positive quadratic term alone is no U: scores that rise faster and "
-        "faster have one (IR at 1B). Simonsohn's two lines (2018) need no parabola; the break is sought at both inner "
-        "ratios, and p is adjusted for both.",
+        remark="Lind and Mehlum's test (2010) asks whether a parabola through the four ratios falls at the smallest "
+        "and rises at the largest; p is the larger of the two. A positive quadratic term alone is no U: scores that "
+        "rise faster and faster have one (IR at 1B). Outside the verdict, Simonsohn's two-lines test (2018) tries "
+        "a break at both inner ratios and adjusts p for both.",
     ),
 )

@@ -64,7 +64,8 @@ CLAIMS = (
         id="F8",
         short="CLM then MLM beats MLM alone",
         scope="610M models, MLM at 40 %; 12K, 22K and 42K steps; four tasks",
-        statement="At equal budget CLM then MLM (25-75) beats MLM alone at 12k, 22k and 42k on each task.",
+        statement="At equal budget CLM then MLM (25 % CLM, 75 % MLM) beats MLM alone at 12k, 22k and 42k on each "
+        "task.",
         where="Figure 6, Tables 10-13",
         family="two-stage",
         body=_beats_mlm_alone(1),
@@ -84,12 +85,12 @@ CLAIMS = (
                 ],
             ),
         ),
-        remark="The second half, that 75 % CLM is comparable, is judged apart from the verdict: it "
-        "also fails where 75 % CLM is better than MLM alone.",
+        remark="Whether 75 % CLM is comparable is tested outside the verdict; being better than MLM alone counts as a "
+        "failure.",
     ),
     Claim(
         id="F9",
-        short="25-75 to 50-50 is the best split",
+        short="25 to 50 % CLM is the best split",
         statement="The best share of CLM is 25 to 50 %, at every budget and on every task.",
         where="Figure 6",
         family="two-stage",
@@ -117,8 +118,8 @@ CLAIMS = (
                 for task in ALL
             ],
         ),
-        remark="The two-stage models with other ratios have no published cells. Their MLM stage lasts 2k of "
-        "42k steps, so a ratio has had less time to matter than in MLM alone.",
+        remark="The two-stage models with other ratios have no published cells. Their MLM stage lasts only "
+        "2k of 42k steps, so the ratio has less time to matter than in MLM alone.",
     ),
     Claim(
         id="F14",
@@ -141,7 +142,7 @@ CLAIMS = (
                 for task in ALL
             ),
         ),
-        remark="Most tasks is read as three of four, and per cent as points of the printed scores.",
+        remark='"Most tasks" means three of four here, and per cent means points of the printed scores.',
     ),
 )
 

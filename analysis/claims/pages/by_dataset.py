@@ -53,9 +53,11 @@ def short_dataset_sentences(reading: DatasetReading) -> list[str]:
     lines = []
     if reading.makers:
         named = ", ".join(f"{DATASETS[name].title} ({len(found)})" for name, found in reading.makers.items())
-        lines.append(f"Averages that hold because of one dataset: {named}.")
+        lines.append(f"Averages no longer significant without {named}.")
     if reading.silent:
-        lines.append(f"No comparison holds on: {', '.join(DATASETS[name].title for name in reading.silent)}.")
+        titles = [DATASETS[name].title for name in reading.silent]
+        named = " or ".join([", ".join(titles[:-1]), titles[-1]]) if titles[1:] else titles[0]
+        lines.append(f"No comparison holds on {named}.")
     return lines
 
 

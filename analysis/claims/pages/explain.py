@@ -76,8 +76,8 @@ def _opinion(assessment: Assessment, verdict: Verdict) -> str:
 
 
 _OPINION = (
-    "opinion: how probable all is that the claim asks for (Bayesian, flat prior, parts as independent), on these "
-    "datasets, and of the means over datasets like them (Corani et al. 2017)."
+    "opinion: posterior probability of the whole claim (Bayesian, flat prior, parts as independent), on these "
+    "datasets, and for the means over datasets like them (Corani et al. 2017)."
 )
 
 
@@ -98,9 +98,9 @@ def _source_and_tests(assessment: Assessment) -> list[str]:
 def _legend(assessment: Assessment) -> list[str]:
     return [
         *_source_and_tests(assessment),
-        "holds, fails: in at least so many of the claim's parts (simultaneous 95 %); by dataset: both, of its parts by",
-        "dataset that the source knows (--datasets shows them). typical: mean of its comparisons",
-        "in the claimed direction. p: of the direction the evidence leans to. Grades and rules: docs/claims.md.",
+        "holds, fails: at least how many of the claim's parts do (simultaneous 95 %); by dataset: the same two counts,",
+        "with a part for each dataset in the source (--datasets shows them). typical: mean of its comparisons in the",
+        "claimed direction. p: for the whole claim, in the direction the evidence favours. Rules: docs/claims.md.",
         *(textwrap.wrap(_OPINION, 118) if assessment.opinions else []),
     ]
 

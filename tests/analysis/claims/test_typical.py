@@ -56,9 +56,11 @@ def test_a_search_in_both_directions_and_a_spread_have_none() -> None:
 
 
 def test_models_of_one_trunk_are_named_together_and_others_are_not() -> None:
-    assert shared_trunks(findings("F8")) == "the 6 models compared grow from 2 trunks (610m-clm, 610m-mlm40)"
+    assert (
+        shared_trunks(findings("F8")) == "the 6 models compared branch from 2 trunks (610m-clm, 610m-mlm40)"
+    )
     assert shared_trunks(findings("F1")) == ""  # six base models, each from random weights of its own
     own = [Finding(comparison=difference("x", "mine", "yours", "SC"))]
     assert shared_trunks(own) == ""
     steps = [Finding(comparison=difference("x", "1b-clm-42k-1000", "1b-clm-42k", "SC"))]
-    assert shared_trunks(steps) == "the 2 models compared grow from 1 trunk (1b-clm)"
+    assert shared_trunks(steps) == "the 2 models compared branch from 1 trunk (1b-clm)"
