@@ -35,7 +35,7 @@ from common.tables import plain_table
 __all__ = ["explanations", "findings_page", "verdicts_text"]
 
 _LONGEST = 12
-_NAMED = 3
+_NAMED = 2
 """Parts that the page of findings names; `--explain` has all."""
 
 
@@ -229,8 +229,9 @@ def _points(assessment: Assessment, verdict: Verdict) -> str:
         said.append(f"{words}.")
     lacking = [] if verdict.grade.sided > 0 else unsupported(verdict.tree)
     if len(lacking) > 1:
-        named = [branch.node.label for branch in lacking[:_NAMED]]
-        more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
+        names = _NAMED if len(lacking) > _NAMED + 1 else len(lacking)
+        named = [branch.node.label for branch in lacking[:names]]
+        more = f" and {len(lacking) - names} more" if len(lacking) > names else ""
         said.append(f"Not shown: {'; '.join(named)}{more}.")
     if verdict.typical is not None and (shared := shared_trunks(verdict.known)):
         said.append(f"{shared[0].upper()}{shared[1:]}.")
