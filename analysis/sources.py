@@ -269,7 +269,7 @@ def _open_released(request: Request) -> Source:
     wanted = cached_release() if request.models is None else request.models
     if not wanted:
         raise UserError(
-            "no released runs are here yet: fetch them once with `clm-or-mlm fetch-released` "
+            "the released runs are not in the cache: fetch them once with `clm-or-mlm fetch-released` "
             "(--for table10, say, brings only what that needs), or use --source published"
         )
     store = released_store(wanted)

@@ -14,7 +14,7 @@ from clm_or_mlm.rooms import ROOMS, main_of, packages_named, version_line
 from common.cli import call, command_name, program, run
 
 ABOUT = """\
-Every command of every room. Several rooms have a `run`: the room goes first.
+All commands of this package. If several parts have the same command, such as `run`, name the part first.
 
 examples:
   {0} figure 3
@@ -50,7 +50,11 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
         return main_of(owners[word], prefix)(argv)
     app = _program(prefix)
     for name in ("figure", *ROOMS):
-        line = "Draw figures" if name == "figure" else ROOMS[name].about.partition("\n")[0].rstrip(".")
+        line = (
+            "Draw the paper's figures"
+            if name == "figure"
+            else ROOMS[name].about.partition("\n")[0].rstrip(".")
+        )
         app.command(f"clm_or_mlm.rooms:{name}", name=name, help=line, sort_key=1000, group=_group(name, name))
     with packages_named():
         return call(app, argv)
@@ -86,7 +90,7 @@ def _program(prefix: str) -> App:
         {path: line for path, (_, line) in alone.items()},
         groups={path: _group(command_name(path), room) for path, (room, _) in alone.items()},
     )
-    line = "Print what completes commands in a shell"
+    line = "Print a script that completes commands in a shell"
     app.command(f"{__name__}:completion", help=line, sort_key=1000, group=_group("completion", ""))
     return app
 

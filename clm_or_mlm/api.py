@@ -109,7 +109,7 @@ def table(number: int, source: SourceLike = "published", *, interval: str = "") 
     recomputed = None if opened.is_published else scores(opened, interval=interval)
     built = build_table(number, recomputed, source=opened)
     if not built.cells:
-        raise UserError(f"Table {number} holds no scores; `clm-or-mlm table {number}` prints it")
+        raise UserError(f"Table {number} has no scores; `clm-or-mlm table {number}` prints it")
     nothing = (float("nan"),) * 3
     rows = [
         (

@@ -19,10 +19,12 @@ from common.cli import MANY, shared_options
 
 __all__ = ["BootstrapOptions", "OutFile", "ScoreOptions", "Selection", "SourceOptions"]
 
-Selection = Annotated[str, Parameter(choices=tuple(SELECTIONS), help="rule for the learning rate")]
+Selection = Annotated[str, Parameter(choices=tuple(SELECTIONS), help="rule that chooses the learning rate")]
 """A rule for the learning rate."""
 
-OutFile = Annotated[Path | None, Parameter(metavar="FILE", help="write there instead of to standard output")]
+OutFile = Annotated[
+    Path | None, Parameter(metavar="FILE", help="write to this file instead of standard output")
+]
 """Where a command writes instead of to standard output."""
 
 
@@ -32,14 +34,14 @@ class SourceOptions:
     """Where the scores come from."""
 
     source: Annotated[str, Parameter(metavar="published|released|miniature|[standard:]PATH")] = "published"
-    """the paper's tables, the authors' released runs, the miniature that comes with the package, or the path of a
-    run store or runs table (its per-instance scores are in the folder instances next to it); standard:PATH for the
-    field's metrics in place of the paper's (docs/run-store.md)"""
+    """the paper's tables (published), the authors' released runs, the package's own miniature, or the path of a run
+    store or runs table (with per-instance scores in the folder instances next to it); standard:PATH reads the field's
+    usual metrics instead of the paper's (docs/run-store.md)"""
     add_model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = ()
-    """take a model whose name is outside the released scheme (a shell pattern, may be repeated)"""
+    """also accept models with this name, outside the released scheme (name or shell pattern; may be repeated)"""
 
     metric: Annotated[str, Parameter(metavar="NAME")] = ""
-    """another metric of the same runs, by its name in run.json, such as one of your own"""
+    """use another metric of the same runs, such as your own, by its name in run.json"""
 
     def open(self, models: Sequence[str] | None = None, *, need_instances: bool = False) -> Source:
         """Return the source; `models` and `need_instances` as in `analysis.sources.open_source`."""
@@ -59,11 +61,11 @@ class ScoreOptions:
     """How runs become scores."""
 
     selection: Annotated[str, Parameter(choices=tuple(SELECTIONS))] = "seed"
-    """how the learning rate is chosen by validation score: for each seed on its own (seed, the paper's rule), one for
-    a model and dataset (mean), or one for a model and task (pooled)"""
+    """how validation scores choose the learning rate: one per seed (seed, the paper's rule), per model and dataset
+    (mean), or per model and task (pooled)"""
     interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
-    """kind of 95 % interval (docs/intervals.md); by default pooled for runs and t for the published cells.
-    crossed accounts for seeds and test instances, the others for seeds only"""
+    """kind of 95 % interval (docs/intervals.md); default: pooled for runs, t for the published cells. crossed covers
+    seeds and test instances, the others only seeds"""
 
     def needs_instances(self) -> bool:
         """Return whether an interval is named that is made of per-instance scores; the defaults are not."""
@@ -86,4 +88,4 @@ class BootstrapOptions(ScoreOptions):
     resamples: int = RESAMPLES
     """number of bootstrap resamples"""
     seed: int = DEFAULT_SEED
-    """seed of a bootstrap's generator"""
+    """random seed of the bootstrap"""

@@ -199,7 +199,9 @@ def private_folder(path: Path) -> Path:
         path.mkdir(mode=0o700)
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode):
-        raise UserError(f"{path}: is no folder, so no cache can be there; remove it or choose another place")
+        raise UserError(
+            f"{path}: is not a folder, so it cannot be a cache; remove it or choose another folder"
+        )
     if found.st_uid != os.getuid():
         raise UserError(
             f"{path}: belongs to the user with number {found.st_uid}, so what it holds cannot be trusted; "

@@ -122,9 +122,9 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     """
     commit = git_commit()
     if commit == "unknown":
-        raise UserError("an image holds a commit of this repository: build it from a git checkout")
+        raise UserError("an image contains a commit of this repository: build it from a git checkout")
     if commit.endswith("-dirty"):
-        log.warning("the image holds the last commit; uncommitted changes are left out")
+        log.warning("the image will contain the last commit, without uncommitted changes")
         commit = commit.removesuffix("-dirty")
     snapshot = f"{datetime.now(UTC):%Y%m%d}T000000Z" if relock else snapshot_of(image.debian_lock)
     named = mirror or mirror_of(os.environ)

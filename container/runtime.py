@@ -139,7 +139,7 @@ def runtime_of(image: Path) -> Runtime:
         if image.suffix == runtime.suffix:
             return runtime
     known = ", ".join(f"{runtime.suffix} ({runtime.name})" for runtime in RUNTIMES.values())
-    raise UserError(f"{image} is no image file by its ending; images are {known}")
+    raise UserError(f"{image} is not an image file by its name; images are {known}")
 
 
 def version_of(

@@ -49,7 +49,9 @@ def make_miniature(
     """
     root = miniature.root
     if not train and not (root / STORE / "results").is_dir():
-        raise UserError(f"{root}: no fine-tunings yet; make them with `clm-or-mlm miniature run`")
+        raise UserError(
+            f"{root}: there are no fine-tuned models yet; make them with `clm-or-mlm miniature run`"
+        )
     jobs = [job for job in miniature.jobs() if train or job.is_complete(root)]
     needs = [job.marker for job in jobs if job.kind.name == "cell"]
     jobs.append(miniature.analysis_job(needs, report=report))

@@ -183,8 +183,8 @@ def _family(claim: str) -> dict[str, Claim]:
 
 def _why(figure: FigureSpec, inputs: Inputs) -> str:
     if figure.from_logs:
-        return "of which there is no log"
-    return "which no published table holds" if inputs.source.is_published else "which the source lacks"
+        return "for lack of a training log"
+    return "not in any published table" if inputs.source.is_published else "not in this source"
 
 
 def _joined(*parts: str) -> str:

@@ -230,7 +230,7 @@ class Design:
         else:
             kind, steps, shortest = "base", _parse_steps(match["steps"]), self.decay_steps
         if steps > _MOST_STEPS:
-            raise UserError(f"model {name!r} cannot be: it has more than {_MOST_STEPS:,} steps")
+            raise UserError(f"model {name!r} is impossible: it has more than {_MOST_STEPS:,} steps")
         if steps < shortest or (longest is not None and steps > longest):
             limit = f"at least {shortest}" if steps < shortest else f"at most {longest}"
             raise UserError(

@@ -58,7 +58,7 @@ def write_crate(folder: Path, *, agent: str, licence: str, mixed: bool = False) 
         UserError: no study is there, it is not finished, a call works in it, or it is a mixture.
     """
     if holder := holder_of(folder / LEASE):
-        raise UserError(f"a call works in {folder} ({holder}); archive the study when it has ended")
+        raise UserError(f"a call works in {folder} ({holder}); archive the study after it has ended")
     workflow = load(folder)
     todo = reconcile(workflow, folder, change=False)
     if todo:

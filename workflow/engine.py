@@ -110,11 +110,11 @@ def run_workflow(
             code = _snakemake(workflow, folder, profile, words, lost, ended)
             if code and (problem := Machine().write_problem(folder)):
                 raise UserError(
-                    f"{folder} cannot be written: {problem}; make room, then the same call does what is missing"
+                    f"{folder} cannot be written: {problem}; free some space, then the same command does the rest"
                 )
             if code == 0 or (code > 0 and not live):
                 break
-            log.warning("snakemake ended with code %d; looking for what is left", code)
+            log.warning("snakemake ended with code %d; looking for jobs that are left", code)
         return code == 0
 
 
@@ -152,7 +152,7 @@ def reconcile(
                 write_marker(job, folder)
             continue
         if change and path.is_file():
-            log.info("%s %s: what it made is gone or failed, it is done again", job.kind.name, job.name)
+            log.info("%s %s: its output is missing or failed, so it is repeated", job.kind.name, job.name)
             path.unlink()
         if marker in wanted:
             todo.append(job)

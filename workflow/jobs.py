@@ -289,7 +289,7 @@ def load(folder: Path) -> Workflow:
     try:
         values = read_manifest(folder / WORKFLOW, _REMEDY)
     except FileNotFoundError:
-        raise UserError(f"{folder} holds no study; name its folder: --dir DIR") from None
+        raise UserError(f"{folder} has no study; name the study's folder with --dir DIR") from None
     jobs = [Job(**{**job, "kind": KINDS[job["kind"]]}) for job in _tuples(values.pop("jobs"))]
     return Workflow(**{key: _tuples(value) for key, value in values.items()}, jobs=by_marker(jobs))
 

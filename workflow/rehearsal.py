@@ -85,7 +85,7 @@ def _read(image: Path, key: str) -> str:
     with image.open("rb") as file:
         if file.read(at + len(head))[at:] != head:
             raise UserError(
-                f"{image} is no image file by its content; copy it here again, or build it: make image-full"
+                f"{image} is not a valid image file; copy it here again, or build it: make image-full"
             )
     if key:
         try:

@@ -100,7 +100,7 @@ def check_requirements(settings: Settings, image: str, profile: str) -> None:
         if not word.startswith("hf:") and not any(
             Path(Path(word).anchor).glob(word.removeprefix(Path(word).anchor))
         ):
-            raise UserError(f"{word} matches no file here; correct `text` in the settings")
+            raise UserError(f"{word} matches no file; correct `text` in the settings")
         if word.startswith("hf:") and os.environ.get("HF_HUB_OFFLINE"):
             raise UserError(f"{word} needs network and HF_HUB_OFFLINE is set; name files on disk in `text`")
         if word.startswith("hf:") and profile == "slurm" and settings.offline:
@@ -121,4 +121,4 @@ def check_requirements(settings: Settings, image: str, profile: str) -> None:
             where = folder or "the settings (data = ...)"
             raise UserError(f"{where} lacks {', '.join(missing)}; bring them: clm-or-mlm fetch")
     if profile == "slurm" and shutil.which("sbatch") is None:
-        raise UserError("sbatch is not on PATH: this is no Slurm login node; take --profile local")
+        raise UserError("sbatch is not on PATH, so this is not a Slurm login node; use --profile local")

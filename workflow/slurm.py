@@ -67,7 +67,7 @@ def _known(folder: Path) -> list[LiveJob]:
     if code:
         last = text.splitlines()[-1:] or ["no message"]
         raise UserError(
-            f"squeue does not answer ({last[0]}): without it live jobs cannot be distinguished from lost ones"
+            f"squeue does not answer ({last[0]}): without it, live jobs cannot be distinguished from lost ones"
         )
     rows = [line.split("|", 5) for line in text.splitlines() if line.count("|") >= 5]
     return [

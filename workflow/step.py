@@ -103,7 +103,7 @@ def launcher_of(
     if job.nodes == 1:
         return [], [*torchrun, "--standalone", "-m"]
     if "SLURM_JOB_ID" not in environ:
-        raise UserError(f"{job.name} takes {job.nodes} nodes, which only Slurm gives; set nodes = 1 here")
+        raise UserError(f"{job.name} needs {job.nodes} nodes, which only Slurm provides; set nodes = 1")
     number = int(environ["SLURM_JOB_ID"])
     # Below the range of ports that Linux hands out to others (32768 and up); two jobs on a node never meet.
     # Snakemake's job step drops the list of nodes; this runs on the first of them.
@@ -234,7 +234,7 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
                 write_text(folder / job.refused, "".join(f"{line}\n" for line in tail[-1:]))
             return code
     if not job.is_complete(folder):
-        raise UserError(f"{what}: the commands ended well but not all that they should make is there")
+        raise UserError(f"{what}: the commands succeeded, but some of their output is missing")
     write_marker(job, folder)
     return 0
 
@@ -249,7 +249,7 @@ def _requeue() -> None:
     """Put this Slurm job back into the queue, and wait until Slurm ends it, where that is allowed."""
     code, text = Machine().output(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], seconds=300)
     if code:
-        log.warning("the job cannot be put back into the queue: %s", text)
+        log.warning("the job cannot be requeued: %s", text)
     else:
         time.sleep(120)
 
@@ -270,7 +270,7 @@ def main(argv: Sequence[str]) -> int:
         return _finished(job, folder)
     if (folder / job.refused).is_file():
         why = (folder / job.refused).read_text("utf-8", errors="replace").strip()
-        log.error("%s %s: the same mistake would end it again: %s", job.kind.name, job.name, why)
+        log.error("%s %s: it is not retried, because it would fail again: %s", job.kind.name, job.name, why)
         return MISTAKE
     try:
         _refuse_what_cannot_start(job, workflow, folder, number)

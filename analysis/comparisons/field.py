@@ -104,7 +104,7 @@ def field_of(source: Source, names: Sequence[str], settings: Settings) -> Field:
     models = _chosen(source, names, known, printed)
     if len(models) < 2:
         given = f"only {models[0]}" if models else "no model"
-        raise UserError(f"a comparison is between two models or more; {given} was named")
+        raise UserError(f"a comparison needs two models or more; {given} was named")
     if all(name not in known for name in models):
         settings.method.need_cells()
     evidence = source.evidence(settings, printed=source.comparable)

@@ -103,4 +103,4 @@ def _load(path: Path, text: str) -> Any:
         try:
             return yaml.safe_load(text)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise UserError(f"{path}: no YAML that can be read ({first_line(error)})") from None
+            raise UserError(f"{path}: not valid YAML ({first_line(error)})") from None

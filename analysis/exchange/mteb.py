@@ -57,7 +57,9 @@ def read(path: Path, content: Any) -> list[Result] | None:
     try:
         meta = read_json(path.with_name(META), "fetch it again")
     except FileNotFoundError:
-        raise UserError(f"{path}: which model this is, {META} next to it would say; bring that too") from None
+        raise UserError(
+            f"{path}: the model is unknown, because {META} is missing next to it; copy that file too"
+        ) from None
     return (
         [Result(model=str(meta["name"]), dataset=dataset, score=score, extension=extension)]
         if dataset

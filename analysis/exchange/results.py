@@ -95,7 +95,7 @@ def dataset_named(*names: object, own: Mapping[str, Any] | None = None) -> str |
 def number(value: object, where: str) -> float:
     """Return a score of a file, or raise a `UserError` for what is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UserError(f"{where} is {value!r:.40}, no number")
+        raise UserError(f"{where} is {value!r:.40}, not a number")
     return float(value)
 
 
@@ -121,7 +121,7 @@ def runs_table(found: Sequence[Result], path: Path) -> pa.Table:
     definitions: dict[str, Any] = {}
     protocols = {one.extension.protocol for one in found if one.extension}
     if len(protocols) > 1:
-        raise UserError(f"{path}: holds scores of both protocols; keep those of one in a folder")
+        raise UserError(f"{path}: has scores of both protocols; keep one protocol per folder")
     foreign = []
     for one in found:
         extension, model = one.extension, one.model
@@ -158,7 +158,7 @@ def runs_table(found: Sequence[Result], path: Path) -> pa.Table:
     try:
         table = pa.table(cells)
     except (pa.ArrowException, OverflowError) as error:
-        raise UserError(f"{path}: holds what no runs table can ({first_line(error)})") from None
+        raise UserError(f"{path}: cannot be converted to a runs table ({first_line(error)})") from None
     return table.replace_schema_metadata({EXTENSION: json.dumps(record)})
 
 

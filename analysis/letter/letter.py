@@ -28,10 +28,10 @@ _TEMPLATE = Path(__file__).parent / "templates" / "letter.html"
 UNKNOWABLE = (
     "the spread between pretraining seeds: every model was pretrained once, so every test here is about "
     "fine-tuning seeds of these checkpoints",
-    "the training losses of Figure 12, and the scores of Figure 11's 1B two-stage model: in no table, not released",
+    "the training losses of Figure 12 and the scores of Figure 11's 1B two-stage model, neither printed nor released",
     "which queries each NQ score is over, and which revisions of the datasets were read",
     "why released runs are missing, and what they would have scored",
-    "which numerics (library versions, bfloat16 on MI250X) the fine-tunings had",
+    "which library versions and numerics (bfloat16 on MI250X) the fine-tunings used",
 )
 """What cannot be known from what is released."""
 
@@ -104,8 +104,8 @@ def _against_itself(result: Audit) -> Section:
     differing = _differing(checks)
     return Section(
         title=Reference.ITSELF.heading,
-        lead=f"{len(differing)} of {len(checks)} statements that its own numbers can check disagree with them, the "
-        f"most consequential first. {result.scores_in_words}",
+        lead=f"Of {len(checks)} statements that the paper's own numbers can check, {len(differing)} disagree with "
+        f"them; the most consequential come first. {result.scores_in_words}",
         points=differing,
     )
 
@@ -115,14 +115,14 @@ def _against_its_code(result: Audit, source: Source) -> Section:
     found = measured_traps(source.runs, None if standard is None else standard.runs)
     measured = sum(effect is not None for _, effect in found)
     if standard is not None:
-        sizes = f"measured on this source's runs, scored by both protocols, where it says points ({measured})"
+        sizes = f"If in points ({measured}), effects are measured on this source's runs, scored by both protocols."
     elif measured:
-        sizes = f"measured on this source's runs where it says points ({measured}); more needs runs of both protocols"
+        sizes = f"If in points ({measured}), effects are measured on this source's runs; others need both protocols."
     else:
-        sizes = "those that follow from the definitions; their sizes need runs scored by both protocols"
+        sizes = "Effects follow from the definitions; measuring them needs runs scored by both protocols."
     return Section(
         title=Reference.CODE.heading,
-        lead=f"What the released code does but the paper does not say. Effects are {sizes}.",
+        lead=f"These are choices in the released code that the paper does not mention. {sizes}",
         points=(
             *_differing(result.checks(Reference.CODE)),
             *(f"{trap.sentence} Effect: {trap.size(effect)}." for trap, effect in found),
@@ -134,7 +134,7 @@ def _against_its_release(result: Audit) -> Section:
     differing = _differing(result.checks(Reference.RELEASE))
     cells = result.distinct
     if not result.has_runs:
-        lead = f"This source holds printed numbers only, so none of the paper's {len(cells)} scores was recomputed."
+        lead = f"This source has only printed numbers, so none of the paper's {len(cells)} scores was recomputed."
         return Section(title=Reference.RELEASE.heading, lead=lead, points=differing)
     status = Counter(cell.status.split(":")[0] for cell in cells)
     agreement = Counter(cell.agreement for cell in cells if cell.agreement is not None)
@@ -145,8 +145,8 @@ def _against_its_release(result: Audit) -> Section:
     lead = (
         f"From {runs:,} runs of {result.source}, {agreement.total()} of the paper's {len(cells)} scores were "
         f"recomputed: {agreement['exact']} agree to the printed digits, {agreement['within interval']} more within the "
-        f"printed interval, {len(wrong)} leave it{more}. {status['incomplete']} have some of their runs missing; "
-        f"{status['no runs']} have none."
+        f"printed interval, {len(wrong)} are outside it{more}. {status['incomplete']} lack some of their runs, "
+        f"{status['no runs']} all of them."
     )
     cells_listed = (
         f"Table {cell.table}, {cell.model}, {cell.dataset}: printed {cell.published_mean:.2f}, recomputed "

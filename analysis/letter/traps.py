@@ -88,53 +88,53 @@ TRAPS: Registry[Trap] = Registry(
         Trap(
             name="ner-f1",
             sentence="The NER scores are macro-F1 over word tags with O, per sentence, then averaged; not entity F1.",
-            known="a sentence without entities, tagged so, scores 100; missing its one entity costs half of it",
+            known="a correctly tagged sentence without entities scores 100; missing the only entity of one costs half",
             measure=_between_protocols("TC"),
             how="mean distance from entity F1",
         ),
         Trap(
             name="qa-f1",
             sentence="The QA score compares sets of sub-token positions with the first gold answer; not SQuAD's F1.",
-            known="an answer that truncation cut off scores 100 for abstaining",
+            known="if truncation cut the answer off, abstaining scores 100",
             measure=_between_protocols("QA"),
             how="mean distance from SQuAD's F1",
         ),
         Trap(
             name="ndcg-ideal",
             sentence="NDCG@10 takes its ideal ranking from the ten retrieved documents.",
-            known=f"a query with one of three relevant documents at rank 1 scores 100, by the usual definition "
+            known=f"a query with one of three relevant documents at rank 1 scores 100 instead of the usual "
             f"{100 * _SECOND_GRADE:.1f}",
             measure=_between_protocols("IR"),
             how="mean distance from NDCG@10 over all judged documents",
         ),
         Trap(
             name="msmarco-queries",
-            sentence=f"MS MARCO's test split is {_QUERIES} queries.",
-            known=f"one query is {100 / _QUERIES:.1f} points",
+            sentence=f"MS MARCO's test split has {_QUERIES} queries.",
+            known=f"one query changes the score by up to {100 / _QUERIES:.1f} points",
         ),
         Trap(
             name="rate-by-seed",
             sentence="The learning rate is chosen for each seed by its own validation score, which hides "
             "seeds that collapse.",
-            known="on the released SST-2 runs of 610m-mlm40-42k one common rate gives 0.32 points more",
+            known="on the released SST-2 runs of 610m-mlm40-42k, one common learning rate gives 0.32 points more",
             measure=_between_rules,
-            how="mean distance from one rate a cell",
+            how="mean distance from one learning rate per cell",
         ),
         Trap(
             name="nq-split",
-            sentence="NQ's test half was drawn without a seed in every run.",
+            sentence="Every run drew its own test half of NQ, without a seed.",
             known="differences between models contain the difference of two random halves; queries cannot be paired",
         ),
         Trap(
             name="interval",
-            sentence=f"The printed interval is {NORMAL_QUANTILE} standard errors of {N_SEEDS} seeds, read as 95 %.",
-            known=f"it covers 87.8 %; Student's is {_T_FACTOR:.2f} times as wide",
+            sentence=f"The printed 95 % interval is {NORMAL_QUANTILE} standard errors of {N_SEEDS} seeds.",
+            known=f"it covers 87.8 %; Student's t interval is {_T_FACTOR:.2f} times as wide",
         ),
         Trap(
             name="bfloat16",
             sentence="Fine-tuning keeps weights, gradients and AdamW's state in bfloat16, which drops small updates.",
             known="released SST-2 runs of 610m-mlm40-42k reach 74 to 76 at 1e-05 and about 92 at 1e-04 on the test "
-            "split; what float32 weights give is not released",
+            "split; scores with float32 weights are not released",
         ),
     ],
 )  # fmt: skip

@@ -106,7 +106,7 @@ def ingest(
         raise UserError(f"{out}: is a folder; --out names a file such as {out / 'runs.parquet'}")
     if protocol != PAPER and instances is not None:
         raise UserError(
-            f"{instances}: per-instance scores are those of the paper's protocol; leave --instances away "
+            f"{instances}: per-instance scores are those of the paper's protocol; leave --instances out "
             f"with --protocol {protocol}"
         )
     with _reading(store, instances, add_models, protocol, jobs=jobs, strict=strict) as ingested:
@@ -150,8 +150,8 @@ def open_store(
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise UserError(
-                    f"{folder}: the cache cannot be written ({error.strerror}); set CLM_OR_MLM_CACHE to a folder "
-                    "that can"
+                    f"{folder}: the cache cannot be written ({error.strerror}); set CLM_OR_MLM_CACHE to a writable "
+                    "folder"
                 ) from None
             target = folder / "instances.parquet"
             stack.enter_context(

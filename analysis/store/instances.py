@@ -204,7 +204,7 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
             f"{path}: is a file; --instances names a folder that does not exist yet, or an earlier one"
         )
     if path.is_dir() and not (path / MANIFEST).is_file() and any(path.iterdir()):
-        raise UserError(f"{path}: holds something else than instances; give --instances a new folder")
+        raise UserError(f"{path}: has files other than instances; give --instances a new folder")
     hashes: dict[str, str] = {}
     with contextlib.suppress(_UnchangedError), atomic_folder(path) as folder:
         yield folder, hashes
@@ -260,7 +260,7 @@ def _chosen_rows(path: Path, sha256: str | None, column: str, keys: Sequence[tup
         check_file(path, sha256)
         table = pq.read_table(path, columns=["lr", "seed", column], use_threads=False, partitioning=None)
     except FileNotFoundError:
-        raise UserError(f"{path}: there are no such instances; {again}") from None
+        raise UserError(f"{path}: these instances are missing; {again}") from None
     except (DamagedError, pa.ArrowException, OSError) as error:
         raise DamagedError(f"{path}: {first_line(error)}; {again}") from None
     at = {key: i for i, key in enumerate(zip(*table.select([0, 1]).to_pydict().values(), strict=True))}

@@ -158,7 +158,7 @@ class _Clone:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(
-                f"{self.folder}: cannot be made ({error.strerror}); name another place with CLM_OR_MLM_CACHE"
+                f"{self.folder}: cannot be created ({error.strerror}); set CLM_OR_MLM_CACHE to another folder"
             ) from None
         path = self.folder.with_name(f"{self.folder.name}.lock")
         return wait_for_lock(path, f"another process fetches into {self.folder}; waiting for it")
@@ -219,7 +219,7 @@ class _Clone:
             )
         except FileNotFoundError:
             raise UserError(
-                f"git is not on PATH, and it brings the released runs; install it, or {_OFFLINE}"
+                f"git is not on PATH, but is needed to fetch the released runs; install it, or {_OFFLINE}"
             ) from None
         if done.returncode:
             raise self._error(args[0], redacted(done.stderr))
@@ -229,7 +229,7 @@ class _Clone:
         """Return what went wrong in git's own words; a wrong mirror and an old git are recognised."""
         if "is not a git command" in stderr or "unknown option" in stderr:
             return UserError(
-                f"this git is too old to bring the released runs; install 2.31 or newer, or {_OFFLINE}"
+                f"this git is too old to fetch the released runs; install 2.31 or newer, or {_OFFLINE}"
             )
         if re.search(r"not our ref|couldn't find remote ref|not advertised|unadvertised", stderr):
             return UserError(

@@ -124,7 +124,7 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
     """
     results = store if store.name == "results" else store / "results"
     if not results.is_dir():
-        raise UserError(f"{store}: no run store, it has no folder `results`")
+        raise UserError(f"{store}: not a run store: it has no folder `results`")
     check_crate(results.parent)
     datasets = known_datasets(stored_definitions(results.parent))
     logs = (logs or results.parent / "logs") / "cell"

@@ -71,7 +71,7 @@ def fetch(
     dataset = get_dataset(dataset)
     name, pins = dataset.name, dataset.pins
     if not pins:
-        raise UserError(f"nothing says where {name} is on a hub; use `clm-or-mlm import {name} FILES...`")
+        raise UserError(f"{name} has no known place on a hub; use `clm-or-mlm import {name} FILES...`")
     before: list[_File] = []
     if (data / name / MANIFEST).is_file():
         with contextlib.suppress(UserError) if replace_old else contextlib.nullcontext():

@@ -49,7 +49,7 @@ def show_text(
         UserError: the dataset is not in `data`, is damaged, or has no such split; or `count` is negative.
     """
     if count < 0:
-        raise UserError(f"{count} examples cannot be shown; give --examples 0 or more")
+        raise UserError(f"--examples {count} must be at least 0")
     found = load(data, dataset)
     parts = [_facts(found, data)]
     for number, (text, target) in enumerate(examples_of(found, split, count), 1):

@@ -213,7 +213,7 @@ def choose_device(
     kind = choose_kind(device)
     chosen = torch.device(kind.name if device == "auto" else device)
     if (chosen.index or 0) >= kind.count():
-        raise UserError(f"there is no device {device} here; torch sees {kind.count()} of this kind")
+        raise UserError(f"there is no device {device}; torch sees {kind.count()} of this kind")
     title = kind.name
     if chosen.type == "cuda":
         torch.cuda.set_device(torch.device("cuda", chosen.index or 0))

@@ -95,7 +95,7 @@ class Encoder(nn.Module):
         """What the model is taken to be, in words."""
         words = ["decoder, causal mask lifted" if self.lifted else "encoder" + self.part, "bidirectional"]
         if self.alone:
-            words.append("rows of each length on their own, since padding would change its outputs")
+            words.append("batched by length, because padding would change its outputs")
         return ", ".join(words)
 
     @property
@@ -236,9 +236,7 @@ def load(
     try:
         embedding: Any = base.get_input_embeddings()  # type: ignore[operator]
     except (AttributeError, NotImplementedError):
-        raise UserError(
-            f"{model}: {type(base).__name__} does not say where its embedding of tokens is"
-        ) from None
+        raise UserError(f"{model}: {type(base).__name__} does not expose its token embedding") from None
     padding = getattr(base.config, "pad_token_id", None)
     if embedding.padding_idx is None and padding is not None and 0 <= padding < embedding.num_embeddings:
         # As transformers' own classes have it: the padding row, which is the end of text in the released
@@ -308,12 +306,12 @@ def _reason(trials: Sequence[Trial]) -> str:
     found = next((trial for trial in reversed(trials) if trial.sees_later), None)
     found = found or next((trial for trial in trials if not trial.fault), None)
     if found is None:
-        return f"cannot be measured: a pass of a few tokens ends in {trials[0].fault}"
+        return f"cannot be measured: a forward pass on a few tokens raised {trials[0].fault}"
     why = "the first token's output does not depend on the last token"
     if found.one_sided:
         kinds = ", ".join(dict.fromkeys(found.one_sided))
-        why = f"{len(found.one_sided)} of its parts ({kinds}) read one side of a token only"
-    return f"cannot be made bidirectional: {why}, whatever mask it is given"
+        why = f"a token sees only one side in {len(found.one_sided)} of its modules ({kinds})"
+    return f"cannot be made bidirectional: whatever the mask, {why}"
 
 
 def input_limits(base: nn.Module, tokenizer: Any, max_length: int = FINE_TUNING.max_length) -> Limits:

@@ -35,7 +35,7 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
     if path.exists() or model.startswith((".", "/", "~")) or model.count("/") != 1:
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         raise UserError(
-            f"there is no model folder {model}{nearest(path.name, siblings)} (a hub id reads OWNER/NAME)"
+            f"there is no model folder {model}{nearest(path.name, siblings)} (a hub id has the form OWNER/NAME)"
         )
     from huggingface_hub import snapshot_download  # not for a help or a folder
 
@@ -44,8 +44,8 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
         fetched = Path(snapshot_download(model, revision=revision, allow_patterns=wanted))
     except Exception as error:
         raise UserError(
-            f"{model} is no folder here and the hub does not give it ({first_line(error)}); fetch it on a machine "
-            "with network first"
+            f"{model} is not a local folder, and the hub did not return it ({first_line(error)}); fetch it on a "
+            "machine with network first"
         ) from None
     return _transformer_of(fetched)
 

@@ -172,7 +172,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         UserError: it says something that is not understood.
     """
     if not isinstance(table, dict):
-        raise UserError(f"{where}: give the dataset a table of its own, [{name}], before its keys")
+        raise UserError(f"{where}: give the dataset its own table, [{name}], before its keys")
     given = read_settings(_Table, table, where)
     try:
         kind = KINDS[given.kind]

@@ -115,7 +115,7 @@ def compared_jobs(request: Request) -> list[Job]:
     for key in (key for job in jobs for runs in job.fine_tunings for key in runs):
         state, folder = state_of(request.store, key), folder_of(request.store, key)
         if state.fault is not None:
-            log.warning("%s %s; the run is made again", folder, state.fault)
+            log.warning("%s %s; the run is repeated", folder, state.fault)
         if request.retry_failed and state.reason is not None:
             for name in (RESULTS, RUN):
                 (folder / name).unlink(missing_ok=True)

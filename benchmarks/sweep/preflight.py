@@ -147,9 +147,9 @@ def dry_run(
             out = model.eval()(ids, torch.tensor([length]))
     except Exception as error:  # whatever the code of a model of any class may raise
         raise UserError(
-            f"{loaded.source} cannot read {length} tokens, the most of an input of {dataset.name}: "
-            f"{first_line(error)}; --max-length sets fewer, or set max_position_embeddings in config.json and "
-            "model_max_length in tokenizer_config.json to what the model has"
+            f"{loaded.source} cannot read {length} tokens, the input limit for {dataset.name}: "
+            f"{first_line(error)}; lower --max-length, or set max_position_embeddings in config.json and "
+            "model_max_length in tokenizer_config.json to the model's limit"
         ) from None
     finally:
         for name, parameter in model.named_parameters():

@@ -27,17 +27,17 @@ class Computation:
     pooling: str = "mean"
     """how a text becomes a vector: mean, first, last or late"""
     head: str = "paper"
-    """paper: each model class's own head, as the paper's code takes it; ours: the same heads on every encoder"""
+    """paper: each model class's own head, as in the paper's code; ours: the same heads on every encoder"""
     device: str = "auto"
     """auto, cpu, cuda or cuda:1"""
     precision: str = "auto"
     """bf16 (the paper's; default on a GPU), mixed, or fp32 (default on a CPU)"""
     positions: int | None = None
-    """most token positions of a forward pass; halved when memory runs out"""
+    """maximum number of token positions in a forward pass; halved when memory runs out"""
     exact_micro_batches: bool = False
     """compute the 8 micro-batches of 4 one by one, as the paper's code does (slower, same gradient)"""
     workers: int | None = None
-    """runs at a time: on a CPU by cores (or OMP_NUM_THREADS) and memory, else 1; they take the GPUs in turn"""
+    """runs at a time, spread over the GPUs (default: 1; on a CPU as many as cores, OMP_NUM_THREADS and memory allow)"""
     trust_remote_code: bool = False
     """run the code that comes with the model (read it first)"""
 
@@ -88,7 +88,8 @@ def model_name(model: str, name: str | None) -> str:
     chosen = name or Path(model).expanduser().resolve().name
     if not _NAME.fullmatch(chosen):
         raise UserError(
-            f"{chosen!r} cannot be a model's name in the store; --name takes letters, digits, dots, dashes, underscores"
+            f"{chosen!r} cannot be a model's name in the store; --name may have letters, digits, dots, dashes and "
+            "underscores"
         )
     return chosen
 
@@ -104,8 +105,8 @@ def dataset_names(words: Sequence[str], known: Mapping[str, Dataset] = DATASETS)
         else:
             there = [*known, *TASKS]
             raise UserError(
-                f"unknown dataset {word!r}{nearest(word, there)}; known are {', '.join(there)}, and those of your own "
-                "files with --datasets FILE"
+                f"unknown dataset {word!r}{nearest(word, there)}; known are {', '.join(there)}, and your own with "
+                "--datasets FILE"
             )
     return tuple(dict.fromkeys(names))
 
@@ -114,7 +115,7 @@ def learning_rates(given: Sequence[float]) -> tuple[float, ...]:
     """Return learning rates, each once; the paper's six for none."""
     for rate in given:
         if not (math.isfinite(rate) and 1e-9 <= rate < 1):
-            raise UserError(f"--lr {rate} is no learning rate; it must be between 1e-9 and 1")
+            raise UserError(f"--lr {rate} is not a learning rate; it must be between 1e-9 and 1")
     return tuple(dict.fromkeys(given)) or LEARNING_RATES
 
 

@@ -14,16 +14,16 @@ __all__ = ["clean"]
 
 
 def clean(*names: Literal["shards", "stores", "released"], dry_run: bool = False) -> None:
-    """Remove what is cached for this user and say what that freed; running jobs make again what they need.
+    """Delete this user's caches and print the space freed; running jobs rebuild what they need.
 
-    Without a name it removes decompressed shards and stores that were read, which are made again when they are needed.
-    Released files need the network to come back: they are removed only when they are named.
+    Without a name it deletes decompressed shards and cached run stores, which are rebuilt when they are needed.
+    Released files, which would have to be downloaded again, are deleted only when you name them.
 
     example: clm-or-mlm clean --dry-run
 
     Args:
-        names: the caches to remove
-        dry_run: say what would be freed and remove nothing
+        names: the caches to delete
+        dry_run: print what would be freed, but delete nothing
     """
     folders = {
         "shards": [shard_cache_folder(), cache_folder() / "shards"],

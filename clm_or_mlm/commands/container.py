@@ -25,7 +25,7 @@ def build(
     relock: bool = False,
     oci: bool = False,
 ) -> None:
-    """Build an image into build/; the old one stays until the new one is whole.
+    """Build an image in build/; an old one is kept until the new one is complete.
 
     examples:
       clm-or-mlm build analysis
@@ -35,8 +35,8 @@ def build(
     Args:
         image: analysis or full
         mirror: Debian mirror ({snapshot} is replaced by the date)
-        relock: record the Debian packages the mirror has today
-        oci: write the image as an OCI archive for Podman, too: build/IMAGE.tar; an image that is in build/ is taken
+        relock: record the Debian packages that the mirror has today
+        oci: also write the image as an OCI archive for Podman, build/IMAGE.tar; an image already in build/ is used
     """
     one = IMAGES[image]
     if not (oci and one.path.is_file()):
@@ -51,7 +51,7 @@ def run(
     *words: Annotated[str, Parameter(metavar="COMMAND", allow_leading_hyphen=True)],
     bind: Annotated[tuple[str, ...], Parameter(metavar="DIR")] = (),
 ) -> None:
-    """Run a room in an image with nothing of the user's leaking in.
+    """Run a command in an image, isolated from the user's home folder and environment variables.
 
     examples:
       clm-or-mlm container run analysis reproduce-figure3 --source published
@@ -59,8 +59,8 @@ def run(
 
     Args:
         image: analysis, full, or an image file
-        words: the command inside the image; after -- options of this command are its own, too
-        bind: another folder to show inside (may be repeated)
+        words: the command inside the image; put -- before it to pass on options such as --help
+        bind: another folder to mount inside (may be repeated)
     """
     file = Path(image)
     path = file if file.suffix in (".sif", ".tar") else IMAGES[image].path
@@ -77,19 +77,19 @@ def test(image: str, /) -> None:
     """
     path = IMAGES[image].path
     if not path.is_file():
-        raise UserError(f"{path} does not exist; build it: clm-or-mlm build {image}")
+        raise UserError(f"{path} does not exist; build it with `clm-or-mlm build {image}`")
     for line in stream(["test", "--no-home", "--cleanenv", str(path)]):
         sys.stdout.write(line)
 
 
 def verify(image: str, /, *, file: Annotated[Path | None, Parameter(metavar="FILE")] = None) -> int:
-    """Compare an image with its record, the locks and the commit; exit code 1 if they differ.
+    """Compare an image with its build record, the locks and the commit; exit code 1 if they differ.
 
     example: clm-or-mlm container verify analysis --file elsewhere/analysis.sif
 
     Args:
         image: analysis or full
-        file: the image file (build/IMAGE.sif)
+        file: the image file (default: build/IMAGE.sif)
     """
     return _reported(images.verify(IMAGES[image], file))
 
@@ -102,18 +102,19 @@ def doctor(
     profile: str = "local",
     image_file: Annotated[Path | None, Parameter(name="--image", metavar="FILE")] = None,
 ) -> int:
-    """Find wrong settings of a machine or site before a job is submitted; exit code 1 when jobs would fail.
+    """Find wrong settings of a machine or site before you submit jobs; exit code 1 if jobs would fail.
 
     examples:
       clm-or-mlm doctor --study /scratch/me/study
       clm-or-mlm doctor --rehearse --study /scratch/me/study --settings mine.toml --profile slurm --image build/full.sif
 
     Args:
-        study: folder the study will be in
-        rehearse: run a few steps of the study's largest model on made-up text, as its jobs will: speed, memory, network
+        study: folder of the planned study
+        rehearse: run a few steps of the study's largest model on made-up text, as its jobs will, and report speed,
+            memory and network
         settings: with --rehearse, the study's settings (TOML)
-        profile: with --rehearse, where: local or slurm
-        image_file: with --rehearse, the image the jobs run in
+        profile: with --rehearse, where jobs run: local or slurm
+        image_file: with --rehearse, the image that jobs run in
     """
     there = (file for one in IMAGES.values() for file in (one.path, one.path.with_suffix(".tar")))
     code = _reported(machine.examine(study, [file for file in there if file.is_file()]))

@@ -1,4 +1,4 @@
-"""The whole study at toy scale, from text to claims; the same call resumes a killed one."""
+"""Run the whole study at toy scale, from text to verdicts; the same command resumes a killed one."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class MiniatureOptions:
     """Which miniature, from what, and where."""
 
     form: Annotated[str, Parameter(metavar="|".join(FORMS))] = "cpu"
-    """quick: one size and the models that the checks need, minutes; cpu: the paper's design at three sizes, on two idle
+    """quick: one size and the models that the checks need, in minutes; cpu: the paper's design at three sizes, on two
     cores; long: one size, ten times as many steps"""
     data: Annotated[str | None, Parameter(metavar="DIR")] = None
-    """folder of text and whole datasets (docs/miniature.md); made-up ones without"""
+    """folder with text and complete datasets (docs/miniature.md); default: made-up text and datasets"""
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("build/miniature")
-    """folder of results, with a subfolder for each form"""
+    """output folder, with a subfolder for each form"""
     example: Annotated[Path | None, Parameter(metavar="DIR")] = None
-    """also write the runs table and the loss curves there: small files to keep"""
+    """also write the runs table and the loss curves to this folder, as small files to keep"""
 
 
 def run(*, workers: int = 2, show: bool = False, options: MiniatureOptions = MiniatureOptions()) -> None:
@@ -43,10 +43,10 @@ def run(*, workers: int = 2, show: bool = False, options: MiniatureOptions = Min
 
     Args:
         workers: jobs at a time
-        show: analyse what has been made so far, all of its runs or not
+        show: only analyse the runs that have finished so far
     """
     if workers < 1:
-        raise UserError(f"--workers {workers}: at least one process is needed")
+        raise UserError(f"--workers {workers} must be at least 1")
     form, source = FORMS[options.form], get_data_source(options.data)
     from miniature.pipeline import make_miniature
     from miniature.plan import Miniature
@@ -61,13 +61,13 @@ def random(
     data: Annotated[Path, Parameter(metavar="DIR")],
     out: Annotated[Path, Parameter(metavar="DIR")],
 ) -> None:
-    """Write the middle size with the initial weights that all its models start from, untrained.
+    """Write the untrained model of the middle size, with the initial weights of all models of that size.
 
     example: clm-or-mlm random --study study.toml --data shards/ --out untrained/
 
     Args:
         study: study file
-        data: shards, for the tokenizer
+        data: folder of the shards, for their tokenizer
         out: model folder
     """
     from pretraining.data.manifest import load_manifest
@@ -91,13 +91,13 @@ def sample(
     data: Annotated[Path, Parameter(metavar="DIR")],
     out: Annotated[Path, Parameter(metavar="DIR")],
 ) -> None:
-    """Take as many rows of each dataset as a form needs.
+    """Sample as many rows of each dataset as a form needs.
 
     example: clm-or-mlm sample --form quick --data data/ --out samples/
 
     Args:
         form: the miniature's form
-        data: folder with the whole datasets
+        data: folder of the complete datasets
         out: folder of the samples
     """
     from miniature.data import write_samples

@@ -1,4 +1,4 @@
-"""The paper's figures as PDF, PNG and SVG, each with its numbers and its alt text."""
+"""Draw the paper's figures as PDF, PNG and SVG, each with its numbers and its alt text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     FigureName = str
 else:
     FigureName = offered([*FIGURES, "all"])
-_NAMES = f"{', '.join(FIGURES)}, or all (those of the paper)"
+_NAMES = f"{', '.join(FIGURES)}, or all (the paper's 12)"
 
 
 def draw(
@@ -34,11 +34,9 @@ def draw(
 ) -> int:
     """Draw the paper's figures as PDF, PNG and SVG, each with its numbers and its alt text.
 
-    Figures 5 and 7 need single runs (--source released or PATH), Figure 12 needs training logs (--logs).
-    The interval is the source's default (docs/intervals.md) unless --interval names another.
-    Each figure is written as figureN.pdf, .png, .svg, .csv (what is drawn), .txt (alt text), .json (caption, source,
-    settings) and .provenance.json (code, versions, command, hashes).
-    The exit status is 2 when a figure that was named cannot be drawn.
+    Figures 5 and 7 need single runs (--source released or PATH), Figure 12 needs training logs (--logs). Each figure is
+    written as figureN.pdf, .png, .svg, .csv (the numbers drawn), .txt (alt text), .json (caption, source, settings) and
+    .provenance.json (code, versions, command, hashes). The exit code is 2 if a figure that you named cannot be drawn.
 
     examples:
       clm-or-mlm figure 3
@@ -48,8 +46,8 @@ def draw(
 
     Args:
         logs: folder with the training logs, for Figure 12
-        out: where the files go
-        formats: formats of the picture
+        out: output folder
+        formats: picture formats
     """
     chosen = [figure.load() for figure in figures_named(figures)]
     from paper_figures.words import family_models  # the findings, which take too long to import for a help

@@ -145,7 +145,7 @@ def shards(
 
 
 def verify(data: Annotated[Path, Parameter(metavar="DIR")], /) -> int:
-    """Compare every file of written shards with its hash; exit code 1 when one is damaged.
+    """Compare every file of a folder of shards with its hash; exit code 1 if one is damaged.
 
     example: clm-or-mlm pretraining verify shards/
 
@@ -155,9 +155,7 @@ def verify(data: Annotated[Path, Parameter(metavar="DIR")], /) -> int:
     from pretraining.data import manifest
 
     problems = manifest.verify(data)
-    sys.stdout.writelines(
-        f"{line}\n" for line in problems or [f"{data}: all files are what the manifest says"]
-    )
+    sys.stdout.writelines(f"{line}\n" for line in problems or [f"{data}: all files match the manifest"])
     return int(bool(problems))
 
 
@@ -170,22 +168,22 @@ def tokenizer(
     documents: int = 2000,
     text_field: str = "text",
 ) -> None:
-    """Write a Hugging Face tokenizer folder: converted, or trained.
+    """Convert or train a tokenizer, and write it as a Hugging Face folder.
 
     examples:
       clm-or-mlm tokenizer --convert tokenizer.model --out tokenizer/
       clm-or-mlm tokenizer --train documents.jsonl --vocab 2048 --out tokenizer/
 
     Args:
-        out: the folder
-        convert: a tokenizer.json or a tiktoken file such as Llama 3's
+        out: output folder
+        convert: convert a tokenizer.json, or a tiktoken file such as Llama 3's
         train: train a byte-level BPE on these documents
-        vocab: vocabulary size to train, at least 259
-        documents: largest number of documents to train on
+        vocab: size of the trained vocabulary, at least 259
+        documents: maximum number of documents to train on
         text_field: column or key of the text
     """
     if (convert is None) == (not train):
-        raise UserError("tokenizer needs either --convert or --train")
+        raise UserError("give either --convert or --train")
     from pretraining.data.corpus import open_source
     from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
 
@@ -212,16 +210,16 @@ def train(
 
     The name is SIZE-OBJECTIVE-STEPS: 610m-clm-10k-mlm40-42k is trained with CLM to step 10,000, then with MLM at a
     masking ratio of 40 % to step 42,000. For several GPUs, start the command with srun, torchrun or composer. The same
-    command resumes from the last checkpoint. After SIGTERM or SIGUSR1 it saves and exits with 75.
+    command resumes from the last checkpoint. After SIGTERM or SIGUSR1 it saves a checkpoint and exits with code 75.
 
     example: clm-or-mlm train 610m-clm-10k-mlm40-42k --data shards/ --out pretrained/
 
     Args:
         model: such as 610m-clm-10k-mlm40-42k, or a trunk such as 610m-clm
-        data: shards: a folder, or s3://, gs://, hf://datasets/OWNER/NAME/DIR, https://
-        out: checkpoints, logs and models
-        callback: a callback or logger of your own for Composer's Trainer (may be given again)
-        stop_file: save and exit with 75 once this file exists, as after SIGUSR1: for images and jobs on many nodes
+        data: folder of the shards, or a URL: s3://, gs://, hf://datasets/OWNER/NAME/DIR, https://
+        out: output folder of checkpoints, logs and models
+        callback: your own callback or logger for Composer's Trainer (may be repeated)
+        stop_file: save and exit with code 75 once this file exists, as after SIGUSR1; for images and multi-node jobs
     """
     from pretraining.data.manifest import MANIFEST
 
@@ -254,8 +252,8 @@ def export(
 
     Args:
         checkpoint: a step-... folder of a stage
-        out: the folder
-        data: its shards, for the tokenizer
+        out: output folder
+        data: the shards it was trained on, for their tokenizer
     """
     from pretraining.training.train import export_checkpoint
 

@@ -1,4 +1,4 @@
-"""Run a study: shards, pretraining, cells, tables and figures, each job once."""
+"""Run a study as jobs: shards, pretraining, fine-tuning, tables and figures."""
 
 from __future__ import annotations
 
@@ -41,25 +41,27 @@ def study(
     dry_run: bool = False,
     retry_failed: bool = False,
 ) -> int:
-    """Run a study: shards, pretraining, cells, tables and figures, each job once.
+    """Run a study as jobs: shards, pretraining, fine-tuning, tables and figures.
+
+    The same command resumes a study; finished jobs are not repeated.
 
     examples:
       clm-or-mlm workflow figure3 --dry-run
       clm-or-mlm workflow figure3 --profile slurm --dir /scratch/me/study --settings mine.toml
-      clm-or-mlm workflow tiny --profile slurm        a made-up study of minutes
+      clm-or-mlm workflow tiny --profile slurm        a made-up study that takes minutes
       clm-or-mlm workflow settings                    every setting, its default and its meaning
       clm-or-mlm workflow status --dir /scratch/me/study
-    words after -- go to snakemake
+    Options after -- are passed to snakemake.
 
     Args:
         target: figureN, tableN, all, a model, tiny, or the word settings
         profile: where jobs run: local or slurm
         dir_: the study's folder
-        settings: settings (TOML); default: the paper's
-        site: the site: a name of workflow/sites, or a TOML file
-        image: image the jobs run in; default: this environment
-        dry_run: print jobs, GPU hours and disk, ask Slurm whether it would take them, and stop
-        retry_failed: do runs again that are recorded as failed
+        settings: settings file (TOML; default: the paper's settings)
+        site: a site in workflow/sites, or a TOML file
+        image: image that jobs run in (default: this environment)
+        dry_run: print jobs, GPU hours and disk space, ask Slurm whether it would accept the jobs, and stop
+        retry_failed: repeat runs that are recorded as failed
     """
     _refuse_without_dashes(words)
     if target == "settings":
@@ -89,13 +91,11 @@ def study(
         if values.gpus_per_node:
             sys.stdout.write(
                 f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device} at "
-                f"{values.mfu:.0%} of their peak rate; --settings FILE says what your site has\n"
+                f"{values.mfu:.0%} of their peak rate; describe your own site in --settings FILE\n"
             )
         if values.billed != 1:
             hours = values.billed * sum(job.gpu_hours for job in todo if job.gpus)
-            sys.stdout.write(
-                f"the site bills {hours:,.0f} hours for them, {values.billed:g} for an hour of a GPU\n"
-            )
+            sys.stdout.write(f"the site bills {hours:,.0f} hours for them, {values.billed:g} per GPU hour\n")
         sys.stdout.flush()
 
     place_stand_ins(folder, whole)
@@ -105,7 +105,7 @@ def study(
     )  # fmt: skip
     if not done:
         sys.stderr.write(
-            f"error: not everything was done; logs are in {folder / 'logs'}, the same call does what is missing\n"
+            f"error: not everything was done; logs are in {folder / 'logs'}; the same command does the rest\n"
         )
         return _NOT_ALL_DONE
     if not dry_run:
@@ -117,7 +117,7 @@ def _refuse_without_dashes(words: tuple[str, ...]) -> None:
     """Raise a `UserError` for a word that was not meant for another program: those after `--` begin with dashes."""
     if words and not words[0].startswith("-"):
         raise UserError(
-            f"{words[0]!r} is a word too many: one target, options, and after -- those of snakemake"
+            f"unexpected {words[0]!r}: give one target, options, and snakemake's options after --"
         )
 
 
@@ -125,16 +125,16 @@ def _settings(target: str, path: Path | None, folder: Path, site: str) -> Settin
     if target != "tiny":
         return load_settings(path, site)
     if path is not None:
-        raise UserError("the tiny study brings its own settings; leave --settings out")
+        raise UserError("the tiny study has its own settings; leave --settings out")
     from workflow.tiny import write_tiny_study
 
     return load_settings(write_tiny_study(folder), site)
 
 
 def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> int:
-    """Show how far a study is, also while it runs: jobs done, running, queued and failed, hours used and left.
+    """Show a study's progress: jobs done, running, queued and failed, and hours used and left.
 
-    exit code 0 when all is done, 3 when jobs failed and nobody works on them, 4 when some are left
+    exit code: 0 all jobs are done; 3 jobs failed and no process works on them; 4 some jobs are left
 
     example: clm-or-mlm workflow status --dir /scratch/me/study
 
@@ -148,7 +148,7 @@ def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
 
 
 def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> None:
-    """End a study: the call that works in its folder, and its jobs on Slurm, queued and running; what they saved stays.
+    """Stop a study: end the process that works in its folder and its Slurm jobs; saved files are kept.
 
     example: clm-or-mlm cancel --dir /scratch/me/study
 
@@ -165,14 +165,14 @@ def detach(
     *words: Annotated[str, Parameter(show=False)],
     dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
 ) -> None:
-    """Run a study in the background, so that it survives logout.
+    """Run a study in the background, where it survives logout.
 
-    Words after -- are those of the study's own call.
+    Options after -- are passed to the study's own command.
 
     example: clm-or-mlm detach figure3 --dir /scratch/me/study -- --profile slurm --settings mine.toml
 
     Args:
-        target: as for the call without detach
+        target: as for `clm-or-mlm workflow`
         dir_: the study's folder
     """
     _refuse_without_dashes(words)
@@ -187,17 +187,18 @@ def archive(
     licence: Annotated[str, Parameter(metavar="URL")] = "https://spdx.org/licenses/CC-BY-4.0",
     mixed: bool = False,
 ) -> None:
-    """Write ro-crate-metadata.json into a finished study: every file with its hash, and how it was made.
+    """Make a finished study an RO-Crate: list every file with its hash, and how it was made.
 
-    The folder is then an RO-Crate (Provenance Run profile); ingest and audit check its hashes before they read it.
+    The command writes ro-crate-metadata.json (Provenance Run profile); ingest and audit check its hashes before they
+    read the study.
 
     example: clm-or-mlm archive --dir /scratch/me/study --agent https://orcid.org/0000-0002-1825-0097
 
     Args:
         dir_: the study's folder
         agent: who ran it: a name, or an ORCID (https://orcid.org/...)
-        licence: licence of what is archived
-        mixed: archive it although its jobs ran by several commits or images
+        licence: licence of the archived files
+        mixed: archive the study even if its jobs used several commits or images
     """
     folder = dir_.resolve()
     count = write_crate(folder, agent=agent, licence=licence, mixed=mixed)

@@ -63,7 +63,7 @@ class _Losses(FigureSpec):
         logs = inputs.logs or (stand_ins.logs if stand_ins else None)
         if logs is None:
             raise UserError(
-                "Figure 12 needs training logs, which neither the published tables nor result files hold: pretrain "
+                "Figure 12 needs training logs, which neither the published tables nor result files have: pretrain "
                 f"its models ({', '.join(self.models)}) with clm-or-mlm train and give the folder of "
                 f"their {LOG} files with --logs DIR"
             )
@@ -85,9 +85,7 @@ class _Losses(FigureSpec):
         parts = [part for name in self.models for part in _curve(MODELS[name], losses)]
         if not parts:
             known = sorted({stage for names in stages.values() for stage in names})
-            raise UserError(
-                f"{logs}: no log of a run that Figure 12 shows; it looks for folders named {', '.join(known)}"
-            )
+            raise UserError(f"{logs}: no log of a run in Figure 12; its folders are named {', '.join(known)}")
         data = pd.concat(parts, ignore_index=True)
         order = data["panel"].map(_PANELS.index)
         return data.iloc[np.argsort(order.to_numpy(), kind="stable")].reset_index(drop=True)[COLUMNS]
@@ -132,7 +130,7 @@ class _Losses(FigureSpec):
                     text += f", {before.iloc[-1]:.2f} before and {after:.2f} after the switch to CPT"
                 parts.append(f"{text}, {part['mean'].iloc[-1]:.2f} at {part['x'].iloc[-1]:.3g}K")
             sentences.append(f"{panel}: {'; '.join(parts)}.")
-        return "Loss curves on a logarithmic axis in three panels, one a length of CPT. " + " ".join(
+        return "Loss curves on a logarithmic axis in three panels, one for each length of CPT. " + " ".join(
             sentences
         )
 
@@ -197,7 +195,7 @@ def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.D
         UserError: no such folder, no log in it, a line of a log that is no row, or two logs that differ.
     """
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; --logs names the one that clm-or-mlm train wrote into")
+        raise UserError(f"{folder}: no such folder; give --logs the output folder of clm-or-mlm train")
     paths: dict[str, list[Path]] = {}
     for path in sorted(folder.rglob(LOG)):
         paths.setdefault(path.parent.name, []).append(path)
@@ -232,8 +230,8 @@ FIGURES = (
         name="12",
         title="Training loss through continued pretraining",
         models=STUDY_FIGURES[12],
-        note="610M. Up to 42K steps the loss of pretraining from either start (MLM or CLM), then the MLM loss at 40 %; "
-        "the two are not comparable. Line: mean over equal numbers of steps; band: range. "
+        note="610M. Up to 42K steps: loss of the first pretraining (MLM or CLM); then MLM loss at 40 % masking. "
+        "The two are not comparable. Line: mean over equal numbers of steps; band: range. "
         "Steps without a log are left out.",
     ),
 )

@@ -92,7 +92,7 @@ class _Spread(FigureSpec):
         ]  # fmt: skip
         if not rows:
             raise UserError(
-                f"{self.label} cannot be drawn from this source: it holds no task average "
+                f"{self.label} cannot be drawn from this source: it has no task average "
                 f"({inputs.source.average_needs}, at one seed) of {', '.join(every)}"
             )
         return pd.DataFrame(rows, columns=COLUMNS[:-1]).assign(source=inputs.name)
@@ -142,9 +142,9 @@ FIGURES = (
         columns={"MLM": (MLM, ("610m-mlm40-42k",)), "CLM": (CLM, ("610m-clm-42k",))},
         scores=_at_every_rate,
         each="lr {lr:.0e}, seed {seed}",
-        note="Test scores of 610M models after 42K steps at every seed and learning rate from 1e-5 to 1e-4 (all rates "
-        "where small networks stand for them), centred on their mean: bar, one standard deviation; small points, "
-        "single scores by rising learning rate. Each panel has its own range.",
+        note="Test scores of 610M models after 42K steps, for every seed and learning rate from 1e-5 to 1e-4 (all "
+        "rates for small stand-in networks), centred on their mean. Bar: one standard deviation; small points: single "
+        "scores, ordered by learning rate. Each panel has its own range.",
         selected=False,
     ),
     _Spread(
@@ -161,8 +161,8 @@ FIGURES = (
         },
         scores=_at_chosen_rates,
         each="{model}, seed {seed}",
-        note="Test scores of 610M models after 42K steps, MLM only or its last 2K steps after 40K of CLM, at every "
-        "seed and masking ratio from 20 to 50 %, centred on their mean: bar, one standard deviation; small points, "
-        "single scores by rising ratio. Each panel has its own range.",
+        note="Test scores of 610M models after 42K steps, of MLM only or of 40K CLM and then 2K MLM, for every seed "
+        "and masking ratio from 20 to 50 %, centred on their mean. Bar: one standard deviation; small points: single "
+        "scores, ordered by masking ratio. Each panel has its own range.",
     ),
 )

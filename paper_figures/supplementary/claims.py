@@ -205,7 +205,7 @@ FIGURES = (
         supplementary=True,
         note="Coloured mark: the most adverse comparison, with its interval; small diamond: the mean of all "
         "comparisons in the claimed direction; shaded: the claimed region; small dots: the claim's other comparisons. "
-        "Axes of differences are linear near 0 and logarithmic far from it, those of ratios logarithmic. "
-        "Rules: docs/claims.md.",
+        "Axes of differences are linear near 0 and logarithmic further out, axes of ratios logarithmic. "
+        "Rules of the verdicts: docs/claims.md.",
     ),
 )

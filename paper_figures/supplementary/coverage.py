@@ -91,7 +91,7 @@ class _Coverage(FigureSpec):
 
     def details(self, inputs: Inputs) -> str:
         simulation = (
-            f"Cells of five seeds simulated with the source's variances: {coverage.COVERAGE_TRIALS:,} a dataset, "
+            f"Cells of five seeds, simulated with the source's variances: {coverage.COVERAGE_TRIALS:,} per dataset, "
             f"{coverage.COVERAGE_RESAMPLES:,} resamples each."
         )
         return f"{selection_sentence(inputs)} {simulation}".lstrip()
@@ -102,6 +102,6 @@ FIGURES = (
         name="coverage",
         title="Coverage of nominal 95 % intervals",
         supplementary=True,
-        note="Vertical line: the nominal 95 %. The intervals: docs/intervals.md.",
+        note="Vertical line: the nominal 95 %. docs/intervals.md describes the intervals.",
     ),
 )

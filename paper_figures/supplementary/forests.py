@@ -51,14 +51,14 @@ def forest_data(inputs: Inputs, claim: Claim) -> pd.DataFrame:
     if not _has_forest(claim):
         without = " and ".join(name for name, one in CLAIMS.items() if not _has_forest(one))
         raise UserError(
-            f"{claim.id} compares spreads (ratios of standard deviations), of which no forest is drawn; every finding "
+            f"{claim.id} compares ratios of standard deviations, so it has no forest plot; every finding "
             f"but {without} has one, and clm-or-mlm claims --id {claim.id} --explain prints these numbers"
         )
     assessment = inputs.assessment
     found = assessment.datasets[claim.id]
     groups = list(_contrasts(found.contrasts)) or list(_pairs(found.verdict))
     if not groups:
-        raise UserError(f"{inputs.source.label} knows no dataset of {claim.id}: {claim.short}")
+        raise UserError(f"{inputs.source.label} has no dataset of {claim.id}: {claim.short}")
     data = pd.DataFrame([row for group in groups for row in group], columns=_COLUMNS)
     least = data[["p_for", "p_against"]].min(axis=1).groupby(data["contrast"], sort=False).min()
     return data.assign(
@@ -203,10 +203,10 @@ def _draw_rows(ax: Axes, rows: Sequence[_Row], reach: float, wide: float) -> Non
 
 
 _NOTE = (
-    "Circles: datasets; diamonds: their average, which the verdict is about. Filled: holds or fails on its own at 5 %; "
-    "hollow: open. Shaded: what is claimed. Q and I\u00b2: how much the datasets differ beyond their errors (p of Q by "
-    f"the chi-squared distribution). At most {_MOST} contrasts are drawn, those that say most; the CSV has all. The "
-    "axis is linear near 0 and logarithmic far from it."
+    "Circles: datasets; diamonds: their average, which decides the verdict. Filled: holds or fails on its own at 5 %; "
+    "hollow: open. Shaded: the claimed region. Q and I\u00b2: how much datasets differ beyond their errors (p of Q "
+    f"from the chi-squared distribution). At most {_MOST} contrasts are drawn, the most decisive; the CSV has all. "
+    "The axis is linear near 0 and logarithmic further out."
 )
 
 

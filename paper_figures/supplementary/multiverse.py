@@ -114,7 +114,7 @@ class _Multiverse(FigureSpec):
         lines = [f"Grid of verdicts, one row per finding and one column per analysis; {count} analyses."]
         for name, share in dict(records(verdicts, "id", "share_supporting")).items():
             if not math.isnan(share):
-                lines.append(f"{name}: {share:.0%} of the analyses in which it can be decided support it.")
+                lines.append(f"{name}: {share:.0%} of the analyses that decide it support it.")
         for size, name in dict.fromkeys(records(gaps, "size", "dataset")):
             rows = gaps[(gaps["size"] == size) & (gaps["dataset"] == name)]
             by_rule = ", ".join(f"{rule} {gap:+.2f}" for rule, gap in records(rows, "selection", "gap"))
@@ -148,8 +148,8 @@ FIGURES = (
         name="multiverse",
         title="Does the answer depend on the analyst?",
         supplementary=True,
-        note="A column is an analysis: rule for the learning rate / interval, or F1-F4 by one mixed-effects model of "
-        "all runs. Supporting: of the analyses that decide a claim, the share that support it. Verdicts follow Holm's "
-        "adjustment within an analysis, not across analyses. Rules: docs/claims.md.",
+        note="Each column is an analysis: learning-rate rule / interval, or, for F1-F4, one mixed-effects model of all "
+        "runs. Supporting: the share of the analyses that decide a claim in which it is supported. Verdicts are "
+        "adjusted by Holm within an analysis, not across analyses (docs/claims.md).",
     ),
 )

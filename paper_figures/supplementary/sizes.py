@@ -79,6 +79,6 @@ FIGURES = (
         title="Does a smaller model order two recipes as a larger one does?",
         supplementary=True,
         selected=False,
-        note="Upright line: what chance would give.",
+        note="Vertical line: chance level.",
     ),
 )

@@ -68,7 +68,7 @@ def build(
     if (out / MANIFEST).is_file():
         if load_manifest(out)["request"] != request:
             raise UserError(
-                f"{out}: holds shards of another request; choose another --out or remove the folder"
+                f"{out}: has shards with other settings; choose another --out or remove the folder"
             )
         logger.info("%s: nothing to do, the shards are complete", out)
         return False

@@ -150,7 +150,7 @@ def _hub_source(specs: Sequence[str]) -> Source:
     spec = specs[0]
     match = _HUB.fullmatch(spec)
     if match is None:
-        raise UserError(f"{spec}: a hub dataset reads hf:owner/name[:config][@revision]")
+        raise UserError(f"{spec}: a hub dataset has the form hf:owner/name[:config][@revision]")
     from datasets import load_dataset_builder
     from huggingface_hub import HfApi, HfFileSystem
 
@@ -164,9 +164,9 @@ def _hub_source(specs: Sequence[str]) -> Source:
     except Exception as error:
         # requests has a ConnectionError of its own, whose text is a page of nested objects.
         first = "no connection" if type(error).__name__ == "ConnectionError" else first_line(error)
-        raise UserError(f"{spec}: the hub did not give its files: {first}") from None
+        raise UserError(f"{spec}: the hub did not list its files: {first}") from None
     if not files or any(plain_suffix(file) not in FILE_KINDS for file in files):
-        raise UserError(f"{spec}: its train split is no Parquet, JSON-lines or text files")
+        raise UserError(f"{spec}: its train split has no Parquet, JSON-lines or text files")
     return Source(spec=spec, files=files, sizes=sizes, revision=revision)
 
 

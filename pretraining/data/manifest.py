@@ -91,7 +91,7 @@ def check_tokenizer(data: Path, manifest: Mapping[str, Any]) -> None:
     """
     folder = data / "tokenizer"
     if not folder.is_dir() or tokenizer_files(folder) != manifest["tokenizer_files"]:
-        raise UserError(f"{folder}: is missing or not the tokenizer the shards were made with")
+        raise UserError(f"{folder}: is missing or is not the tokenizer that the shards were made with")
 
 
 def check_split(data: Path, name: str, manifest: Mapping[str, Any], shards: list[Shard]) -> None:

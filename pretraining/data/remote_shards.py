@@ -126,7 +126,7 @@ class RemoteShards:
         url, problem = f"{self.url}/{name}", ""
         for attempt in range(ATTEMPTS):
             if attempt:
-                logger.warning("%s: %s; asked for again (%d of %d)", url, problem, attempt + 1, ATTEMPTS)
+                logger.warning("%s: %s; retrying (%d of %d)", url, problem, attempt + 1, ATTEMPTS)
                 # Spread, so that the ranks of a job do not all ask at once.
                 time.sleep(FIRST_PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.0))
             path.unlink(missing_ok=True)

@@ -279,7 +279,7 @@ def _from_hub(source: str) -> TextTokenizer:
         file = hf_hub_download(repo, "tokenizer.json", revision=revision or None)
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise UserError(
-            f"{source}: no such folder here, and the hub did not give its tokenizer.json: {first_line(error)}"
+            f"{source}: no such folder, and the hub did not return its tokenizer.json: {first_line(error)}"
         ) from None
     return _from_json(read_bounded(Path(file)), source)
 

@@ -91,7 +91,9 @@ def export(
         there = check_model(out, "remove the folder or choose another") if out.is_dir() else None
         if there is not None and {key: value for key, value in there.items() if key != FILES} == content:
             return out
-        raise UserError(f"{out} exists and is no export of this model: remove it or choose another folder")
+        raise UserError(
+            f"{out} exists and is not an export of this model: remove it or choose another folder"
+        )
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint_state.items()}
     dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
     fields = native_config(config, dtype=dtype, head=HEAD in tensors)

@@ -234,7 +234,7 @@ def read_changes(key: str, text: str, kind: Callable[[str], T]) -> tuple[tuple[i
         if not (0 <= change[0] < _MOST and 0 < change[1] < _MOST):
             raise UserError(f"{key}={text!r}: steps are at least 0, values above 0 and both below 2^40")
         if changes and change[0] <= changes[-1][0]:
-            raise UserError(f"{key}={text!r}: the steps must rise")
+            raise UserError(f"{key}={text!r}: the steps must increase")
         changes.append(change)
     return tuple(changes)
 

@@ -121,7 +121,8 @@ def load_state(checkpoint: Checkpoint) -> dict[str, Any]:
         raise UserError(f"{path}: is missing; {_REMEDY}") from None
     if state.get("format") != _FORMAT:
         raise UserError(
-            f"{path}: was written by another version of this package; go on with that one, or choose another --out"
+            f"{path}: was written by another version of this package; continue with that version, or choose "
+            "another --out"
         )
     if state.get("step") != checkpoint.step or {*state.get(FILES, ())} != {_MODEL, _OPTIMIZER}:
         raise UserError(f"{path}: belongs to another checkpoint; {_REMEDY}")

@@ -191,7 +191,7 @@ class Data:
                 try:
                     self._train.read(place, place + 1)
                 except (UserError, OSError) as error:  # the step that needs the shard says it again
-                    logger.warning("a shard could not be opened ahead of need: %s", error)
+                    logger.warning("a shard could not be prefetched: %s", error)
                     return
 
     def validation(

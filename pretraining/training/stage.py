@@ -266,7 +266,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         saved = checkpoints.latest(self.folder, self.target)
         logger.warning(
             "%s: interrupted after step %d; %s; the same command resumes", self.stage.name, self.step,
-            "none of its steps is saved yet" if saved is None else f"step {saved.step} is saved in {saved.path}",
+            "no step is saved yet" if saved is None else f"step {saved.step} is saved in {saved.path}",
         )  # fmt: skip
 
     def _batch(self, step: int) -> StepBatch:

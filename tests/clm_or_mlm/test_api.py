@@ -58,7 +58,7 @@ def test_a_table_holds_the_published_cells_and_one_without_scores_is_refused() -
     wanted = cells[cells["table"] == 2].set_index(["model", "dataset"])["mean"]
     ours = cm.table(2).set_index(["model", "dataset"])["published"]
     assert ours.dropna().sort_index().to_dict() == wanted.sort_index().to_dict()
-    with pytest.raises(UserError, match="Table 1 holds no scores"):
+    with pytest.raises(UserError, match="Table 1 has no scores"):
         cm.table(1)
 
 
@@ -119,7 +119,7 @@ def test_a_panel_on_axes_of_ones_own_shows_what_the_figure_shows(name: str) -> N
 
 
 def test_what_is_no_panel_is_refused() -> None:
-    with pytest.raises(UserError, match="by task= one of SC, TC, QA, IR"):
+    with pytest.raises(UserError, match="with task= one of SC, TC, QA, IR"):
         cm.figure(3, task="MT")
     with pytest.raises(UserError, match="Figure 1 is drawn whole"):
         cm.figure(1, task="SC")

@@ -70,7 +70,7 @@ def test_links_and_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "file").touch()
     for name in ("link", "file"):
-        with pytest.raises(UserError, match="is no folder, so no cache can be there"):
+        with pytest.raises(UserError, match="is not a folder, so it cannot be a cache"):
             private_folder(tmp_path / name)
 
 

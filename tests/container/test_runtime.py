@@ -169,5 +169,5 @@ def test_what_an_image_answers_is_returned_and_what_it_refuses_is_one_sentence(f
     )
     with pytest.raises(UserError, match=r"x.sif cannot be started here \(255: no squashfs here\)"):
         answer(folder / "x.sif", ["analysis"], "", machine=Machine(environ=environ))
-    with pytest.raises(UserError, match=r"x.img is no image file by its ending; images are .sif .* .tar"):
+    with pytest.raises(UserError, match=r"x.img is not an image file by its name; images are .sif .* .tar"):
         runtime_of(folder / "x.img")

@@ -30,7 +30,9 @@ def test_before_the_end_what_is_complete_is_analysed_alone(
     miniature = Miniature.below(tmp_path, FORM, MADE_UP)
     root = miniature.root
     assert root == tmp_path / "quick-made-up"
-    with pytest.raises(UserError, match="no fine-tunings yet; make them with `clm-or-mlm miniature run`"):
+    with pytest.raises(
+        UserError, match="no fine-tuned models yet; make them with `clm-or-mlm miniature run`"
+    ):
         make_miniature(miniature, train=False)
     monkeypatch.setattr(pipeline, "run_workflow", lambda workflow, folder, **_: save(workflow, folder))
     (root / "store" / "results").mkdir(parents=True)

@@ -204,7 +204,7 @@ def test_what_is_not_finished_is_not_archived(crate: Path, tmp_path: Path) -> No
     _results(crate).unlink()
     with pytest.raises(UserError, match=r"2 jobs of .* are not done, cell m/sst2 first"):
         write_crate(crate, agent="x", licence=LICENCE)
-    with pytest.raises(UserError, match="holds no study"):
+    with pytest.raises(UserError, match="has no study"):
         write_crate(tmp_path, agent="x", licence=LICENCE)
 
 

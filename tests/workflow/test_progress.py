@@ -117,7 +117,7 @@ def test_hours_follow_what_finished_jobs_took(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_study_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="holds no study; name its folder"):
+    with pytest.raises(UserError, match="has no study; name the study's folder"):
         progress_of(tmp_path)
 
 

@@ -163,7 +163,7 @@ def test_a_job_counts_as_done_only_when_what_it_makes_is_there(
     monkeypatch.chdir(tmp_path)
     job, workflow = _job(tmp_path, ("container.start", "--help"))
     monkeypatch.setattr("workflow.step.prefix_of", lambda *_: [sys.executable, "-m"])
-    with pytest.raises(UserError, match="ended well but not all that they should make is there"):
+    with pytest.raises(UserError, match="succeeded, but some of their output is missing"):
         do(job, workflow, tmp_path)
     assert not (tmp_path / job.marker).exists()
     (tmp_path / "made.txt").touch()
@@ -198,7 +198,7 @@ def test_processes_are_one_a_gpu_and_an_image_one_a_node() -> None:
     # Snakemake's job steps hide the list of nodes: the first is the one that this runs on.
     _, inside = launcher_of(many, {"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "gpu03"})
     assert "--rdzv-endpoint=gpu03:12007" in inside
-    with pytest.raises(UserError, match="which only Slurm gives"):
+    with pytest.raises(UserError, match="which only Slurm provides"):
         launcher_of(many, {})
 
 
@@ -250,7 +250,7 @@ def test_a_users_mistake_is_not_tried_again_by_the_same_call(
     save(Workflow(target="all", jobs={job.marker: job}), tmp_path)
     for name in [name for name in ENVIRON if name.startswith("SLURM")]:
         monkeypatch.delenv(name)
-    for said in ("shards a ended with code 2", "the same mistake would end it again"):
+    for said in ("shards a ended with code 2", "it is not retried, because it would fail again"):
         assert said in python("-m", "workflow.step", job.marker, cwd=tmp_path, code=2).stderr
     (attempt,) = (tmp_path / job.attempts).read_text().splitlines()
     took = json.loads(attempt)

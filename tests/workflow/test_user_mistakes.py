@@ -43,7 +43,7 @@ MISTAKES = [
     ({"seeds": "[0.5]"}, "seeds"),
     ({"datasets": '["sst3"]'}, "did you mean 'sst2'"),
     ({"datasets": '["sst2", "sst2"]'}, "datasets names sst2 twice"),
-    ({"text": '["*.parquet"]'}, "matches no file here"),
+    ({"text": '["*.parquet"]'}, "matches no file"),
     ({"text": "[]"}, "no text to pretrain on"),
     ({"text": '["empty"]'}, "no documents here"),
     ({"train_tokenizer": "0"}, "no tokenizer"),
@@ -100,9 +100,9 @@ def test_a_mistake_in_the_settings_is_one_sentence(
         (("figure13",), "figure13"),
         (("210m-clm-42k", "--profile", "slrum"), "did you mean 'slurm'"),
         (("210m-clm-42k", "--image", "no.sif"), "no.sif does not exist"),
-        (("210m-clm-42k", "--image", "text.jsonl"), "is no image file by its ending"),
-        (("210m-clm-42k", "--image", "zeros.sif"), "zeros.sif is no image file by its content"),
-        (("210m-clm-42k", "more"), "'more' is a word too many"),
+        (("210m-clm-42k", "--image", "text.jsonl"), "is not an image file by its name"),
+        (("210m-clm-42k", "--image", "zeros.sif"), "zeros.sif is not a valid image file"),
+        (("210m-clm-42k", "more"), "unexpected 'more'"),
     ],
 )
 def test_a_mistake_in_the_call_is_one_sentence(folder: Path, words: tuple[str, ...], sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""From runs, or from the paper's printed cells, to tables, claims, the audit and the report.
+"""Turn runs, or the paper's printed cells, into tables, verdicts, the audit and the report.
 
 examples:
   clm-or-mlm table 10

@@ -43,10 +43,9 @@ def claims(
 ) -> None:
     """Judge the paper's findings F1-F15 against a source of scores.
 
-    Each gets a grade, and in how many of its parts it is shown to hold and to fail (docs/claims.md).
-    The published cells are enough for most of them; F7 and F10 need single runs.
-    The test goes with the interval: pooled for runs and t for the published cells, unless --interval names another
-    (crossed: over test instances too).
+    Each finding gets a grade, and the number of its contrasts that are shown to hold and to fail (docs/claims.md).
+    The published cells are enough for most findings; F7 and F10 need single runs. The test follows from the interval:
+    pooled for runs, t for the published cells, or what --interval names (crossed covers test instances, too).
 
     examples:
       clm-or-mlm claims
@@ -54,23 +53,23 @@ def claims(
       clm-or-mlm claims --multiverse
 
     Args:
-        id: only this claim; may be repeated, F5 is all of F5
-        explain: contrasts, the numbers that enter, the reasoning
-        datasets: each claim's contrasts by dataset, how much datasets differ, what hangs on a single one
-        opinion: also the Bayesian second opinion: how probable each claim is, on these datasets and over datasets
-        multiverse: every verdict under every selection rule, interval and, where runs carry both, protocol; other
-            forks: clm-or-mlm sensitivity
-        format: how they are written; csv --explain has one row a contrast
+        id: show only this claim; may be repeated; F5 means all of F5a to F5e
+        explain: show contrasts, the numbers used and the reasoning
+        datasets: show each claim's contrasts by dataset, how much datasets differ, and what depends on a single one
+        opinion: add the Bayesian second opinion: each claim's probability on these datasets and over datasets
+        multiverse: show every verdict under every selection rule, interval and, if runs have both, protocol; for other
+            choices see clm-or-mlm sensitivity
+        format: output format; csv with --explain has one row per contrast
     """
     wanted = choose(id)
     opened = source.open(need_instances=multiverse or score.needs_instances())
     settings = score.settings(opened)
     if datasets and (multiverse or explain):
-        raise UserError("--datasets is a view of its own: leave --explain and --multiverse out")
+        raise UserError("--datasets cannot be combined with --explain or --multiverse; leave them out")
     if multiverse and not opened.comparable and opened.stand_ins is None:
-        raise UserError("--multiverse compares the protocols itself: leave standard: out")
+        raise UserError("--multiverse compares both protocols anyway: leave standard: out of --source")
     if opinion and (multiverse or datasets):
-        raise UserError("--opinion is a column of the verdicts: leave --multiverse and --datasets out")
+        raise UserError("--opinion cannot be combined with --multiverse or --datasets; leave them out")
     if multiverse:
         from analysis.sensitivity.forks import explore
 
@@ -120,15 +119,16 @@ def sensitivity(
 ) -> None:
     """Print what would overturn each verdict on the paper's findings.
 
-    How far pretraining again would have to move scores, where models share a trunk and where not, next to what others
-    measured; which other protocols, margins, adjustments, readings, datasets, intervals or correlations of seeds change
-    it, valid analyses and invalid ones apart; and a Bayesian second opinion under four priors. It starts from the
-    verdicts of `claims`: pooled for runs and t for the published cells, unless --interval names another.
+    It prints how far another pretraining would have to move scores, for models with and without a shared trunk, next
+    to what others measured. It lists the other protocols, margins, adjustments, readings, datasets, intervals and
+    correlations of seeds that change a verdict, with valid and invalid analyses apart, and a Bayesian second opinion
+    under four priors. It starts from the verdicts of `claims`: pooled for runs and t for the published cells, unless
+    --interval names another.
 
     example: clm-or-mlm sensitivity --format markdown --out sensitivity.md
 
     Args:
-        format: how it is written; csv has one row a claim and analysis
+        format: output format; csv has one row per claim and analysis
     """
     opened = source.open(need_instances=score.needs_instances())
     result = report.sensitivity_of(opened, score.settings(opened))

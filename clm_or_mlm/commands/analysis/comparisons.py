@@ -39,11 +39,11 @@ def compare(
 ) -> None:
     """Compare two models, or rank many.
 
-    For two: the difference on every dataset, every task and over all tasks, with interval, p, P(A > B), the region of
-    practical equivalence and the seeds that are needed. For more: mean ranks with Friedman's test and Nemenyi's
-    critical difference, and every pair. A model without runs in the source takes the paper's printed cells.
-    Intervals and p's are by the pooled bootstrap t for runs and by Welch's t for printed cells, unless --interval names
-    another (crossed: over seeds and test instances).
+    For two models it prints the difference on every dataset and task and over all tasks, with interval, p-value, P(A
+    > B), the region of practical equivalence and the number of seeds needed. For more models it prints mean ranks
+    with Friedman's test and Nemenyi's critical difference, and every pair. For a model without runs in the source,
+    the paper's printed cells are used. Intervals and p-values come from the pooled bootstrap t for runs and from
+    Welch's t for printed cells, unless --interval names another (crossed covers seeds and test instances).
 
     examples:
       clm-or-mlm compare 610m-mlm40-42k 610m-clm-42k
@@ -52,17 +52,17 @@ def compare(
       clm-or-mlm compare 610m-clm-42k --replicates mine --source results/ --add-model 'mine*'
 
     Args:
-        models: names, or shell patterns of models of the source
-        replicates: a model that is compared with its other pretrainings (NAME with NAME-s1, NAME-s2) as one arm, or a
-            shell pattern of such: its spread is over pretrainings, each the mean of its fine-tuning seeds
-        margin: differences below it are practically nil (default: 0.5 SC, 0.25 TC, 1 QA, 0.5 IR)
+        models: names or shell patterns of models in the source
+        replicates: treat this model's pretrainings (NAME, NAME-s1, NAME-s2) as one arm, whose spread is over
+            pretrainings, each averaged over its fine-tuning seeds; name or shell pattern
+        margin: smaller differences count as practically equivalent (default: 0.5 SC, 0.25 TC, 1 QA, 0.5 IR)
         rho: correlation between seeds that the posterior allows for
-        format: how it is written
+        format: output format
     """
     if margin is not None and not margin > 0:
-        raise UserError(f"--margin {margin:g}: a region of practical equivalence is wider than nothing")
+        raise UserError(f"--margin {margin:g}: a region of practical equivalence must be wider than 0")
     if not 0 <= rho < 1:
-        raise UserError(f"--rho {rho:g}: a correlation between seeds is from 0 to below 1")
+        raise UserError(f"--rho {rho:g}: a correlation between seeds must be at least 0 and below 1")
     known = set(models) <= set(MODELS) and not replicates  # patterns take what is there
     opened = source.open(models if known else None, need_instances=score.needs_instances())
     settings = score.settings(opened)
@@ -81,8 +81,8 @@ def best(
 ) -> None:
     """Print how likely each split, masking ratio, objective or model is the best, on every dataset and task.
 
-    By draws of every model's mean whose middle 95 % are the source's interval (pooled for runs, t for the published
-    cells, unless --interval names another; crossed is over test instances too).
+    The probabilities come from draws of every model's mean whose middle 95 % match the model's interval (pooled for
+    runs, t for the published cells, unless --interval names another; crossed covers test instances, too).
 
     examples:
       clm-or-mlm best split
@@ -90,7 +90,7 @@ def best(
 
     Args:
         question: split, ratio, objective or model (default: all)
-        format: how it is written
+        format: output format
     """
     opened = source.open(need_instances=score.needs_instances())
     answer = best_of(opened, score.settings(opened), question)
@@ -105,13 +105,13 @@ def sizes(
 ) -> None:
     """Print how often a smaller model orders two recipes as the larger one does, by dataset.
 
-    Of the four masking ratios and CLM at 210M, 610M and 1B; and which three datasets keep the decisions of all. The
-    figure: clm-or-mlm figure sizes.
+    It compares the four masking ratios and CLM at 210M, 610M and 1B, and finds the three datasets that lead to the same
+    decisions as all. `clm-or-mlm figure sizes` draws the result.
 
     example: clm-or-mlm sizes
 
     Args:
-        format: how it is written
+        format: output format
     """
     write(sizes_document(source.open()), format, out)
 
@@ -125,10 +125,11 @@ def certify(
     format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> int:
-    """Print whether runs are a replication of a reference; exit code 1 if they are not.
+    """Print whether runs replicate a reference; exit code 1 if they do not.
 
-    The mean of each cell, at every learning rate, has to be within what the reference's seeds predict, and the last
-    validation losses within what its pretrainings do; Holm's adjustment lets one honest replication in twenty fail.
+    The mean of each cell, at every learning rate, must be in the prediction interval from the reference's seeds, and
+    the last validation losses in that from its pretrainings. With Holm's adjustment, one honest replication in twenty
+    fails.
 
     examples:
       clm-or-mlm certify --source results/ --reference released
@@ -136,14 +137,16 @@ def certify(
 
     Args:
         reference: released, miniature, a run store or a runs table
-        pretrained: the models were pretrained again, not downloaded
+        pretrained: say that the models were pretrained again, not downloaded
         logs: training logs of the models
-        format: how it is written
+        format: output format
     """
     opened, known = source.open(), open_source(reference)
     theirs = None if known.stand_ins is None else known.stand_ins.logs
     if logs is not None and theirs is None:
-        raise UserError(f"--logs {logs}: {known.label} has no training logs to compare with; leave it out")
+        raise UserError(
+            f"--logs {logs}: {known.label} has no training logs to compare with; leave --logs out"
+        )
     folders = [logs, theirs] if logs is not None and theirs is not None else []
     found = replication_of(opened, known, pretrained=pretrained, logs=folders)
     write(replication_document(found, opened, known), format, out)

@@ -35,27 +35,27 @@ def coverage(
     format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
-    """Simulate cells and count how often each nominal 95 % interval holds the truth.
+    """Simulate cells and count how often each nominal 95 % interval contains the true value.
 
-    Five-seed cells have the variances observed in runs (or in the published cells); the truth is the mean over seeds on
-    these test instances, and on any. With --shapes cells of 2 to 20 seeds have other shapes than the normal one: heavy
-    tails, a seed in ten that collapses, few queries. With --clusters answers are right or wrong: test sets whose
-    instances come in clusters, as questions of one passage do, and few instances near 100 %. What the intervals are and
-    which to use: docs/intervals.md. The figure: clm-or-mlm figure coverage.
+    Cells of five seeds have the variances observed in runs (or in the published cells); the true value is the mean
+    over seeds on these test instances, or on any. --shapes simulates cells of 2 to 20 seeds that are not normal:
+    heavy tails, one seed in ten that collapses, few queries. --clusters simulates right and wrong answers: test
+    instances in clusters, such as questions about one passage, and small test sets near 100 %. docs/intervals.md says
+    which interval to use; `clm-or-mlm figure coverage` draws the result.
 
     example: clm-or-mlm coverage --trials 2000 --format csv
 
     Args:
-        shapes: by shape and number of seeds instead of by dataset; needs no source
-        clusters: by test set instead; needs no source
-        trials: simulated cells a dataset or test set (2,000), or a shape and number of seeds (2,300)
-        format: how it is written
+        shapes: simulate by shape and number of seeds instead of by dataset; needs no source
+        clusters: simulate by test set instead; needs no source
+        trials: simulated cells per dataset or test set (default: 2,000), or per shape and number of seeds (2,300)
+        format: output format
     """
     trials = (SHAPE_TRIALS if shapes else COVERAGE_TRIALS) if trials is None else trials
     if shapes and clusters:
         raise UserError("--shapes and --clusters are two simulations; give one of them")
     if trials < 100:
-        raise UserError("a coverage needs 100 trials or more; leave --trials out")
+        raise UserError("coverage needs at least 100 trials; leave --trials out for the default")
     if clusters:
         by_test_set = simulate_clusters(trials=trials, seed=DEFAULT_SEED)
         write(clusters_document(by_test_set, trials), format, out)
@@ -85,8 +85,8 @@ def design(
 ) -> None:
     """Print how many seeds, pretrainings, datasets and test instances a difference between two models needs.
 
-    For the test that compare then runs, with the spreads of the source's cells; and what the study as given finds.
-    Which number is what: docs/intervals.md.
+    It plans for the test that `compare` runs, with the spreads of the source's cells, and also prints the power of the
+    study as given. docs/intervals.md explains each number.
 
     examples:
       clm-or-mlm design --effect 0.5
@@ -94,15 +94,17 @@ def design(
 
     Args:
         effect: the difference, in points
-        interval: the interval whose test is planned: pooled (the default of runs), t (paired by seed) or crossed (over
-            test instances too)
-        seeds: fine-tuning seeds of each pretraining
-        pretrainings: of each arm; several are the units of the test
-        pretraining_sd: spread of a score over pretrainings, in points; 0: about these very pretrainings
-        dataset_sd: spread of the difference over datasets, in points; 0: about these very datasets
-        tests: over which Holm adjusts
-        power: wanted chance to find the difference
-        format: how it is written
+        interval: the interval whose test is planned: pooled (the default for runs), t (paired by seed) or crossed (over
+            test instances, too)
+        seeds: fine-tuning seeds per pretraining
+        pretrainings: pretrainings per arm; if several, they are the units of the test
+        pretraining_sd: standard deviation of a score over pretrainings, in points; 0: the conclusion is only about
+            these pretrainings
+        dataset_sd: standard deviation of the difference over datasets, in points; 0: the conclusion is only about these
+            datasets
+        tests: number of tests that Holm's adjustment covers
+        power: wanted power
+        format: output format
     """
     study = Study(
         effect=effect, seeds=seeds, pretrainings=pretrainings, pretraining_sd=pretraining_sd, dataset_sd=dataset_sd,
@@ -120,12 +122,12 @@ def variance(
 ) -> None:
     """Print how much pretraining, fine-tuning seed, test set and dataset each move a score.
 
-    From models that were pretrained more than once: NAME, NAME-s1, NAME-s2. Also the standard error that more of each
-    leaves to a difference between two models.
+    It needs models that were pretrained more than once: NAME, NAME-s1, NAME-s2. It also prints the standard error of a
+    difference between two models if there were more of each.
 
     example: clm-or-mlm variance --source miniature
 
     Args:
-        format: how it is written
+        format: output format
     """
     write(components_document(source.open()), format, out)

@@ -49,25 +49,25 @@ def ingest(
     strict: bool = False,
     problems_out: Annotated[Path | None, Parameter(metavar="FILE")] = None,
 ) -> int:
-    """Read a run store, in the layout of the authors' release, into a runs table (docs/run-store.md).
+    """Convert a run store, in the layout of the authors' release, to a runs table (docs/run-store.md).
 
-    Exit status: 0; 1 when problems were found and the good runs written; 2 when nothing was written.
+    Exit code: 0 without problems; 1 if there were problems but the good runs were written; 2 if nothing was written.
 
     example: clm-or-mlm ingest results/ --out runs.parquet --instances instances/
 
     Args:
-        store: the store, its results folder, or what to check and convert: a runs table, or scores in a format that
-            the field exchanges (docs/exchange.md)
+        store: the store or its results folder; or a runs table, or scores in an exchange format (docs/exchange.md), to
+            check and convert
         out: the runs table, .parquet or .csv
-        instances: write the per-instance scores here too
-        add_model: take a model outside the released naming scheme; repeatable, * and ? match
-        protocol: whose scores: the paper's, of results.json, or the field's usual metrics, of run.json
-        strict: write nothing unless all is right and complete
-        problems_out: write all problems as JSON
+        instances: also write the per-instance scores to this folder
+        add_model: accept a model outside the released naming scheme (name or shell pattern; may be repeated)
+        protocol: whose metrics: the paper's, from results.json, or the field's standard ones, from run.json
+        strict: write nothing unless all runs are valid and all cells complete
+        problems_out: write all problems to this file as JSON
     """
     if store.is_file() or is_exchanged(store):
         if instances is not None:
-            raise UserError(f"{store}: a runs table holds no per-instance scores; leave --instances away")
+            raise UserError(f"{store}: a runs table has no per-instance scores; leave --instances out")
         _convert(store, out, add_model, protocol)
         _report((), problems_out)
         return 0
@@ -117,7 +117,7 @@ def _convert(table: Path, out: Path, add_models: Sequence[str], protocol: str) -
     runs, recorded = read.runs, read.protocol or protocol
     if recorded == PAPER != protocol:
         raise UserError(
-            f"{table}: a table of the paper's protocol; the standard metrics are in the run store it was made of"
+            f"{table} has only the paper's metrics; the standard metrics are in the run store that it was made from"
         )
     note_unsealed(str(table), read.unsealed, len(runs))
     write_runs(out, runs, protocol=recorded, datasets=read.datasets, unsealed=read.unsealed)
@@ -135,9 +135,9 @@ _SETS: dict[str, tuple[str, ...]] = {
 def models_for(what: str) -> tuple[str, ...]:
     """Return the models that `figure3`, `table10`, `all` or a model's name needs; `UserError` for anything else."""
     if what not in _SETS:
-        table1 = "; Table 1 holds settings, no scores" if what == "table1" else nearest(what, _SETS)
+        table1 = "; Table 1 has settings, no scores" if what == "table1" else nearest(what, _SETS)
         raise UserError(
-            f"{what!r}: no such figure, table or model{table1}; give figure1 to 12, table2 to 17, a model, or all"
+            f"no figure, table or model {what!r}{table1}; give figure1 to 12, table2 to 17, a model, or all"
         )
     return _SETS[what]
 
@@ -145,16 +145,16 @@ def models_for(what: str) -> tuple[str, ...]:
 def fetch_released(
     *what: Annotated[ReleasedName, Parameter(metavar="FIGURE|TABLE|MODEL")], url: str = release.URL
 ) -> int:
-    """Bring the authors' result files into the cache by git, at the pinned commit.
+    """Download the authors' result files at the pinned commit into the cache, with git.
 
-    Files already there are not fetched again, and an interrupted fetch resumes. Afterwards --source released needs no
-    network. The cache is CLM_OR_MLM_CACHE, else clm-or-mlm in the user's cache folder.
+    Files in the cache are not fetched again, and an interrupted fetch resumes. Afterwards --source released works
+    offline. The cache is $CLM_OR_MLM_CACHE, by default clm-or-mlm in the user's cache folder.
 
     example: clm-or-mlm fetch-released figure3 610m-clm-42k
 
     Args:
-        what: the models of figure3, table10, ..., or a model by its name (default: all)
-        url: a mirror of the authors' repository
+        what: figure3, table10, ... for the models they show, or a model's name (default: all)
+        url: the authors' repository or a mirror of it
     """
     wanted = [name for one in what or ["all"] for name in models_for(one)]
     store = release.released_store(wanted, url=url, commit=release.COMMIT)
@@ -164,9 +164,9 @@ def fetch_released(
 
 
 def provenance(store: Path, /, *, json: bool = False) -> int:
-    """Compare what the runs of a store were made with, and list failed runs with the ends of their logs.
+    """Compare the code, versions, data and settings that a store's runs were made with, and list failed runs.
 
-    Exit status: 0 all agree; 1 some differ.
+    Failed runs are listed with the ends of their logs. Exit code: 0 if all runs agree, 1 if some differ.
 
     example: clm-or-mlm provenance results/
 

@@ -50,17 +50,15 @@ def scores(
 ) -> None:
     """Print the scores of a source: mean and 95 % interval of every model and dataset, in percent.
 
-    The interval is the source's default (docs/intervals.md) unless --interval names another.
-
     example: clm-or-mlm scores --model 610m-mlm40-42k --interval bootstrap --source results/
 
     Args:
-        model: only these models
-        dataset: only these datasets (or average)
-        format: how they are written (parquet needs --out)
+        model: print only these models
+        dataset: print only these datasets or tasks (or average)
+        format: output format (parquet needs --out)
     """
     if out is None and not FORMATS[format].is_text:
-        raise UserError(f"--format {format} is no text: name a file with --out scores.{format}")
+        raise UserError(f"--format {format} is binary: write it to a file with --out scores.{format}")
     opened = source.open(need_instances=score.needs_instances())
     for name in dataset:
         if name != AVERAGE:
@@ -85,15 +83,15 @@ def export(
     score: ScoreOptions = ScoreOptions(),
     out: Annotated[Path, Parameter(metavar="DIR")],
 ) -> None:
-    """Write scores, and the runs behind them, in a format that the field exchanges.
+    """Write scores and their runs in an exchange format of the field.
 
-    All but croissant are read back by --source DIR and by ingest.
+    --source DIR and ingest read all formats but croissant back.
 
     example: clm-or-mlm analysis export mteb --source results/ --out build/mteb
 
     Args:
         format: model-index (Hugging Face), lm-eval, mteb or croissant (a runs table with its metadata)
-        out: folder of the files, for most one folder per model in it
+        out: output folder; most formats have one subfolder per model
     """
     opened = source.open(need_instances=score.needs_instances())
     files = EXCHANGED[format].write(opened, score.settings(opened))
@@ -113,8 +111,8 @@ def table(
 ) -> None:
     """Print the paper's tables.
 
-    Each cell has the published value as the paper prints it and, where the source holds runs, the recomputed one with
-    its interval (docs/intervals.md).
+    Each cell shows the published value as the paper prints it. If the source has runs, it also shows the recomputed
+    value with its interval (docs/intervals.md).
 
     examples:
       clm-or-mlm table 10 11 --source released --format latex
@@ -122,8 +120,8 @@ def table(
 
     Args:
         number: 1 to 17, or all
-        format: how they are written
-        out: write table01.md, ... there instead of printing
+        format: output format
+        out: write table01.md, ... to this folder instead of printing
     """
     numbers = _numbers(number)
     models = [name for one in numbers for name in TABLES.get(one, ())]
@@ -145,7 +143,9 @@ def _numbers(words: tuple[str, ...]) -> list[int]:
         return list(table_numbers())
     for word in words:
         if not word.isdecimal():
-            raise UserError(f"{word!r} is no table; give numbers from 1 to {max(table_numbers())}, or all")
+            raise UserError(
+                f"there is no table {word!r}; give numbers from 1 to {max(table_numbers())}, or all"
+            )
     return [int(word) for word in words]
 
 
@@ -157,17 +157,17 @@ def audit(
     format: Annotated[str, Parameter(choices=AUDIT_FORMATS)] = "markdown",
     out: OutFile = None,
 ) -> int:
-    """Compare all 800 published cells with what a source's runs give, and redo the paper's own arithmetic.
+    """Compare all 800 published cells with scores recomputed from a source's runs, and redo the paper's own arithmetic.
 
-    Exit status: 0 when no cell differs, 1 when one does, 2 for a mistake in the call.
+    Exit code: 0 if no cell differs, 1 if one does, 2 for a mistake in the command.
 
     examples:
       clm-or-mlm audit --source released --format html --out audit.html
       clm-or-mlm audit --letter --source results/ --out letter.md
 
     Args:
-        letter: one page instead: the answer, the paper against itself, its code and its release, the verdicts
-        format: how it is written; a letter as markdown or html
+        letter: write one page instead: the answer, contradictions in the paper, its code and its release, the verdicts
+        format: output format; a letter is markdown or html
     """
     if letter:
         return _letter(source, selection, format, out)
@@ -175,8 +175,8 @@ def audit(
     if opened.stand_ins is not None:
         if format != "markdown":
             raise UserError(
-                f"{source.source}: a small study's runs are not compared with the paper's, only listed, and that as "
-                "text; leave --format out"
+                f"{source.source}: a small study's runs are only listed, as text, not compared with the paper's; "
+                "leave --format out"
             )
         write(runs_of_stand_ins(opened), format, out)
         return 0
@@ -191,7 +191,7 @@ def _letter(source: SourceOptions, selection: str, format: str, out: Path | None
     from analysis.letter.letter import LETTER_FORMATS, letter_document, write_letter
 
     if format not in LETTER_FORMATS:
-        raise UserError(f"a letter is no {format}: take --format {' or '.join(LETTER_FORMATS)}")
+        raise UserError(f"a letter cannot be {format}: use --format {' or '.join(LETTER_FORMATS)}")
     opened = source.open()
     written = write_letter(opened, opened.settled(Settings(selection=selection)))
     write(letter_document(written), format, out)
@@ -205,17 +205,16 @@ def report(
     logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
     out: Annotated[Path, Parameter(metavar="FILE")] = Path("build/report/index.html"),
 ) -> None:
-    """Write one self-contained HTML page with everything that a source says.
+    """Write one self-contained HTML page with all results of a source.
 
-    It begins with the answer and shows findings with their comparisons, figures, tables, the audit's letter and
-    provenance; every file that the commands write of them can be saved from it. The interval is the source's default
-    (docs/intervals.md) unless --interval names another.
+    The page starts with the answer and shows the findings with their comparisons, figures, tables, the audit's letter
+    and provenance. You can save each of these from the page as the file that its command writes.
 
     example: clm-or-mlm report --source results/ --out report.html
 
     Args:
         logs: training logs, for Figure 12
-        out: the page
+        out: output file
     """
     from clm_or_mlm.report.content import gather
     from clm_or_mlm.report.html_page import render_page
@@ -238,15 +237,15 @@ def reproduce(
     logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("build"),
 ) -> None:
-    """Make every table and figure that the source allows, the audit and its letter.
+    """Make every table and figure that the source has data for, the audit and its letter.
 
-    The last lines printed list what was made and what could not be, with reasons.
+    The command ends by listing what was made, and what was not with reasons.
 
     example: clm-or-mlm reproduce --source results/ --out build
 
     Args:
         logs: training logs, for Figure 12
-        out: folder that everything is written to
+        out: output folder
     """
     from clm_or_mlm import reproduce as reproduction
 

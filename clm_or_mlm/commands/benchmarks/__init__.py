@@ -10,7 +10,7 @@ from common.cli import MANY
 __all__ = ["DATA", "Definitions"]
 
 DATA = Path("data")
-"""Folder of the datasets where none is named."""
+"""Default folder of the datasets."""
 
 Definitions = Annotated[tuple[Path, ...], MANY, Parameter(metavar="FILE")]
-"""Files with datasets of one's own, or names of ready ones."""
+"""Files that define datasets, or names of ready ones."""

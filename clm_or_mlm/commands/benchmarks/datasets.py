@@ -34,20 +34,20 @@ def fetch(
     replace: bool = False,
     definitions: Annotated[Definitions, Parameter(name="--datasets")] = (),
 ) -> int:
-    """Download datasets from their hubs into the local form. Needs network, once; everything after works offline.
+    """Download datasets from their hubs and convert them; all later commands work offline.
 
-    A dataset's manifest keeps the commits and hashes that it came from; with --replace the same are fetched again.
+    A dataset's manifest records the commits and hashes of its sources; --replace fetches the same commits again.
 
     datasets: sst2, qqp, mnli_m, ontonotes, conll2003_en, uner_en, squad, squad_v2, record, nq, msmarco, mldr_en
 
     example: clm-or-mlm fetch sst2 squad --out data/
 
     Args:
-        datasets: which to fetch (default: all twelve, or those of --datasets with what they are trained on)
+        datasets: which to fetch (default: all twelve, or those of --datasets and the datasets they are trained on)
         out: folder of the datasets
-        skip_bad_lines: leave bad lines out, with a warning for each
-        replace: fetch again what is there already
-        definitions: files with datasets of your own that say where on a hub they are, or names of ready ones
+        skip_bad_lines: skip invalid lines, with a warning for each
+        replace: fetch datasets again that are already there
+        definitions: files that define your own datasets and their place on a hub, or names of ready ones
     """
     defined = _read(definitions)
     known = known_datasets(defined)
@@ -88,20 +88,20 @@ def import_(
     skip_bad_lines: bool = False,
     replace: bool = False,
 ) -> None:
-    """Make a dataset from its original files: plain, .gz or .zst.
+    """Make a dataset from its original files, which may be plain, .gz or .zst.
 
     Args:
         dataset: one of the datasets above
-        files: files whose names say what they are
-        train: training examples; for msmarco pairs, triples, or training judgements
-        validation: the official validation set; for retrieval its judgements, for mldr_en its queries
-        test: a labelled test set; for retrieval its judgements, for mldr_en its queries
+        files: files with their original names, which show what they are
+        train: training examples; for msmarco, pairs, triples or training judgements
+        validation: the official validation set; for retrieval, its judgements; for mldr_en, its queries
+        test: a labelled test set; for retrieval, its judgements; for mldr_en, its queries
         queries: texts of the queries (msmarco, nq)
-        corpus: documents (msmarco, nq, mldr_en); only judged ones are kept
+        corpus: documents (msmarco, nq, mldr_en); only judged documents are kept
         datasets: definitions of your own datasets (docs/add-a-dataset.md), which name their files
         out: folder of the datasets
-        skip_bad_lines: leave bad lines out, with a warning for each
-        replace: put this in place of another version of the dataset
+        skip_bad_lines: skip invalid lines, with a warning for each
+        replace: replace another version of the dataset
     """
     entry = known_datasets(_read(datasets))[dataset]
     roles = import_files.recognise(entry, files)
@@ -126,16 +126,16 @@ import_.__doc__ = cleandoc(import_.__doc__ or "").replace(
 def synthetic(
     *datasets: str, out: Path, train: int = 512, evaluation: int = 96, replace: bool = False
 ) -> None:
-    """Write small made-up datasets in the local form, for smoke tests without data or network.
+    """Write small made-up datasets, for smoke tests without data or network.
 
     example: clm-or-mlm synthetic sst2 nq --out made-up/ --train 128
 
     Args:
         datasets: which of the twelve (default: all)
-        out: folder of the datasets; not the one that holds the real ones
-        train: training examples
-        evaluation: validation, and test, examples
-        replace: put them in place of other versions
+        out: folder of the datasets; not the folder of the real ones
+        train: number of training examples
+        evaluation: number of validation examples, and of test examples
+        replace: replace other versions of these datasets
     """
     for name in datasets or DATASETS:
         manifest = make_synthetic(out, name, train=train, evaluation=evaluation, replace=replace)
@@ -154,9 +154,10 @@ def datasets(
 ) -> int:
     """List, show or verify the datasets in data/.
 
-    list prints the twelve, their counts and licences; ready those that are defined for --datasets: GLUE's other tasks,
-    multilingual sets and BEIR's; show a dataset's schema, counts, source and examples as the model sees them; verify
-    checks every file against the manifest's hashes, with exit code 1 when something is damaged.
+    `list` prints the twelve with their counts and licences. `ready` prints the names that --datasets accepts: GLUE's
+    other tasks, multilingual datasets and BEIR's. `show` prints a dataset's schema, counts, source, and examples as
+    the model sees them. `verify` checks every file against the manifest's hashes and exits with code 1 if one is
+    damaged.
 
     examples:
       clm-or-mlm datasets list
@@ -165,11 +166,11 @@ def datasets(
 
     Args:
         action: what to do
-        names: which to show or to verify (default: all that are there)
+        names: datasets to show or verify (default: all that are there)
         data: folder of the datasets
-        split: where the examples come from
-        examples: how many examples
-        datasets: files with datasets of your own, or names of ready ones
+        split: split to show examples from
+        examples: number of examples to show
+        datasets: files that define your own datasets, or names of ready ones
     """
     known = known_datasets(_read(datasets))
     faulty = False

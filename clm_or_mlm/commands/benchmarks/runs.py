@@ -44,16 +44,16 @@ class GridOptions:
     """Which runs of a store."""
 
     dataset: Annotated[tuple[DatasetName, ...], MANY, Parameter(metavar="NAME")] = ()
-    """datasets or tasks (SC, TC, QA, IR); default: those of --datasets, or all twelve and the store's own"""
+    """datasets or tasks (SC, TC, QA, IR); default: those of --datasets, or else the twelve and the store's own"""
     lr: Annotated[tuple[float, ...], MANY] = ()
-    """default: the paper's six"""
+    """learning rates (default: the paper's six)"""
     seed: Annotated[tuple[int, ...], MANY] = ()
-    """default: 0 1 2 3 4"""
+    """seeds (default: 0 1 2 3 4)"""
     out: Path = Path("results")
-    """run store: runs go to OUT/results/..., or to OUT itself when it is called results"""
+    """run store: runs go to OUT/results/..., or to OUT itself if it is named results"""
 
     datasets: Definitions = ()
-    """files with datasets of your own, or names of ready ones such as xnli, glue-cola (docs/add-a-dataset.md)"""
+    """files that define your own datasets, or names of ready ones such as xnli or glue-cola (docs/add-a-dataset.md)"""
 
     def grid(self) -> tuple[Mapping[str, Dataset], tuple[str, ...], tuple[float, ...], tuple[int, ...]]:
         """Return the datasets that are known, the names of those that are meant, learning rates and seeds."""
@@ -77,9 +77,9 @@ class RunOptions(GridOptions, Computation):
     data: Path = DATA
     """folder of the datasets"""
     steps: int | None = None
-    """optimiser steps, of every dataset (default 1000, or the dataset's epochs)"""
+    """optimiser steps for every dataset (default: 1000, or the dataset's epochs)"""
     max_length: int | None = None
-    """longest input in tokens (default 2028)"""
+    """longest input in tokens (default: 2028)"""
 
     def request(self, *, retry_failed: bool = False) -> Request:
         """Return what these options ask for.
@@ -121,9 +121,10 @@ def run(
 ) -> int:
     """Fine-tune a model with the paper's protocol and write its runs.
 
-    exit code: 0 all runs are there; 3 some failed; 4 some are being done by another process;
-    2 wrong input; 130 interrupted. The same command resumes where an earlier one stopped;
-    clm-or-mlm scores --source OUT prints the scores.
+    The same command resumes an interrupted one. Afterwards, `clm-or-mlm scores --source OUT` prints the scores.
+
+    exit code: 0 all runs are done; 2 wrong input; 3 some runs failed; 4 another process is doing some of the runs;
+    130 interrupted
 
     examples:
       clm-or-mlm benchmarks run --model pretrained/models/610m-clm-42k --data data/ --out results/
@@ -131,8 +132,8 @@ def run(
       clm-or-mlm benchmarks run --model google-bert/bert-base-uncased --dataset sst2 --dry-run
 
     Args:
-        retry_failed: try runs that failed again
-        dry_run: check model, data and settings without using a GPU and estimate time and memory, within a factor of two
+        retry_failed: repeat runs that failed
+        dry_run: check model, data and settings without a GPU, and estimate time and memory within a factor of two
     """
     request = options.request(retry_failed=retry_failed)
     resolve(request.model, revision=request.revision, code=request.trust_remote_code)
@@ -160,22 +161,22 @@ def status(
     grid: GridOptions = GridOptions(),
     json: bool = False,
 ) -> int:
-    """Show what a run store holds: runs done of those that belong to each cell.
+    """Show how many runs of each cell a run store has.
 
-    Without --lr and --seed the cells are what run was asked for (of runs from elsewhere: the paper's grid) and every
-    other run that the store holds of them; without --dataset the datasets are those that run was asked for.
+    By default it shows the datasets, learning rates and seeds that `run` was called with, and any other runs in the
+    store. For runs from elsewhere it shows the paper's grid.
 
-    12/30 runs are done; * a process is doing it; !2 two failed (their reasons are below).
+    In the table, 12/30 means that 12 of 30 runs are done, * that a process is working on the cell, and !2 that two
+    runs failed; their reasons follow. `left` is the time for the missing runs one after another, less if some run in
+    parallel.
 
-    left: time to compute what is missing, one run after another; less where runs are computed side by side.
-
-    exit code: 0 all done; 3 some failed; 4 some missing.
+    exit code: 0 all done; 3 some failed; 4 some missing
 
     example: clm-or-mlm benchmarks status --out results/
 
     Args:
-        model: default: all in the store
-        json: print one JSON list of cells
+        model: models to show (default: all in the store)
+        json: print the cells as a JSON list
     """
     known, datasets, lrs, seeds = grid.grid()
     store, others = store_of(grid.out), not (grid.lr or grid.seed)

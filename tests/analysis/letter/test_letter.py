@@ -39,7 +39,7 @@ def test_released_runs_are_named_and_counted_once() -> None:
     text = markdown(letter)
     assert "From 30 runs of" in text
     assert "1 of the paper's 736 scores were recomputed: 1 agree to the printed digits" in text
-    assert "0 more within the printed interval, 0 leave it." in text
+    assert "0 more within the printed interval, 0 are outside it." in text
     assert not letter.differs
 
 
@@ -88,7 +88,7 @@ def test_a_store_with_both_protocols_gives_the_size_of_a_trap(
     assert (
         f"not entity F1. Effect: {100 * abs(paper - 0.25):.2f} points, mean distance from entity F1" in text
     )
-    assert "scored by both protocols, where it says points" in text
+    assert "effects are measured on this source's runs, scored by both protocols" in text
 
 
 LETTER = write_letter(PUBLISHED, SETTINGS)

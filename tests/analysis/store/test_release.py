@@ -198,7 +198,7 @@ def test_no_network_no_git_and_a_wrong_mirror_are_told(
     with pytest.raises(UserError, match="does not hold the pinned commit 0123"):
         released_store(HELD, cache=tmp_path / "c", url=origin[0], commit="0123456789" * 4)
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="name another place with CLM_OR_MLM_CACHE"):
+    with pytest.raises(UserError, match="set CLM_OR_MLM_CACHE to another folder"):
         released_store(HELD, cache=tmp_path / "file", url=origin[0], commit=origin[1])
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="git is not on PATH"):

@@ -152,7 +152,7 @@ def test_of_a_store_without_records_nothing_is_left(tmp_path: Path) -> None:
     ("words", "sentence"),
     [
         (["--protocol", "standard", "--out", "x.csv"], "cannot record the protocol"),
-        (["--protocol", "standard", "--out", "x.parquet", "--instances", "i"], "leave --instances away"),
+        (["--protocol", "standard", "--out", "x.parquet", "--instances", "i"], "leave --instances out"),
     ],
 )
 def test_what_a_file_cannot_say_is_refused(

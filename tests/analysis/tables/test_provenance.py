@@ -129,7 +129,7 @@ def test_released_runs_have_no_record(tmp_path: Path) -> None:
 
 
 def test_no_store_and_a_broken_record_are_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no run store"):
+    with pytest.raises(UserError, match="not a run store"):
         audit_provenance(tmp_path)
     (_run(tmp_path, "sst2", 0) / "run.json").write_text("{")
     with pytest.raises(UserError, match=r"has a run.json that was changed or damaged"):

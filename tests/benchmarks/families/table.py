@@ -35,32 +35,34 @@ _RUNS = "runs"
 
 _HEAD = """# Which models can be measured?
 
-Classes of transformers {version} that read text alone, tiny and drawn at random, were fine-tuned for five steps of each
-of the four tasks by `clm-or-mlm benchmarks run`. What a model is follows from trying it: a token's output must depend
-on later tokens in every part of the model, and padding must not change it. Where a class's own head needs more than
-hidden states (GTE's, Nomic BERT's, Longformer's, XLNet's), ours is put on. `run` and `--dry-run` say what they found.
+A tiny, randomly initialised model of each text-only class of transformers {version} was fine-tuned for five steps on
+each of the four tasks with `clm-or-mlm benchmarks run`. The command classifies a model by trying it: in every module, a
+token's output must depend on later tokens, and padding must not change it. If a class's own head needs more than hidden
+states (GTE, Nomic BERT, Longformer, XLNet), ours replaces it. `run` and `--dry-run` print what they found.
 `python -m tests.benchmarks.families.table` writes this page.
 
-| what it is | model types |
+| kind of model | model types |
 |---|---|
 """
 _REFUSED = """
 ## Refused
 
-| why | model types |
+| reason | model types |
 |---|---|
 """
 _ONE_SIDED = """
-These cannot be made bidirectional: some parts read one side of a token only, whatever mask they are given.
+These cannot be made bidirectional: whatever the mask, a token sees only one side in some modules.
 
-| parts | model types |
+| modules | model types |
 |---|---|
 """
-_ONE_SIDE = "cannot be made bidirectional: {} read one side of a token only, whatever mask it is given"
+_ONE_SIDE = (
+    "cannot be made bidirectional: whatever the mask, a token sees only one side in {} of its modules ({})"
+)
 
 
 def tried(name: str, config: type, folder: Path) -> str:
-    """Return what the commands say of a model type: what it is taken for, after `runs: `, or why it is refused.
+    """Return what the commands print about a model type: its kind after `runs: `, or why it is refused.
 
     Raises:
         AssertionError: `--dry-run` and `run` differ, or a run is not complete.
@@ -105,11 +107,11 @@ def page(found: dict[str, str]) -> str:
         (runs if kind == _RUNS else refused)[what].append(f"`{name}`")
     text = _HEAD.format(version=transformers.__version__.partition(".")[0])
     text += "".join(_row(what, names) for what, names in sorted(runs.items(), key=_size))
-    before, after = _ONE_SIDE.split("{}")
-    sided = {what for what in refused if what.startswith(before) and what.endswith(after)}
-    text += _REFUSED + "".join(_row(what, refused[what]) for what in sorted(set(refused) - sided))
-    parts = {what.removeprefix(before).removesuffix(after): refused[what] for what in sided}
-    return text + _ONE_SIDED + "".join(_row(what, names) for what, names in sorted(parts.items()))
+    pattern = re.escape(_ONE_SIDE).replace(r"\{\}", "(.*)")
+    sided = {what: match for what in refused if (match := re.fullmatch(pattern, what))}
+    text += _REFUSED + "".join(_row(what, refused[what]) for what in sorted(refused.keys() - sided.keys()))
+    modules = {f"{match[1]} {match[2]}": refused[what] for what, match in sided.items()}
+    return text + _ONE_SIDED + "".join(_row(what, names) for what, names in sorted(modules.items()))
 
 
 def _row(what: str, names: list[str]) -> str:
@@ -123,7 +125,8 @@ def said_on(text: str) -> dict[str, str]:
     found = {}
     for words, part in ((f"{_RUNS}: {{}}", runs), ("refused: {}", refused), (f"refused: {_ONE_SIDE}", sided)):
         for what, names in re.findall(r"^\| (.*) \| (`.*`) \|$", part, re.MULTILINE):
-            found |= dict.fromkeys(re.findall("`(.*?)`", names), words.format(what))
+            slots = what.split(" ", 1) if part is sided else [what]
+            found |= dict.fromkeys(re.findall("`(.*?)`", names), words.format(*slots))
     return found
 
 

@@ -95,7 +95,7 @@ def test_a_model_that_stays_one_sided_is_refused(
 ) -> None:
     trial = Trial(width=32, sees_later=True, one_sided=("LlamaAttention",) * 2)
     monkeypatch.setattr("benchmarks.finetuning.encoders.try_out", lambda encoder: trial)
-    with pytest.raises(UserError, match=r"2 of its parts \(LlamaAttention\) read one side of a token only"):
+    with pytest.raises(UserError, match=r"a token sees only one side in 2 of its modules \(LlamaAttention\)"):
         load(str(model_folder("llama")))
 
 

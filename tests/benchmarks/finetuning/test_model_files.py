@@ -40,7 +40,7 @@ def test_a_hub_that_does_not_answer_is_told_in_one_sentence(monkeypatch: pytest.
         raise ConnectionError("no route\nto host")
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
-    with pytest.raises(UserError, match=r"owner/name is no folder here .*no route\)"):
+    with pytest.raises(UserError, match=r"owner/name is not a local folder.*no route\)"):
         load("owner/name")
 
 

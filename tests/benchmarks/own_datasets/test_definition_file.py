@@ -19,7 +19,7 @@ COMMIT = "0" * 40
     [
         ("", "defines no dataset"),
         ("[mine\n", "not a TOML file: .*line 4"),
-        ("mine = 3\n", r"give the dataset a table of its own, \[mine\]"),
+        ("mine = 3\n", r"give the dataset its own table, \[mine\]"),
         ('[Mine]\nkind = "text"\n', "made of small letters"),
         ("[mine]\nlabels = []\n", r"\[mine\]: kind is missing"),
         ('[mine]\nkind = "txt"\n', r"\[mine\]: unknown kind of dataset 'txt'; .*did you mean 'text'"),

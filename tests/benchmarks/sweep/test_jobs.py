@@ -141,7 +141,7 @@ def test_a_cut_result_is_made_again_with_the_same_bytes(
     path.write_bytes(whole[:size])
     assert run(finished) == COMPLETE
     assert path.read_bytes() == whole
-    assert f"{FOLDER} is " in caplog.text and "the run is made again" in caplog.text
+    assert f"{FOLDER} is " in caplog.text and "the run is repeated" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["results.json", "details.json", "run.json"])

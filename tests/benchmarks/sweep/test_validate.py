@@ -64,7 +64,7 @@ def test_every_family_reads_an_input_of_the_largest_length(
 def test_too_few_positions_are_found(data: Path, model_folder: Callable[..., Path]) -> None:
     loaded = load(str(model_folder("bert")))
     loaded = replace(loaded, limits=replace(loaded.limits, labelled=600))
-    with pytest.raises(UserError, match="cannot read 600 tokens, the most of an input of sst2"):
+    with pytest.raises(UserError, match="cannot read 600 tokens, the input limit for sst2"):
         dry_run(load_data(data, "sst2"), loaded, FP32, MEAN, PAPER)
 
 

@@ -94,5 +94,5 @@ def test_a_source_of_another_kind_says_so_in_the_first_lines(published_content: 
     page = render_page(replace(published_content, source=standard), {})
     opening = page[page.index("<header>") : page.index("</header>")]
     assert "STANDARD PROTOCOL" in opening and "not the paper&#39;s metrics" in opening.replace("'", "&#39;")
-    assert "not of the paper's kind" in page
+    assert "not comparable with the paper's, so the letter" in page
     assert not PUBLISHED.title

@@ -16,7 +16,7 @@ def rendered(figure: Figure) -> list[tuple[str, float, float]]:
 
 
 def test_no_caption_runs_over_the_page_and_no_name_is_broken() -> None:
-    caption = f"Not drawn: {', '.join(MODELS)}, {'W' * 40} {'i' * 90}, which the source lacks."
+    caption = f"Not drawn: {', '.join(MODELS)}, {'W' * 40} {'i' * 90}, not in this source."
     with paper_style():
         lines = wrapped(caption, WIDTH - 0.24)
         drawing, _ = make_page(heading="Figure", panels=task_panels(), x_label="", caption=caption)

@@ -83,7 +83,9 @@ def test_a_start_without_any_log_is_named(tmp_path: Path) -> None:
     write_logs(tmp_path, leave_out=[f"610m-clm{run}" for run in runs])
     data = FIGURE.collect(logged(tmp_path))
     assert list(missing(FIGURE, data)) == [name for name in FIGURES[12] if name.startswith("610m-clm")]
-    assert "610m-clm-dec42k-mlm40-64k, of which there is no log." in alt_text(FIGURE, data, logged(tmp_path))
+    assert "610m-clm-dec42k-mlm40-64k, for lack of a training log." in alt_text(
+        FIGURE, data, logged(tmp_path)
+    )
 
 
 def test_the_curves_are_on_the_papers_axis() -> None:
@@ -166,7 +168,5 @@ def test_folders_that_are_absent_or_hold_no_log(tmp_path: Path) -> None:
 
 def test_logs_of_other_runs_are_not_figure_12(tmp_path: Path) -> None:
     log(tmp_path, row(1), name="210m-clm")
-    with pytest.raises(
-        UserError, match="no log of a run that Figure 12 shows; it looks for folders named 610m-clm,"
-    ):
+    with pytest.raises(UserError, match="no log of a run in Figure 12; its folders are named 610m-clm,"):
         FIGURE.collect(logged(tmp_path))

@@ -51,7 +51,7 @@ def test_a_tokenizer_with_other_files_is_refused(room: Path, tmp_path: Path) -> 
     good = config.read_text()
     config.write_text(good.replace("2048", "2049"))
     with pytest.raises(
-        UserError, match="tokenizer: is missing or not the tokenizer the shards were made with"
+        UserError, match="tokenizer: is missing or is not the tokenizer that the shards were made with"
     ):
         check_tokenizer(copy, manifest)
     config.write_text(good)

@@ -130,7 +130,7 @@ def test_what_fails_is_asked_for_again(
     remote = RemoteShards(url)
     assert (read_all(remote, tmp_path) == expected(room, tmp_path)).all()
     assert served.asked.count(name) == 3
-    assert f"{url}/{name}: " in caplog.text and "asked for again (3 of 6)" in caplog.text
+    assert f"{url}/{name}: " in caplog.text and "retrying (3 of 6)" in caplog.text
 
 
 @pytest.mark.parametrize(

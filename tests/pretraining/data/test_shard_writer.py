@@ -47,7 +47,7 @@ def test_it_resumes_where_it_was_saved(tmp_path: Path) -> None:
     assert np.frombuffer(again.splits["validation"].pending, np.int32).tolist() == [2] * 5
     add(again, 2, 5)
     assert again.position.duplicates == 1
-    with pytest.raises(UserError, match="unfinished shards of another request"):
+    with pytest.raises(UserError, match="unfinished shards with other settings"):
         ShardWriter(tmp_path, {"source": "elsewhere"})
     again.remove()
     assert not (tmp_path / UNFINISHED).exists()

@@ -186,7 +186,7 @@ def test_mistakes_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         raise OSError("offline")
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", offline)
-    with pytest.raises(UserError, match="the hub did not give its"):
+    with pytest.raises(UserError, match="the hub did not return its"):
         load_tokenizer("owner/name@main")
 
 

@@ -125,9 +125,7 @@ def test_a_signal_saves_and_the_next_call_resumes(
     _resumed(words, tmp_path, done)
 
 
-@pytest.mark.parametrize(
-    ("step", "saved"), [(1, "none of its steps is saved yet"), (7, "step 6 is saved in ")]
-)
+@pytest.mark.parametrize(("step", "saved"), [(1, "no step is saved yet"), (7, "step 6 is saved in ")])
 def test_ctrl_c_says_what_is_saved(
     done: Path,
     data: Path,

@@ -99,7 +99,7 @@ def test_a_killed_controller_is_started_again_by_its_call(slurm: PrivateSlurm, t
     assert controller is not None
     os.kill(controller, signal.SIGKILL)
     study.finish(call)
-    assert "snakemake ended with code -9; looking for what is left" in study.text()
+    assert "snakemake ended with code -9; looking for jobs that are left" in study.text()
     assert study.submitted() == ONCE
     assert study.repeated() == (0, 0)
 

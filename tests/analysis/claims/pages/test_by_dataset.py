@@ -62,5 +62,5 @@ def test_one_released_dataset_says_what_it_can(capsys) -> None:
 
 
 def test_it_is_a_view_of_its_own() -> None:
-    with pytest.raises(UserError, match="--datasets is a view of its own"):
+    with pytest.raises(UserError, match="--datasets cannot be combined with"):
         main(["claims", "--datasets", "--explain"])

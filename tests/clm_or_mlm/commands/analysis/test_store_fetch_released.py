@@ -15,5 +15,5 @@ def test_sets_are_the_studys() -> None:
     assert len(models_for("all")) == 51
     with pytest.raises(UserError, match="did you mean 'figure3'"):
         models_for("figur3")
-    with pytest.raises(UserError, match="Table 1 holds settings"):
+    with pytest.raises(UserError, match="Table 1 has settings"):
         models_for("table1")
