@@ -57,6 +57,8 @@ def test_a_row_with_broken_quotes_is_named(put: Put, name: str, line: str) -> No
     with pytest.raises(UserError, match=r"x\.csv:3: the quotes of the line are not those of a table"):
         read(path)
     assert read(path, skip_bad=True) == [{"text": "a", "label": "x"}]
+    with pytest.raises(UserError, match=r"head\.csv:1: the quotes of the line are not those of a table"):
+        read(put("head.csv", '"text"s,label\na,x\n'))
 
 
 def test_lines_are_counted_across_fields_of_several(put: Put) -> None:

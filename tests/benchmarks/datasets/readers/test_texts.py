@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.datasets.readers.original_files import BadRowError
+from benchmarks.datasets.readers.texts import Labels
 from common.errors import UserError
 from tests.benchmarks.datasets.readers.originals import Put, read, rows
 
@@ -77,3 +79,11 @@ def test_unlabelled_glue_test_file(put: Put) -> None:
             train=put("test.tsv", "index\tsentence\n0\ta\n"),
             validation=put("d", "sentence\tlabel\na\t1\n"),
         )
+
+
+@pytest.mark.parametrize("number", [-1, 2])
+def test_a_number_beyond_the_names_that_the_file_gives_is_no_label(number: int) -> None:
+    labels = Labels(names=["negative", "positive"], declared=["positive", "negative"])
+    assert [labels.id_of(0), labels.id_of(1)] == [1, 0]
+    with pytest.raises(BadRowError, match=r"has no label|2 is outside the label set"):
+        labels.id_of(number)
