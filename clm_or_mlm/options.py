@@ -40,7 +40,7 @@ class SourceOptions:
     add_model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = ()
     """also accept models with this name, outside the released scheme (name or shell pattern; may be repeated)"""
 
-    metric: Annotated[str, Parameter(metavar="NAME")] = ""
+    metric: Annotated[str, Parameter(metavar="NAME", show_default=False)] = ""
     """use another metric of the same runs, such as your own, by its name in run.json"""
 
     def open(self, models: Sequence[str] | None = None, *, need_instances: bool = False) -> Source:

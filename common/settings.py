@@ -9,7 +9,7 @@ import textwrap
 import tomllib
 import typing
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -155,8 +155,9 @@ def describe_settings(settings: object, words: Iterable[str] = ()) -> str:
 
 
 def _texts(kind: type) -> dict[str, str]:
-    """Return the docstring under each field."""
-    found = {item.arg_name: item.description or "" for item in parse_from_object(kind).params}
+    """Return the docstring under each field, inherited ones included."""
+    kinds = [one for one in reversed(kind.__mro__) if is_dataclass(one)]
+    found = {item.arg_name: item.description or "" for one in kinds for item in parse_from_object(one).params}
     return {name: " ".join(found.get(name, "").split()) for name in typing.get_type_hints(kind)}
 
 

@@ -29,21 +29,21 @@ class Settings(Site):
     """Everything a study's jobs need to know."""
 
     study: str = ""
-    """A study of your own (TOML); the paper's when empty."""
+    """Your own study (TOML); if empty, the paper's."""
     text: tuple[str, ...] = ()
     """Documents to pretrain on: Parquet, JSON-lines or text files, folders, patterns, or hf:OWNER/NAME."""
     tokenizer: str = ""
     """Tokenizer folder, tokenizer.json or tiktoken file."""
     train_tokenizer: int = 0
-    """Train a byte-level tokenizer of so many ids on the text instead; 0 does not."""
+    """Train a byte-level tokenizer with this vocabulary size on the text instead; 0: do not train one."""
     shard_options: tuple[str, ...] = ()
-    """More words for `clm-or-mlm shards`."""
+    """More options for `clm-or-mlm shards`."""
     pretraining_settings: tuple[str, ...] = ()
-    """`key=value` words for `clm-or-mlm train --set`."""
+    """`key=value` settings for `clm-or-mlm train --set`."""
     data: str = ""
-    """Folder of the datasets; `data` in the study's folder when empty."""
+    """Folder of the datasets; if empty, `data` in the study's folder."""
     make_datasets: tuple[str, ...] = ()
-    """Write made-up datasets instead, with these words for `clm-or-mlm synthetic`; for trials only."""
+    """For trials only: write made-up datasets instead, with these arguments for `clm-or-mlm synthetic`."""
     datasets: tuple[str, ...] = tuple(DATASETS)
     """Datasets that every model is measured on."""
     learning_rates: tuple[float, ...] = LEARNING_RATES
@@ -51,7 +51,7 @@ class Settings(Site):
     seeds: tuple[int, ...] = SEEDS
     """Seeds of every cell."""
     tuning_options: tuple[str, ...] = ()
-    """More words for `clm-or-mlm benchmarks run`."""
+    """More options for `clm-or-mlm benchmarks run`."""
     image_key: str = ""
     """Public key (PEM) that the image must be signed with."""
 

@@ -40,15 +40,15 @@ class Queue:
     partition: str = ""
     """Slurm partition."""
     account: str = ""
-    """Slurm account, where it is not `account`."""
+    """Slurm account of these jobs, if it differs from `account`."""
     qos: str = ""
     """Quality of service."""
     constraint: str = ""
     """Features of the nodes, as sbatch's --constraint takes them."""
     hours: float = 0.0
-    """Longest job; 0: limit_hours."""
+    """Time limit of a job in hours; 0: limit_hours."""
     slurm_extra: str = ""
-    """More words for sbatch, such as --reservation=NAME."""
+    """More options for sbatch, such as --reservation=NAME."""
 
     def resources(self) -> dict[str, str]:
         """Return what of it is set, by the names that Snakemake's Slurm executor gives it."""
@@ -71,51 +71,51 @@ class Site:
     """One cluster, or the machine here."""
 
     site: str = ""
-    """Site to start from: a name of `workflow/sites/` or a file of your own."""
+    """Site whose settings are the defaults: a name in `workflow/sites/` or your own file."""
     title: str = ""
-    """What it is, in a few words."""
+    """Short description of the site."""
     checked: str = ""
-    """How far it was tried."""
+    """How far this file was tested."""
     account: str = ""
-    """Slurm account; the site's default when empty."""
+    """Slurm account; if empty, the site's default."""
     gres: str = "gpu"
     """What Slurm calls a GPU: `gpu`, or with its type, `gpu:h100`."""
     modules: tuple[str, ...] = ()
     """Environment modules that each job loads."""
     binds: tuple[str, ...] = ()
-    """Folders that images show; $NAME is expanded in the job, and what does not exist there is left out."""
+    """Folders to mount in images; $NAME is expanded in the job, and missing folders are skipped."""
     runtime: Literal["", "nvidia", "rocm", "none"] = ""
-    """GPU runtime of images; found out on the node when empty."""
+    """GPU runtime of images; if empty, detected on the node."""
     numa_binding: Literal["", "node", "socket", "exclusive", "core-complex"] = ""
-    """How torchrun binds processes to cores near their GPUs; takes numactl where jobs run. Not at all when empty."""
+    """How torchrun binds processes to cores near their GPUs, which needs numactl in jobs; if empty, it does not."""
     counts_files: bool = False
-    """Whether the site counts files: jobs run in `build/full.sif` then, where no image is named."""
+    """Whether the site limits the number of files; jobs then run in `build/full.sif` unless you name an image."""
     billed: float = 1.0
-    """Hours that the site bills for an hour of a GPU."""
+    """Hours that the site bills for one GPU hour."""
     offline: bool = False
-    """Whether compute nodes see no network outside the site."""
+    """Whether compute nodes have no network outside the site."""
     hub: str = ""
-    """Folder of files brought from a hub (HF_HOME) for jobs."""
+    """Folder of files downloaded from a hub (HF_HOME), for jobs."""
     device: str = "H100"
-    """GPU that hours are counted for: a name of `pretraining.plan.flops.PEAK_FLOPS`."""
+    """GPU that hours are estimated for: a name in `pretraining.plan.flops.PEAK_FLOPS`."""
     mfu: float = 0.4
     """Share of the GPU's peak rate that pretraining reaches."""
     gpus_per_node: int = 8
-    """GPUs of a node, all of which a pretraining job takes; 0 computes on CPUs."""
+    """GPUs per node; a pretraining job uses all of them. 0: compute on CPUs."""
     nodes: int = 1
     """Nodes of a pretraining job."""
     cpus: int = 8
-    """CPU cores for each GPU, or for each job without GPUs."""
+    """CPU cores per GPU, or per job without GPUs."""
     memory_gb: float = 64.0
-    """Memory for each GPU, or for each job without GPUs; 0 where the site refuses --mem."""
+    """Memory per GPU, or per job without GPUs, in GB; 0 if the site refuses --mem."""
     limit_hours: float = 20.0
-    """Longest job the site allows; longer stages are saved and resume in the next job."""
+    """Longest job that the site allows, in hours; longer stages are saved and resume in the next job."""
     tuning_gpus: int = 1
     """GPUs of a fine-tuning job, all kept busy: 1 makes a job for each cell, more make a job for each model."""
     environment: dict[str, str] = field(default_factory=dict)
-    """Variables of every job; $NAME is expanded in the job."""
+    """Environment variables of every job; $NAME is expanded in the job."""
     jobs: dict[str, Queue] = field(default_factory=dict)
-    """What jobs of each kind (`cpu`, `gpu`, `gpus`) are asked for; in a file, [jobs] is for all kinds."""
+    """Slurm options of each kind of job (`cpu`, `gpu`, `gpus`); in a file, [jobs] applies to all kinds."""
 
     def __post_init__(self) -> None:
         """Refuse values that cannot be."""

@@ -49,7 +49,7 @@ def run(
     image: str,
     /,
     *words: Annotated[str, Parameter(metavar="COMMAND", allow_leading_hyphen=True)],
-    bind: Annotated[tuple[str, ...], Parameter(metavar="DIR")] = (),
+    bind: Annotated[tuple[str, ...], Parameter(metavar="DIR", show_default=False)] = (),
 ) -> None:
     """Run a command in an image, isolated from the user's home folder and environment variables.
 

@@ -36,7 +36,7 @@ def study(
     profile: str = "local",
     dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
     settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
-    site: Annotated[str, Parameter(metavar="NAME|FILE")] = "",
+    site: Annotated[str, Parameter(metavar="NAME|FILE", show_default=False)] = "",
     image: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     dry_run: bool = False,
     retry_failed: bool = False,
@@ -51,6 +51,7 @@ def study(
       clm-or-mlm workflow tiny --profile slurm        a made-up study that takes minutes
       clm-or-mlm workflow settings                    every setting, its default and its meaning
       clm-or-mlm workflow status --dir /scratch/me/study
+
     Options after -- are passed to snakemake.
 
     Args:

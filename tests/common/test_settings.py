@@ -128,6 +128,14 @@ def test_every_setting_is_described_by_its_docstring() -> None:
     assert "names = ('a', 'b')\n    Names.\n" in text
 
 
+def test_an_inherited_setting_keeps_its_docstring() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Longer(Plan):
+        extra: int = 0
+
+    assert "    Names.\n" in describe_settings(Longer(steps=7))
+
+
 @pytest.mark.parametrize(
     ("key", "value", "wanted"),
     [

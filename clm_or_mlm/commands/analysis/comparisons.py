@@ -31,7 +31,7 @@ def compare(
     *,
     source: SourceOptions = SourceOptions(),
     score: ScoreOptions = ScoreOptions(),
-    replicates: Annotated[tuple[str, ...], Parameter(metavar="PATTERN", group=_HOW)] = (),
+    replicates: Annotated[tuple[str, ...], Parameter(metavar="PATTERN", group=_HOW, show_default=False)] = (),
     margin: Annotated[float | None, Parameter(metavar="POINTS", group=_HOW)] = None,
     rho: Annotated[float, Parameter(group=_HOW)] = 0.0,
     format: Annotated[str, Parameter(choices=(*PRINTED, "latex"))] = "text",

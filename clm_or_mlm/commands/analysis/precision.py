@@ -38,10 +38,10 @@ def coverage(
     """Simulate cells and count how often each nominal 95 % interval contains the true value.
 
     Cells of five seeds have the variances observed in runs (or in the published cells); the true value is the mean
-    over seeds on these test instances, or on any. --shapes simulates cells of 2 to 20 seeds that are not normal:
-    heavy tails, one seed in ten that collapses, few queries. --clusters simulates right and wrong answers: test
-    instances in clusters, such as questions about one passage, and small test sets near 100 %. docs/intervals.md says
-    which interval to use; `clm-or-mlm figure coverage` draws the result.
+    over seeds, for these test instances and for test instances in general. --shapes simulates cells of 2 to 20 seeds
+    that are not normal: heavy tails, one seed in ten that collapses, few queries. --clusters simulates right and wrong
+    answers: test instances in clusters, such as questions about one passage, and small test sets near 100 %.
+    docs/intervals.md says which interval to use; `clm-or-mlm figure coverage` draws the result.
 
     example: clm-or-mlm coverage --trials 2000 --format csv
 
