@@ -41,8 +41,8 @@ def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd
         if len(members) < 2:
             raise UserError(
                 f"--replicates {pattern}: matches {', '.join(members) or 'no model'}; an arm has two pretrainings or "
-                "more: NAME takes NAME, NAME-s1, NAME-s2 together, a shell pattern such as 'mine-s*' what it matches "
-                "(foreign names with --add-model, too)"
+                "more: NAME stands for NAME, NAME-s1 and NAME-s2, a shell pattern such as 'mine-s*' for all matches "
+                "(names outside the released scheme also need --add-model)"
             )
         taken = [name for name in members if name not in set(kept["model"])]
         if taken:

@@ -144,8 +144,8 @@ def runs_table(found: Sequence[Result], path: Path) -> pa.Table:
     if names := list(dict.fromkeys(foreign)):
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         logger.warning(
-            "%s: scores without learning rate and seed (%s); each is taken as one run of seed 0, at rate %g in name "
-            "only, so no interval over seeds is known", path, shown, NOMINAL_RATE,
+            "%s: scores without learning rate and seed (%s); each counts as one run with seed 0 and a nominal "
+            "learning rate of %g, so there is no interval over seeds", path, shown, NOMINAL_RATE,
         )  # fmt: skip
     record = {
         "added_models": sorted({row["model"] for row in rows}), "datasets": definitions,

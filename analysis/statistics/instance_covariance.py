@@ -38,8 +38,8 @@ def note_single_instances(datasets: Iterable[str]) -> None:
     """Say of which datasets, of those whose runs name no clusters, instances may come in clusters all the same."""
     if names := [name for name in datasets if name not in DATASETS or DATASETS[name].cluster]:
         logger.warning(
-            "%s: the runs do not say which test instances belong together (one passage, premise or document), so each "
-            "stands for itself; where they do, intervals and tests over instances are too narrow (docs/intervals.md)",
+            "%s: the runs do not record which test instances share a passage, premise or document, so instances are "
+            "taken as independent; if some share one, intervals over instances are too narrow (docs/intervals.md)",
             ", ".join(names),
         )
 

@@ -162,7 +162,7 @@ def open_store(
     doubtful = [problem for problem in ingested.problems if problem.kind in DOUBTFUL]
     if doubtful and not verified:
         raise UserError(
-            f"{store}: holds runs that are not what they say they are ({summary(doubtful)}), the first: {doubtful[0]}; "
+            f"{store}: some runs do not match their own records ({summary(doubtful)}), the first: {doubtful[0]}; "
             f"{names} and takes the others"
         )
     if ingested.status:
@@ -183,7 +183,7 @@ def _reading(
 ) -> Iterator[Ingested]:
     """Yield a store, read; afterwards the folder `instances` is there."""
     if store.is_dir() and (count := check_crate(store, "results/")):
-        logger.info("%s is an RO-Crate, and its %s result files are what it says", store, f"{count:,}")
+        logger.info("%s is an RO-Crate, and its %s result files match their hashes", store, f"{count:,}")
     datasets = known_datasets(stored_definitions(store.parent if store.name == "results" else store))
     scan = scan_store(store, add_models, datasets=datasets, models=models)
     with contextlib.ExitStack() as stack:

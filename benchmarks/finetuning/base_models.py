@@ -65,7 +65,7 @@ def _load_with_transformers(folder: Path, options: dict[str, Any]) -> tuple[nn.M
     except ValueError as error:
         if "attention" not in str(error):
             raise
-        log.warning("%s knows no scaled-dot-product attention; its eager one is slower", folder)
+        log.warning("%s does not support scaled-dot-product attention; its eager attention is slower", folder)
         base, info = kind.from_pretrained(folder, attn_implementation="eager", **options)
     part = " of an encoder-decoder" if getattr(config, "is_encoder_decoder", False) else ""
     return base.get_encoder() if whole else base, set(info["missing_keys"]), part

@@ -175,7 +175,7 @@ def check_finished(request: Request, wanted: Mapping[str, Mapping[str, Any]]) ->
             folder = folder_of(request.store, key)
             if state.description is None:
                 raise UserError(
-                    f"{folder} does not say what it was made from, so that nobody knows whether "
+                    f"{folder} does not record what it was made from, so it is unknown whether "
                     f"{redacted(request.model)} would give the same: use another --name or --out"
                 )
             before = state.description

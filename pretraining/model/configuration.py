@@ -88,7 +88,7 @@ class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is 
         scaling = kwargs.pop("rope_scaling", None)
         for given in (rope, scaling):
             if isinstance(given, dict) and given.get("rope_type", given.get("type", "default")) != "default":
-                raise UserError(f"this encoder knows the default rotary embedding only, not {given}")
+                raise UserError(f"this encoder supports only the default rotary embedding, not {given}")
         if isinstance(rope, dict):
             rope_theta = rope.get("rope_theta", rope_theta)
         self.vocab_size = vocab_size
@@ -107,7 +107,7 @@ class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is 
         self.classifier_pooling = classifier_pooling
         for name, only in _ONLY.items():
             if (value := kwargs.setdefault(name, only)) != only:
-                raise UserError(f"config: {name} is {value!r}; this encoder has {only!r} only")
+                raise UserError(f"config: {name} is {value!r}; this encoder supports only {only!r}")
         shape_of(self)
         if not isinstance(is_causal, bool):
             raise UserError(f"config: is_causal is {is_causal!r}, neither true nor false")

@@ -193,7 +193,7 @@ def read_config(folder: Path) -> EncoderConfig:
     if kind not in MODEL_TYPES:
         raise UserError(f"{path}: model_type is {kind!r}; known are {' and '.join(MODEL_TYPES)}")
     if "is_causal" not in fields:
-        logger.warning("%s: no is_causal in it; taken as bidirectional", path)
+        logger.warning("%s: is_causal is missing; the model is taken as bidirectional", path)
     if "clf_pooling" in fields:
         fields["classifier_pooling"] = fields.pop("clf_pooling")
     for name in ("auto_map", "architectures", "transformers_version"):

@@ -76,7 +76,7 @@ def _made(setting: str, words: str, kind: type) -> list[tuple[str, Any]]:
             made.append((word, item()))
         except (ImportError, AttributeError, TypeError, ValueError) as error:
             raise UserError(
-                f"{setting}: {word} cannot be made by its name alone: {error}; name one of composer.{setting} or "
+                f"{setting}: {word} cannot be created from its name alone: {error}; name one of composer.{setting} or "
                 f"your own as MODULE:CLASS, whose module must be in this folder or on PYTHONPATH"
             ) from None
     return made

@@ -202,7 +202,7 @@ def test_files_of_other_makers_in_one_folder_are_models_to_compare(
         ("org__bert@lm-eval", "qqp"): 0.75, ("google__bert@mteb", "nq"): 0.41,
     }  # fmt: skip
     assert found["org__bert@lm-eval", "sst2"][1] == 872
-    assert "one run of seed 0, at rate 0.5 in name only" in caplog.text
+    assert "one run with seed 0 and a nominal learning rate of 0.5" in caplog.text
     harness = str(tmp_path / "harness")
     assert main(["compare", "org__bert@lm-eval", MODELS[0], "--source", harness]) == 0
     assert "org__bert@lm-eval minus 610m-clm-42k" in (printed := capsys.readouterr().out)

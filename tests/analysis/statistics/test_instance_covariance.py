@@ -51,7 +51,7 @@ def test_clusters_of_the_runs_are_those_of_the_covariance_and_runs_without_are_n
         assert covariance == pytest.approx(1e4 * covariance_of_means(scores, known))
         assert freedom == pytest.approx(5 if clusters else 23)
     (note,) = caplog.messages
-    assert note.startswith("squad_v2: the runs do not say which test instances belong together")
+    assert note.startswith("squad_v2: the runs do not record which test instances share")
 
 
 def test_freedom_of_several_datasets_is_satterthwaites(tmp_path: Path) -> None:

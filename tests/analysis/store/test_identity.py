@@ -120,7 +120,7 @@ def test_what_is_not_itself_is_left_out_by_ingest_and_refused_by_the_others(
     page = ["report", "--out", str(tmp_path / "page.html")]
     for command in (["scores"], ["audit"], ["compare", *MODELS], ["claims"], ["table", "3"], page):
         with pytest.raises(
-            UserError, match=f"not what they say they are.*{words}.*ingest .* takes the others"
+            UserError, match=f"some runs do not match their own records.*{words}.*ingest .* takes the others"
         ):
             main([*command, "--source", str(sealed)])
 

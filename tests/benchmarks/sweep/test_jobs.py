@@ -190,5 +190,5 @@ def test_runs_without_a_record_are_never_extended(
     key = RunKey(model="tiny", dataset="uner_en", lr=1e-3, seed=0)
     write_results(tmp_path, key, {"validation": [1.0], "test": [0.5]})
     words = [*arguments, "--dataset", "uner_en", "--lr", "1e-3", "--seed", "0", "1"]
-    assert "does not say what it was made from" in refused(words, capsys)
+    assert "does not record what it was made from" in refused(words, capsys)
     assert not (tmp_path / "results" / CELL / "lr1e-03_sd1").exists()

@@ -37,7 +37,7 @@ def test_names_are_checked() -> None:
         ("algorithms", "SpeedMonitor", "module 'composer.algorithms' has no attribute 'SpeedMonitor'"),
     ):
         with pytest.raises(
-            UserError, match=f"{setting}: {word} cannot be made by its name alone: .*{problem}"
+            UserError, match=f"{setting}: {word} cannot be created from its name alone: .*{problem}"
         ):
             additions(TrainingConfig(**{setting: word}), "stage", Path("tensorboard"))  # type: ignore[arg-type]
 
