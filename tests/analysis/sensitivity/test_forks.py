@@ -128,7 +128,7 @@ def test_runs_are_judged_under_every_rule_interval_and_protocol(tmp_path) -> Non
 
 def test_no_runs_and_an_unknown_rule_are_refused() -> None:
     empty = best_runs(drawn({REAL: 1.0})).iloc[:0]
-    with pytest.raises(UserError, match="holds no runs"):
+    with pytest.raises(UserError, match="has no runs to judge"):
         explore(Source(label="header.csv", runs=empty), SETTINGS)
     with pytest.raises(UserError, match="seed-wise choice"):
         explore(PUBLISHED, Settings(interval="t", selection="mean"))

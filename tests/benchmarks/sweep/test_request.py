@@ -27,7 +27,7 @@ def test_names_datasets_and_stores() -> None:
     ("more", "message"),
     [
         (["--dataset", "sts2"], "did you mean 'sst2'"),
-        (["--lr", "3"], "no learning rate"),
+        (["--lr", "3"], "not a learning rate"),
         (["--seed", "-1"], "out of range"),
         (["--steps", "0"], "at least 1"),
         (["--name", "a/b"], "cannot be a model's name"),
