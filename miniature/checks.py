@@ -93,7 +93,7 @@ def checks(form: Form, pretrained: Path, runs: pd.DataFrame) -> list[Check]:
             seen=f"weights of {mlm} and {clm} differ by {far:.0%} of their norm",
         ),
         Check(
-            what="the two-stage model's MLM loss ends below that of MLM alone after as many MLM steps",
+            what="after equally many MLM steps, the two-stage model's MLM loss is below that of MLM alone",
             holds=losses[two_stage] < losses[control],
             seen=f"{two_stage} {losses[two_stage]:.3f}, {control} {losses[control]:.3f} nats",
         ),

@@ -143,7 +143,7 @@ def test_mistakes_are_reported(tmp_path: Path) -> None:
         list(open_source([str(table)], "body").documents())
     with pytest.raises(UserError, match=r"row 1 has a int in 'id', not text \(--text-field\)"):
         list(open_source([str(table)], "id").documents())
-    with pytest.raises(UserError, match="a hub dataset reads"):
+    with pytest.raises(UserError, match="a hub dataset has the form"):
         open_source(["hf:nonsense"])
     with pytest.raises(UserError, match="not both"):
         open_source(["hf:owner/name", str(table)])

@@ -139,7 +139,7 @@ def test_only_changes_of_the_past_are_recorded() -> None:
         ("3:0", "above 0"),
         ("-1:4", "at least 0"),
         ("1:1099511627776", r"below 2\^40"),
-        ("5:1,5:2", "must rise"),
+        ("5:1,5:2", "must increase"),
     ],
 )
 def test_what_is_no_change_is_refused(text: str, message: str) -> None:
