@@ -146,9 +146,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
             read = functools.partial(unpacked(path, raw).readline, _LONGEST)
             for number, line in enumerate(iter(read, b""), 1):
                 if len(line) == _LONGEST:
-                    raise UserError(
-                        f"{path}:{number}: the line has {_LONGEST:,} bytes or more, and none needs that many"
-                    )
+                    raise UserError(f"{path}:{number}: the line is too long ({_LONGEST:,} bytes or more)")
                 text = line.removesuffix(b"\n").removesuffix(b"\r")
                 yield number, text.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError:
