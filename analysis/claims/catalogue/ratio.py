@@ -94,8 +94,8 @@ CLAIMS = (
         where="Figure 3",
         family="ratio",
         body=_some_ratio_beaten(),
-        remark="For every ratio, 36 comparisons look for one size and task on which another ratio is better; p is "
-        "adjusted for all 36.",
+        remark="For every ratio, 36 comparisons look for a size and task where another ratio is better; p is adjusted "
+        "for all 36.",
     ),
     Claim(
         id="F5b",

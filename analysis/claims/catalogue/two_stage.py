@@ -85,7 +85,7 @@ CLAIMS = (
                 ],
             ),
         ),
-        remark="Whether 75 % CLM is comparable is tested outside the verdict; being better than MLM alone counts as a "
+        remark="Whether 75 % CLM is comparable to MLM alone is tested outside the verdict; being better counts as a "
         "failure.",
     ),
     Claim(
