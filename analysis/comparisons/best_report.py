@@ -24,7 +24,7 @@ _MOST_NAMED = 4
 def best_document(answer: Answer) -> Document:
     """Return a table for each question and budget or size: the chance of each alternative to be the best."""
     body: list[str | Grid] = [
-        f"The chance of being the best, and the 95 % interval of the rank. Source: {answer.source}."
+        f"Probability of being the best, with the 95 % interval of the rank. Source: {answer.source}."
     ]
     for question in answer.questions:
         of_question = [one for one in answer.chances if one.question == question.name]

@@ -161,10 +161,10 @@ def sizes_document(source: Source) -> Document:
         rows.append([title, *shown, clear])
     return Document(
         body=[
-            f"Pairs of recipes that a smaller model orders as the larger one does, of {table['pairs'].iloc[0]}; "
+            f"Share of {table['pairs'].iloc[0]} pairs of recipes that a smaller model orders as the larger one does; "
             f"scores: {source.words}.",
-            "In brackets 95 % intervals over fine-tuning seeds; pretraining and datasets as they are.",
-            "Decided: pairs that differ at the larger size (p < 0.05), and how many of them the smaller orders alike.",
+            "Brackets: 95 % intervals over fine-tuning seeds, for these pretrainings and datasets.",
+            "Decided: pairs that differ at the larger size (p < 0.05); kept: those that the smaller orders alike.",
             "",
             Grid(rows, numbers=range(1, len(rows[0]))),
             "",
@@ -182,6 +182,6 @@ def _words_of_few(sets: pd.DataFrame, source: Source) -> list[str]:
     best, enough = sets.iloc[0], int((sets["kept"] >= 0.9 * total).sum())
     titles = ", ".join(title_of(name, source.datasets) for name in str(best["datasets"]).split(", "))
     return [
-        f"Over all datasets {total} pairs are decided, at all sizes together. {titles} alone order {best['kept']} of",
-        f"them alike; {enough} of {len(sets)} sets of three do so for nine of ten.",
+        f"Over all datasets, {total} pairs are decided, at all sizes together. {titles} alone order {best['kept']} of",
+        f"them alike; {enough} of {len(sets)} sets of three datasets order at least nine in ten alike.",
     ]

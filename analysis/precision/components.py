@@ -206,7 +206,7 @@ def components_document(source: Source) -> Document:
             "",
             Grid([["dataset", *plans], *buys], numbers={1, 2, 3}),
             "",
-            "Pretraining and fine-tuning seed are on these test instances. The rest of a plan: analysis design.",
+            "Pretraining and fine-tuning seed are for these test instances. `clm-or-mlm design` plans a study.",
         ],
         records=table, digits="%.6g",
     )  # fmt: skip

@@ -228,9 +228,10 @@ def design_document(source: Source, study: Study) -> Document:
         ])  # fmt: skip
     holm = f" after Holm's adjustment over {study.tests} tests" if study.tests > 1 else ""
     words = f"""\
-Needed of each, the others as given, for a difference of {study.effect:g} points to be found with power
-{study.power:.0%} at the level of 0.05{holm}. -: no number is enough.
+How many of each are needed, with the others as given, to find a difference of {study.effect:g} points with power
+{study.power:.0%} at the 0.05 level{holm}. -: no number is enough.
 Given: seeds {study.seeds}, pretrainings {study.pretrainings} (sd {study.pretraining_sd:g} points), sd over datasets \
 {study.dataset_sd:g} points.
-sd: over seeds, of the median cell of {source.label}, in points; power, finds: as given."""
+sd: over seeds, in the median cell of {source.label}, in points. power: of the study as given. finds: the smallest
+difference that the study as given finds with power {study.power:.0%}."""
     return Document(body=[words, "", Grid(rows)], records=table, digits="%.6g")

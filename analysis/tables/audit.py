@@ -206,7 +206,7 @@ def runs_of_stand_ins(source: Source) -> Document:
         f"{own.get(model, model):32}{model if model in own else '-':32}{dataset:16}{number:>6}"
         for (model, dataset), number in zip(counts.index, counts, strict=True)
     ]
-    head = f"Its numbers are not compared with the paper's. It holds {len(runs)} runs:"
+    head = f"This source's numbers are not compared with the paper's. It has {len(runs)} runs:"
     columns = f"{'model':32}{'stands for':32}{'dataset':16}{'runs':>6}"
     return Document(body=[source.own_words, head, "", columns, *rows, ""])
 

@@ -110,7 +110,7 @@ def test_the_audit_lists_the_runs_and_compares_nothing(
 ) -> None:
     assert main(["audit", "--source", str(table)]) == 0
     text = capsys.readouterr().out
-    assert "not compared with the paper's. It holds 48 runs:" in text
+    assert "not compared with the paper's. It has 48 runs:" in text
     rows = [line.split() for line in text.splitlines()]
     assert ["mini-m-clm-42", "610m-clm-42k", "squad", "3"] in rows
     assert ["mini-m-random", "-", "nq", "3"] in rows
