@@ -56,7 +56,7 @@ def runtimes(machine: Machine, images: Iterable[Path] = ()) -> Iterator[Line]:
             continue
         known = machine.output([program, "build", "--help"])[1]
         if lacks := [option for option in runtime.builds_with if option not in known]:
-            seen = f"{text}; its `build` does not know {', '.join(lacks)}"
+            seen = f"{text}; its `build` does not support {', '.join(lacks)}"
             yield warn(runtime.name, seen, "it may run images; build them on another machine")
         else:
             yield ok(runtime.name, text)
@@ -81,10 +81,10 @@ def folders(machine: Machine, study: Path) -> Iterator[Line]:
     ]
     home = Path(machine.environ.get("HOME", "/no/home"))
     if home.is_dir():
-        quota = "free space there (quota?), or export HOME and XDG_CACHE_HOME elsewhere"
+        quota = "free space there (check the quota), or set HOME and XDG_CACHE_HOME to another folder"
         places.append(("home", home, 0, quota))
     else:
-        yield warn("home", f"{home} is no folder", "export XDG_CACHE_HOME to a folder you can write to")
+        yield warn("home", f"{home} is no folder", "set XDG_CACHE_HOME to a folder you can write to")
     try:
         places.append(("scratch", scratch_of(machine.environ), 10, more))
     except UserError as error:
@@ -102,7 +102,7 @@ def driver(machine: Machine) -> Line:
     """The NVIDIA driver, and that --nv brings it into the image."""
     what = "GPU driver"
     if _inside(machine) and (problem := driver_problem(machine.environ, machine.path("/dev/nvidiactl"))):
-        return fail(what, problem, "apptainer run --nv ..., or clm-or-mlm container run, which sees to it")
+        return fail(what, problem, "use apptainer run --nv ..., or clm-or-mlm container run, which sets it")
     if not machine.path("/dev/nvidiactl").exists():
         if machine.path("/dev/kfd").exists():
             return warn(what, "an AMD GPU: --rocm is used", "the image holds CUDA builds; see docs/rocm.md")
@@ -116,7 +116,7 @@ def driver(machine: Machine) -> Line:
         return fail(what, f"nvidia-smi fails: {rows[-1] if rows else code}", advice)
     seen = f"driver {rows[0].split(',')[0]}, {len(rows)} GPU(s)"
     if "Enabled" in text:
-        return warn(what, f"{seen}, sliced (MIG)", "slices cannot talk by NCCL: ask for whole GPUs")
+        return warn(what, f"{seen}, sliced (MIG)", "MIG slices cannot use NCCL: ask for whole GPUs")
     return ok(what, seen)
 
 

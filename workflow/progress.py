@@ -96,7 +96,7 @@ class Progress:
             lines.append(f"{live.state.lower():10} {live.number:>8}  {job.kind.name} {job.name}{why}")
         lines += [f"failed      {marker}: {why.splitlines()[-1]}" for marker, why in self.failed.items()]
         if used := sum(map(self.hours_used, jobs)):
-            lines.append(f"{used:,.1f} hours of GPUs (of nodes, for jobs without any) used")
+            lines.append(f"{used:,.1f} GPU hours used (node hours for jobs without GPUs)")
         if self.todo:
             measured = "at the pace so far" if pace else "as planned"
             least = critical_hours(self.todo, hours)

@@ -218,8 +218,8 @@ def _describe(request: Request, loaded: LoadedModel, precision: Precision, posit
         f"{loaded.encoder.description}, inputs up to {loaded.limits.labelled} tokens"
     )
     yield (
-        f"memory: {model} for weights, gradients and optimiser in {precision.name}, {moving} for the activations of "
-        f"{positions:,} positions (--positions), of each of the runs that --workers computes side by side"
+        f"memory of each parallel run (--workers): {model} for weights, gradients and optimiser in {precision.name}, "
+        f"{moving} for the activations of {positions:,} token positions (--positions)"
     )
 
 
@@ -251,7 +251,7 @@ def _estimate(
             hours = left * body * ((0 if number else 6 * trained) + 2 * evaluated) / rate / 3600
             total += hours
             yield f"{name:14}{steps:7}{trained:12,}{evaluated:12,.0f}{longest:9}{left:6}{hours:8.2f}"
-    yield f"about {total:.2f} hours in all at {rate / 1e12:.3g} TFLOP/s; everything a run needs is there"
+    yield f"about {total:.2f} hours in all at {rate / 1e12:.3g} TFLOP/s; everything that the runs need is there"
 
 
 def _lengths(dataset: LocalDataset, table: pa.Table, loaded: LoadedModel) -> NDArray[np.int64]:

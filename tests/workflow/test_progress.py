@@ -59,7 +59,7 @@ def test_what_is_done_left_and_failed_is_counted_and_nothing_is_changed(study: P
     assert found.pace() == {"cell": 2.0}
     assert found.share(HALF) == 0.5
     assert _row(found, "all")[6:8] == ["12.0", "6.0"]
-    assert "8.0 hours of GPUs (of nodes, for jobs without any) used\nat least 4.0 h until" in found.text()
+    assert "8.0 GPU hours used (node hours for jobs without GPUs)\nat least 4.0 h until" in found.text()
     assert not found.caller and found.code == 3
     assert sorted(path.name for path in study.rglob("*")) == before
 

@@ -32,7 +32,7 @@ def test_validate_checks_and_estimates_without_writing(
 ) -> None:
     assert validate(arguments) == 0
     shown = capsys.readouterr().out
-    assert "everything a run needs is there" in shown and "memory:" in shown
+    assert "everything that the runs need is there" in shown and "memory of each" in shown
     assert all(name in shown for name in DATASETS)
     assert not (tmp_path / "results").exists()
 
