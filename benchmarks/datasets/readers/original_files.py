@@ -260,9 +260,9 @@ def _parquet_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
 
 def _table_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
     found = _table_lines(path, reading.own)
-    _, header = next(found, (0, []))
+    number, header = next(found, (0, []))
     if isinstance(header, str):
-        raise UserError(f"{path}:1: {header}")
+        raise UserError(f"{path}:{number}: {header}")
     for number, fields in found:
         if isinstance(fields, str):
             reading.bad(f"{path}:{number}", fields)

@@ -156,6 +156,8 @@ def test_the_first_column_with_a_value_is_picked() -> None:
     row = {"a": None, "b": 0, "c": "x"}
     assert pick(row, ("z", "a", "b", "c")) == 0
     assert pick_text(row, ("a", "c")) == "x"
+    with pytest.raises(BadRowError, match=r"^b is no text: 0"):
+        pick_text(row, ("b", "c"))
     shown = f"'{'x' * 39}', '{'y' * 40}', '{'z' * 40}'"
     with pytest.raises(BadRowError) as error:
         pick({"x" * 39: 1, "y" * 40: 1, "z" * 41: 1}, ("text", "query"))

@@ -62,6 +62,8 @@ def test_a_row_with_broken_quotes_is_named(put: Put, name: str, line: str) -> No
 
 
 def test_lines_are_counted_across_fields_of_several(put: Put) -> None:
+    with pytest.raises(UserError, match=r"e\.tsv:2: the line has 2 columns instead of 1"):
+        read(put("e.tsv", "\ntext\tlabel\n"))
     with pytest.raises(UserError, match=r"x\.csv:5: the line has 1 columns instead of 2"):
         read(put("x.csv", 'text,label\n"a\nb",x\n\nc\n'))
 

@@ -72,6 +72,7 @@ def test_validation_is_carved_from_train_and_the_other_file_is_the_test(
     inputs: Make, counts: dict[str, int], tested: str, how: str
 ) -> None:
     made = inputs(train=[30, 10], **counts)
+    assert made.reading.own is None, "no definition says what the paper's files are"
     made.reading.note("something was corrected")
     content = with_splits(made, rows)
     everything = [f"train 0 {line}" for line in range(30)] + [f"train 1 {line}" for line in range(10)]
