@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 import clm_or_mlm as cm
+from analysis.__main__ import main
 from analysis.claims.answer import answer
 from analysis.claims.assessment import assess
 from analysis.evidence.settings import Settings
@@ -64,6 +65,12 @@ def test_the_effects_of_the_faq_are_those_that_compare_prints() -> None:
     for task in ("SC", "TC", "QA", "IR"):
         one = compared.loc[(task, "average")]
         assert f"{one['effect']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}]" in words_of("docs/faq.md")
+
+
+def test_the_chances_of_the_faq_are_those_that_best_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["best", "split"]) == 0
+    first, second, third = re.findall(r"(?m)^all tasks .* (\d\.\d\d)$", capsys.readouterr().out)
+    assert f"is {first}, {second} and {third} at 12K, 22K and 42K steps" in words_of("docs/faq.md")
 
 
 def test_the_hours_of_the_faq_are_those_of_the_plan() -> None:
