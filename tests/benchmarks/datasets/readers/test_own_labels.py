@@ -136,6 +136,8 @@ def test_labels_that_can_mean_two_things_are_refused(
 def test_a_class_without_an_example_is_named(tmp_path: Path) -> None:
     labels, notes = made(tmp_path, "text", ["a", "b", "c"], put(tmp_path, "x.jsonl", [0, 2, 2]))
     assert labels == [0, 2, 2] and notes[0] == "train has no example of b"
+    labels, notes = made(tmp_path / "numbers", "text", [1, 2, 3], put(tmp_path, "y.jsonl", [3, 3]))
+    assert labels == [2, 2], "a number beyond the count of labels counts from 1"
 
 
 @pytest.mark.parametrize("value", [[1], {"a": 1}, True], ids=repr)
