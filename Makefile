@@ -26,9 +26,9 @@ help: ## this list
 ## Environments (made when something needs them)
 .PHONY: analysis-env full-env cluster-env oracle-env
 analysis-env: $(SMALL)/.installed ## the small environment, .venv/analysis: no torch in it
-full-env: $(FULL)/.installed ## the full environment, .venv/full: training, fine-tuning, tests (7 GB)
+full-env: $(FULL)/.installed ## the full environment, .venv/full: training, fine-tuning, tests (7.7 GB)
 cluster-env: $(CLUSTER)/.installed ## the login node's environment, .venv/cluster: images and the workflow, no torch
-oracle-env: $(FULL)/.installed ## sentence-transformers 3.4.1 for the tests, in build/ (they make it too; 180 MB)
+oracle-env: $(FULL)/.installed ## sentence-transformers 3.4.1 for some tests, which install it if it is missing (180 MB)
 	@$(FULL)/bin/python -m tests.oracle
 
 # A linked environment that is there belongs to another checkout: it is used as it is.
@@ -55,13 +55,13 @@ new-environment:
 reproduce-figure3: $(SMALL)/.installed ## Figure 3, its numbers and where they come from (SOURCE=published|released|miniature|PATH)
 	@$(SMALL)/bin/python -m paper_figures 3 --source "$(SOURCE)" --out "$(OUT)/figures" $(ARGS)
 
-reproduce: $(SMALL)/.installed ## every table and figure the source allows, and the audit
+reproduce: $(SMALL)/.installed ## every table and figure that the source allows, and the audit
 	@$(SMALL)/bin/python -m analysis reproduce --source "$(SOURCE)" --out "$(OUT)" $(ARGS)
 
 report: $(SMALL)/.installed ## one self-contained page of everything: build/report/index.html
 	@$(SMALL)/bin/python -m analysis report --source "$(SOURCE)" --out "$(OUT)/report/index.html" $(ARGS)
 
-findings: $(SMALL)/.installed ## write docs/findings.md again: which findings the published cells support
+findings: $(SMALL)/.installed ## regenerate docs/findings.md from the published cells
 	@$(SMALL)/bin/python -m analysis claims --source published --opinion --format markdown --out docs/findings.md
 
 ## A study in miniature (docs/miniature.md)
@@ -73,7 +73,7 @@ miniature: $(FULL)/.installed ## pretrain, fine-tune, analyse, draw at toy scale
 
 .PHONY: gpu-check
 GPU_PYTHON ?= $(FULL)/bin/python
-gpu-check: ## what needs a GPU, in ten minutes (GPU_PYTHON=python on a machine with PyTorch, ARGS="--device cpu")
+gpu-check: ## the tests that need a GPU, ten minutes (GPU_PYTHON=python on a machine with PyTorch, ARGS="--device cpu")
 	@if [ "$(GPU_PYTHON)" = "$(FULL)/bin/python" ]; then $(MAKE) --silent $(FULL)/.installed; fi
 	@$(GPU_PYTHON) -m tests.performance.gpu_check $(if $(ARGS),$(ARGS),--device cuda)
 
@@ -85,7 +85,7 @@ image: $(CLUSTER)/.installed ## build/analysis.sif, the small Apptainer image (O
 image-full: $(CLUSTER)/.installed ## build/full.sif, the image for training (40 GB of free space while it builds; OCI=1)
 	@$(CLUSTER)/bin/python -m container build full $(if $(OCI),--oci) $(ARGS)
 
-image-test: $(CLUSTER)/.installed ## the image's own test, and whether it is what the locks say (IMAGE=analysis|full)
+image-test: $(CLUSTER)/.installed ## run the image's own test and compare it with the locks (IMAGE=analysis|full)
 	@$(CLUSTER)/bin/python -m container test $(IMAGE)
 	@$(CLUSTER)/bin/python -m container verify $(IMAGE) $(ARGS)
 
@@ -95,24 +95,24 @@ study: ## run a study's jobs here or on a cluster (TARGET=figure3|table10|all, P
 	@$(STUDY_ENV)/bin/python -m workflow $(TARGET) --profile $(PROFILE) $(ARGS)
 
 DIR ?= build/study
-study-status: $(CLUSTER)/.installed ## jobs done, running, queued and failed, hours used and left, also while it runs (DIR=folder)
+study-status: $(CLUSTER)/.installed ## jobs done, running, queued and failed, and hours used and left (DIR=folder)
 	@$(CLUSTER)/bin/python -m workflow status --dir "$(DIR)" $(ARGS)
 
-study-detached: $(CLUSTER)/.installed ## the same as study, surviving logout (TARGET=figure3 DIR=folder ARGS=the call's options)
+study-detached: $(CLUSTER)/.installed ## study in the background, where it survives logout (TARGET=figure3 DIR=folder ARGS=options)
 	@$(CLUSTER)/bin/python -m workflow detach $(TARGET) --dir "$(DIR)" -- --profile slurm $(ARGS)
 
 study-archive: $(CLUSTER)/.installed ## make a finished study an RO-Crate: every file with its hash (DIR=folder)
 	@$(CLUSTER)/bin/python -m workflow archive --dir "$(DIR)" $(ARGS)
 
-study-tiny: $(CLUSTER)/.installed ## the whole chain in minutes: a made-up study through Slurm and the full image
+study-tiny: $(CLUSTER)/.installed ## a made-up study through Slurm and the full image, in minutes
 	@$(CLUSTER)/bin/python -m workflow tiny --profile slurm --image $(OUT)/full.sif --dir $(OUT)/study-tiny $(ARGS)
 
-audit: $(SMALL)/.installed ## what came back: coverage, published against own, provenance, failures (STORE=DIR)
+audit: $(SMALL)/.installed ## check a finished study: coverage, published scores and yours, provenance, failures (STORE=DIR)
 	@test -n "$(STORE)" || { echo "error: name the store: make audit STORE=DIR" >&2; exit 2; }
 	@status=0; $(SMALL)/bin/python -m analysis audit --source $(STORE) $(ARGS) || status=$$?; \
 	$(SMALL)/bin/python -m analysis provenance $(STORE) || status=$$?; exit $$status
 
-doctor: $(CLUSTER)/.installed ## what this machine or site lacks, and what to do about it
+doctor: $(CLUSTER)/.installed ## find what this machine or cluster lacks, and how to fix it
 	@$(CLUSTER)/bin/python -m container doctor $(ARGS)
 
 ## Checks
@@ -120,7 +120,7 @@ doctor: $(CLUSTER)/.installed ## what this machine or site lacks, and what to do
 test: $(FULL)/.installed ## lint, types and the tests, at the same time (minutes)
 	@$(MAKE) -j 2 lint quick-tests
 
-test-all: $(FULL)/.installed ## test, with the long tests
+test-all: $(FULL)/.installed ## lint, types and all tests, also the long ones
 	@$(MAKE) -j 2 lint all-tests
 
 # One thread a worker; on two cores a third worker fills the time in which tests wait.
@@ -128,7 +128,7 @@ PYTEST := OMP_NUM_THREADS=1 $(FULL)/bin/python -m pytest -n 3 --dist worksteal
 quick-tests: $(FULL)/.installed ## the tests without lint and types
 	@MAKEFLAGS=--no-print-directory $(PYTEST) -m "not slow" $(ARGS)
 
-all-tests: $(FULL)/.installed ## the same with the long tests
+all-tests: $(FULL)/.installed ## all tests, also the long ones, without lint and types
 	@MAKEFLAGS=--no-print-directory $(PYTEST) $(ARGS)
 
 lint: $(FULL)/.installed ## ruff and mypy

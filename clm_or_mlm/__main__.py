@@ -12,6 +12,7 @@ from cyclopts import App, Group
 
 from clm_or_mlm.rooms import ROOMS, main_of, packages_named, version_line
 from common.cli import call, command_name, program, run
+from common.errors import UserError
 
 ABOUT = """\
 All commands of this package. If several parts have the same command, such as `run`, name the part first.
@@ -48,6 +49,9 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
         if word in ROOMS or word == "figure":
             return main_of(owners[word], f"{prefix} {word}")(argv[1:])
         return main_of(owners[word], prefix)(argv)
+    if rooms := [room.name for room in ROOMS.values() if word in map(command_name, room.commands)]:
+        ways = " or ".join(f"`{prefix} {room} {word}`" for room in rooms)
+        raise UserError(f"there are several commands {word}: write {ways}")
     app = _program(prefix)
     for name in ("figure", *ROOMS):
         line = (

@@ -46,7 +46,7 @@ def caption(figure: FigureSpec, data: Any, inputs: Inputs) -> str:
     said = missing_sentence(gaps, _why(figure, inputs))
     crosses = "A cross marks a point without a score." if gaps and figure.crosses else ""
     source = source_sentence(figure, data, inputs)
-    own = _own_sentence(data, inputs)
+    own = _own_sentences(data, inputs)
     dodged = figure.dodge and figure.crosses and data.duplicated(["panel", "x"]).any()
     apart = "Points at one x are drawn side by side." if dodged else ""
     joined = _joined(inputs.source.own_words, source, figure.note, apart, own, said, crosses)
@@ -60,7 +60,7 @@ def alt_text(figure: FigureSpec, data: Any, inputs: Inputs) -> str:
     gaps = missing_sentence(missing(figure, data), _why(figure, inputs), most=99)
     source = source_sentence(figure, data, inputs)
     seen = figure.describe(data)
-    own = _own_sentence(data, inputs)
+    own = _own_sentences(data, inputs)
     return _joined(
         f"{_heading(figure, inputs)}.", inputs.source.own_words, seen, figure.note, own, source, gaps
     )
@@ -109,23 +109,28 @@ def source_sentence(figure: FigureSpec, data: pd.DataFrame, inputs: Inputs) -> s
     low, high = int(data["n_seeds"].min()), int(data["n_seeds"].max())
     many = f"{low}" if low == high else f"{low} to {high}"
     mean = f"Task averages, means over {many} {'seed' if high == 1 else 'seeds'}{chosen}"
-    return f"Source: {where}. {mean}; bars: {caption_of(records(data, 'n_seeds', 'interval'))}."
+    its = data["source"] == inputs.name
+    parts = (records(part, "n_seeds", "interval") for part in (data[its], data[~its]) if len(part))
+    bars = "; for the other points, ".join(dict.fromkeys(map(caption_of, parts)))
+    return f"Source: {where}. {mean}; bars: {bars}."
 
 
-def _own_sentence(data: pd.DataFrame, inputs: Inputs) -> str:
-    """Return what the rest of a caption is not about: models that are not the paper's, on other test sets."""
+def _own_sentences(data: pd.DataFrame, inputs: Inputs) -> str:
+    """Return what the rest of a caption is not about: added models on other test sets, and repeated pretrainings."""
     drawn = dict.fromkeys(name for names in data["model"] for name in names.split())
     names = [name for name in drawn if name not in MODELS]
     runs = inputs.source.runs
     if runs is None:
         return ""
+    said = []
+    if names and inputs.source.comparable:
+        said.append(f"Added models, not in the paper: {', '.join(names)}.")
+        said.append("Their steps and masking ratios are those in their names.")
+        if other_sizes(runs[runs["model"].isin(names)]):
+            said.append("Their test sets differ in size from the paper's, so scores are not comparable.")
     if any(arm_of(name)[1] and arm_of(name)[0] in drawn for name in runs["model"].unique()):
-        return "Of several pretrainings of a model the first is drawn."
-    if not names or not inputs.source.comparable:
-        return ""
-    sets = other_sizes(runs[runs["model"].isin(names)])
-    tests = " Their test sets differ in size from the paper's, so scores are not comparable." if sets else ""
-    return f"Added models, not in the paper: {', '.join(names)}. Steps and masking ratios are in their names.{tests}"
+        said.append("Of several pretrainings of a model, the first is drawn.")
+    return " ".join(said)
 
 
 def selection_sentence(inputs: Inputs) -> str:

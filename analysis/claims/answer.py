@@ -94,18 +94,20 @@ def _on_the_question(main: Verdict, *, stand_ins: bool) -> str:
     typical = main.typical
     mean = ""
     if typical is not None and typical.known:
-        mean = f"{typical.effect:+.1f} points [{typical.low:+.1f}, {typical.high:+.1f}]"
+        mean = (
+            f"the mean difference is {typical.effect:+.1f} points [{typical.low:+.1f}, {typical.high:+.1f}]"
+        )
     if not tree.hold and not tree.fail:
         return (
             f"{_lead(main)}: {whose}none of {of} shows {pair} better or worse than MLM alone at equal budget{scope} "
-            f"(simultaneous 95 %){mean and f'; the mean difference is {mean}'}."
+            f"(simultaneous 95 %){mean and f'; {mean}'}."
         )
     middle = median(one.effect for one in tree.findings if one.known)
     beaten = "none" if tree.fail == 0 else f"at least {tree.fail}"
     return (
-        f"{_lead(main)}: {whose}{pair} beats MLM alone at equal budget{scope} in at least {tree.hold} of {of} "
-        f"(simultaneous 95 %){mean and f', by {mean} on average, {middle:+.1f} in the median,'} and is shown to be "
-        f"worse in {beaten}."
+        f"{_lead(main)}: {whose}{pair} beats MLM alone at equal budget{scope} in at least {tree.hold} of {of} and is "
+        f"shown to be worse in {beaten} (simultaneous 95 %)"
+        f"{mean and f'; over all {tree.known_units}, {mean}, the median {middle:+.1f}'}."
     )
 
 

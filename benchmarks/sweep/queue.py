@@ -185,7 +185,7 @@ def _claim(job: Job, runs: Sequence[RunKey]) -> Iterator[bool]:
     path = claim_path(job.request.store, runs[0], job.request.known[runs[0].dataset])
     with try_lock(path) as mine:
         if not mine:
-            log.info("%s %s: another worker is doing it", job, runs[0].folder.name)
+            log.debug("%s %s: another worker is doing it", job, runs[0].folder.name)
         yield mine
         if mine:
             path.unlink(missing_ok=True)

@@ -209,8 +209,9 @@ def train(
     """Pretrain a model of the study, or one stage of the plan.
 
     The name is SIZE-OBJECTIVE-STEPS: 610m-clm-10k-mlm40-42k is trained with CLM to step 10,000, then with MLM at a
-    masking ratio of 40 % to step 42,000. For several GPUs, start the command with srun, torchrun or composer. The same
-    command resumes from the last checkpoint. After SIGTERM or SIGUSR1 it saves a checkpoint and exits with code 75.
+    masking ratio of 40 % to step 42,000. For several GPUs, start the command with srun, torchrun or composer. The
+    same command resumes from the last checkpoint. NAME-s2 is NAME pretrained again with another seed. After SIGTERM
+    or SIGUSR1 it saves a checkpoint and exits with code 75.
 
     example: clm-or-mlm train 610m-clm-10k-mlm40-42k --data shards/ --out pretrained/
 

@@ -1,13 +1,14 @@
 """What is in a panel: lines or groups of points with intervals, centred scores with their spread, series' names.
 
-Series that share an x are drawn side by side, a few points of the page apart, so that none hides another; the data keep
-their x. A series that shares none is drawn at its x.
+Points of different series at one x are drawn side by side, a few points of the page apart, so that none hides another;
+the data keep their x. A point that is alone at its x is drawn there.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -56,7 +57,7 @@ def draw_lines(
         expected: for each series the x of all its points in the paper; a line is not drawn across a missing one.
         ticks: x ticks; by default every x there is or should be.
         log_x: a logarithmic x axis.
-        dodge: whether series that share an x are drawn side by side; false for steep lines, whose x are compared.
+        dodge: whether points at one x are drawn side by side; false for steep lines, whose x are compared.
         bounds: of the y axis, shared with another panel of the same metric; by default the panel's own.
     """
     if rows.empty:
@@ -71,13 +72,13 @@ def draw_lines(
     ax.set_xticks(shown, [f"{x:g}" for x in shown])
     ax.xaxis.set_minor_locator(NullLocator())
     y_axis(ax, bounds or score_bounds(rows))
-    across_of = _dodges(ax, rows, look) if dodge else {}
+    aside = _aside(rows, look) * dodge
     for rank, name in enumerate(look):
         part = rows[rows["series"] == name]
         if len(part):
             gaps = sorted(set(map(float, expected.get(name, ()))) - {float(x) for x in part["x"]})
-            xs, across = part["x"].to_numpy(dtype=float), across_of.get(name, ax.transData)
-            _draw_series(ax, part, xs, look[name], rank, across, gaps=gaps)
+            xs = part["x"].to_numpy(dtype=float)
+            _draw_series(ax, part, xs, look[name], rank, aside[part.index], gaps=gaps)
     for x in sorted(due - present):
         ax.plot([x], [0.03], transform=ax.get_xaxis_transform(), marker="x", markersize=3.6, markeredgewidth=0.9,
                 color=GREY, linestyle="none", label="_missing", zorder=3)  # fmt: skip
@@ -106,13 +107,13 @@ def draw_groups(
         empty_panel(ax)
         return
     y_axis(ax, bounds or score_bounds(rows))
-    across_of = _dodges(ax, rows, look)
+    aside = _aside(rows, look)
     for rank, name in enumerate(look):
         part = rows[rows["series"] == name]
         if len(part):
             places = np.array([groups.index(x) for x in part["x"]], dtype=float)
             gaps = [float(place) for place in range(len(groups)) if place not in places]
-            _draw_series(ax, part, places, look[name], rank, across_of[name], gaps=gaps, linewidth=0.8)
+            _draw_series(ax, part, places, look[name], rank, aside[part.index], gaps=gaps, linewidth=0.8)
 
 
 def draw_spread(ax: Axes, rows: pd.DataFrame, points: pd.DataFrame, look: Mapping[str, Look]) -> None:
@@ -235,20 +236,22 @@ def _draw_series(
     xs: np.ndarray,
     style: Look,
     rank: int,
-    across: Transform,
+    aside: pd.Series,
     *,
     gaps: Sequence[float] = (),
     linewidth: float = 1.2,
 ) -> None:
     """Draw one series: its line, which is not drawn across `gaps`, its intervals, and a mark for each row."""
-    name = str(part["series"].iloc[0])
+    name, inch = str(part["series"].iloc[0]), _figure(ax).dpi_scale_trans
     line_x = np.concatenate([xs, gaps])
     line_y = np.concatenate([part["mean"].to_numpy(dtype=float), np.full(len(gaps), np.nan)])
     order = np.argsort(line_x, kind="stable")
+    moved = np.concatenate([aside, np.zeros(len(gaps))])[order]
     ax.plot(line_x[order], line_y[order], label=name, color=style.color, linestyle=style.dash, linewidth=linewidth,
-            transform=across, zorder=2.1 + 0.01 * rank)  # fmt: skip
+            transform=ax.transData + _Aside(moved, inch), zorder=2.1 + 0.01 * rank)  # fmt: skip
     bottom, top = ax.get_ylim()
     for x, at, mean, low, high in zip(xs, part.index, part["mean"], part["low"], part["high"], strict=True):
+        across = ax.transData + ScaledTranslation(aside[at] / 72, 0, inch)
         if low <= high:
             ax.vlines([x], [low], [high], color=style.color, linewidth=0.9, transform=across,
                       zorder=2.3 + 0.01 * rank, label="_interval")  # fmt: skip
@@ -261,20 +264,31 @@ def _draw_series(
                 label=f"_{name}", clip_on=False, gid=point_id(at))  # fmt: skip
 
 
-def _dodges(ax: Axes, rows: pd.DataFrame, names: Iterable[str]) -> dict[str, Transform]:
-    """Return where each series is drawn: those that share an x, directly or through others, are centred together."""
-    groups: list[set[str]] = []
-    for _, sharing in rows.groupby("x")["series"]:
-        met = [group for group in groups if not group.isdisjoint(sharing)]
-        groups = [group for group in groups if group not in met] + [set(sharing).union(*met)]
-    placed: dict[str, Transform] = {}
-    for group in groups:
-        middle = (len(group) - 1) / 2
-        step = min(_DODGE, _SPAN / max(len(group) - 1, 1)) / 72
-        for rank, name in enumerate(name for name in names if name in group):
-            shift = ScaledTranslation((rank - middle) * step, 0, _figure(ax).dpi_scale_trans)
-            placed[name] = ax.transData + shift
-    return placed
+def _aside(rows: pd.DataFrame, names: Iterable[str]) -> pd.Series:
+    """Return by how many points of the page each row's mark is set aside, among the series that have its x."""
+    points: dict[object, float] = {}
+    for _, here in rows.groupby("x")["series"]:
+        among = [name for name in names if name in set(here)]
+        middle = (len(among) - 1) / 2
+        step = min(_DODGE, _SPAN / max(len(among) - 1, 1))
+        points |= {row: (among.index(name) - middle) * step for row, name in here.items()}
+    return pd.Series(points)
+
+
+class _Aside(Transform):
+    """Sets each vertex of a line aside by its own number of points of the page."""
+
+    input_dims = output_dims = 2
+
+    def __init__(self, points: np.ndarray, inch: Transform) -> None:
+        super().__init__()
+        self._points, self._inch = points, inch
+        self.set_children(inch)
+
+    def transform_non_affine(self, values: Any) -> np.ndarray:
+        apart = np.column_stack([self._points / 72, np.zeros(len(self._points))])
+        moved: np.ndarray = np.asarray(values, dtype=float) + self._inch.transform(apart)
+        return moved
 
 
 def _figure(ax: Axes) -> Figure:

@@ -25,8 +25,8 @@ class ShardSettings:
     """what ends a document of a text file: a blank line (blank), every line (line), its end alone (file), or a line
     that reads so"""
     validation_share: float | None = None
-    """share of the documents that is held out, 0 to 1, chosen by hash; by default 0.005, or what 200 kB are of a
-    smaller source, a tenth at most"""
+    """share of the documents held out for validation, 0 to 1, chosen by hash; default: 0.005, or for a small source
+    the share that gives 200 kB, at most 0.1"""
     validation_tokens: int = 4_000_000
     """tokens after which further documents are no longer held out"""
     tokens: int = 0

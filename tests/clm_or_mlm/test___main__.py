@@ -31,6 +31,11 @@ def test_words_reach_the_room_whose_help_begins_with_them(
         assert f"Usage: {started} {usage}" in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_command_of_several_rooms_needs_the_rooms_name() -> None:
+    with pytest.raises(UserError, match="`clm-or-mlm pretraining export` or `clm-or-mlm analysis export`"):
+        main(["export", "lm-eval"], "clm-or-mlm")
+
+
 def test_a_command_is_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["table", "10"]) == 0
     short = capsys.readouterr().out

@@ -95,7 +95,7 @@ def test_the_caption_counts_what_is_drawn_so_that_more_runs_beside_it_change_not
 
 
 def test_a_caption_says_which_models_are_not_the_papers_and_that_their_test_sets_are_others() -> None:
-    runs = made_up_runs(["my-s-mlm15-120", "my-s-mlm15-240", "610m-mlm40-42k"])
+    runs = made_up_runs(["my-s-mlm15-120", "my-s-mlm15-120-s1", "my-s-mlm15-240", "610m-mlm40-42k"])
     source = Source(label="mine", runs=runs, added_models=("my-*",))
     figure = FIGURES["3"].load()
     inputs = Inputs(source=source)
@@ -104,7 +104,8 @@ def test_a_caption_says_which_models_are_not_the_papers_and_that_their_test_sets
         said = words.replace("\u00a0", " ").partition("Added models, not in the paper: ")[2]
         names, _, rest = said.partition(". ")
         assert "my-s-mlm15-120" in names and "610m" not in names
-        assert rest.startswith("Steps and masking ratios are in their names.")
+        assert rest.startswith("Their steps and masking ratios are those in their names.")
+        assert "Of several pretrainings of a model, the first is drawn." in rest
     one = data[~data["model"].str.startswith("my-")]
     assert "Added models" not in caption(figure, one, inputs)
 
@@ -127,4 +128,4 @@ def test_of_several_pretrainings_the_first_is_drawn_and_the_caption_says_so() ->
     figure = FIGURES["2"].load()
     data = figure.collect(inputs)
     assert not [name for name in data["model"] if name.endswith(("-s1", "-s4"))]
-    assert "Of several pretrainings of a model the first is drawn." in caption(figure, data, inputs)
+    assert "Of several pretrainings of a model, the first is drawn." in caption(figure, data, inputs)

@@ -94,8 +94,7 @@ CLAIMS = (
         where="Figure 3",
         family="ratio",
         body=_some_ratio_beaten(),
-        remark="For every ratio, 36 comparisons look for a size and task where another ratio is better; p is adjusted "
-        "for all 36.",
+        remark="Each ratio has 36 comparisons (3 sizes, 4 tasks, 3 other ratios), and p is adjusted for all 36.",
     ),
     Claim(
         id="F5b",

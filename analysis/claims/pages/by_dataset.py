@@ -52,8 +52,8 @@ def short_dataset_sentences(reading: DatasetReading) -> list[str]:
     """Return which datasets make a result, and which show nothing, by name alone."""
     lines = []
     if reading.makers:
-        named = ", ".join(f"{DATASETS[name].title} ({len(found)})" for name, found in reading.makers.items())
-        lines.append(f"Averages no longer significant without {named}.")
+        named = ", ".join(f"{DATASETS[name].title} {len(found)}" for name, found in reading.makers.items())
+        lines.append(f"Number of averages that lose significance without one dataset: {named}.")
     if reading.silent:
         titles = [DATASETS[name].title for name in reading.silent]
         named = " or ".join([", ".join(titles[:-1]), titles[-1]]) if titles[1:] else titles[0]

@@ -28,7 +28,7 @@ from common.cli import MANY
 from common.errors import UserError, nearest
 from common.files import sha256_bytes, write_text
 from common.manifest import write_manifest
-from common.plain_text import redacted
+from common.plain_text import counted, redacted
 from common.provenance import OF_A_CALL, provenance, provenance_path
 from common.reading import inside
 from common.tables import FORMATS, show, write
@@ -97,7 +97,7 @@ def export(
     files = EXCHANGED[format].write(opened, score.settings(opened))
     for name, text in files.items():
         write_text(inside(out, name), text)
-    sys.stdout.write(f"{out}: {len(files):,} files of {EXCHANGED[format].title}\n")
+    sys.stdout.write(f"{out}: {counted(len(files), 'file')} of {EXCHANGED[format].title}\n")
 
 
 def table(

@@ -50,7 +50,7 @@ def alike(p_for: float, p_against: float, *, few: bool = False) -> Assessment:
             1e-9,
             1.0,
             "Yes, always starting with CLM: ",
-            "in at least 12 of 12 comparisons (simultaneous 95 %)",
+            "in at least 12 of 12 comparisons and is shown to be worse in none (simultaneous 95 %)",
         ),
         (1.0, 1e-9, "Yes, and without CLM first: ", "in at least 0 of 12 comparisons"),
         (0.5, 0.5, "Undecided: ", "none of 12 comparisons shows"),

@@ -70,14 +70,24 @@ def test_where_lines_are_steep_nothing_is_moved() -> None:
         assert 72 * shift / figure.dpi == pytest.approx(apart, abs=1e-6)
 
 
-def test_a_series_that_shares_no_x_is_drawn_at_its_x_and_moves_no_other() -> None:
-    rows = pd.DataFrame({"x": [40.0, 40.0, 35.0], "series": ["MLM", "CLM", "mine"], "mean": 50.0})
+def test_a_point_alone_at_its_x_is_drawn_there_and_its_line_meets_it() -> None:
+    rows = pd.DataFrame(
+        {"x": [40.0, 40.0, 35.0], "series": ["MLM", "mine", "mine"], "mean": [50.0, 60.0, 55.0]}
+    )
     rows = rows.assign(low=np.nan, high=np.nan)
-    ax = Figure().subplots()
-    draw_lines(ax, rows, {"MLM": MLM, "CLM": CLM, "mine": EXTRA[0]}, expected={})
-    mlm, clm, mine = (line.get_transform() - ax.transData for line in ax.lines if line.get_gid())
-    assert mine.transform((0, 0))[0] == pytest.approx(0)
-    assert mlm.transform((0, 0))[0] == pytest.approx(-clm.transform((0, 0))[0]) != pytest.approx(0)
+    figure = Figure()
+    ax = figure.subplots()
+    draw_lines(ax, rows, {"MLM": MLM, "mine": EXTRA[0]}, expected={})
+    places = {row: ax.transData.transform((x, y)) for row, x, y in rows[["x", "mean"]].itertuples()}
+    half = 1.7 * figure.dpi / 72
+    wanted = {0: places[0] - (half, 0), 1: places[1] + (half, 0), 2: places[2]}
+    for line in ax.lines:
+        if line.get_gid():
+            drawn = line.get_transform().transform(line.get_xydata())[0]
+            assert drawn == pytest.approx(wanted[int(str(line.get_gid()).removeprefix("point-"))])
+    (line,) = lines_named(ax, "mine")
+    path = line.get_transform().transform_path(line.get_path()).vertices
+    assert path == pytest.approx(np.array([wanted[2], wanted[1]]))
 
 
 LOOKS = dict(zip("abcd", EXTRA, strict=True))
