@@ -83,7 +83,7 @@ def checks(form: Form, pretrained: Path, runs: pd.DataFrame) -> list[Check]:
     far = _distance(*(pretrained / "models" / name / "model.safetensors" for name in (mlm, clm)))
     found = [
         Check(
-            what="a pretrained model beats the same network from random weights on at least 3 of 4 families",
+            what="a pretrained model beats the same network from random weights on at least 3 of 4 tasks",
             holds=better[most] >= 3,
             seen=f"{most} on {better[most]} ({detail})",
         ),

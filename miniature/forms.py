@@ -118,7 +118,7 @@ FORMS: Registry[Form] = Registry(
         Form(
             name="quick",
             study_file=_STUDIES / "quick.toml",
-            about="the middle size alone with the models that the checks need: minutes, for tests",
+            about="tests, in minutes: only the middle size and the models that the checks need",
             tokens=1_000_000,
             tokenizer_documents=60,
             examples={"SC": (640, 200), "TC": (640, 200), "QA": (640, 200), "IR": (640, 100)},
@@ -130,7 +130,7 @@ FORMS: Registry[Form] = Registry(
         Form(
             name="cpu",
             study_file=_STUDIES / "cpu.toml",
-            about="the paper's design at three sizes, on two idle cores: the example in the package",
+            about="the paper's design at three sizes, on two idle cores; its results come with the package",
             tokens=3_000_000,
             tokenizer_documents=100,
             examples={"SC": (3200, 600), "TC": (2560, 600), "QA": (2560, 400), "IR": (1800, 150)},
@@ -142,7 +142,7 @@ FORMS: Registry[Form] = Registry(
         Form(
             name="long",
             study_file=_STUDIES / "long.toml",
-            about="the widest size of `cpu` alone, ten times as many steps: does pretraining help, beyond the seeds?",
+            about="whether pretraining helps by more than the seeds: the largest size of `cpu`, ten times the steps",
             tokens=20_000_000,
             tokenizer_documents=100,
             examples={"SC": (5_120, 1_000), "TC": (5_120, 2_000), "QA": (2_560, 400), "IR": (1_800, 150)},
