@@ -184,8 +184,8 @@ CLAIMS = (
             ),
         ),
         remark="Lind and Mehlum's test (2010) asks whether a parabola through the four ratios falls at the smallest "
-        "and rises at the largest; p is the larger of the two. A positive quadratic term alone is no U: scores that "
-        "rise faster and faster have one (IR at 1B). Outside the verdict, Simonsohn's two-lines test (2018) tries "
-        "a break at both inner ratios and adjusts p for both.",
+        "and rises at the largest; p is the larger of the two. A positive quadratic term is not enough: scores that "
+        "rise ever faster also have one (IR at 1B). Outside the verdict, Simonsohn's two-lines test (2018) tries "
+        "a break at each of the two inner ratios and adjusts p for both.",
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pandas as pd
 
@@ -52,13 +52,15 @@ def short_dataset_sentences(reading: DatasetReading) -> list[str]:
     """Return which datasets make a result, and which show nothing, by name alone."""
     lines = []
     if reading.makers:
-        named = ", ".join(f"{DATASETS[name].title} {len(found)}" for name, found in reading.makers.items())
-        lines.append(f"Number of averages that lose significance without one dataset: {named}.")
+        lines.append(f"Some averages lose significance without {_named(reading.makers)}.")
     if reading.silent:
-        titles = [DATASETS[name].title for name in reading.silent]
-        named = " or ".join([", ".join(titles[:-1]), titles[-1]]) if titles[1:] else titles[0]
-        lines.append(f"No comparison holds on {named}.")
+        lines.append(f"No comparison holds on {_named(reading.silent)}.")
     return lines
+
+
+def _named(names: Iterable[str]) -> str:
+    *titles, last = (DATASETS[name].title for name in names)
+    return f"{', '.join(titles)} or {last}" if titles else last
 
 
 def _without(contrast: Heterogeneity, name: str) -> str:
