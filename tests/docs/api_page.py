@@ -19,7 +19,8 @@ HEAD = """\
 
 [The notebook](tutorial.ipynb) uses each of these names; `help(cm.claims)` has the arguments. `source` is
 `"published"`, `"released"`, `"miniature"`, the path of a run store or runs table, a frame of runs, or what `load`
-returned. What a user has to correct is a `common.errors.UserError`. `python -m tests.docs.api_page` writes this page.
+returned. Mistakes in the arguments or in a file raise `common.errors.UserError`. `python -m tests.docs.api_page` writes
+this page.
 """
 
 
