@@ -73,7 +73,7 @@ def mistakes(commands: Sequence[Sequence[str]]) -> list[str]:
 def main(argv: Sequence[str]) -> None:
     """Answer about the commands on standard input."""
     if argv:
-        raise UserError("it takes no arguments, but reads commands as JSON from standard input")
+        raise UserError("this command takes no arguments; it reads commands as JSON from standard input")
     kind = os.environ.get("CLM_OR_MLM_IMAGE", "")
     answer = {"image": kind, "commit": git_commit(), "mistakes": mistakes(json.load(sys.stdin))}
     sys.stdout.write(json.dumps(answer) + "\n")

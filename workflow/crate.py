@@ -58,13 +58,13 @@ def write_crate(folder: Path, *, agent: str, licence: str, mixed: bool = False) 
         UserError: no study is there, it is not finished, a call works in it, or it is a mixture.
     """
     if holder := holder_of(folder / LEASE):
-        raise UserError(f"a call works in {folder} ({holder}); archive the study after it has ended")
+        raise UserError(f"another process is using {folder} ({holder}); archive the study when it has ended")
     workflow = load(folder)
     todo = reconcile(workflow, folder, change=False)
     if todo:
         raise UserError(
-            f"{len(todo)} jobs of {folder} are not done, {todo[0].kind.name} {todo[0].name} first; finish the study, "
-            "then archive it"
+            f"{len(todo)} jobs in {folder} are not done, starting with {todo[0].kind.name} {todo[0].name}; finish the "
+            "study, then archive it"
         )
     write_text(folder / _SNAKEFILE, (ROOT / "workflow" / _SNAKEFILE).read_text("utf-8"))
     paths = list(_files(folder))
@@ -77,11 +77,11 @@ def write_crate(folder: Path, *, agent: str, licence: str, mixed: bool = False) 
     kinds = Counter((run.commit, run.image_sha256) for run in runs.values())
     if len(kinds) > 1 and not mixed:
         which = ", ".join(
-            f"{count} by {commit[:12]}{f' in image {image[:12]}' if image else ''}"
+            f"{count} with commit {commit[:12]}{f' in image {image[:12]}' if image else ''}"
             for (commit, image), count in kinds.most_common()
         )
         raise UserError(
-            f"{folder} is a mixture of jobs: {which}; do the others again by one, or archive it as it is with --mixed"
+            f"jobs in {folder} used different code or images: {which}; rerun them with one, or archive with --mixed"
         )
     newest = max(path.stat().st_mtime for path in paths if path.name != _SNAKEFILE)
     date = max((run.end for run in runs.values()), default=_date(newest))
@@ -149,7 +149,7 @@ def _graph(
     commits = ", ".join(sorted({run.commit for run in runs.values()})) or "unknown"
     works = [(one, one.split("/")[-2], one.split("/")[-1]) for one in profiles]
     study = _entity("#study", "CreateAction", name=f"Run of {name}", agent={"@id": who}, instrument={"@id": _SNAKEFILE},
-                    description=f"{len(jobs)} jobs, {len(made)} of their files, by {commits}", endTime=date,
+                    description=f"{len(jobs)} jobs, {len(made)} of their output files, commit {commits}", endTime=date,
                     actionStatus=_DONE, object=_ids([WORKFLOW]), result=_ids(["results/", *tables]),
                     **({"startTime": min(run.start for run in runs.values())} if runs else {}))  # fmt: skip
     details = list(_of_jobs(workflow, runs, files, who, commits))
@@ -213,7 +213,7 @@ def _of_jobs(
         slurm = f", Slurm job {run.slurm}" if run.slurm else ""
         yield _entity(f"#job/{id_}", "CreateAction", name=f"{job.kind.name} {job.name}", startTime=run.start,
                       endTime=run.end, instrument={"@id": f"#tool-{job.kind.name}"}, agent={"@id": who},
-                      actionStatus=_DONE, description=f"by {run.commit} on {run.node}{slurm}",
+                      actionStatus=_DONE, description=f"commit {run.commit} on {run.node}{slurm}",
                       result=_ids(path for path in job.makes if path in files), **image)  # fmt: skip
         yield _entity(f"#control/{id_}", "ControlAction", name=f"start of {job.kind.name} {job.name}",
                       instrument={"@id": f"#step-{job.kind.name}"}, object={"@id": f"#job/{id_}"})  # fmt: skip

@@ -86,7 +86,7 @@ def run_workflow(
     with try_lease(folder / LEASE, lost.set) as holder:
         if holder is not None:
             raise UserError(
-                f"another call works in {folder} ({holder}); wait for it or choose another folder"
+                f"another process is using {folder} ({holder}); wait for it or choose another folder"
             )
         (folder / CANCEL).unlink(missing_ok=True)
         ended = cancelled(folder) if profile == "slurm" else set()
@@ -105,16 +105,16 @@ def run_workflow(
             write_live(folder, live)
             if live:
                 numbers = " ".join(job.number for job in live.values())
-                text = "%d jobs of an earlier call are queued or running and are waited for: %s"
+                text = "waiting for %d jobs of an earlier run that are still queued or running: %s"
                 log.info(text, len(live), numbers)
             code = _snakemake(workflow, folder, profile, words, lost, ended)
             if code and (problem := Machine().write_problem(folder)):
                 raise UserError(
-                    f"{folder} cannot be written: {problem}; free some space, then the same command does the rest"
+                    f"cannot write to {folder}: {problem}; free some space, then rerun the command to finish"
                 )
             if code == 0 or (code > 0 and not live):
                 break
-            log.warning("snakemake ended with code %d; looking for jobs that are left", code)
+            log.warning("snakemake exited with code %d; checking for remaining jobs", code)
         return code == 0
 
 
@@ -148,11 +148,11 @@ def reconcile(
         path = folder / marker
         if complete[marker]:
             if change and not path.is_file() and not job.kind.follows:
-                log.info("%s %s: complete already", job.kind.name, job.name)
+                log.info("%s %s: already complete", job.kind.name, job.name)
                 write_marker(job, folder)
             continue
         if change and path.is_file():
-            log.info("%s %s: its output is missing or failed, so it is repeated", job.kind.name, job.name)
+            log.info("%s %s: its output is missing or failed; running it again", job.kind.name, job.name)
             path.unlink()
         if marker in wanted:
             todo.append(job)
@@ -205,9 +205,9 @@ def _snakemake(
     with _ending(process, slurm), _watching(folder, process, lost, ask if slurm else None):
         code = process.wait()
     if lost.is_set():
-        raise UserError(f"another call took over {folder} while this one did not answer; this one ends")
+        raise UserError(f"another process took over {folder} while this one did not respond; this one stops")
     if (folder / CANCEL).exists():
-        raise UserError(f"`clm-or-mlm cancel` ended the call that worked in {folder}")
+        raise UserError(f"`clm-or-mlm cancel` stopped the process that was using {folder}")
     return code
 
 
@@ -220,7 +220,7 @@ def _ending(process: subprocess.Popen[bytes], slurm: bool) -> Iterator[None]:
         process.kill() if slurm else process.terminate()
         if slurm:
             sys.stderr.write(
-                "\nstopped. Jobs that are queued or running keep running, and the same call resumes with them; "
+                "\nstopped; queued and running jobs continue. Rerun the command to resume with them; "
                 "`clm-or-mlm workflow status` shows them, `clm-or-mlm cancel` ends them\n"
             )
         sys.exit(128 + number)
@@ -272,7 +272,7 @@ def cancel(folder: Path, seconds: float = 120.0) -> list[str]:
             # It would submit them again.
             asked.touch()
             if time.monotonic() > end:
-                raise UserError(f"a call works in {folder} ({holder}) and does not end; end it first")
+                raise UserError(f"the process using {folder} ({holder}) does not stop; end it first")
             time.sleep(0.5)
     finally:
         asked.unlink(missing_ok=True)
@@ -289,7 +289,7 @@ def detach(words: Sequence[str], folder: Path) -> str:
         UserError: a call works there already, or this one ended with an error, which is the sentence.
     """
     if holder := holder_of(folder / LEASE):
-        raise UserError(f"a call works in {folder} already ({holder})")
+        raise UserError(f"another process is already using {folder} ({holder})")
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / "controller.log"
     environ, silent = os.environ | {"PYTHONPATH": str(ROOT)}, subprocess.DEVNULL
@@ -301,8 +301,8 @@ def detach(words: Sequence[str], folder: Path) -> str:
     while not holder_of(folder / LEASE):
         time.sleep(0.2)
         if (code := process.poll()) == 0:
-            return f"all was done already; its output: {output}"
+            return f"everything was already done; output: {output}"
         if code is not None:
             last = output.read_text("utf-8", errors="replace").strip().splitlines()[-1:]
-            raise UserError(f"it ended with code {code}: {''.join(last).removeprefix('error: ')} ({output})")
-    return f"runs in the background as process {process.pid}; its output: {output}"
+            raise UserError(f"the study failed ({code}): {''.join(last).removeprefix('error: ')} ({output})")
+    return f"running in the background as process {process.pid}; output: {output}"

@@ -44,7 +44,7 @@ __all__ = [
 WORKFLOW = "workflow.json"
 """File in a workflow's folder with all of its jobs."""
 
-_REMEDY = "delete it and call the study again, which then takes what is there as it is"
+_REMEDY = "delete it and rerun the study, which then keeps the existing files as they are"
 
 QUEUES = ("cpu", "gpu", "gpus")
 """Kinds of jobs to a site: without a GPU, with one, with more."""
@@ -97,7 +97,7 @@ KINDS = Registry(
         Kind(name="stage", title="trunks and stages", part="pretraining", priority=10),
         Kind(name="model", title="decays and exports", part="pretraining", priority=5, goal=True),
         Kind(
-            name="cell", title="cells of fine-tunings", part="fine-tuning", accepted=(0, 3), complete=_done_or_failed
+            name="cell", title="fine-tuning cells", part="fine-tuning", accepted=(0, 3), complete=_done_or_failed
         ),
         Kind(name="analysis", title="tables, claims, figures", part="analysis", goal=True, follows=True),
     ),
@@ -289,7 +289,7 @@ def load(folder: Path) -> Workflow:
     try:
         values = read_manifest(folder / WORKFLOW, _REMEDY)
     except FileNotFoundError:
-        raise UserError(f"{folder} has no study; name the study's folder with --dir DIR") from None
+        raise UserError(f"there is no study in {folder}; give the study's folder with --dir DIR") from None
     jobs = [Job(**{**job, "kind": KINDS[job["kind"]]}) for job in _tuples(values.pop("jobs"))]
     return Workflow(**{key: _tuples(value) for key, value in values.items()}, jobs=by_marker(jobs))
 
@@ -316,8 +316,8 @@ def refuse_other_settings(workflow: Workflow, folder: Path, live: Collection[str
             if found := difference(before.made_from(), job.made_from()):
                 name, old, new = found
                 raise UserError(
-                    f"{folder}: {job.kind.name} {job.name} was made with {name} {_short(old)}, and now would be with "
-                    f"{_short(new)}; put the setting back, or choose another folder"
+                    f"{folder}: {job.kind.name} {job.name} was made with {name} {_short(old)}, but the settings now "
+                    f"give {_short(new)}; restore the setting or choose another folder"
                 )
 
 

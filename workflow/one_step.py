@@ -69,18 +69,18 @@ def try_steps(
     if profile == "slurm":
         refuse_what_slurm_refuses(workflow)
     if not run_workflow(workflow, folder, profile=profile):
-        raise UserError(f"the steps did not run; the jobs' logs are in {folder / 'logs'}")
+        raise UserError(f"the rehearsal did not finish; its logs are in {folder / 'logs'}")
     stages = sorted((folder / "pretraining/stages").glob("*/timings.jsonl"))
     rows = [json.loads(line) for path in stages for line in path.read_text("utf-8").splitlines()]
     best = max((row for row in rows if "tokens_per_second" in row), key=lambda row: row["tokens_per_second"])
     share = f", MFU {best['mfu']:.1%}" if "mfu" in best else ""
     yield (
         "speed",
-        f"{best['tokens_per_second']:,.0f} tokens/s by {best['processes']} x {best['device']}{share}",
+        f"{best['tokens_per_second']:,.0f} tokens/s on {best['processes']} x {best['device']}{share}",
     )
     yield (
         "memory",
-        f"{max(row['memory_gb'] for row in rows if 'memory_gb' in row):.1f} GB at most in a process",
+        f"{max(row['memory_gb'] for row in rows if 'memory_gb' in row):.1f} GB at most per process",
     )
     logs = "".join(path.read_text("utf-8", errors="replace") for path in (folder / "logs").glob("*/*.log"))
     yield "network", network_of(logs, best["processes"], best["device"])
@@ -92,8 +92,8 @@ def try_steps(
 def network_of(logs: str, processes: int, device: str) -> str:
     """Return what processes talked by, from the lines that NCCL and RCCL print with NCCL_DEBUG=INFO."""
     if processes == 1:
-        return "one process, which talks to none"
+        return "one process, so no communication"
     if device == "cpu":
         return "gloo, as always on CPUs"
     found = dict.fromkeys(first or second for first, second in _NETWORK.findall(logs))
-    return ", ".join(found) if found else "NCCL named none: GPUs of one node talk directly"
+    return ", ".join(found) if found else "NCCL names none: the GPUs of one node communicate directly"

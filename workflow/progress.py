@@ -100,11 +100,11 @@ class Progress:
         if self.todo:
             measured = "at the pace so far" if pace else "as planned"
             least = critical_hours(self.todo, hours)
-            lines.append(f"at least {least:,.1f} h until the last job ends, with no waiting, {measured}")
+            lines.append(f"at least {least:,.1f} h until the last job ends, not counting queues, {measured}")
         if parts := [job for job in self.todo if job.parts > 1]:
             most = max(parts, key=lambda job: job.parts)
             lines.append(
-                f"{len(parts)} jobs outlast the limit of {most.limit_hours:g} h and resume in the next: {most.name} "
+                f"{len(parts)} jobs exceed the limit of {most.limit_hours:g} h and resume in the next job; {most.name} "
                 f"takes {most.hours:.0f} h in {most.parts} parts"
             )
         return "\n".join([*lines, *(f"warning: {line}" for line in warnings(self))]) + "\n"
@@ -140,7 +140,7 @@ def progress_of(folder: Path) -> Progress:
         todo=tuple(todo),
         live=live,
         failed={
-            marker: read_bounded(path).decode(errors="replace").strip() or "no sentence"
+            marker: read_bounded(path).decode(errors="replace").strip() or "no message"
             for marker, path in refused.items()
             if path.is_file()
         },
@@ -173,15 +173,15 @@ def warnings(progress: Progress) -> list[str]:
     free = found.f_bavail * found.f_frsize / 1e9
     needed = sum(job.disk_bytes * progress.share(job) for job in todo) / 1e9
     if needed > free:
-        lines.append(f"{place} has {free:,.0f} GB free and the study leaves {needed:,.0f} GB")
+        lines.append(f"{place} has {free:,.0f} GB free, but the study needs {needed:,.0f} GB")
     # Some file systems do not count files: they say 0 of 0.
     files = sum(job.files for job in todo)
     if found.f_files and files > found.f_favail:
-        lines.append(f"{place} takes {found.f_favail:,} files more and the study makes {files:,}")
+        lines.append(f"{place} has room for {found.f_favail:,} more files, but the study writes {files:,}")
     stuck = [job for job in todo if job.parts > 1 and not job.checkpoints and job.kind.part != "fine-tuning"]
     for job in stuck:
         lines.append(
-            f"{job.kind.name} {job.name} takes about {job.hours:.1f} h and cannot resume, the limit is "
-            f"{job.limit_hours:g} h: raise limit_hours, or cpus"
+            f"{job.kind.name} {job.name} takes about {job.hours:.1f} h and cannot resume, but the limit is "
+            f"{job.limit_hours:g} h; raise limit_hours or cpus"
         )
     return lines

@@ -51,17 +51,17 @@ def rehearsed(workflow: Workflow, folder: Path, *, key: str = "", machine: Machi
         sha256 = _read(image, key)
         if here.which(*runtime_of(image).programs) is None:
             name = runtime_of(image).name
-            log.warning("%s is not on PATH here, so %s was not tried; the first job will", name, image)
+            log.warning("%s is not on PATH here, so %s was not tried; the first job will try it", name, image)
             return replace(workflow, image_sha256=sha256)
         # A job works in the study's folder and so sees it; this call is made from elsewhere.
         own = [str(folder.resolve())] if folder.is_dir() else []
         binds = [*own, *places_of(workflow, folder, here)]
         said = json.loads(answer(image, ["clm_or_mlm.rehearse"], commands, binds, here).splitlines()[-1])
         if said["image"] != "full":
-            raise UserError(f"{image} is the image {said['image'] or '?'}, jobs need full: make image-full")
+            raise UserError(f"{image} is the {said['image'] or '?'} image; jobs need full: make image-full")
         if said["commit"] != git_commit():
             log.warning(
-                "the image holds commit %s, here is %s; jobs run the image's", said["commit"], git_commit()
+                "jobs run the image's commit %s, not this checkout's %s", said["commit"], git_commit()
             )
         workflow = replace(workflow, image_sha256=sha256, image_commit=said["commit"])
     if found := said["mistakes"]:
@@ -92,7 +92,7 @@ def _read(image: Path, key: str) -> str:
             list(stream(["verify", "--key", key, str(image)]))
         except UserError:
             raise UserError(
-                f"{image} is not signed with the key of {key}; take the signed image, or leave image_key out"
+                f"{image} is not signed with the key {key}; use the signed image or remove image_key"
             ) from None
     return sha256_file(image)
 

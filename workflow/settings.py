@@ -45,7 +45,7 @@ class Settings(Site):
     make_datasets: tuple[str, ...] = ()
     """For trials only: write made-up datasets instead, with these arguments for `clm-or-mlm synthetic`."""
     datasets: tuple[str, ...] = tuple(DATASETS)
-    """Datasets that every model is measured on."""
+    """Datasets that every model is evaluated on."""
     learning_rates: tuple[float, ...] = LEARNING_RATES
     """Learning rates of every cell."""
     seeds: tuple[int, ...] = SEEDS
@@ -65,7 +65,7 @@ class Settings(Site):
         for key in ("datasets", "learning_rates", "seeds"):
             given = getattr(self, key)
             if twice := [value for value in dict.fromkeys(given) if given.count(value) > 1]:
-                raise UserError(f"{key} names {twice[0]} twice; name each once")
+                raise UserError(f"{key} lists {twice[0]} more than once; list it once")
         for rate in self.learning_rates:
             if not 1e-9 <= rate < 1:
                 raise UserError(
@@ -95,20 +95,22 @@ def check_requirements(settings: Settings, image: str, profile: str) -> None:
         UserError: no text, tokenizer, datasets, image, or no Slurm; or network is needed and switched off.
     """
     if not settings.text:
-        raise UserError("no text to pretrain on: name it in the settings, text = [...]; see docs/hpc.md")
+        raise UserError("no text to pretrain on; set text = [...] in the settings (docs/hpc.md)")
     if not settings.tokenizer and not settings.train_tokenizer:
-        raise UserError("no tokenizer: name it in the settings, tokenizer = ...; see docs/hpc.md")
+        raise UserError("no tokenizer; set tokenizer = ... in the settings (docs/hpc.md)")
     for word in settings.text:
         if not word.startswith("hf:") and not any(
             Path(Path(word).anchor).glob(word.removeprefix(Path(word).anchor))
         ):
             raise UserError(f"{word} matches no file; correct `text` in the settings")
         if word.startswith("hf:") and os.environ.get("HF_HUB_OFFLINE"):
-            raise UserError(f"{word} needs network and HF_HUB_OFFLINE is set; name files on disk in `text`")
+            raise UserError(
+                f"{word} needs network access, but HF_HUB_OFFLINE is set; list files on disk in `text`"
+            )
         if word.startswith("hf:") and profile == "slurm" and settings.offline:
             raise UserError(
-                f"{word} needs network, which compute nodes of {Path(settings.site).stem} do not have; bring the files "
-                "on a login node and name them in `text`"
+                f"{word} needs network access, which compute nodes of {Path(settings.site).stem} lack; download the "
+                "files on a login node and list them in `text`"
             )
     for path, key in ((settings.tokenizer, "tokenizer"), (settings.image_key, "image_key")):
         if path and not Path(path).exists():
@@ -120,7 +122,7 @@ def check_requirements(settings: Settings, image: str, profile: str) -> None:
         wanted = settings.needed_datasets
         missing = [name for name in wanted if not (folder and (folder / name / "manifest.json").is_file())]
         if missing:
-            where = folder or "the settings (data = ...)"
-            raise UserError(f"{where} lacks {', '.join(missing)}; bring them: clm-or-mlm fetch")
+            where = f"{folder} lacks" if folder else "the settings name no folder (data = ...) with"
+            raise UserError(f"{where} {', '.join(missing)}; download them: clm-or-mlm fetch")
     if profile == "slurm" and shutil.which("sbatch") is None:
         raise UserError("sbatch is not on PATH, so this is not a Slurm login node; use --profile local")

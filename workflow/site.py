@@ -87,13 +87,13 @@ class Site:
     runtime: Literal["", "nvidia", "rocm", "none"] = ""
     """GPU runtime of images; if empty, detected on the node."""
     numa_binding: Literal["", "node", "socket", "exclusive", "core-complex"] = ""
-    """How torchrun binds processes to cores near their GPUs, which needs numactl in jobs; if empty, it does not."""
+    """How torchrun binds processes to cores near their GPUs, which needs numactl in jobs; if empty, not at all."""
     counts_files: bool = False
     """Whether the site limits the number of files; jobs then run in `build/full.sif` unless you name an image."""
     billed: float = 1.0
     """Hours that the site bills for one GPU hour."""
     offline: bool = False
-    """Whether compute nodes have no network outside the site."""
+    """Whether compute nodes lack network access outside the site."""
     hub: str = ""
     """Folder of files downloaded from a hub (HF_HOME), for jobs."""
     device: str = "H100"
@@ -103,7 +103,7 @@ class Site:
     gpus_per_node: int = 8
     """GPUs per node; a pretraining job uses all of them. 0: compute on CPUs."""
     nodes: int = 1
-    """Nodes of a pretraining job."""
+    """Nodes per pretraining job."""
     cpus: int = 8
     """CPU cores per GPU, or per job without GPUs."""
     memory_gb: float = 64.0
@@ -111,7 +111,7 @@ class Site:
     limit_hours: float = 20.0
     """Longest job that the site allows, in hours; longer stages are saved and resume in the next job."""
     tuning_gpus: int = 1
-    """GPUs of a fine-tuning job, all kept busy: 1 makes a job for each cell, more make a job for each model."""
+    """GPUs per fine-tuning job, all kept busy: 1 makes one job per cell, more make one job per model."""
     environment: dict[str, str] = field(default_factory=dict)
     """Environment variables of every job; $NAME is expanded in the job."""
     jobs: dict[str, Queue] = field(default_factory=dict)
@@ -121,8 +121,8 @@ class Site:
         """Refuse values that cannot be."""
         if self.device not in PEAK_FLOPS:
             raise UserError(
-                f"device {self.device!r} is unknown{nearest(self.device, PEAK_FLOPS)}; "
-                f"known are {', '.join(PEAK_FLOPS)}"
+                f"unknown device {self.device!r}{nearest(self.device, PEAK_FLOPS)}; "
+                f"devices are {', '.join(PEAK_FLOPS)}"
             )
         for key in ("nodes", "cpus"):
             if getattr(self, key) < 1:
@@ -133,8 +133,8 @@ class Site:
             )
         if self.tuning_gpus < 1 or self.tuning_gpus > max(1, self.gpus_per_node):
             raise UserError(
-                f"tuning_gpus must be 1 to gpus_per_node ({self.gpus_per_node}), not {self.tuning_gpus}: a fine-tuning "
-                "job runs on one node"
+                f"tuning_gpus must be from 1 to gpus_per_node ({self.gpus_per_node}), not {self.tuning_gpus}: a "
+                "fine-tuning job runs on one node"
             )
 
     def hours(self, queue: str) -> float:
@@ -170,7 +170,7 @@ def read_site(kind: type[S], path: Path | None, site: str = "") -> S:
     jobs: dict[str, Any] = tables["jobs"]
     kinds = {name: table for name, table in jobs.items() if isinstance(table, dict)}
     if unknown := [name for name in kinds if name not in QUEUES]:
-        raise UserError(f"unknown kind of jobs {unknown[0]!r}; kinds are {', '.join(QUEUES)}")
+        raise UserError(f"unknown kind of job {unknown[0]!r}; kinds are {', '.join(QUEUES)}")
     shared = {"account": settings.account} | {key: jobs[key] for key in jobs if key not in kinds}
     queues = {}
     for name in QUEUES:
@@ -179,7 +179,7 @@ def read_site(kind: type[S], path: Path | None, site: str = "") -> S:
     environment = {key: fill(str(value)) for key, value in tables["environment"].items()}
     if wrong := [key for key in environment if not _VARIABLE.fullmatch(key) or _LOADS_CODE.fullmatch(key)]:
         raise UserError(
-            f"[environment] sets {wrong[0]!r}, which is no name of a variable, or makes jobs load code from elsewhere; "
+            f"[environment] sets {wrong[0]!r}, which is not a variable name or makes jobs load code from elsewhere; "
             "set it in your own shell if you want that"
         )
     return replace(settings, jobs=queues, environment=environment)
@@ -190,7 +190,7 @@ def _read(
 ) -> tuple[S, dict[str, dict[str, Any]]]:
     """Return a file's settings and its tables, over those of the files that it starts from."""
     if path in before:
-        raise UserError(f"{path} is its own base, by {', '.join(map(str, before))}")
+        raise UserError(f"{path} names itself as its site, through {', '.join(map(str, before))}")
     folder = Path() if path is None else path.parent.resolve()
     values = {} if path is None else read_toml(path)
     tables = {key: need_table(path or folder, key, values.pop(key, {})) for key in ("jobs", "environment")}

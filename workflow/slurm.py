@@ -111,8 +111,8 @@ def live_jobs(jobs: Mapping[str, Job], folder: Path) -> dict[str, LiveJob]:
     found = queued(folder)
     if strange := " ".join(job.number for job in found if job.comment not in by_comment):
         raise UserError(
-            f"jobs of another target of {folder} are still queued or running ({strange}): let them end, or end them: "
-            f"scancel {strange}"
+            f"jobs of another target in {folder} are still queued or running ({strange}); wait for them, or cancel "
+            f"them: scancel {strange}"
         )
     return {by_comment[job.comment]: job for job in found}
 
@@ -174,7 +174,7 @@ def refuse_cancelled(job: Job, folder: Path, number: str) -> None:
 
 
 def _sentence(number: str, job: Job) -> str:
-    return f"Slurm job {number} was cancelled; the next call starts {job.name} again"
+    return f"Slurm job {number} was cancelled; the next run starts {job.name} again"
 
 
 def wait_command(number: str, marker: str) -> str:
@@ -195,9 +195,9 @@ def refuse_what_slurm_refuses(workflow: Workflow, machine: Machine | None = None
         words = _sbatch_words(queue, workflow.gres, job)
         if why := _refusal(words, queue.get("slurm_extra", ""), machine or Machine()):
             raise UserError(
-                f"Slurm refuses jobs of the kind {name} ({why}): sbatch {' '.join(words)}; "
-                f"correct [jobs.{name}] of the site or the settings (docs/hpc.md); `sinfo -o '%R %l %f %G'` shows what "
-                "the site has"
+                f"Slurm refuses {name} jobs ({why}): sbatch {' '.join(words)}; "
+                f"correct [jobs.{name}] in the site's file or the settings (docs/hpc.md); `sinfo -o '%R %l %f %G'` "
+                "shows what the site has"
             )
 
 
@@ -226,12 +226,12 @@ def _refusal(words: Sequence[str], extra: str, machine: Machine) -> str | None:
     if code:
         lines = [line.removeprefix("sbatch: ").removeprefix("error: ") for line in text.splitlines()]
         said = [line for line in lines if line.strip() and not line.startswith("Try ")]
-        return said[-1] if said else f"sbatch ends with {code}"
+        return said[-1] if said else f"sbatch exits with {code}"
     # A job longer than its partition's limit is taken, and waits for ever.
     partition = words[words.index("-p") + 1] if "-p" in words else ""
     _, text = machine.output(["sinfo", "--noheader", "--format=%R|%P|%l"])
     for name, shown, limit in (line.split("|") for line in text.splitlines() if line.count("|") == 2):
         mine = name in partition.split(",") or (not partition and shown.endswith("*"))
         if mine and ":" in limit and minutes_of(limit) < int(words[words.index("-t") + 1]):
-            return f"the partition {name} takes no jobs longer than {limit}"
+            return f"partition {name} allows no jobs longer than {limit}"
     return None

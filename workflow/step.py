@@ -65,7 +65,7 @@ def site_environment(workflow: Workflow, environ: Mapping[str, str]) -> dict[str
             found[key] = Template(value).substitute(environ)
         except (KeyError, ValueError) as error:
             raise UserError(
-                f"the site sets {key} to {value!r}, and {error} is not set on this node; correct the site's file"
+                f"the site sets {key} to {value!r}, but {error} is not set on this node; correct the site's file"
             ) from None
     return found
 
@@ -146,8 +146,8 @@ def run_until(
         try:
             while process.poll() is None:
                 if not asked and (received or time.monotonic() > deadline):
-                    who = f"the scheduler says so by {received[0].name}" if received else "by the clock"
-                    log.info("the time limit is near (%s): asking it to save", who)
+                    who = f"{received[0].name} from the scheduler" if received else "by the clock"
+                    log.info("the time limit is near (%s): asking the command to save", who)
                     asked = True
                     stop.touch() if isinstance(stop, Path) else _signal(process.pid, stop)
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -223,11 +223,11 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
         code = run_until(command, log_file, seconds_left(job, started, environ), environ, stop)
         if code == AGAIN:
             further = _checkpoints(job, folder) != before
-            repeats = "nothing was saved since its start; the next job repeats it"
-            log.info("%s: stopped; %s", what, "the next job resumes" if further else repeats)
+            repeats = "nothing was saved since it started, so the next job repeats it"
+            log.info("%s: stopped; %s", what, "the next job resumes it" if further else repeats)
             return RESUME if further and seconds_left(job, started, os.environ) < _NEAR else AGAIN
         if code not in job.kind.accepted:
-            sys.stderr.write(f"{what} ended with code {code}; the end of {log_file}:\n")
+            sys.stderr.write(f"{what} ended with code {code}; last lines of {log_file}:\n")
             tail = log_file.read_text("utf-8", errors="replace").splitlines()[-15:]
             sys.stderr.write("".join(f"    {line}\n" for line in tail))
             if code == MISTAKE:
@@ -264,13 +264,13 @@ def main(argv: Sequence[str]) -> int:
         end_with_parent()
     workflow = load(folder)
     if marker not in workflow.jobs:
-        raise UserError(f"{marker!r} is no job of {workflow.target}")
+        raise UserError(f"{marker!r} is not a job of {workflow.target}")
     job = workflow.jobs[marker]
     if finished == ["--finished"]:
         return _finished(job, folder)
     if (folder / job.refused).is_file():
         why = (folder / job.refused).read_text("utf-8", errors="replace").strip()
-        log.error("%s %s: it is not retried, because it would fail again: %s", job.kind.name, job.name, why)
+        log.error("%s %s: not retried, because it would fail again: %s", job.kind.name, job.name, why)
         return MISTAKE
     try:
         _refuse_what_cannot_start(job, workflow, folder, number)
@@ -282,7 +282,7 @@ def main(argv: Sequence[str]) -> int:
             if number:
                 _requeue()
                 return AGAIN
-            log.info("%s %s: starting it again", job.kind.name, job.name)
+            log.info("%s %s: restarting", job.kind.name, job.name)
     except UserError as error:
         write_text(folder / job.refused, f"{error}\n")
         raise
@@ -300,7 +300,7 @@ def _refuse_what_cannot_start(job: Job, workflow: Workflow, folder: Path, number
                 f"{runtime.name} is not on this node's PATH; add its module to the site's `modules`"
             )
         if workflow.image_sha256 not in ("", sha256_file(image)):
-            raise UserError(f"{image} is not the file that it was when this study was called; call it again")
+            raise UserError(f"{image} has changed since this study was started; rerun the study's command")
     if number:
         refuse_cancelled(job, folder, number)
 

@@ -50,9 +50,9 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
     paper |= {f"table{number}": names for number, names in TABLES.items()}
     if target in paper:
         if not paper[target]:
-            raise UserError(f"{target} holds no models; take another figure or table of the paper")
+            raise UserError(f"{target} shows no models; choose another figure or table of the paper")
         if study.models is not MODELS:
-            raise UserError(f"{target} is of the paper, the study is {study.name!r}; take `all` or a model")
+            raise UserError(f"{target} is the paper's, but the study is {study.name!r}; use `all` or a model")
         return tuple(study.model(name) for name in paper[target])
     try:
         return (study.model(target),)

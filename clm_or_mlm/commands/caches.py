@@ -14,9 +14,9 @@ __all__ = ["clean"]
 
 
 def clean(*names: Literal["shards", "stores", "released"], dry_run: bool = False) -> None:
-    """Delete this user's caches and print the space freed; running jobs rebuild what they need.
+    """Delete your caches and print the space freed; running jobs rebuild what they need.
 
-    Without a name it deletes decompressed shards and cached run stores, which are rebuilt when they are needed.
+    Without a name, decompressed shards and cached run stores are deleted; they are rebuilt when needed.
     Released files, which would have to be downloaded again, are deleted only when you name them.
 
     example: clm-or-mlm clean --dry-run

@@ -43,7 +43,7 @@ def study(
 ) -> int:
     """Run a study as jobs: shards, pretraining, fine-tuning, tables and figures.
 
-    The same command resumes a study; finished jobs are not repeated.
+    Rerun the same command to resume a study; finished jobs are not repeated.
 
     examples:
       clm-or-mlm workflow figure3 --dry-run
@@ -96,7 +96,7 @@ def study(
             )
         if values.billed != 1:
             hours = values.billed * sum(job.gpu_hours for job in todo if job.gpus)
-            sys.stdout.write(f"the site bills {hours:,.0f} hours for them, {values.billed:g} per GPU hour\n")
+            sys.stdout.write(f"the site bills {hours:,.0f} hours for these, {values.billed:g} per GPU hour\n")
         sys.stdout.flush()
 
     place_stand_ins(folder, whole)
@@ -106,7 +106,7 @@ def study(
     )  # fmt: skip
     if not done:
         sys.stderr.write(
-            f"error: not everything was done; logs are in {folder / 'logs'}; the same command does the rest\n"
+            f"error: some jobs are not done; logs are in {folder / 'logs'}; rerun the command to finish\n"
         )
         return _NOT_ALL_DONE
     if not dry_run:
@@ -118,7 +118,7 @@ def _refuse_without_dashes(words: tuple[str, ...]) -> None:
     """Raise a `UserError` for a word that was not meant for another program: those after `--` begin with dashes."""
     if words and not words[0].startswith("-"):
         raise UserError(
-            f"unexpected {words[0]!r}: give one target, options, and snakemake's options after --"
+            f"unexpected {words[0]!r}; give one target, its options, then -- and snakemake's options"
         )
 
 
@@ -135,7 +135,7 @@ def _settings(target: str, path: Path | None, folder: Path, site: str) -> Settin
 def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> int:
     """Show a study's progress: jobs done, running, queued and failed, and hours used and left.
 
-    exit code: 0 all jobs are done; 3 jobs failed and no process works on them; 4 some jobs are left
+    exit code: 0 all jobs are done; 3 jobs failed and no process is running the study; 4 some jobs are left
 
     example: clm-or-mlm workflow status --dir /scratch/me/study
 
@@ -143,13 +143,13 @@ def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
         dir_: the study's folder
     """
     found = progress_of(dir_.resolve())
-    caller = f"{found.caller} works here" if found.caller else "nobody works here: the same call resumes it"
+    caller = f"{found.caller} runs it" if found.caller else "no process runs it; rerun the command to resume"
     sys.stdout.write(f"{found.text()}{caller}\n")
     return found.code
 
 
 def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> None:
-    """Stop a study: end the process that works in its folder and its Slurm jobs; saved files are kept.
+    """Stop a study: end the process that runs it and its Slurm jobs; saved files are kept.
 
     example: clm-or-mlm cancel --dir /scratch/me/study
 
@@ -188,7 +188,7 @@ def archive(
     licence: Annotated[str, Parameter(metavar="URL")] = "https://spdx.org/licenses/CC-BY-4.0",
     mixed: bool = False,
 ) -> None:
-    """Make a finished study an RO-Crate: list every file with its hash, and how it was made.
+    """Turn a finished study into an RO-Crate: list every file with its hash and how it was made.
 
     The command writes ro-crate-metadata.json (Provenance Run profile); ingest and audit check its hashes before they
     read the study.

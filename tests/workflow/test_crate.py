@@ -138,19 +138,19 @@ def test_a_copy_archived_from_another_checkout_says_what_ran(
     assert rows["Snakefile"]["version"] == "a" * 40
     assert rows["#job/cell/m/sst2"]["containerImage"] == {"@id": f"#image-{'f' * 64}"}
     assert rows[f"#image-{'f' * 64}"]["additionalType"]["@id"].endswith("#DockerImage")
-    assert rows["#job/cell/m/sst2"]["description"] == f"by {'a' * 40} on n1"
+    assert rows["#job/cell/m/sst2"]["description"] == f"commit {'a' * 40} on n1"
 
 
 def test_a_mixture_is_archived_only_where_it_is_wanted(crate: Path) -> None:
     tables = load(crate).jobs["done/analysis/all.json"]
     _ran(crate, tables, "c" * 40, "2026-01-04T00:00:00+00:00", "2026-01-04T01:00:00+00:00")
     with pytest.raises(
-        UserError, match=r"mixture of jobs: 1 by a{12} in image f{12}, 1 by c{12} in image f{12}"
+        UserError, match=r"images: 1 with commit a{12} in image f{12}, 1 with commit c{12} in image f{12}"
     ):
         write_crate(crate, agent="me", licence=LICENCE)
     write_crate(crate, agent="me", licence=LICENCE, mixed=True)
     rows = {row["@id"]: row for row in json.loads((crate / CRATE).read_text())["@graph"]}
-    assert rows["#job/analysis/all"]["description"] == f"by {'c' * 40} on n1"
+    assert rows["#job/analysis/all"]["description"] == f"commit {'c' * 40} on n1"
 
 
 def test_ingest_and_audit_read_it_back(crate: Path, tmp_path: Path) -> None:
@@ -179,7 +179,10 @@ def _smuggle(crate: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_flip, r"results/\S+/results.json: its content has changed \(SHA-256\); bring the archive again"),
+        (
+            _flip,
+            r"results/\S+/results.json: its content has changed \(SHA-256\); get a fresh copy of the archive",
+        ),
         (_smuggle, r"does not list \S+sd\d9/"),
     ],
 )
@@ -202,9 +205,9 @@ def test_audit_looks_at_every_file(crate: Path) -> None:
 
 def test_what_is_not_finished_is_not_archived(crate: Path, tmp_path: Path) -> None:
     _results(crate).unlink()
-    with pytest.raises(UserError, match=r"2 jobs of .* are not done, cell m/sst2 first"):
+    with pytest.raises(UserError, match=r"2 jobs in .* are not done, starting with cell m/sst2"):
         write_crate(crate, agent="x", licence=LICENCE)
-    with pytest.raises(UserError, match="has no study"):
+    with pytest.raises(UserError, match="there is no study in"):
         write_crate(tmp_path, agent="x", licence=LICENCE)
 
 

@@ -22,7 +22,7 @@ OFI = "nid1:7:90 [0] NCCL INFO NET/OFI Selected provider is cxi, fabric is cxi (
         (IB, 8, "NVIDIA H100", "NET/IB, IB"),
         (SOCKET, 8, "NVIDIA H100", "NET/Socket"),
         (OFI, 16, "AMD Instinct MI250X", "NET/OFI"),
-        ("NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P\n", 2, "NVIDIA H100", "NCCL named none"),
+        ("NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P\n", 2, "NVIDIA H100", "NCCL names none"),
         ("", 2, "cpu", "gloo"),
         (IB, 1, "NVIDIA H100", "one process"),
     ],

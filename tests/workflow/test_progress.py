@@ -85,10 +85,10 @@ CELL, *CELLS = workflow_of("210m-clm-42k", Settings()).of_kind("cell")
 
 def test_before_it_starts_jobs_are_counted_by_kind_and_in_all() -> None:
     found = _planned(Path("x"), CELL, *CELLS[:2])
-    assert _row(found, "cells of fine-tunings")[:6] == ["10", "7", "0", "0", "0", "3"]
+    assert _row(found, "fine-tuning cells")[:6] == ["10", "7", "0", "0", "0", "3"]
     assert _row(found, "shards")[:2] == ["1", "1"]
     hours = f"{CELL.gpu_hours + sum(job.gpu_hours for job in CELLS[:2]):.1f}"
-    assert _row(found, "all")[6] == _row(found, "cells of fine-tunings")[6] == hours
+    assert _row(found, "all")[6] == _row(found, "fine-tuning cells")[6] == hours
 
 
 def test_finished_runs_are_subtracted_and_what_does_not_suffice_is_said(tmp_path: Path) -> None:
@@ -97,11 +97,11 @@ def test_finished_runs_are_subtracted_and_what_does_not_suffice_is_said(tmp_path
         (tmp_path / path).touch()
     assert _row(_planned(tmp_path, CELL), "all")[6] == f"{CELL.gpu_hours / 2:.1f}"
     found = warnings(_planned(tmp_path, replace(CELL, disk_bytes=1e18, files=10**15)))
-    assert any("GB free and the study leaves 500,000,000 GB" in line for line in found)
-    assert any("files more and the study makes 1,000,000,000,000,000" in line for line in found)
+    assert any("GB free, but the study needs 500,000,000 GB" in line for line in found)
+    assert any("more files, but the study writes 1,000,000,000,000,000" in line for line in found)
     (shards,) = workflow_of("210m-clm-42k", Settings()).of_kind("shards")
     (line,) = warnings(_planned(tmp_path, replace(shards, gpu_hours=50.0, disk_bytes=0.0, files=0)))
-    assert line.startswith("shards shards takes about 50.0 h and cannot resume, the limit is 20 h")
+    assert line.startswith("shards shards takes about 50.0 h and cannot resume, but the limit is 20 h")
 
 
 def test_hours_follow_what_finished_jobs_took(tmp_path: Path) -> None:
@@ -111,13 +111,13 @@ def test_hours_follow_what_finished_jobs_took(tmp_path: Path) -> None:
     assert _row(found, "all")[6] == f"{sum(one.gpu_hours for one in CELLS) / CELL.gpu_hours:.1f}"
     longest = max(one.gpu_hours for one in CELLS) / CELL.gpu_hours
     assert (
-        f"at least {longest:.1f} h until the last job ends, with no waiting, at the pace so far"
+        f"at least {longest:.1f} h until the last job ends, not counting queues, at the pace so far"
         in found.text()
     )
 
 
 def test_a_folder_without_a_study_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="has no study; name the study's folder"):
+    with pytest.raises(UserError, match=r"there is no study in .*; give the study's folder"):
         progress_of(tmp_path)
 
 

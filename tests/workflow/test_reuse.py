@@ -44,23 +44,26 @@ def _made(folder: Path, settings: Settings = BEFORE, kinds: tuple[str, ...] = tu
     [
         (
             {"text": ("/text/b.jsonl",)},
-            r'shards shards was made with text \["/text/a.jsonl"\], and now would be with \["/text/b.jsonl"\]; '
-            "put the setting back, or choose another folder",
+            r'shards shards was made with text \["/text/a.jsonl"\], but the settings now give \["/text/b.jsonl"\]; '
+            "restore the setting or choose another folder",
         ),
-        ({"train_tokenizer": 0, "tokenizer": "/t.json"}, 'tokenizer 300, and now would be with "/t.json"'),
-        ({"shard_options": ()}, r'with options.--tokens \["1000"\], and now would be with null'),
+        (
+            {"train_tokenizer": 0, "tokenizer": "/t.json"},
+            'tokenizer 300, but the settings now give "/t.json"',
+        ),
+        ({"shard_options": ()}, r'with options.--tokens \["1000"\], but the settings now give null'),
         (
             {"pretraining_settings": ("peak_lr=2e-3",)},
-            '(stage|model) 210m-clm.* was made with settings.peak_lr "1e-3", and now would be with "2e-3"',
+            '(stage|model) 210m-clm.* was made with settings.peak_lr "1e-3", but the settings now give "2e-3"',
         ),
         ({"make_datasets": ("--train", "5")}, r'data datasets was made with made up with.--train \["4"\]'),
         (
             {"tuning_options": ("--steps", "500")},
-            r'cell 210m-clm-42k/sst2 was made with options.--steps \["4"\], and now would be with \["500"\]',
+            r'cell 210m-clm-42k/sst2 was made with options.--steps \["4"\], but the settings now give \["500"\]',
         ),
-        ({"tuning_options": ("--steps=500",)}, r'now would be with \["500"\]'),
+        ({"tuning_options": ("--steps=500",)}, r'the settings now give \["500"\]'),
         ({"tuning_gpus": 2, "tuning_options": ()}, "cell 210m-clm-42k was made with options.--steps"),
-        ({"data": "/other"}, 'data "", and now would be with "/other"'),
+        ({"data": "/other"}, 'data "", but the settings now give "/other"'),
     ],
 )
 def test_other_settings_are_refused_before_anything_is_written(
@@ -124,7 +127,7 @@ def test_a_damaged_record_is_refused_and_without_one_nothing_is_compared(tmp_pat
     now = workflow_of(MODEL, replace(BEFORE, tuning_options=()))
     for text in ("{", '{"jobs": [{"strange": 1}]}', '{"jobs": [{"kind": "strange"}]}'):
         (tmp_path / WORKFLOW).write_text(text)
-        with pytest.raises(UserError, match=r"is damaged.*delete it and call the study again"):
+        with pytest.raises(UserError, match=r"is damaged.*delete it and rerun the study"):
             refuse_other_settings(now, tmp_path)
     (tmp_path / WORKFLOW).unlink()
     refuse_other_settings(now, tmp_path)

@@ -35,7 +35,7 @@ READY = Settings(text=(__file__,), tokenizer=__file__, make_datasets=("--train",
 def test_what_this_machine_lacks_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("PATH", "/no/such/folder")
-    with pytest.raises(UserError, match="hf:a/b needs network and HF_HUB_OFFLINE is set"):
+    with pytest.raises(UserError, match="hf:a/b needs network access, but HF_HUB_OFFLINE is set"):
         check_requirements(replace(READY, text=("hf:a/b",)), "", "local")
     with pytest.raises(UserError, match="sbatch is not on PATH"):
         check_requirements(READY, "", "slurm")

@@ -89,11 +89,11 @@ def test_a_site_of_ones_own_starts_from_another(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("site = 'lum'", "unknown site 'lum'; did you mean 'lumi'"),
-        ("site = 'mine.toml'", "is its own base"),
+        ("site = 'mine.toml'", "names itself as its site"),
         ("module = ['x']", "unknown key 'module'; did you mean 'modules'"),
         ("modules = 'x'", "modules takes a list, not 'x'"),
         ("runtime = 'cuda'", "unknown runtime 'cuda'"),
-        ("[jobs.gpuz]\n", "unknown kind of jobs 'gpuz'; kinds are cpu, gpu, gpus"),
+        ("[jobs.gpuz]\n", "unknown kind of job 'gpuz'; kinds are cpu, gpu, gpus"),
         ("[jobs.gpu]\npartitoin = 'x'", "jobs.gpu: unknown key 'partitoin'; did you mean 'partition'"),
         ("jobs = 3", r"jobs takes a table, \[jobs\]"),
         ("gpus = 8", "mine.toml: unknown key 'gpus'"),
@@ -102,7 +102,7 @@ def test_a_site_of_ones_own_starts_from_another(tmp_path: Path) -> None:
         ('[jobs.gpu]\nslurm_extra = "--comment=\'a"', "slurm_extra .*no closing quotation"),
         ("[environment]\nPYTHONPATH = '/tmp'", "'PYTHONPATH', which .* makes jobs load code"),
         ("[environment]\nLD_PRELOAD = '/tmp/x.so'", "'LD_PRELOAD', which"),
-        ("[environment]\n\"A; touch x\" = '1'", "'A; touch x', which is no name of a variable"),
+        ("[environment]\n\"A; touch x\" = '1'", "'A; touch x', which is not a variable name"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(tmp_path: Path, text: str, message: str) -> None:

@@ -53,7 +53,7 @@ def test_jobs_are_known_by_their_comments(squeue: Path, tmp_path: Path) -> None:
     assert {marker: job.number for marker, job in found.items()} == {CELL.marker: "11", STAGE.marker: "12"}
     assert found[CELL.marker].minutes == 26 * 60 + 3 and found[STAGE.marker].reason == "Priority"
     squeue.write_text(rows + f"15|PENDING|Priority|0:00|{mine}_uuid|\n")
-    with pytest.raises(UserError, match=r"of another target of .* still queued or running \(15\)"):
+    with pytest.raises(UserError, match=r"of another target in .* still queued or running \(15\)"):
         live_jobs(JOBS, tmp_path)
 
 
@@ -118,7 +118,7 @@ def test_a_job_that_somebody_cancelled_is_refused_and_one_cancelled_before_the_c
     assert cancelled(tmp_path) == {"7", "9"}
     settle(JOBS, tmp_path, before={"7"})
     assert not (tmp_path / CELL.refused).exists()
-    assert "Slurm job 9 was cancelled; the next call starts" in (tmp_path / STAGE.refused).read_text()
+    assert "Slurm job 9 was cancelled; the next run starts" in (tmp_path / STAGE.refused).read_text()
     refuse_cancelled(CELL, tmp_path, "11")
     with pytest.raises(UserError, match="Slurm job 9 was cancelled"):
         refuse_cancelled(STAGE, tmp_path, "10")

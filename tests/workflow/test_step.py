@@ -221,7 +221,7 @@ def test_the_sites_variables_are_expanded_in_the_job(tmp_path: Path) -> None:
     site = Workflow(target="all", jobs={}, environ={"CLM_OR_MLM_SCRATCH": "$JOBSCRATCH/x", "A": "1"})
     assert site_environment(site, {"JOBSCRATCH": "/fast/7"}) == {"CLM_OR_MLM_SCRATCH": "/fast/7/x", "A": "1"}
     with pytest.raises(
-        UserError, match=r"CLM_OR_MLM_SCRATCH to '.JOBSCRATCH/x', and 'JOBSCRATCH' is not set"
+        UserError, match=r"CLM_OR_MLM_SCRATCH to '.JOBSCRATCH/x', but 'JOBSCRATCH' is not set"
     ):
         site_environment(site, {})
 
@@ -240,7 +240,7 @@ def test_a_cancelled_job_that_is_submitted_again_ends_at_once(tmp_path: Path) ->
         ended = python(
             "-m", "workflow.step", job.marker, cwd=tmp_path, code=code, PATH=path, SLURM_JOB_ID=number
         )
-        assert ("Slurm job 7 was cancelled; the next call starts a again" in ended.stderr) == (code == 2)
+        assert ("Slurm job 7 was cancelled; the next run starts a again" in ended.stderr) == (code == 2)
 
 
 def test_a_users_mistake_is_not_tried_again_by_the_same_call(
@@ -250,7 +250,7 @@ def test_a_users_mistake_is_not_tried_again_by_the_same_call(
     save(Workflow(target="all", jobs={job.marker: job}), tmp_path)
     for name in [name for name in ENVIRON if name.startswith("SLURM")]:
         monkeypatch.delenv(name)
-    for said in ("shards a ended with code 2", "it is not retried, because it would fail again"):
+    for said in ("shards a ended with code 2", "not retried, because it would fail again"):
         assert said in python("-m", "workflow.step", job.marker, cwd=tmp_path, code=2).stderr
     (attempt,) = (tmp_path / job.attempts).read_text().splitlines()
     took = json.loads(attempt)

@@ -56,7 +56,7 @@ def test_a_stage_longer_than_the_limit_is_several_jobs() -> None:
     assert trunk.parts == -(-trunk.hours // 20) > 1
     assert trunk.minutes == 20 * 60
     text = Progress(workflow=workflow, folder=Path(), todo=tuple(workflow.jobs.values())).text()
-    assert "jobs outlast the limit of 20 h and resume in the next" in text
+    assert "jobs exceed the limit of 20 h and resume in the next" in text
 
 
 def test_commands_name_every_setting(tmp_path: Path) -> None:

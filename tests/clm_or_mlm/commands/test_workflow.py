@@ -41,7 +41,7 @@ def test_work_that_is_left_is_exit_code_3(
     assert main(["tiny", "--dir", str(tmp_path), "--retry-failed"]) == 0
     assert main(["tiny", "--dir", str(tmp_path)]) == 3
     assert [call["retry_failed"] for call in calls] == [True, False]
-    assert "not everything was done; logs are in" in capsys.readouterr().err
+    assert "some jobs are not done; logs are in" in capsys.readouterr().err
 
 
 def test_archive_writes_the_crate_of_a_folder(

@@ -31,7 +31,7 @@ def test_one_call_works_in_a_folder(tmp_path: Path) -> None:
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None and process.stdout.readline() == "True\n"
-        with pytest.raises(UserError, match=rf"another call works in .* \(process {process.pid} on host"):
+        with pytest.raises(UserError, match=rf"another process is using .* \(process {process.pid} on host"):
             run_workflow(Workflow(target="all", jobs={}), tmp_path)
     finally:
         process.kill()
@@ -180,24 +180,24 @@ def test_a_detached_call_lives_on_and_cancel_ends_it(tmp_path: Path, monkeypatch
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     shell = subprocess.Popen(command, cwd=ROOT, start_new_session=True, text=True, **pipes)  # type: ignore[call-overload]
     said = shell.stdout.readline()
-    assert said.startswith("runs in the background as process ") and said.endswith("controller.log\n")
+    assert said.startswith("running in the background as process ") and said.endswith("controller.log\n")
     os.killpg(shell.pid, signal.SIGHUP)
     shell.kill()
     shell.communicate()
     time.sleep(1)
     assert f"process {said.split()[6].rstrip(';')} on host" in (holder_of(folder / LEASE) or "nobody")
-    with pytest.raises(UserError, match=r"a call works in .* already"):
+    with pytest.raises(UserError, match=r"another process is already using .*"):
         detach(["tiny", "--dir", str(folder)], folder)
     program(tmp_path / "squeue", "")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert cancel(folder) == []
     assert holder_of(folder / LEASE) is None
-    assert "`clm-or-mlm cancel` ended the call" in (folder / "controller.log").read_text()
+    assert "`clm-or-mlm cancel` stopped the process" in (folder / "controller.log").read_text()
     while found := _works_in(folder):
         time.sleep(0.1)
     assert not found
 
 
 def test_a_detached_call_that_ends_at_once_says_why(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="it ended with code 2: unknown target 'figure33'; did you mean"):
+    with pytest.raises(UserError, match=r"the study failed \(2\): unknown target 'figure33'; did you mean"):
         detach(["figure33", "--dir", str(tmp_path)], tmp_path)

@@ -99,7 +99,7 @@ def test_a_killed_controller_is_started_again_by_its_call(slurm: PrivateSlurm, t
     assert controller is not None
     os.kill(controller, signal.SIGKILL)
     study.finish(call)
-    assert "snakemake ended with code -9; looking for jobs that are left" in study.text()
+    assert "snakemake exited with code -9; checking for remaining jobs" in study.text()
     assert study.submitted() == ONCE
     assert study.repeated() == (0, 0)
 
@@ -136,7 +136,7 @@ def test_put_back_drained_and_cancelled_jobs_lose_a_run_a_gpu(slurm: PrivateSlur
     slurm.output("scontrol", "update", f"NodeName={node}", "State=RESUME")
     # What somebody has cancelled is not begun again by this call, but by the next.
     assert call.wait(700) == 1, study.text()[-6000:]
-    assert "was cancelled; the next call starts" in study.text() + study.logs()
+    assert "was cancelled; the next run starts" in study.text() + study.logs()
     study.finish(study.start())
     submitted = study.submitted()
     assert submitted.pop(f"cell_wildcards_{used[2]}") >= 2

@@ -132,7 +132,7 @@ def _settings(folder: Path, more: str = "") -> Path:
         ),
         ('gres = "gpu:h200"', "Requested node configuration is not available"),
         ("gpus_per_node = 3", "Requested node configuration is not available"),
-        ("[jobs.gpus]\nhours = 30.0", "the partition gpu takes no jobs longer than 10:00:00"),
+        ("[jobs.gpus]\nhours = 30.0", "partition gpu allows no jobs longer than 10:00:00"),
     ],
 )
 def test_what_slurm_would_refuse_is_refused_at_once(
