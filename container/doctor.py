@@ -44,7 +44,7 @@ def _inside(machine: Machine) -> bool:
 def runtimes(machine: Machine, images: Iterable[Path] = ()) -> Iterator[Line]:
     """What runs images: whether each runtime starts, knows what building asks for, and starts the images given."""
     if _inside(machine):
-        yield ok("runtime", "this is inside an image")
+        yield ok("runtime", "already inside an image")
         return
     there = [runtime for runtime in RUNTIMES.values() if machine.which(*runtime.programs)]
     for runtime in there or [RUNTIMES["apptainer"]]:
@@ -73,7 +73,7 @@ def folders(machine: Machine, study: Path) -> Iterator[Line]:
     """Folders that have to be written, and the GB each needs: caches, temporary files, the study's, workers' memory."""
     temporary = machine.environ.get("APPTAINER_TMPDIR") or machine.environ.get("TMPDIR")
     more = f"set {SCRATCH} to a folder with 10 GB or more"
-    elsewhere = "export TMPDIR and APPTAINER_TMPDIR elsewhere: building full.sif takes 20 GB"
+    elsewhere = "set TMPDIR and APPTAINER_TMPDIR to another folder: building full.sif takes 20 GB"
     places = [
         ("temporary files", Path(temporary or machine.path("/tmp")), 25, elsewhere),
         ("study folder", study.resolve(), 1, "choose another with --study DIR"),
@@ -81,17 +81,17 @@ def folders(machine: Machine, study: Path) -> Iterator[Line]:
     ]
     home = Path(machine.environ.get("HOME", "/no/home"))
     if home.is_dir():
-        quota = "free space there (check the quota), or set HOME and XDG_CACHE_HOME to another folder"
+        quota = "free some space there (check the quota), or set HOME and XDG_CACHE_HOME to another folder"
         places.append(("home", home, 0, quota))
     else:
-        yield warn("home", f"{home} is no folder", "set XDG_CACHE_HOME to a folder you can write to")
+        yield warn("home", f"{home} is not a folder", "set XDG_CACHE_HOME to a folder you can write to")
     try:
         places.append(("scratch", scratch_of(machine.environ), 10, more))
     except UserError as error:
         yield fail("scratch", str(error), more)
     for what, folder, wanted, advice in places:
         if problem := machine.write_problem(folder):
-            yield fail(what, f"{folder} cannot be written: {problem}", advice)
+            yield fail(what, f"cannot write to {folder}: {problem}", advice)
             continue
         free = machine.free_gb(folder)
         seen = f"{folder}, {free:.1f} GB free"
@@ -105,7 +105,7 @@ def driver(machine: Machine) -> Line:
         return fail(what, problem, "use apptainer run --nv ..., or clm-or-mlm container run, which sets it")
     if not machine.path("/dev/nvidiactl").exists():
         if machine.path("/dev/kfd").exists():
-            return warn(what, "an AMD GPU: --rocm is used", "the image holds CUDA builds; see docs/rocm.md")
+            return warn(what, "an AMD GPU: --rocm is used", "the image has CUDA builds; see docs/rocm.md")
         return ok(what, "no GPU on this machine, as on most login nodes; run doctor in a GPU job too")
     code, text = machine.output(
         ["nvidia-smi", "--query-gpu=driver_version,mig.mode.current", "--format=csv,noheader"]
@@ -125,12 +125,12 @@ def fabric(machine: Machine) -> Line:
     places = (("/sys/class/infiniband", "*"), ("/dev", "cxi[0-9]*"))
     names = sorted(path.name for place, pattern in places for path in machine.path(place).glob(pattern))
     if not names:
-        return ok("fabric", "no InfiniBand, Slingshot or EFA here: nodes talk by TCP")
+        return ok("fabric", "no InfiniBand, Slingshot or EFA here: nodes communicate over TCP")
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     if limit != resource.RLIM_INFINITY:
         seen = f"{', '.join(names)}, and locked memory is limited to {limit} bytes"
         return warn("fabric", seen, "RDMA needs `ulimit -l unlimited` in jobs: ask the site")
-    return ok("fabric", f"{', '.join(names)}; doctor --rehearse says whether it is used")
+    return ok("fabric", f"{', '.join(names)}; doctor --rehearse shows whether it is used")
 
 
 def slurm(machine: Machine) -> Line:
@@ -139,9 +139,9 @@ def slurm(machine: Machine) -> Line:
         return warn("Slurm", "no sbatch here", "only PROFILE=local works on this machine")
     code, text = machine.output(["sinfo", "--noheader", "--format=%P %l %D node(s) %G"])
     if code:
-        return fail("Slurm", text.splitlines()[-1] if text else f"sinfo ends with {code}", "is slurmctld up?")
+        return fail("Slurm", text.splitlines()[-1] if text else f"sinfo failed ({code})", "is slurmctld up?")
     if not text:
-        return fail("Slurm", "no partition can be seen", "ask for access to one")
+        return fail("Slurm", "no partition is visible", "ask for access to one")
     return ok("Slurm", "; ".join(text.replace("(null)", "no GPU").splitlines()[:6]))
 
 

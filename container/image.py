@@ -96,8 +96,8 @@ def mirror_of(environ: Mapping[str, str], apt: Path = Path("/etc/apt")) -> str:
         if match := _DEBIAN_URL.search(text):
             return match[1]
     raise UserError(
-        "no Debian mirror is known here: give one by --mirror URL or DEBIAN_MIRROR=URL; with the address of "
-        "Debian's snapshot service, {snapshot} stands for the recorded date"
+        "no Debian mirror is configured here; give one with --mirror URL or DEBIAN_MIRROR=URL (in the address of "
+        "Debian's snapshot service, {snapshot} stands for the recorded date)"
     )
 
 
@@ -131,7 +131,7 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     temporary = Path(os.environ.get("APPTAINER_TMPDIR") or tempfile.gettempdir())
     if (free := Machine().free_gb(temporary)) < image.needs_gb:
         raise UserError(
-            f"{temporary} has {free:.1f} GB free and the build needs {image.needs_gb:.0f}; set APPTAINER_TMPDIR to a "
+            f"{temporary} has {free:.1f} GB free, but the build needs {image.needs_gb:.0f}; set APPTAINER_TMPDIR to a "
             "larger folder"
         )
     # The one time in an image.
@@ -227,7 +227,7 @@ def _git(*words: str) -> str:
 def _context(image: Image, relock: bool, seconds: int) -> Path:
     """Return the folder that the build reads: wheels, source, Debian lock."""
     if sys.version_info[:2] != (3, 11) or sys.platform != "linux":
-        raise UserError("images are built on Linux with Python 3.11, as the locks are made for")
+        raise UserError("images must be built on Linux with Python 3.11, for which the locks were made")
     context = BUILD / "container" / image.name
     shutil.rmtree(context, ignore_errors=True)
     context.mkdir(parents=True)
@@ -258,7 +258,7 @@ def _apptainer_build(words: list[str], log_file: Path) -> None:
     except UserError as error:
         last = log_file.read_text("utf-8").splitlines()[-15:]
         text = "\n".join(f"    {line[:300]}" for line in last)
-        raise UserError(f"{error}; the end of {log_file}:\n{text}") from None
+        raise UserError(f"{error}; last lines of {log_file}:\n{text}") from None
 
 
 _REMEDY = "build the image again"
@@ -283,18 +283,18 @@ def verify(image: Image, path: Path | None = None) -> list[Line]:
         record = read_manifest(record_of(path), _REMEDY)
         if path.name not in record[FILES]:
             raise UserError(
-                f"{record_of(path)} is about {', '.join(record[FILES])}; give the file its name back"
+                f"{record_of(path)} describes {', '.join(record[FILES])}; rename the image to match"
             )
         check_files(path.parent, record[FILES], _REMEDY)
     except (FileNotFoundError, UserError) as error:
         return [fail("file", str(error))]
     lines = [ok("file", f"sha256 {record[FILES][path.name]}")]
     if record["image"] != image.name:
-        lines.append(fail("image", f"it is {record['image']}, expected {image.name}", _REMEDY))
+        lines.append(fail("image", f"found {record['image']}, expected {image.name}", _REMEDY))
     here, there = git_commit(), record["commit"]
     for lock, digest in ((image.requirements, record["lock"]), (image.debian_lock, record["debian"]["lock"])):
         name = str(lock.relative_to(ROOT))
-        changed = f"the image was built from another one: git diff {there} -- {name}"
+        changed = f"the image was built from a different version: git diff {there} -- {name}"
         lines.append(ok(name, "as built") if sha256_file(lock) == digest else fail(name, changed, _REMEDY))
-    same = ok("commit", here) if here == there else warn("commit", f"the image holds {there}, here is {here}")
+    same = ok("commit", here) if here == there else warn("commit", f"image: {there}, this checkout: {here}")
     return [*lines, same]

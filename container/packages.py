@@ -101,8 +101,8 @@ def main(argv: Sequence[str]) -> None:
         missing, others = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
         if missing or others:
             raise UserError(
-                f"the mirror does not hold the packages of {lock.name}: expected {'; '.join(missing)}, found "
-                f"{'; '.join(others)}; name a mirror of the recorded date (--mirror), or record the new set (--relock)"
+                f"the mirror does not have the packages in {lock.name}: expected {'; '.join(missing)}, found "
+                f"{'; '.join(others)}; use a mirror of the recorded date (--mirror) or record the new set (--relock)"
             )
     write_text(CONTEXT / LOCK, "".join(f"{line}\n" for line in found))
     packages = [*debian, *python_packages(CONTEXT / "wheels")]

@@ -139,7 +139,7 @@ def runtime_of(image: Path) -> Runtime:
         if image.suffix == runtime.suffix:
             return runtime
     known = ", ".join(f"{runtime.suffix} ({runtime.name})" for runtime in RUNTIMES.values())
-    raise UserError(f"{image} is not an image file by its name; images are {known}")
+    raise UserError(f"{image} does not have an image's file name; image files end in {known}")
 
 
 def version_of(
@@ -159,7 +159,7 @@ def version_of(
     if code:
         last = (text or "no message").splitlines()[-1]
         raise UserError(
-            f"`{program} --version` ended with code {code}: {last}, so nothing can run in an image here; ask the site "
+            f"`{program} --version` ended with code {code}: {last}, so no image can run here; ask the site "
             "for user namespaces or a setuid Apptainer"
         )
     return program, (text or "no version named").splitlines()[-1]
@@ -270,11 +270,11 @@ def answer(
         )
     except subprocess.TimeoutExpired:
         raise UserError(
-            f"{image} does not answer within {2 * SECONDS:.0f} s; run it by hand: {command[0]}"
+            f"{image} did not answer within {2 * SECONDS:.0f} s; run it by hand: {command[0]}"
         ) from None
     if done.returncode:
         last = (done.stderr.strip() or "no message").splitlines()[-1]
         raise UserError(
-            f"{image} cannot be started here ({done.returncode}: {last}); is it the image of this package?"
+            f"{image} cannot be started here ({done.returncode}: {last}); is it an image of this package?"
         )
     return done.stdout

@@ -101,7 +101,7 @@ def normalise(image: Path, seconds: int) -> None:
         file.seek(at)
         rows = [list(_DESCRIPTOR.unpack(file.read(_DESCRIPTOR.size))) for _ in range(total)]
         if any(kind == _SIGNATURE and used for kind, used, *_ in rows):
-            raise UserError(f"{image}: it is signed; sign after this, not before")
+            raise UserError(f"{image} is already signed; sign it after this step, not before")
         starts = sorted(row[5] for row in rows if row[1])
         for row in filter(lambda row: row[1], rows):
             if row[0] == _JSON:
@@ -111,7 +111,7 @@ def normalise(image: Path, seconds: int) -> None:
                 text = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
                 # Dates differ by a few letters; the next object begins at a multiple of 4,096 bytes.
                 if len(text) > room:
-                    raise UserError(f"{image}: its metadata does not fit into its place; build it again")
+                    raise UserError(f"{image}: its metadata does not fit in its place; build it again")
                 file.seek(row[5])
                 file.write(text.ljust(room, b"\0"))
                 row[6] = len(text)

@@ -64,7 +64,7 @@ def scratch_of(environ: Mapping[str, str]) -> Path:
             return folder
         problems.append(f"{place} ({problem})")
     raise UserError(
-        f"no scratch folder can be used: {', '.join(problems)}; set {SCRATCH} to a folder you can write to, and bind "
+        f"no usable scratch folder: {', '.join(problems)}; set {SCRATCH} to a folder you can write to, and bind "
         "it into the image if it is elsewhere"
     )
 
@@ -78,7 +78,7 @@ def _problem(folder: Path) -> str | None:
         return os.strerror(error.errno or 0).lower()
     # In a shared /tmp another user could have laid a link or a folder of this name.
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        return "its folder belongs to someone else"
+        return "its folder belongs to another user"
     if problem := Machine().write_problem(folder):
         return problem
     free = 1000 * Machine().free_gb(folder)
@@ -122,7 +122,7 @@ def driver_problem(environ: Mapping[str, str], devices: Path = Path("/dev/nvidia
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return "this machine has an NVIDIA GPU but the image holds no driver: start it with --nv"
+        return "this machine has an NVIDIA GPU, but the image has no driver; start it with --nv"
     return None
 
 

@@ -36,7 +36,7 @@ def build(
         image: analysis or full
         mirror: Debian mirror ({snapshot} is replaced by the date)
         relock: record the Debian packages that the mirror has today
-        oci: also write the image as an OCI archive for Podman, build/IMAGE.tar; an image already in build/ is used
+        oci: also write the image as an OCI archive for Podman, build/IMAGE.tar; an image already in build/ is reused
     """
     one = IMAGES[image]
     if not (oci and one.path.is_file()):
@@ -51,7 +51,7 @@ def run(
     *words: Annotated[str, Parameter(metavar="COMMAND", allow_leading_hyphen=True)],
     bind: Annotated[tuple[str, ...], Parameter(metavar="DIR", show_default=False)] = (),
 ) -> None:
-    """Run a command in an image, isolated from the user's home folder and environment variables.
+    """Run a command in an image, isolated from your home folder and environment variables.
 
     examples:
       clm-or-mlm container run analysis reproduce-figure3 --source published
@@ -102,7 +102,7 @@ def doctor(
     profile: str = "local",
     image_file: Annotated[Path | None, Parameter(name="--image", metavar="FILE")] = None,
 ) -> int:
-    """Find wrong settings of a machine or site before you submit jobs; exit code 1 if jobs would fail.
+    """Find problems with a machine or site before you submit jobs; exit code 1 if jobs would fail.
 
     examples:
       clm-or-mlm doctor --study /scratch/me/study
@@ -110,7 +110,7 @@ def doctor(
 
     Args:
         study: folder of the planned study
-        rehearse: run a few steps of the study's largest model on made-up text, as its jobs will, and report speed,
+        rehearse: run a few steps of the study's largest model on made-up text, as its jobs would, and report speed,
             memory and network
         settings: with --rehearse, the study's settings (TOML)
         profile: with --rehearse, where jobs run: local or slurm

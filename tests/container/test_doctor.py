@@ -152,7 +152,7 @@ def test_slurm(machine: Maker, answers: Answers, status: str) -> None:
 @pytest.mark.parametrize(
     ("devices", "limit", "status", "seen"),
     [
-        ((), 65536, "ok", "nodes talk by TCP"),
+        ((), 65536, "ok", "nodes communicate over TCP"),
         (("sys/class/infiniband/mlx5_0",), -1, "ok", "mlx5_0; doctor --rehearse"),
         (("sys/class/infiniband/mlx5_0",), 65536, "warn", "limited to 65536 bytes"),
         (("dev/cxi0", "dev/cxi1"), -1, "ok", "cxi0, cxi1; "),

@@ -35,7 +35,7 @@ def test_deb822_sources_are_read_and_other_repositories_passed_over(tmp_path: Pa
 
 
 def test_no_mirror_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no Debian mirror is known here: give one by --mirror"):
+    with pytest.raises(UserError, match="no Debian mirror is configured here; give one with --mirror"):
         mirror_of({}, tmp_path)
 
 
@@ -51,7 +51,7 @@ def test_too_little_space_is_found_before_anything_is_downloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Machine, "free_gb", lambda *_: 1.0)
-    with pytest.raises(UserError, match=r"has 1.0 GB free and the build needs 20; set APPTAINER_TMPDIR"):
+    with pytest.raises(UserError, match=r"has 1.0 GB free, but the build needs 20; set APPTAINER_TMPDIR"):
         build(IMAGES["full"], mirror="http://near.example/debian")
 
 

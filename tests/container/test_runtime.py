@@ -45,9 +45,7 @@ def test_one_that_hangs_fails_or_is_missing_is_one_sentence(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program(folder / "apptainer", "sleep 600 & wait")
-    with pytest.raises(
-        UserError, match=r"code 124: no answer within 1 s, so nothing can run in an image here"
-    ):
+    with pytest.raises(UserError, match=r"code 124: no answer within 1 s, so no image can run here"):
         version_of(Machine(), 1.0)
     monkeypatch.setattr(doctor, "version_of", lambda site, runtime: version_of(site, 1.0, runtime))
     line = next(doctor.runtimes(Machine()))
@@ -169,5 +167,7 @@ def test_what_an_image_answers_is_returned_and_what_it_refuses_is_one_sentence(f
     )
     with pytest.raises(UserError, match=r"x.sif cannot be started here \(255: no squashfs here\)"):
         answer(folder / "x.sif", ["analysis"], "", machine=Machine(environ=environ))
-    with pytest.raises(UserError, match=r"x.img is not an image file by its name; images are .sif .* .tar"):
+    with pytest.raises(
+        UserError, match=r"x.img does not have an image's file name; image files end in .sif .* .tar"
+    ):
         runtime_of(folder / "x.img")

@@ -75,7 +75,7 @@ def test_a_second_time_changes_nothing(tmp_path: Path) -> None:
 def test_signed_and_other_files_are_refused_and_left_alone(tmp_path: Path) -> None:
     signed = _image(tmp_path / "a", "x", 1, signed=True)
     before = signed.read_bytes()
-    with pytest.raises(UserError, match="it is signed"):
+    with pytest.raises(UserError, match="is already signed"):
         normalise(signed, TIME)
     other = tmp_path / "b"
     other.write_bytes(os.urandom(500))

@@ -30,7 +30,7 @@ def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path, monkeypatch: pytest.M
 def test_a_link_laid_by_someone_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / f"clm-or-mlm-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UserError, match="belongs to someone else"):
+    with pytest.raises(UserError, match="belongs to another user"):
         scratch_of({"CLM_OR_MLM_SCRATCH": str(tmp_path)})
 
 

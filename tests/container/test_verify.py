@@ -74,7 +74,7 @@ def test_another_lock_is_named_and_a_newer_commit_is_a_warning(
     monkeypatch.setattr(Image, "requirements", IMAGES["full"].requirements)
     monkeypatch.setattr("container.image.git_commit", lambda: "abc")
     assert _problems(built) == {
-        "requirements/full.txt": "the image was built from another one: "
+        "requirements/full.txt": "the image was built from a different version: "
         f"git diff {there} -- requirements/full.txt"
     }
     assert verify(IMAGES["analysis"], built)[-1].status == "warn"
@@ -144,7 +144,7 @@ def test_a_scratch_that_cannot_be_written_is_one_sentence(moved: Path, tmp_path:
     command = ["apptainer", "run", "--no-home", str(moved), "analysis", "--help"]
     answer = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
     assert answer.returncode == 2
-    assert "no scratch folder can be used: /proc/none" in answer.stderr
+    assert "no usable scratch folder: /proc/none" in answer.stderr
 
 
 @_real
