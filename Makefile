@@ -23,12 +23,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## this list
 	@awk -F ':.*## ' '/^## /{printf "\n%s\n", substr($$0, 4)} /^[a-z0-9%_-]+:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-## Environments (made when something needs them)
+## Environments (installed when a target needs them)
 .PHONY: analysis-env full-env cluster-env oracle-env
-analysis-env: $(SMALL)/.installed ## the small environment, .venv/analysis: no torch in it
+analysis-env: $(SMALL)/.installed ## the small environment, .venv/analysis, without torch
 full-env: $(FULL)/.installed ## the full environment, .venv/full: training, fine-tuning, tests (7.7 GB)
-cluster-env: $(CLUSTER)/.installed ## the login node's environment, .venv/cluster: images and the workflow, no torch
-oracle-env: $(FULL)/.installed ## sentence-transformers 3.4.1 for some tests, which install it if it is missing (180 MB)
+cluster-env: $(CLUSTER)/.installed ## the login node's environment, .venv/cluster: images and the workflow, without torch
+oracle-env: $(FULL)/.installed ## sentence-transformers 3.4.1 for some tests, which otherwise install it themselves (180 MB)
 	@$(FULL)/bin/python -m tests.oracle
 
 # A linked environment that is there belongs to another checkout: it is used as it is.
@@ -40,7 +40,7 @@ oracle-env: $(FULL)/.installed ## sentence-transformers 3.4.1 for some tests, wh
 new-environment:
 	@if [ -z "$(PYTHON)" ]; then found="none is on PATH"; else found="$(PYTHON) is not one"; fi; \
 	"$(or $(PYTHON),false)" -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	echo "error: Python 3.11 or newer with venv is needed, and $$found; install it (on Debian: apt install python3-venv) or name it: make PYTHON=/path/to/python3 ..." >&2; exit 2; }
+	echo "error: Python 3.11 or newer with venv is needed, but $$found; install it (on Debian: apt install python3-venv) or pass it: make PYTHON=/path/to/python3 ..." >&2; exit 2; }
 	@echo "installing requirements/$(ENVIRONMENT).txt into .venv/$(ENVIRONMENT) with $(PYTHON) ..." >&2
 	@$(PYTHON) -m venv --clear .venv/$(ENVIRONMENT)
 	@.venv/$(ENVIRONMENT)/bin/python -m pip install --quiet --no-input --no-deps --require-hashes -r requirements/$(ENVIRONMENT).txt
@@ -98,16 +98,16 @@ DIR ?= build/study
 study-status: $(CLUSTER)/.installed ## jobs done, running, queued and failed, and hours used and left (DIR=folder)
 	@$(CLUSTER)/bin/python -m workflow status --dir "$(DIR)" $(ARGS)
 
-study-detached: $(CLUSTER)/.installed ## study in the background, where it survives logout (TARGET=figure3 DIR=folder ARGS=options)
+study-detached: $(CLUSTER)/.installed ## run a study in the background, where it survives logout (TARGET=figure3 DIR=folder ARGS=options)
 	@$(CLUSTER)/bin/python -m workflow detach $(TARGET) --dir "$(DIR)" -- --profile slurm $(ARGS)
 
-study-archive: $(CLUSTER)/.installed ## make a finished study an RO-Crate: every file with its hash (DIR=folder)
+study-archive: $(CLUSTER)/.installed ## turn a finished study into an RO-Crate: every file with its hash (DIR=folder)
 	@$(CLUSTER)/bin/python -m workflow archive --dir "$(DIR)" $(ARGS)
 
 study-tiny: $(CLUSTER)/.installed ## a made-up study through Slurm and the full image, in minutes
 	@$(CLUSTER)/bin/python -m workflow tiny --profile slurm --image $(OUT)/full.sif --dir $(OUT)/study-tiny $(ARGS)
 
-audit: $(SMALL)/.installed ## check a finished study: coverage, published scores and yours, provenance, failures (STORE=DIR)
+audit: $(SMALL)/.installed ## check a finished study: coverage, published scores against yours, provenance, failures (STORE=DIR)
 	@test -n "$(STORE)" || { echo "error: name the store: make audit STORE=DIR" >&2; exit 2; }
 	@status=0; $(SMALL)/bin/python -m analysis audit --source $(STORE) $(ARGS) || status=$$?; \
 	$(SMALL)/bin/python -m analysis provenance $(STORE) || status=$$?; exit $$status
@@ -117,10 +117,10 @@ doctor: $(CLUSTER)/.installed ## find what this machine or cluster lacks, and ho
 
 ## Checks
 .PHONY: test test-all quick-tests all-tests lint lock
-test: $(FULL)/.installed ## lint, types and the tests, at the same time (minutes)
+test: $(FULL)/.installed ## lint, types and the tests, in parallel (minutes)
 	@$(MAKE) -j 2 lint quick-tests
 
-test-all: $(FULL)/.installed ## lint, types and all tests, also the long ones
+test-all: $(FULL)/.installed ## lint, types and all tests, including the long ones
 	@$(MAKE) -j 2 lint all-tests
 
 # One thread a worker; on two cores a third worker fills the time in which tests wait.
@@ -128,7 +128,7 @@ PYTEST := OMP_NUM_THREADS=1 $(FULL)/bin/python -m pytest -n 3 --dist worksteal
 quick-tests: $(FULL)/.installed ## the tests without lint and types
 	@MAKEFLAGS=--no-print-directory $(PYTEST) -m "not slow" $(ARGS)
 
-all-tests: $(FULL)/.installed ## all tests, also the long ones, without lint and types
+all-tests: $(FULL)/.installed ## all tests, including the long ones, without lint and types
 	@MAKEFLAGS=--no-print-directory $(PYTEST) $(ARGS)
 
 lint: $(FULL)/.installed ## ruff and mypy
@@ -138,7 +138,7 @@ lint: $(FULL)/.installed ## ruff and mypy
 
 UV := $(FULL)/bin/python -m uv pip compile --quiet --python-version 3.11 --universal --fork-strategy fewest \
 	--generate-hashes --no-emit-index-url --no-header
-lock: ## write the hash-locked requirements again from pyproject.toml and the .in files
+lock: ## regenerate the hash-locked requirements from pyproject.toml and the .in files
 	@$(UV) --override requirements/overrides.txt --extra full --extra test pyproject.toml requirements/composer.in \
 	-o requirements/full.txt
 	@$(UV) -c requirements/full.txt pyproject.toml -o requirements/analysis.txt

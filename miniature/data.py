@@ -100,7 +100,7 @@ def get_data_source(data: str | None) -> DataSource:
     place = Path(data).resolve()  # jobs work in another folder
     for part in ("text", *DATASETS):
         if not (place / part).is_dir():
-            raise UserError(f"--data {data}: there is no folder {part} in it (docs/miniature.md)")
+            raise UserError(f"--data {data} has no folder {part} (docs/miniature.md)")
     return DataSource(place=place)
 
 

@@ -49,9 +49,7 @@ def make_miniature(
     """
     root = miniature.root
     if not train and not (root / STORE / "results").is_dir():
-        raise UserError(
-            f"{root}: there are no fine-tuned models yet; make them with `clm-or-mlm miniature run`"
-        )
+        raise UserError(f"{root} has no fine-tuned models yet; make them with `clm-or-mlm miniature run`")
     jobs = [job for job in miniature.jobs() if train or job.is_complete(root)]
     needs = [job.marker for job in jobs if job.kind.name == "cell"]
     jobs.append(miniature.analysis_job(needs, report=report))
@@ -60,7 +58,7 @@ def make_miniature(
     (root / jobs[-1].marker).unlink(missing_ok=True)
     words = ("--cores", str(workers), "--quiet", "host", "reason")
     if not run_workflow(workflow_for(jobs), root, words=words):
-        raise UserError(f"not everything was done; logs are in {root / 'logs'}, the same command resumes")
+        raise UserError(f"some jobs are not done; logs are in {root / 'logs'}; rerun the command to finish")
     runs = read_runs(root / TABLE, add_models=miniature.model_names)
     text = page(miniature, runs, checks(miniature.form, root / PRETRAINED, runs))
     write_text(root / ANALYSED / "miniature.md", text)
@@ -85,7 +83,7 @@ def page(miniature: Miniature, runs: pd.DataFrame, results: list[Check]) -> str:
         f"The form `{form.name}` on {miniature.source.kind}: {len(runs)} of {form.fine_tunings} fine-tunings.",
         f"CPU seconds: {timings}.",
         "",
-        "Mean test scores in percent, and validation losses in nats a token, comparable at one objective alone.",
+        "Mean test scores in percent; validation losses in nats per token, comparable only within one objective.",
         "",
         *markdown_table(rows, range(2, len(rows[0]))),
         "",
@@ -93,7 +91,7 @@ def page(miniature: Miniature, runs: pd.DataFrame, results: list[Check]) -> str:
         "",
         f"Tables, figures, claims and report: {root / ANALYSED}",
         "",
-        "Not to be concluded: anything about the paper. Networks of this size, text and few seeds say whether the",
+        "Draw no conclusions about the paper: networks this small, with so little text and few seeds, show whether the",
         "package works from end to end, not which objective is better (docs/miniature.md).",
     ]
     return "\n".join(lines) + "\n"
@@ -114,8 +112,8 @@ def stand_in_note(form: Form, source: DataSource) -> str:
         for size, shape in form.study.shapes.items()
     )
     return (
-        f"not the paper's models. {sizes}; {form.scale} steps are 1 here; {source.kind}; a family is one dataset "
-        f"({', '.join(DATASETS[name].title for name in FAMILIES.values())})."
+        f"not the paper's models. {sizes}; {form.scale} of the paper's steps are 1 here; {source.kind}; a family is "
+        f"one dataset ({', '.join(DATASETS[name].title for name in FAMILIES.values())})."
     )
 
 

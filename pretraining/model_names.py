@@ -205,7 +205,7 @@ class Design:
         """
         if len(name) > _LONGEST:
             raise UserError(
-                f"a model's name has at most {_LONGEST} letters, not {len(name)}: {name[:40]!r}..."
+                f"a model's name has at most {_LONGEST} characters, not {len(name)}: {name[:40]!r}..."
             )
         arm, seed = arm_of(name)
         match = (

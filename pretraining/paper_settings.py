@@ -49,7 +49,7 @@ class Shape:
         for whole, part in (("hidden", "heads"), ("heads", "kv_heads")):
             if getattr(self, whole) % getattr(self, part):
                 raise UserError(
-                    f"{whole}={getattr(self, whole)} is no multiple of {part}={getattr(self, part)}"
+                    f"{whole}={getattr(self, whole)} is not a multiple of {part}={getattr(self, part)}"
                 )
         if self.head_dim % 2:
             raise UserError(

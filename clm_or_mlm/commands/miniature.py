@@ -1,4 +1,4 @@
-"""Run the whole study at toy scale, from text to verdicts; the same command resumes a killed one."""
+"""Run the whole study at toy scale, from text to verdicts; rerun a command to resume it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MiniatureOptions:
 
 
 def run(*, workers: int = 2, show: bool = False, options: MiniatureOptions = MiniatureOptions()) -> None:
-    """Make a miniature, or resume it: pretrain, fine-tune, analyse and draw at toy scale.
+    """Run or resume a miniature: pretrain, fine-tune, analyse and draw at toy scale.
 
     examples:
       clm-or-mlm miniature run --form quick
@@ -42,11 +42,11 @@ def run(*, workers: int = 2, show: bool = False, options: MiniatureOptions = Min
       clm-or-mlm miniature run --form quick --show
 
     Args:
-        workers: jobs at a time
+        workers: jobs to run at a time
         show: only analyse the runs that have finished so far
     """
     if workers < 1:
-        raise UserError(f"--workers {workers} must be at least 1")
+        raise UserError(f"--workers must be at least 1, not {workers}")
     form, source = FORMS[options.form], get_data_source(options.data)
     from miniature.pipeline import make_miniature
     from miniature.plan import Miniature
@@ -61,14 +61,14 @@ def random(
     data: Annotated[Path, Parameter(metavar="DIR")],
     out: Annotated[Path, Parameter(metavar="DIR")],
 ) -> None:
-    """Write the untrained model of the middle size, with the initial weights of all models of that size.
+    """Write the untrained middle-size model: the initial weights that all models of that size share.
 
     example: clm-or-mlm random --study study.toml --data shards/ --out untrained/
 
     Args:
         study: study file
         data: folder of the shards, for their tokenizer
-        out: model folder
+        out: output folder for the model
     """
     from pretraining.data.manifest import load_manifest
     from pretraining.model.configuration import config_of
@@ -98,7 +98,7 @@ def sample(
     Args:
         form: the miniature's form
         data: folder of the complete datasets
-        out: folder of the samples
+        out: output folder for the samples
     """
     from miniature.data import write_samples
 

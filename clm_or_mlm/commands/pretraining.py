@@ -89,13 +89,13 @@ def plan(
 def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Model]:
     if figure is not None:
         if figure not in FIGURES:
-            raise UserError(f"the paper has no figure {figure}; it has 1 to {max(FIGURES)}")
+            raise UserError(f"the paper has no figure {figure}; its figures are 1 to {max(FIGURES)}")
         return [study.model(name) for name in FIGURES[figure]]
     if names:
         return [study.model(name) for name in names]
     if not study.models:
         raise UserError(
-            f"the study {study.name!r} lists no models; add `models = [...]` to its file, or name one: plan NAME"
+            f"the study {study.name!r} lists no models; add `models = [...]` to its file, or name a model: plan NAME"
         )
     return list(study.models.values())
 
@@ -110,12 +110,12 @@ def settings(*words: str, study: ConfigOptions = ConfigOptions()) -> None:
       clm-or-mlm settings gradient norm
 
     Args:
-        words: only the settings whose name or meaning contains all of these words
+        words: print only settings whose name or meaning contains all of these words
     """
     text = describe_settings(study.config(load_study(study.study)), words)
     if not text:
         raise UserError(
-            f"no setting is about {' '.join(words)!r}; `clm-or-mlm settings` lists all; model size, objectives, "
+            f"no setting matches {' '.join(words)!r}; `clm-or-mlm settings` lists all; model size, objectives, "
             "masking ratio and steps are in the model's name, such as 610m-mlm40-42k"
         )
     sys.stdout.write(text)
@@ -134,10 +134,10 @@ def shards(
     example: clm-or-mlm shards --source 'documents/*.jsonl.zst' --tokenizer tokenizer/ --out shards/
 
     Args:
-        source: hf:OWNER/NAME[:CONFIG][@REVISION], or Parquet, JSON-lines and text files, folders, patterns
-        tokenizer: folder, tokenizer.json, tiktoken file or hub id
-        out: folder of the shards
-        workers: threads for tokenising (default: one for each core); the shards do not depend on it
+        source: hf:OWNER/NAME[:CONFIG][@REVISION], or files (Parquet, JSON-lines, text), folders or glob patterns
+        tokenizer: folder, tokenizer.json, tiktoken file or Hugging Face id
+        out: output folder for the shards
+        workers: tokenising threads (default: one per core); they do not change the shards
     """
     from pretraining.data.build_shards import build
 
@@ -145,7 +145,7 @@ def shards(
 
 
 def verify(data: Annotated[Path, Parameter(metavar="DIR")], /) -> int:
-    """Compare every file of a folder of shards with its hash; exit code 1 if one is damaged.
+    """Compare every file in a folder of shards with its hash; exit code 1 if any is damaged.
 
     example: clm-or-mlm pretraining verify shards/
 
@@ -209,9 +209,9 @@ def train(
     """Pretrain a model of the study, or one stage of the plan.
 
     The name is SIZE-OBJECTIVE-STEPS: 610m-clm-10k-mlm40-42k is trained with CLM to step 10,000, then with MLM at a
-    masking ratio of 40 % to step 42,000. For several GPUs, start the command with srun, torchrun or composer. The
-    same command resumes from the last checkpoint. NAME-s2 is NAME pretrained again with another seed. After SIGTERM
-    or SIGUSR1 it saves a checkpoint and exits with code 75.
+    masking ratio of 40 % to step 42,000. For several GPUs, start the command with srun, torchrun or composer.
+    Rerun it to resume from the last checkpoint. NAME-s2 is NAME pretrained again with another seed. After SIGTERM or
+    SIGUSR1 the command saves a checkpoint and exits with code 75.
 
     example: clm-or-mlm train 610m-clm-10k-mlm40-42k --data shards/ --out pretrained/
 

@@ -50,7 +50,7 @@ def read_ranks(path: Path) -> dict[bytes, int]:
         try:
             data = unzstd(io.BytesIO(data)).read(MOST_BYTES)
         except OSError as error:
-            raise UserError(f"{path}: cannot be decompressed: {error}; fetch it again") from None
+            raise UserError(f"{path} cannot be decompressed: {error}; fetch it again") from None
     ranks: dict[bytes, int] = {}
     for number, line in enumerate(data.splitlines(), 1):
         try:

@@ -68,9 +68,9 @@ def build(
     if (out / MANIFEST).is_file():
         if load_manifest(out)["request"] != request:
             raise UserError(
-                f"{out}: has shards with other settings; choose another --out or remove the folder"
+                f"{out} has shards made with different settings; choose another --out or remove the folder"
             )
-        logger.info("%s: nothing to do, the shards are complete", out)
+        logger.info("%s: nothing to do; the shards are complete", out)
         return False
     writer = ShardWriter(out, request)
     if writer.position.file or writer.position.row:
@@ -81,8 +81,8 @@ def build(
     if not held_out or not trained:
         writer.discard()  # what was asked for cannot be, so that nothing of it may stop the next request
         raise UserError(
-            f"{source.spec}: of {held_out + trained} documents {held_out} were held out for validation "
-            f"(--validation-share {settings.validation_share:g}) and {trained} left for training, which need one each; "
+            f"{source.spec}: of {held_out + trained} documents, {held_out} were held out for validation "
+            f"(--validation-share {settings.validation_share:g}) and {trained} left for training, but each needs one; "
             f"a text file is split by --document-separator (now: {settings.document_separator}; `line` makes each line "
             f"a document)"
         )
@@ -164,6 +164,6 @@ def _finish(
     writer.remove()
     train = manifest["splits"]["train"]
     logger.info(
-        "%s: %s training tokens of %s documents; shards: %d; duplicates dropped: %s", out, f"{train['tokens']:,}",
+        "%s: %s training tokens from %s documents; shards: %d; duplicates dropped: %s", out, f"{train['tokens']:,}",
         f"{train['documents']:,}", len(train["shards"]), f"{writer.position.duplicates:,}",
     )  # fmt: skip

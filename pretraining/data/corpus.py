@@ -93,7 +93,7 @@ class Source:
             except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
                 if isinstance(error, OSError) and error.errno is not None:
                     raise
-                raise UserError(f"{name}: cannot be read: {error}") from None
+                raise UserError(f"{name} cannot be read: {error}") from None
 
 
 def _open(file: str) -> IO[bytes]:
@@ -133,7 +133,7 @@ def _local(spec: str) -> list[Path]:
     elif path.is_file():
         if plain_suffix(path.name) not in FILE_KINDS:
             raise UserError(
-                f"{path}: unknown kind of file; known are {', '.join(FILE_KINDS)}, each also "
+                f"{path}: unknown kind of file; kinds are {', '.join(FILE_KINDS)}, each also with "
                 f"{' or '.join(ARCHIVES)}"
             )
         files = [path]
@@ -197,7 +197,7 @@ def _parquet_texts(source: Source, name: str, raw: IO[bytes], start: int) -> Ite
     table, field = pyarrow.parquet.ParquetFile(raw), source.text_field
     if field not in table.schema_arrow.names:
         known = ", ".join(table.schema_arrow.names)
-        raise UserError(f"{name}: has no column {field!r}; it has {known} (--text-field)")
+        raise UserError(f"{name} has no column {field!r}; it has {known} (--text-field)")
     first = 0
     for group in range(table.num_row_groups):
         last = first + table.metadata.row_group(group).num_rows

@@ -61,11 +61,11 @@ def load_manifest(data: Path) -> dict[str, Any]:
         )
         raise UserError(f"{path}: no shards here{unfinished}; write them with `clm-or-mlm shards`") from None
     if manifest.get("format") != _FORMAT:
-        raise UserError(f"{path}: was written by another version; {_REMEDY}")
+        raise UserError(f"{path} was written by another version; {_REMEDY}")
     tokenizer = read_settings(_Tokenizer, manifest["tokenizer"], str(path))
     ids = (tokenizer.eos_id, tokenizer.mask_id, tokenizer.bos_id or 0)
     if not 0 <= min(ids) <= max(ids) < tokenizer.vocab_size:
-        raise UserError(f"{path}: a special token's id is none of the {tokenizer.vocab_size} ids; {_REMEDY}")
+        raise UserError(f"{path}: a special token's id is not below {tokenizer.vocab_size}; {_REMEDY}")
     if _data_hash(manifest) != manifest["sha256"]:
         raise UserError(f"{path}: the hash of its tokenizer and shards is wrong; {_REMEDY}")
     return manifest
@@ -91,7 +91,7 @@ def check_tokenizer(data: Path, manifest: Mapping[str, Any]) -> None:
     """
     folder = data / "tokenizer"
     if not folder.is_dir() or tokenizer_files(folder) != manifest["tokenizer_files"]:
-        raise UserError(f"{folder}: is missing or is not the tokenizer that the shards were made with")
+        raise UserError(f"{folder} is missing or is not the tokenizer that the shards were made with")
 
 
 def check_split(data: Path, name: str, manifest: Mapping[str, Any], shards: list[Shard]) -> None:
@@ -104,7 +104,7 @@ def check_split(data: Path, name: str, manifest: Mapping[str, Any], shards: list
     records = -(-split["tokens"] // RECORD)
     listed = [shard.listing() for shard in shards] == split["shards"]
     if not listed or sum(shard.samples for shard in shards) != records:
-        raise UserError(f"{data / name / INDEX}: is not the index the manifest was made with; {_REMEDY}")
+        raise UserError(f"{data / name / INDEX} is not the index the manifest was made with; {_REMEDY}")
 
 
 def verify(data: Path) -> list[str]:
@@ -128,7 +128,7 @@ def verify(data: Path) -> list[str]:
             try:
                 os.close(VerifiedFile(path, shard.packed_sha256, shard.packed_size).open())
             except FileNotFoundError:
-                problems.append(f"{path}: is missing")
+                problems.append(f"{path} is missing")
             except DamagedError as error:
                 problems.append(f"{path}: {error}")
             except UserError as error:

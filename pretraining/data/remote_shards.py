@@ -62,7 +62,7 @@ class _UnsafeError(Exception):
 def _check_https(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOOPBACK):
-        raise _UnsafeError(f"{url}: shards are read by https, and by http from this machine alone")
+        raise _UnsafeError(f"{url}: shards are read over https, and over http only from this machine")
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -142,7 +142,7 @@ class RemoteShards:
                 problem = first_line(error)
                 if _is_final(error):
                     break
-        raise UserError(f"{url}: cannot be read: {problem}")
+        raise UserError(f"{url} cannot be read: {problem}")
 
 
 def find_shards(data: str | Path) -> tuple[Path, RemoteShards | None]:
@@ -160,7 +160,7 @@ def find_shards(data: str | Path) -> tuple[Path, RemoteShards | None]:
     if scheme == "file":
         return Path(rest), None
     if scheme not in DOWNLOADS:
-        raise UserError(f"{data}: shards are in a folder or at an address of {', '.join(DOWNLOADS)}")
+        raise UserError(f"{data}: shards can be in a folder or at an address of {', '.join(DOWNLOADS)}")
     remote = RemoteShards(str(data))
     return remote.folder, remote
 

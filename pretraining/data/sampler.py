@@ -145,7 +145,7 @@ class Order:
             )
         if self.samples < self.batch:
             raise UserError(
-                f"the data holds {self.samples} sequences, fewer than the {self.batch} of one step; "
+                f"the data has {self.samples} sequences, fewer than the {self.batch} of one step; "
                 f"write more shards or choose a smaller global_batch"
             )
 

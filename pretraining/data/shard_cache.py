@@ -42,7 +42,7 @@ def make_shard_cache_folder(place: str = "") -> Path:
         return private_folder(folder)
     except OSError as error:
         raise UserError(
-            f"{folder}: decompressed shards cannot be written there ({error.strerror}); choose a place with "
+            f"{folder}: decompressed shards cannot be written there ({error.strerror}); choose another folder with "
             f"--set cache=DIR or CLM_OR_MLM_SCRATCH"
         ) from None
 

@@ -56,9 +56,9 @@ class Shard:
         """
         counts = (self.samples, self.size, self.packed_size)
         if not all(type(count) is int and 0 < count < _MOST_BYTES for count in counts):
-            raise ValueError(f"one of {str(counts)[:99]} is no number from 1 to {_MOST_BYTES - 1}")
+            raise ValueError(f"one of {str(counts)[:99]} is not a number from 1 to {_MOST_BYTES - 1}")
         if not all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in (self.sha256, self.packed_sha256)):
-            raise ValueError("a SHA-256 is none")
+            raise ValueError("a SHA-256 is not valid")
         # A count, offsets and the columns' description, then for each record a size, a shape and the tokens.
         fixed = 4 * (self.samples + 2)
         if not fixed < self.size <= fixed + 4096 + self.samples * (16 + 4 * RECORD):
@@ -129,9 +129,9 @@ def read_index(folder: Path) -> list[Shard]:
                 raise ValueError(f"shard {number} has {shard.samples} records where the first has {most}")
     except (KeyError, TypeError, ValueError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else error
-        raise UserError(f"{path}: is damaged: {what}; {_REMEDY}") from None
+        raise UserError(f"{path} is damaged: {what}; {_REMEDY}") from None
     if not shards or data != _text(shards).encode():
-        raise UserError(f"{path}: is not as `shards` writes it; {_REMEDY}")
+        raise UserError(f"{path} is not in the form that `shards` writes; {_REMEDY}")
     return shards
 
 

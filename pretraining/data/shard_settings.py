@@ -22,8 +22,8 @@ class ShardSettings:
     text_field: str = "text"
     """column or key of the text"""
     document_separator: str = "blank"
-    """what ends a document of a text file: a blank line (blank), every line (line), its end alone (file), or a line
-    that reads so"""
+    """what ends a document in a text file: a blank line (blank), every line end (line), only the file's end (file), or
+    a line that consists of this text"""
     validation_share: float | None = None
     """share of the documents held out for validation, 0 to 1, chosen by hash; default: 0.005, or for a small source
     the share that gives 200 kB, at most 0.1"""
@@ -32,7 +32,7 @@ class ShardSettings:
     tokens: int = 0
     """training tokens after which reading stops, at the end of a document; 0 reads all"""
     shard_records: int = 4_096
-    """records of 4,096 tokens in a shard: 67 MB before compression"""
+    """records of 4,096 tokens per shard: 67 MB before compression"""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""

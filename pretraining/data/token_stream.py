@@ -113,8 +113,8 @@ class TokenStream:
                 raise ValueError
         except Exception:  # whatever comes of what is no record
             raise UserError(
-                f"{self.folder / self.shards[shard].packed_name}: record {place} is not one that `shards` "
-                f"writes; write the shards again"
+                f"{self.folder / self.shards[shard].packed_name}: record {place} was not written by "
+                f"`shards`; write the shards again"
             ) from None
         finally:
             os.close(descriptor)
@@ -128,7 +128,7 @@ class TokenStream:
         except FileNotFoundError:
             return self._make(number)
         except DamagedError as problem:
-            logger.warning("%s: %s; it is decompressed again", file.path, problem)
+            logger.warning("%s: %s; decompressing it again", file.path, problem)
             file.path.unlink(missing_ok=True)
             return self._make(number)
         # When it was opened last is its access time, which many file systems do not keep by themselves; the
@@ -179,11 +179,11 @@ class TokenStream:
             os.utime(made.path, ns=(time.time_ns(), time.time_ns() - 10**10))
             os.close(made.open())
         except DamagedError as problem:
-            raise UserError(f"{path}: is damaged: {problem}; {_REMEDY}") from None
+            raise UserError(f"{path} is damaged: {problem}; {_REMEDY}") from None
         except FileNotFoundError:
-            raise UserError(f"{path}: is missing; {_REMEDY}") from None
+            raise UserError(f"{path} is missing; {_REMEDY}") from None
         except OSError as error:
             if error.errno in DISK_FULL:
                 raise
-            raise UserError(f"{path}: cannot be read: {error.strerror or error}; {_REMEDY}") from None
+            raise UserError(f"{path} cannot be read: {error.strerror or error}; {_REMEDY}") from None
         return made

@@ -263,7 +263,7 @@ def _finish(inner: tokenizers.Tokenizer, where: str) -> TextTokenizer:
     eos, mask = first(_ENDS), first(_MASKS)
     if eos is None or mask is None:
         raise UserError(
-            f"{where}: needs an end-of-text token ({', '.join(_ENDS)}) and a mask token ({', '.join(_MASKS)})"
+            f"{where} needs an end-of-text token ({', '.join(_ENDS)}) and a mask token ({', '.join(_MASKS)})"
         )
     return TextTokenizer(inner=inner, bos_id=first(_BEGINS), eos_id=eos, mask_id=mask)
 

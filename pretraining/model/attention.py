@@ -204,7 +204,7 @@ def _flash4_problem(device: torch.device, dtype: torch.dtype, head_dim: int) -> 
     if torch.version.hip is not None:
         return "needs an NVIDIA GPU"
     if head_dim > 128 and torch.cuda.get_device_capability(device)[0] > 9:
-        return f"takes head dimensions up to 128 on this GPU, not {head_dim}"
+        return f"supports head dimensions up to 128 on this GPU, not {head_dim}"
     return _import_problem("flash_attn.cute", "flash-attn-4")
 
 

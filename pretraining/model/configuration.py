@@ -110,7 +110,7 @@ class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is 
                 raise UserError(f"config: {name} is {value!r}; this encoder supports only {only!r}")
         shape_of(self)
         if not isinstance(is_causal, bool):
-            raise UserError(f"config: is_causal is {is_causal!r}, neither true nor false")
+            raise UserError(f"config: is_causal must be true or false, not {is_causal!r}")
         for name, token in (
             ("bos", bos_token_id),
             ("eos", eos_token_id),
@@ -133,7 +133,7 @@ class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is 
         """Accept the value that transformers >= 5 writes, when it is the one that follows from the rest."""
         if value is not None and value * self.num_attention_heads != self.hidden_size:
             raise UserError(
-                f"head_dim {value} x num_attention_heads {self.num_attention_heads} must be hidden_size "
+                f"head_dim {value} x num_attention_heads {self.num_attention_heads} must equal hidden_size "
                 f"{self.hidden_size}"
             )
 
@@ -146,7 +146,7 @@ def config_for(size: str, **overrides: object) -> EncoderConfig:
     """
     shapes = {**SHAPES, "tiny": TINY}
     if size not in shapes:
-        raise UserError(f"unknown size {size!r}{nearest(size, shapes)}; known are {', '.join(shapes)}")
+        raise UserError(f"unknown size {size!r}{nearest(size, shapes)}; sizes are {', '.join(shapes)}")
     known = {*EncoderConfig().to_dict(), "num_labels"}
     for name in overrides:
         if name not in known:

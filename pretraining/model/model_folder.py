@@ -86,7 +86,7 @@ def export(
     records = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
     content: dict[str, Any] = json.loads(json.dumps({**manifest, "records": records}))
     if tokenizer_dir is not None and not (tokenizer_dir / "tokenizer.json").is_file():
-        raise UserError(f"tokenizer folder {tokenizer_dir} holds no tokenizer.json")
+        raise UserError(f"tokenizer folder {tokenizer_dir} has no tokenizer.json")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         there = check_model(out, "remove the folder or choose another") if out.is_dir() else None
         if there is not None and {key: value for key, value in there.items() if key != FILES} == content:
@@ -113,7 +113,7 @@ def export(
             write_manifest(provenance_path(making, folder=True), origin, _hashes(making))
     except SafetensorError as error:
         raise UserError(
-            f"{out}: could not be written: {error}; correct that and run the same command again"
+            f"{out} could not be written: {error}; correct that and run the same command again"
         ) from None
     return out
 
@@ -167,7 +167,7 @@ def check_model(folder: Path, remedy: str = "fetch or export the model again") -
         return None
     manifest = read_manifest(path, remedy)
     if not manifest.get(FILES):
-        raise UserError(f"{path}: it names no files; {remedy}")
+        raise UserError(f"{path} lists no files; {remedy}")
     check_files(folder, manifest[FILES], remedy)
     return manifest
 
@@ -186,14 +186,14 @@ def read_config(folder: Path) -> EncoderConfig:
     try:
         fields = read_json(path, "fetch the model again")
     except FileNotFoundError:
-        raise UserError(f"{folder} holds no config.json: a checkpoint is a folder with one") from None
+        raise UserError(f"{folder} has no config.json, so it is not a checkpoint") from None
     if not isinstance(fields, dict):
-        raise UserError(f"{path} cannot be read: it holds no record")
+        raise UserError(f"{path} cannot be read: it is not a JSON object")
     kind = fields.pop("model_type", None)
     if kind not in MODEL_TYPES:
-        raise UserError(f"{path}: model_type is {kind!r}; known are {' and '.join(MODEL_TYPES)}")
+        raise UserError(f"{path}: model_type is {kind!r}; it must be {' or '.join(MODEL_TYPES)}")
     if "is_causal" not in fields:
-        logger.warning("%s: is_causal is missing; the model is taken as bidirectional", path)
+        logger.warning("%s: is_causal is missing; the model is treated as bidirectional", path)
     if "clf_pooling" in fields:
         fields["classifier_pooling"] = fields.pop("clf_pooling")
     for name in ("auto_map", "architectures", "transformers_version"):
@@ -210,7 +210,7 @@ def read_config(folder: Path) -> EncoderConfig:
         raise UserError(f"{path}: {error}") from None
     except Exception as error:  # the library has its own for every field
         reason = " ".join(str(error).split())[:200]
-        raise UserError(f"{path} describes no model: {reason}") from None
+        raise UserError(f"{path} does not describe a model: {reason}") from None
     return config
 
 
@@ -228,12 +228,12 @@ def read_state(folder: Path) -> State:
         try:
             names = {str(name) for name in content["weight_map"].values()}
         except (KeyError, TypeError, AttributeError) as error:
-            raise UserError(f"{index} is no index of safetensors ({error}); fetch it again") from None
+            raise UserError(f"{index} is not a safetensors index ({error}); fetch it again") from None
         if strays := [name for name in names if Path(name).name != name]:
             raise UserError(f"{index} names a file outside its folder: {strays[0]}")
         files = [folder / name for name in sorted(names)]
     else:
-        raise UserError(f"{folder} holds no model.safetensors; pickled weights (*.bin) are not opened")
+        raise UserError(f"{folder} has no model.safetensors; pickled weights (*.bin) are not opened")
     state: State = {}
     for file in files:
         try:
@@ -301,7 +301,7 @@ def check_state(state: Mapping[str, Tensor], config: EncoderConfig, where: str) 
     extra = [name + nearest(name, missing) for name in state if name not in expected]
     for what, names in (
         ("lacks", missing),
-        ("holds unknown tensors", extra),
+        ("has unknown tensors", extra),
         ("does not fit its config", wrong),
     ):
         if names:

@@ -58,9 +58,9 @@ class TrainingConfig:
     peak_lr: float = TRAINING.peak_lr
     """Learning rate of the stable phase (`lr`, `learning_rate`)."""
     beta1: float = TRAINING.betas[0]
-    """AdamW's first momentum (the first of `betas`)."""
+    """AdamW's decay rate of the first moment (the first of `betas`)."""
     beta2: float = TRAINING.betas[1]
-    """AdamW's second momentum (the second of `betas`)."""
+    """AdamW's decay rate of the second moment (the second of `betas`)."""
     eps: float = TRAINING.eps
     """AdamW's epsilon."""
     weight_decay: float = TRAINING.weight_decay
@@ -82,7 +82,7 @@ class TrainingConfig:
     more sequences when they are shorter; gradients are accumulated over the passes of a step. It changes speed and
     memory, never the gradient: halve it when a GPU runs out of memory (OOM)."""
     layout: Literal["balanced", "order"] = field(default="balanced", metadata=_MAY_CHANGE)
-    """`balanced`: ranks and passes get nearly equal numbers of tokens; `order`: sequences in their order."""
+    """`balanced`: ranks and passes get nearly equal numbers of tokens; `order`: sequences keep their order."""
     min_length: int = TRAINING.min_length
     """Shortest sequence, in tokens."""
     max_length: int = TRAINING.max_length
@@ -90,12 +90,12 @@ class TrainingConfig:
     cut: Literal["random", "fixed"] = "random"
     """`random`: lengths uniform in [min_length, max_length]; `fixed`: blocks of max_length."""
     attention: Literal["sequence", "document"] = "sequence"
-    """`sequence`: a sequence attends to all of itself, as in the paper; `document`: never across end-of-text."""
+    """`sequence`: a sequence attends to all of itself, as in the paper; `document`: never past end-of-text."""
     shuffle_block: int = 2**20
-    """Sequences that are shuffled together. Larger blocks mix more and keep more shards open."""
+    """Number of sequences shuffled together. Larger blocks mix more and keep more shards open."""
     shuffle_chunk: int = 2**14
     """A block is gathered from chunks of this many neighbouring sequences, about one shard each, from all of the data.
-    With shuffle_block or more, a block is one stretch of the data."""
+    At shuffle_block or more, a block is one stretch of the data."""
     weighting: Literal["equal", "token"] = "equal"
     """`equal`: the loss is the mean of the mean losses of groups of loss_group sequences, as in the paper's trainer;
     `token`: the mean over all predicted tokens of the step."""
@@ -105,29 +105,29 @@ class TrainingConfig:
     """Data type of the residual stream under bf16 autocast; norms are computed in fp32 either way. `bf16` halves its
     memory traffic and rounds it."""
     backend: Literal["auto", "varlen", "flash4", "sdpa"] = field(default="auto", metadata=_MAY_CHANGE)
-    """Attention kernel; `auto` takes the first of the others that this machine can run, sdpa on a CPU."""
+    """Attention kernel; `auto` uses the first of the others that this machine supports, sdpa on a CPU."""
     compile: Literal["auto", "on", "off"] = field(default="auto", metadata=_MAY_CHANGE)
     """torch.compile: `auto` turns it on for a GPU; if it fails, the run continues without it and logs the reason."""
     eval_every: int = field(default=1_000, metadata=_MAY_CHANGE)
     """Steps between validations (`eval_interval`); there is also one before a new objective and where stages branch."""
     eval_sequences: int = field(default=TRAINING.sequences_per_step, metadata=_MAY_CHANGE)
-    """Sequences of each validation, with masks that never change; 0 for no validation."""
+    """Sequences per validation, with masks that never change; 0 for no validation."""
     save_every: int = field(default=1_000, metadata=_MAY_CHANGE)
     """Steps between checkpoints to resume from (`save_interval`); only the newest is kept."""
     log_every: int = field(default=1, metadata=_MAY_CHANGE)
     """Steps between rows of the log."""
     cache: str = field(default="", metadata=_OF_PLACE)
-    """Folder for decompressed shards (`cache_dir`), with a subfolder for each user; when empty $CLM_OR_MLM_SCRATCH,
+    """Folder for decompressed shards (`cache_dir`), with a subfolder for each user; if empty, $CLM_OR_MLM_SCRATCH,
     else $SLURM_TMPDIR, else the user's cache folder."""
     cache_gb: float = field(default=50.0, metadata=_OF_PLACE)
     """Size in GB above which the least recently opened decompressed shards are removed; 0 keeps all. A shuffled block
-    of the default size opens up to 128 shards (8.6 GB), and the shards of the next block are opened ahead."""
+    of the default size opens up to 128 shards (8.6 GB), and the shards of the next block are opened in advance."""
     skip: str = field(default="", metadata=_FROM_A_STEP)
     """Batches to leave out, `STEP:COUNT,...`, for example after the loss became NaN; later batches move up."""
     peak_lr_from: str = field(default="", metadata=_FROM_A_STEP)
-    """Changes of the peak learning rate, each from a step on: `STEP:RATE,...`."""
+    """Changes to the peak learning rate, each from a given step: `STEP:RATE,...`."""
     activation_checkpointing: bool = field(default=False, metadata=_MAY_CHANGE)
-    """Recompute activations in the backward pass: less memory for a third more computation."""
+    """Recompute activations in the backward pass: saves memory for a third more computation."""
     callbacks: str = field(
         default="SpeedMonitor,MemoryMonitor,OptimizerMonitor,RuntimeEstimator", metadata=_OF_PLACE
     )
@@ -147,13 +147,13 @@ class TrainingConfig:
             value = getattr(self, key)
             if (choices := typing.get_args(kind)) and value not in choices:
                 near = nearest(value, choices)
-                raise UserError(f"{key}={value!r} is unknown; take {' or '.join(choices)}{near}")
+                raise UserError(f"{key} must be {' or '.join(choices)}, not {value!r}{near}")
             if kind is float and not math.isfinite(value):
                 raise UserError(f"{key} must be a finite number, not {value}")
             if kind is int and value >= _MOST:
-                raise UserError(f"{key} must be below 2^40, not a number of {len(str(value))} digits")
+                raise UserError(f"{key} must be below 2^40, not a number with {len(str(value))} digits")
             if kind is str and (len(value) > 1_000 or not value.isprintable()):
-                raise UserError(f"{key} must be a line of printable text, not {value!r:.60}")
+                raise UserError(f"{key} must be one line of printable text, not {value!r:.60}")
         for key in (*_FROM_ZERO, *_FROM_ONE):
             if getattr(self, key) < (lowest := int(key in _FROM_ONE)):
                 raise UserError(f"{key} must be at least {lowest}, not {getattr(self, key)}")
@@ -230,9 +230,9 @@ def read_changes(key: str, text: str, kind: Callable[[str], T]) -> tuple[tuple[i
         try:
             change = int(step), kind(value)
         except ValueError:
-            raise UserError(f"{key}={text!r}: write STEP:VALUE, several with commas between") from None
+            raise UserError(f"{key}={text!r}: write STEP:VALUE, with commas between several") from None
         if not (0 <= change[0] < _MOST and 0 < change[1] < _MOST):
-            raise UserError(f"{key}={text!r}: steps are at least 0, values above 0 and both below 2^40")
+            raise UserError(f"{key}={text!r}: steps must be at least 0, values above 0, and both below 2^40")
         if changes and change[0] <= changes[-1][0]:
             raise UserError(f"{key}={text!r}: the steps must increase")
         changes.append(change)

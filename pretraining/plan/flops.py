@@ -117,7 +117,7 @@ def gpu_hours(flops: float, utilisation: float, device_name: str) -> float:
     """
     peak = peak_flops(device_name)
     if peak is None:
-        raise ValueError(f"no peak rate is known for {device_name!r}; known are {', '.join(PEAK_FLOPS)}")
+        raise ValueError(f"no peak rate is known for {device_name!r}; devices are {', '.join(PEAK_FLOPS)}")
     if not 0 < utilisation <= 1:
         raise ValueError(f"a utilisation must be in (0, 1], not {utilisation}")
     return flops / (peak * utilisation) / 3600

@@ -94,8 +94,8 @@ class _File:
         """Refuse names that could lead out of a folder, and what no study can be."""
         if self.prefix and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", self.prefix):
             raise UserError(
-                f"prefix is made of at most 60 letters, digits, points, hyphens and underscores and begins with a "
-                f"letter or digit, not {self.prefix!r:.60}"
+                f"prefix must be at most 60 letters, digits, dots, hyphens and underscores, starting with a letter or "
+                f"digit, not {self.prefix!r:.60}"
             )
         if not 1 <= self.decay_steps < 2**31:
             raise UserError(f"decay_steps must be at least 1 and below 2^31, not {self.decay_steps}")
@@ -118,8 +118,8 @@ def load_study(path: Path | None) -> Study:
         table = need_table(path, where, fields)
         if not re.fullmatch(r"[a-z0-9][a-z0-9.]{0,39}", size):
             raise UserError(
-                f"{path}: a size is called {size!r:.60}; its name is made of at most 40 small letters, digits and "
-                f"points, as in the names of models"
+                f"{path}: invalid size name {size!r:.60}; use at most 40 lowercase letters, digits and dots, as in "
+                f"model names"
             )
         shapes[f"{file.prefix}{size}"] = read_settings(Shape, table, f"{path} [{where}]")
     design = Design(sizes=tuple(file.sizes), prefix=file.prefix, decay_steps=file.decay_steps)

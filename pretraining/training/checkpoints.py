@@ -33,7 +33,7 @@ __all__ = [
 
 _NAME = re.compile(r"step-(\d{8})")
 _MODEL, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
-_REMEDY = "remove its folder to resume from the checkpoint before"
+_REMEDY = "remove its folder to resume from the previous checkpoint"
 _FORMAT = 3
 
 
@@ -98,7 +98,7 @@ def write(folder: Path, step: int, tensors: Tensors, state: Mapping[str, Any]) -
             write_manifest(making / _STATE, {"format": _FORMAT, "step": step, **state}, files)
     except SafetensorError as error:
         raise UserError(
-            f"{final}: could not be written: {error}; earlier checkpoints are untouched, free some space and run the "
+            f"{final} could not be written: {error}; earlier checkpoints are untouched; free some space and run the "
             f"same command again"
         ) from None
     return Checkpoint(path=final, step=step)
@@ -118,14 +118,14 @@ def load_state(checkpoint: Checkpoint) -> dict[str, Any]:
     try:
         state = read_manifest(path, _REMEDY)
     except FileNotFoundError:
-        raise UserError(f"{path}: is missing; {_REMEDY}") from None
+        raise UserError(f"{path} is missing; {_REMEDY}") from None
     if state.get("format") != _FORMAT:
         raise UserError(
-            f"{path}: was written by another version of this package; continue with that version, or choose "
+            f"{path} was written by another version of this package; continue with that version, or choose "
             "another --out"
         )
     if state.get("step") != checkpoint.step or {*state.get(FILES, ())} != {_MODEL, _OPTIMIZER}:
-        raise UserError(f"{path}: belongs to another checkpoint; {_REMEDY}")
+        raise UserError(f"{path} belongs to another checkpoint; {_REMEDY}")
     return state
 
 
@@ -159,11 +159,11 @@ def restore(checkpoint: Checkpoint, model: torch.nn.Module, optimizer: torch.opt
         model.load_state_dict(load_weights(checkpoint))
     except RuntimeError as error:
         first = str(error).splitlines()[-1].strip()
-        raise UserError(f"{checkpoint.path}: belongs to another architecture: {first}") from None
+        raise UserError(f"{checkpoint.path} belongs to another architecture: {first}") from None
     try:
         load_optimizer_state(model, optimizer, load_file(checkpoint.path / _OPTIMIZER))
     except (KeyError, ValueError, RuntimeError) as error:
-        raise UserError(f"{checkpoint.path}: its optimizer's state is of another model: {error}") from None
+        raise UserError(f"{checkpoint.path}: its optimizer state belongs to another model: {error}") from None
 
 
 def prune(folder: Path, keep: Iterable[int]) -> None:

@@ -43,7 +43,7 @@ class TrainingContext:
         """
         config, is_gpu = self.config, self.ranks.device.type == "cuda"
         if config.precision == "bf16" and not is_gpu:
-            raise UserError("precision=bf16 needs a GPU, and there is none here; set precision=auto or fp32")
+            raise UserError("precision=bf16 needs a GPU, but there is none here; set precision=auto or fp32")
         self.bf16 = config.precision == "bf16" or (config.precision == "auto" and is_gpu)
         self.shape = self.study.shapes[self.size]
         self.data_folder, remote = find_shards(self.source)
@@ -52,7 +52,7 @@ class TrainingContext:
         if config.global_batch < self.ranks.world:
             raise UserError(
                 f"global_batch={config.global_batch} leaves some of {self.ranks.world} processes without a sequence; "
-                f"start fewer"
+                f"start fewer processes"
             )
 
     def folder(self, stage: str) -> Path:
@@ -87,7 +87,7 @@ class TrainingContext:
         theirs, ours = map(_stages, found[1:]) if part == "stages" else found[1:]
         raise UserError(
             f"{where} was trained with {key or part}={theirs!r:.200}, not {ours!r:.200}; "
-            f"{_REMEDIES.get(part, 'set it so')} or choose another --out"
+            f"{_REMEDIES.get(part, 'restore that value')} or choose another --out"
         )
 
     def start_of(self, stage: PlannedStage, target: int) -> checkpoints.Checkpoint | None:
@@ -103,9 +103,9 @@ class TrainingContext:
             start = checkpoints.latest(self.folder(stage.parent), stage.start)
             if start is None or start.step != stage.start:
                 raise UserError(
-                    f"{stage.name} branches off {stage.parent} at step {stage.start}, and "
-                    f"{self.folder(stage.parent)} has no checkpoint of that step; train the model as a whole, or "
-                    f"first `train {stage.parent}`"
+                    f"{stage.name} branches off {stage.parent} at step {stage.start}, but "
+                    f"{self.folder(stage.parent)} has no checkpoint at that step; train the whole model, or "
+                    f"first run `train {stage.parent}`"
                 )
         if start is not None:
             self.check(checkpoints.load_state(start), of, start.step, str(start.path))
@@ -133,10 +133,10 @@ def _stages(stages: list[dict[str, Any]] | None) -> str:
 
 
 _REMEDIES = {
-    "results": "go on with the version of this package that made it",
-    "tokenizer": "give its --data",
-    "data": "give its --data",
-    "stages": "give its --study",
-    "interventions": "change later steps alone",
+    "results": "continue with the version of this package that made it",
+    "tokenizer": "use its original --data",
+    "data": "use its original --data",
+    "stages": "use its original --study",
+    "interventions": "change only later steps",
 }
 """What else can be done, by the part of the description that differs."""

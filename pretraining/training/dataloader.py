@@ -84,8 +84,8 @@ class Data:
         tokenizer = self.manifest["tokenizer"]
         if tokenizer["vocab_size"] > model_config.vocab_size:
             raise UserError(
-                f"{folder}: its tokenizer has {tokenizer['vocab_size']} ids, the model rows for "
-                f"{model_config.vocab_size} only; write shards with the model's tokenizer "
+                f"{folder}: its tokenizer has {tokenizer['vocab_size']} ids, but the model has rows "
+                f"for only {model_config.vocab_size}; write shards with the model's tokenizer "
                 f"or choose a model with a larger vocabulary"
             )
         if config.max_length > model_config.max_position_embeddings:
@@ -113,7 +113,7 @@ class Data:
 
         if config.eval_sequences and not self._cut.count(self._validation.tokens):
             raise UserError(
-                f"{folder}: its validation split of {self._validation.tokens} tokens holds no whole sequence; write "
+                f"{folder}: its validation split of {self._validation.tokens} tokens has no whole sequence; write "
                 f"shards with a larger --validation-share or set eval_sequences=0"
             )
         samples = self._cut.count(self._train.tokens)

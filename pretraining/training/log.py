@@ -123,13 +123,13 @@ def _row(line: bytes) -> dict[str, Any]:
         raise BadJsonError(f"it has more than {_LONGEST:,} bytes")
     row: Any = strict_json(line, finite=False)
     if not isinstance(row, dict):
-        raise BadJsonError("it holds no record")
+        raise BadJsonError("it is not a JSON object")
     for name in _NEEDED:
         if name not in row:
             raise BadJsonError(f"it has no {name}")
     for name, value in row.items():
         if name not in _FIELDS:
-            raise BadJsonError(f"{name[:40]!r} is no field of it")
+            raise BadJsonError(f"it has an unknown field {name[:40]!r}")
         if not _FIELDS[name](value):
             raise BadJsonError(f"its {name} cannot be {str(value)[:40]!r}")
     return row

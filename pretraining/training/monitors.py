@@ -72,12 +72,12 @@ def _made(setting: str, words: str, kind: type) -> list[tuple[str, Any]]:
         try:
             item: Any = pkgutil.resolve_name(word if ":" in word else f"composer.{setting}:{word}")
             if not (isinstance(item, type) and issubclass(item, kind)):
-                raise TypeError(f"it is no subclass of Composer's {kind.__name__}")
+                raise TypeError(f"it is not a subclass of Composer's {kind.__name__}")
             made.append((word, item()))
         except (ImportError, AttributeError, TypeError, ValueError) as error:
             raise UserError(
-                f"{setting}: {word} cannot be created from its name alone: {error}; name one of composer.{setting} or "
-                f"your own as MODULE:CLASS, whose module must be in this folder or on PYTHONPATH"
+                f"{setting}: {word} cannot be created from its name alone: {error}; give one of composer.{setting} or "
+                f"your own as MODULE:CLASS, with its module in this folder or on PYTHONPATH"
             ) from None
     return made
 
@@ -100,5 +100,5 @@ class _WeightsAndBiases(WandBLogger):  # type: ignore[misc]  # composer is untyp
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise UserError(
                 f"Weights & Biases (wandb={self.config.wandb}): {reason}; log in with `wandb login`, set "
-                f"WANDB_MODE=offline or leave the setting out"
+                f"WANDB_MODE=offline or remove the setting"
             ) from None

@@ -68,7 +68,7 @@ def load_optimizer_state(
         if f"step.{name}" in state:
             step, *moments = (state[f"{what}.{name}"] for what in _STATE)
             if any(moment.shape != parameter.shape for moment in moments):
-                raise ValueError(f"the moments of {name} have another shape")
+                raise ValueError(f"the moments of {name} have a different shape")
             device = parameter.device if fused else "cpu"
             values = (step.reshape(()).to(device), *(moment.to(parameter.device) for moment in moments))
             optimizer.state[parameter] = dict(zip(_STATE, values, strict=True))

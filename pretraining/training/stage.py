@@ -103,7 +103,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 self.log.close()
         if self.step < self.target:
             logger.info(
-                "%s: stopped and saved at step %d; the same command resumes", self.stage.name, self.step
+                "%s: stopped and saved at step %d; run the same command to resume", self.stage.name, self.step
             )
         return self.step == self.target
 
@@ -166,9 +166,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         loss, norm = float(state.total_loss_dict["loss/train/total"]), float(self.norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise UserError(
-                f"the loss of step {self.step} is {loss} and the gradient norm {norm}; earlier checkpoints are "
-                f"untouched, and the same command resumes from the last with, say, --set skip={self.step - 1}:10, "
-                f"which leaves out ten batches, or "
+                f"the loss at step {self.step} is {loss} and the gradient norm {norm}; earlier checkpoints are "
+                f"untouched; to resume from the last one, run the same command with, for example, "
+                f"--set skip={self.step - 1}:10, which leaves out ten batches, or "
                 f"--set peak_lr_from={self.step - 1}:{self.config.peak_lr / 2:g}"
             )
         predicted, fingerprint, self.stopping = self.data.sums()
@@ -265,8 +265,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.writer.finish()
         saved = checkpoints.latest(self.folder, self.target)
         logger.warning(
-            "%s: interrupted after step %d; %s; the same command resumes", self.stage.name, self.step,
-            "no step is saved yet" if saved is None else f"step {saved.step} is saved in {saved.path}",
+            "%s: interrupted after step %d; %s; run the same command to resume", self.stage.name, self.step,
+            "no checkpoint has been saved yet" if saved is None else f"step {saved.step} is saved in {saved.path}",
         )  # fmt: skip
 
     def _batch(self, step: int) -> StepBatch:
@@ -283,7 +283,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         later = [(step, epoch) for step, epoch in enumerate(epochs, self.step) if epoch > epochs[0]]
         if later:
             logger.warning(
-                "%s: the shards hold %s steps; at step %d epoch %d begins, and the stage ends in epoch %d",
+                "%s: the shards last for %s steps; at step %d epoch %d begins, and the stage ends in epoch %d",
                 self.stage.name, f"{each:,}", *later[0], epochs[-1],
             )  # fmt: skip
 

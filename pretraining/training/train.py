@@ -70,7 +70,7 @@ def train(
         UserError: whatever the user can correct, in one sentence.
     """
     if stop_file is not None and stop_file.exists():
-        raise UserError(f"{stop_file}: exists already and would stop training at once; remove it first")
+        raise UserError(f"{stop_file} already exists and would stop training at once; remove it first")
     model, plan, targets, whole = targets_of(name, study)
     config = config or study.config
     config = replace(config, seed=config.seed + model.seed)
@@ -83,7 +83,7 @@ def train(
     )  # fmt: skip
     finished = out / "models" / model.name
     if whole and _is_finished(context, *targets[-1], finished):
-        logger.info("%s: nothing to do, the model is complete", finished)
+        logger.info("%s: nothing to do; the model is complete", finished)
         return True
     for stage, target in targets:
         if not _train_stage(context, stage, target):
@@ -100,18 +100,18 @@ def _is_finished(context: TrainingContext, last: PlannedStage, step: int, finish
     Raises:
         UserError: it is there and damaged, or made from something else.
     """
-    remedy = "remove its folder and run the same command, which writes it again from its last checkpoint"
+    remedy = "remove its folder and run the same command to write it again from its last checkpoint"
     manifest = check_model(finished, remedy)
     if manifest is None:
         if (finished / MANIFEST).is_file():
-            raise UserError(f"{finished / MANIFEST}: has no seal: an earlier version wrote it; {remedy}")
+            raise UserError(f"{finished / MANIFEST} has no seal, so an earlier version wrote it; {remedy}")
         return False
     context.check(manifest, last, step, str(finished))
     if not (finished / LOG).is_file():
         return False
     if sha256_file(finished / LOG) != manifest.get("records", {}).get(LOG):
         raise UserError(
-            f"{finished / LOG}: is damaged (SHA-256); remove it and run the same command, which writes it again"
+            f"{finished / LOG} is damaged (SHA-256); remove it and run the same command to write it again"
         )
     return True
 
@@ -132,7 +132,7 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path) -> None:
     check_tokenizer(folder, shards)
     if state["tokenizer"] != shards["tokenizer"]["sha256"]:
         raise UserError(
-            f"{checkpoint} was trained with another tokenizer than {data} holds; give its own --data"
+            f"{checkpoint} was trained with a different tokenizer from that in {data}; use its original --data"
         )
     causal = OBJECTIVES[state["objective"]].is_causal
     shape = read_settings(Shape, state["shape"], str(checkpoint))
@@ -216,6 +216,6 @@ def _only_process(folder: Path, name: str, ranks: Ranks) -> Iterator[None]:
         held = ranks.rank > 0 or stack.enter_context(try_lock(folder / ".lock"))
         if ranks.total(not held)[0]:
             raise UserError(
-                f"{folder}: another process is training {name}; wait for it, then the same command resumes"
+                f"{folder}: another process is training {name}; wait for it, then run the same command to resume"
             )
         yield

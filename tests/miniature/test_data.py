@@ -45,7 +45,7 @@ def test_a_folder_gives_its_text_and_rows_of_its_datasets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "whole" / "text").mkdir(parents=True)
-    with pytest.raises(UserError, match="there is no folder sst2 in it"):
+    with pytest.raises(UserError, match="has no folder sst2"):
         get_data_source(str(tmp_path / "whole"))
     sizes = ("--train", "40", "--evaluation", "20", "--out", str(tmp_path / "whole"))
     for name in DATASETS:

@@ -27,7 +27,7 @@ LOSS, SCORE = 0.02, 6.0
 def test_the_quick_miniature_ends_where_it_did(tmp_path: Path) -> None:
     miniature = Miniature.below(tmp_path, FORM, MADE_UP)
     summary = make_miniature(miniature)
-    assert "MINIATURE" in summary and "Not to be concluded" in summary
+    assert "MINIATURE" in summary and "Draw no conclusions" in summary
     golden = json.loads((ROOT / "tests/golden/miniature.json").read_text())
     found = ends(tmp_path)
     assert found["losses"] == pytest.approx(golden["losses"], abs=LOSS)

@@ -86,7 +86,7 @@ def test_a_second_call_does_nothing(room: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (room / "out").rglob("*")}
     assert not build(sources(room), str(room / "tokenizer"), room / "out", SETTINGS, workers=0)
     assert {path: path.stat().st_mtime_ns for path in (room / "out").rglob("*")} == before
-    with pytest.raises(UserError, match="shards with other settings"):
+    with pytest.raises(UserError, match="shards made with different settings"):
         build(sources(room)[:1], str(room / "tokenizer"), room / "out", SETTINGS, workers=0)
 
 
@@ -129,12 +129,12 @@ def test_a_hundred_lines_become_shards_without_an_option(room: Path, tmp_path: P
             "one\ntwo\nthree\n",
             {},
             {"document_separator": "line"},
-            "of 1 documents .* `line` makes each line a document",
+            "of 1 documents, .* `line` makes each line a document",
         ),
-        ("a.txt", "\n\n", {}, None, "of 0 documents"),
+        ("a.txt", "\n\n", {}, None, "of 0 documents, 0"),
         ("a.jsonl", '{"body": "one"}\n{"body": "two"}\n', {}, {"text_field": "body"}, "it has body"),
-        ("a.txt", "one\n\ntwo\n", {"validation_share": 0.01}, {}, "of 2 documents 0 were held out"),
-        ("a.txt", "one\n\ntwo\n", {"validation_share": 0.99}, {}, "of 2 documents 2 were held out"),
+        ("a.txt", "one\n\ntwo\n", {"validation_share": 0.01}, {}, "of 2 documents, 0 were held out"),
+        ("a.txt", "one\n\ntwo\n", {"validation_share": 0.99}, {}, "of 2 documents, 2 were held out"),
     ],
 )
 def test_a_failed_call_does_not_stop_the_corrected_one(

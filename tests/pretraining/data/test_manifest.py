@@ -25,7 +25,7 @@ def test_verify_finds_a_flipped_byte(room: Path, tmp_path: Path, capsys: pytest.
     shard.write_bytes(shard.read_bytes()[:-1])
     assert "bytes instead of" in verify(copy)[0]
     shard.unlink()
-    assert verify(copy) == [f"{shard}: is missing"]
+    assert verify(copy) == [f"{shard} is missing"]
     with pytest.raises(UserError, match="is missing"):
         reader = stream(copy, "train", tmp_path)
         reader.read(0, reader.tokens)
@@ -51,7 +51,7 @@ def test_a_tokenizer_with_other_files_is_refused(room: Path, tmp_path: Path) -> 
     good = config.read_text()
     config.write_text(good.replace("2048", "2049"))
     with pytest.raises(
-        UserError, match="tokenizer: is missing or is not the tokenizer that the shards were made with"
+        UserError, match="tokenizer is missing or is not the tokenizer that the shards were made with"
     ):
         check_tokenizer(copy, manifest)
     config.write_text(good)
@@ -80,5 +80,5 @@ def test_a_hostile_manifest_is_refused(
     else:
         content[part][field] = value
     write_manifest(tmp_path / "manifest.json", content)
-    with pytest.raises(UserError, match=r"manifest\.json: "):
+    with pytest.raises(UserError, match=r"manifest\.json"):
         load_manifest(tmp_path)

@@ -150,7 +150,7 @@ def test_documents_end_after_their_end_of_text() -> None:
 def test_impossible_settings_are_refused() -> None:
     with pytest.raises(UserError, match="min_length"):
         Cut(shortest=5, longest=4, seed=0)
-    with pytest.raises(UserError, match="unknown cut 'packed'; one of random, fixed"):
+    with pytest.raises(UserError, match="unknown cut 'packed'; use one of random, fixed"):
         Cut(mode="packed", shortest=1, longest=4, seed=0)
     with pytest.raises(UserError, match="fewer than the 12"):
         Order(samples=11, batch=12, seed=0)
@@ -192,7 +192,7 @@ def test_a_made_up_cut_is_used_under_its_name_and_refused_as_a_setting() -> None
         cut = Cut(mode="single", shortest=1, longest=9, seed=0)
         assert cut.count(5) == 5
         assert [part.tolist() for part in cut.spans([2, 4])] == [[2, 4], [3, 5]]
-        with pytest.raises(UserError, match="cut='single' is unknown; take random or fixed"):
+        with pytest.raises(UserError, match="cut must be random or fixed, not 'single'"):
             TrainingConfig(cut="single")  # type: ignore[arg-type]
     finally:
         CUTS.pop("single")

@@ -12,8 +12,8 @@ from pretraining.paper_settings import SHAPES, TINY
         ({"attention_bias": True}, "attention_bias"),
         ({"attention_dropout": 0.1}, "attention_dropout"),
         ({"tie_word_embeddings": True}, "tie_word_embeddings"),
-        ({"num_attention_heads": 7}, "no multiple"),
-        ({"num_key_value_heads": 5}, "no multiple"),
+        ({"num_attention_heads": 7}, "not a multiple"),
+        ({"num_key_value_heads": 5}, "not a multiple"),
         ({"rope_scaling": {"type": "linear", "factor": 2}}, "rotary"),
     ],
 )

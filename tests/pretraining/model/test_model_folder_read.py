@@ -116,7 +116,7 @@ def test_shards_are_joined(released: Path) -> None:
 def test_unreadable_folders_are_reported(
     released: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises(UserError, match=r"holds no config\.json"):
+    with pytest.raises(UserError, match=r"has no config\.json"):
         read_config(tmp_path)
     with pytest.raises(UserError, match="pickled weights"):
         read_state(tmp_path)
@@ -132,7 +132,7 @@ def test_unreadable_folders_are_reported(
     path.write_text(json.dumps(fields))
     with caplog.at_level(logging.WARNING):
         assert not read_config(released).is_causal
-    assert "taken as bidirectional" in caplog.text
+    assert "treated as bidirectional" in caplog.text
 
 
 @pytest.mark.parametrize(

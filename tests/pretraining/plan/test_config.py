@@ -33,7 +33,7 @@ def test_settings_are_read_by_type(capsys: pytest.CaptureFixture[str]) -> None:
     main(["settings", "Out", "memory"])
     assert re.findall(r"(?m)^\w+(?= = )", capsys.readouterr().out) == ["microbatch"]
     with pytest.raises(
-        UserError, match=r"no setting is about 'masking'.*ratio and steps are in the model's name"
+        UserError, match=r"no setting matches 'masking'.*ratio and steps are in the model's name"
     ):
         main(["settings", "masking"])
 

@@ -81,7 +81,7 @@ def test_mfu_and_gpu_hours_are_each_others_inverse() -> None:
     assert mfu(1e9 / (hours * 3600), flops, "NVIDIA H200") == pytest.approx(0.4)
     assert mfu(2e9 / (hours * 3600), flops, "NVIDIA H200", devices=2) == pytest.approx(0.4)
     assert mfu(1.0, flops, "cpu") is None
-    with pytest.raises(ValueError, match="known are A100"):
+    with pytest.raises(ValueError, match="devices are A100"):
         gpu_hours(1.0, 0.4, "abacus")
     with pytest.raises(ValueError, match="utilisation"):
         gpu_hours(1.0, 40, "H100")

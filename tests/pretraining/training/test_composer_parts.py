@@ -39,7 +39,7 @@ def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(
     good = load_file(broken / "model.safetensors")
     save_file({name: value * torch.nan for name, value in good.items()}, broken / "model.safetensors")
     seal_again(broken)
-    with pytest.raises(UserError, match=r"the loss of step 6 is nan"):
+    with pytest.raises(UserError, match=r"the loss at step 6 is nan"):
         train(MODEL, data=data, out=tmp_path, study=study)
     steps = [item.step for item in checkpoints.checkpoint_steps(tmp_path / "stages/mini-s-clm")]
     assert steps == [5]
@@ -125,7 +125,9 @@ def test_a_signal_saves_and_the_next_call_resumes(
     _resumed(words, tmp_path, done)
 
 
-@pytest.mark.parametrize(("step", "saved"), [(1, "no step is saved yet"), (7, "step 6 is saved in ")])
+@pytest.mark.parametrize(
+    ("step", "saved"), [(1, "no checkpoint has been saved yet"), (7, "step 6 is saved in ")]
+)
 def test_ctrl_c_says_what_is_saved(
     done: Path,
     data: Path,
@@ -140,7 +142,7 @@ def test_ctrl_c_says_what_is_saved(
     with pytest.raises(KeyboardInterrupt):
         main(words)
     assert f"mini-s-clm: interrupted after step {step}; {saved}" in caplog.text
-    assert "; the same command resumes" in caplog.text
+    assert "; run the same command to resume" in caplog.text
     monkeypatch.undo()
     _resumed(words, tmp_path, done)
 
@@ -159,7 +161,7 @@ def test_a_stop_file_does_the_same(
     assert main(words) == AGAIN
     assert checkpoints.latest(tmp_path / "stages/mini-s-clm-9-mlm40", 99).step == 13  # type: ignore[union-attr]
     monkeypatch.undo()
-    with pytest.raises(UserError, match="exists already and would stop training at once; remove it first"):
+    with pytest.raises(UserError, match="already exists and would stop training at once; remove it first"):
         main(words)
     stop.unlink()
     _resumed(words, tmp_path, done)

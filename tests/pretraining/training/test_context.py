@@ -50,13 +50,13 @@ def test_another_run_is_never_resumed(done: Path, study: Study, data: Path, tmp_
         train("mini-s-clm-24", data=data, out=done, study=study, config=changed(study, "peak_lr=1e-3"))
     other = Path(shutil.copytree(data, tmp_path / "other"))
     change_manifest(other, lambda content: content["splits"]["train"].__setitem__("documents", 7))
-    with pytest.raises(UserError, match=r"with data='.*; give its --data or choose"):
+    with pytest.raises(UserError, match=r"with data='.*; use its original --data or choose"):
         train(MODEL, data=other, out=done, study=study)
     change_manifest(other, lambda content: content["tokenizer"].__setitem__("sha256", "1" * 64))
-    with pytest.raises(UserError, match=r"with tokenizer='.*; give its --data or choose"):
+    with pytest.raises(UserError, match=r"with tokenizer='.*; use its original --data or choose"):
         train(MODEL, data=other, out=done, study=study)
     change_manifest(other, lambda content: content["tokenizer"].__setitem__("vocab_size", 50_000))
-    with pytest.raises(UserError, match=r"has 50000 ids, the model rows for 400"):
+    with pytest.raises(UserError, match=r"has 50000 ids, but the model has rows for only 400"):
         train(MODEL, data=other, out=tmp_path / "new", study=study)
     with pytest.raises(UserError, match="no shards here"):
         train(MODEL, data=tmp_path, out=tmp_path / "new", study=study)
@@ -82,7 +82,7 @@ def test_a_trunk_of_another_design_is_never_reused(
     assert train(MODEL, data=data, out=out, study=other)
     monkeypatch.setattr(context, "RESULTS", context.RESULTS + 1)
     for model in (MODEL, "mini-s-clm-24"):
-        with pytest.raises(UserError, match="was trained with results=1, not 2; go on with the version"):
+        with pytest.raises(UserError, match="was trained with results=1, not 2; continue with the version"):
             train(model, data=data, out=done, study=study)
 
 

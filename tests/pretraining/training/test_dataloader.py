@@ -123,7 +123,7 @@ def test_ids_that_the_tokenizer_does_not_have_are_refused(study: Study, data: Pa
 def test_an_index_of_other_shards_is_refused(study: Study, data: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(data, tmp_path / "copy"))
     shutil.copytree(copy / "validation", copy / "train", dirs_exist_ok=True)
-    with pytest.raises(UserError, match=r"train/index\.json: is not the index the manifest was made with"):
+    with pytest.raises(UserError, match=r"train/index\.json is not the index the manifest was made with"):
         Data(copy, study.config, config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
 
 

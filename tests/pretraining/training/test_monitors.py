@@ -33,7 +33,7 @@ def test_names_are_checked() -> None:
         ("callbacks", "ThresholdStopper", "missing 3 required positional arguments"),
         ("callbacks", "nowhere:Watch", "No module named 'nowhere'"),
         ("callbacks", "json:Watch", "module 'json' has no attribute 'Watch'"),
-        ("callbacks", "json:JSONDecoder", "it is no subclass of Composer's Callback"),
+        ("callbacks", "json:JSONDecoder", "it is not a subclass of Composer's Callback"),
         ("algorithms", "SpeedMonitor", "module 'composer.algorithms' has no attribute 'SpeedMonitor'"),
     ):
         with pytest.raises(

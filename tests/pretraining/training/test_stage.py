@@ -147,7 +147,7 @@ def test_batches_are_left_out_and_the_rate_changed_from_a_step_on(
     shutil.rmtree(tmp_path / "models")
     shutil.rmtree(tmp_path / "stages" / MODEL)
     with pytest.raises(
-        UserError, match=r"was trained with skip=\[\[10, 3\]\], not \[\]; change later steps alone"
+        UserError, match=r"was trained with skip=\[\[10, 3\]\], not \[\]; change only later steps"
     ):
         train(MODEL, data=data, out=tmp_path, study=study)
 
@@ -160,7 +160,7 @@ def test_another_pass_over_the_data_is_announced(
     each = Data(data, config, config_of_model).order.steps_per_epoch
     assert 0 < each < 9
     assert train("mini-s-clm", data=data, out=tmp_path, study=study, config=config)
-    assert f"the shards hold {each} steps; at step {each} epoch 2 begins" in caplog.text
+    assert f"the shards last for {each} steps; at step {each} epoch 2 begins" in caplog.text
 
 
 def test_activation_checkpointing_changes_no_weight(

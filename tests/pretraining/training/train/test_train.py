@@ -155,7 +155,7 @@ def test_a_damaged_model_is_never_called_finished(
         good = path.read_bytes()
         for bad in (good[:-1], good[:-3] + bytes([good[-3] ^ 1]) + good[-2:]):
             path.write_bytes(bad)
-            with pytest.raises(UserError, match=rf"{name}: .*; remove .* writes it again"):
+            with pytest.raises(UserError, match=rf"{name}.*; remove .* to write it again"):
                 train(MODEL, data=data, out=out, study=study)
         if name != "log.jsonl":
             path.unlink()
@@ -200,7 +200,7 @@ def test_a_longer_trunk_is_trained_again_where_its_checkpoint_was_not_kept(
 
 
 def test_one_stage_alone(study: Study, data: Path, done: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"branches off mini-s-clm at step 9.* first `train mini-s-clm`"):
+    with pytest.raises(UserError, match=r"branches off mini-s-clm at step 9.* first run `train mini-s-clm`"):
         train("mini-s-clm-9-mlm40", data=data, out=tmp_path, study=study)
     assert train("mini-s-clm", data=data, out=tmp_path, study=study)
     assert train("mini-s-clm-9-mlm40", data=data, out=tmp_path, study=study)
