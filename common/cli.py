@@ -83,7 +83,7 @@ def program(
         suppress_keyboard_interrupt=False,
         result_action="return_value",
     )
-    made["--help"].help = "show this and exit"
+    made["--help"].help = "show this help and exit"
     for order, (path, line) in enumerate(commands.items()):
         made.command(path, name=command_name(path), help=line, sort_key=order, group=(groups or {}).get(path))
     return made
@@ -128,7 +128,7 @@ def _in_a_sentence(app: App) -> Iterator[None]:
             chain, word = (), (error.unused_tokens or [""])[0]
             sentence = f"Unknown command {word!r}{nearest(word, list(error.app or ()))}"
         elif isinstance(error, UnusedCliTokensError):
-            sentence = f"{(error.unused_tokens or [''])[0]!r} is a word too many"
+            sentence = f"Unexpected argument {(error.unused_tokens or [''])[0]!r}"
         else:
             sentence = " ".join(str(error).split()).rstrip(".")
         raise UserError(f"{sentence} (see {' '.join([app.name[0], *chain])} --help)") from None

@@ -200,12 +200,12 @@ def private_folder(path: Path) -> Path:
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise UserError(
-            f"{path}: is not a folder, so it cannot be a cache; remove it or choose another folder"
+            f"{path} is not a folder, so it cannot be a cache; remove it or choose another folder"
         )
     if found.st_uid != os.getuid():
         raise UserError(
-            f"{path}: belongs to the user with number {found.st_uid}, so what it holds cannot be trusted; "
-            f"choose another place for caches"
+            f"{path} belongs to another user (UID {found.st_uid}), so its contents cannot be trusted; "
+            f"choose another cache folder"
         )
     if stat.S_IMODE(found.st_mode) != 0o700:
         path.chmod(0o700)

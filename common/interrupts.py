@@ -12,15 +12,15 @@ from types import TracebackType
 
 __all__ = ["INTERRUPTED", "SENTENCE"]
 
-SENTENCE = "interrupted; finished work is kept, and the same command resumes from it"
+SENTENCE = "interrupted; finished work is kept: run the same command again to resume"
 """What a command says after Ctrl-C."""
 INTERRUPTED = 130
 """Its exit code."""
 
 if sys.version_info < (3, 11) or find_spec("cyclopts") is None:
     sys.stderr.write(
-        "error: this is Python {}.{} without this package's environment; activate one first "
-        "(source .venv/analysis/bin/activate) or make it (make analysis-env): docs/install.md\n".format(
+        "error: Python {}.{} is running outside this package's environment; activate the environment first "
+        "(source .venv/analysis/bin/activate) or create it (make analysis-env), see docs/install.md\n".format(
             *sys.version_info
         )
     )

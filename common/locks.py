@@ -124,4 +124,4 @@ def holder_of(path: Path, *, seconds: float = 60.0) -> str | None:
 
 def _words(lease: SoftFileLease) -> str:
     owner = lease.owner
-    return "another call" if owner is None else f"process {owner.pid} on host {owner.hostname}"
+    return "another process" if owner is None else f"process {owner.pid} on host {owner.hostname}"

@@ -71,7 +71,7 @@ def read_manifest(path: Path, remedy: str) -> dict[str, Any]:
     try:
         return parse_manifest(read_bounded(path))
     except DamagedError as error:
-        raise DamagedError(f"{path}: is damaged, or of an earlier version ({error}); {remedy}") from None
+        raise DamagedError(f"{path} is damaged or from an earlier version ({error}); {remedy}") from None
 
 
 def parse_manifest(content: bytes) -> dict[str, Any]:
@@ -89,11 +89,11 @@ def parse_manifest(content: bytes) -> dict[str, Any]:
     except BadJsonError as error:
         raise DamagedError(str(error)) from None
     except RecursionError:
-        raise DamagedError("it nests too deep") from None
+        raise DamagedError("it is nested too deeply") from None
     if not same:
-        raise DamagedError("it was changed since it was written: its seal does not fit its content")
+        raise DamagedError("it has been changed since it was written: its seal does not match its content")
     if not isinstance(record.get(FILES, {}), dict):
-        raise DamagedError(f"{FILES!r} is no table")
+        raise DamagedError(f"{FILES!r} is not a table")
     return record
 
 
@@ -119,7 +119,7 @@ def check_files(folder: Path, files: Mapping[str, str], remedy: str, *, label: s
             problems.append(f"{name}: {error}")
     if problems:
         more = f" and {len(problems) - _SHOWN:,} more" if len(problems) > _SHOWN else ""
-        raise DamagedError(f"{folder}: is damaged: {'; '.join(problems[:_SHOWN])}{more}; {remedy}")
+        raise DamagedError(f"{folder} is damaged: {'; '.join(problems[:_SHOWN])}{more}; {remedy}")
 
 
 @dataclass(eq=False)
@@ -152,7 +152,7 @@ class VerifiedFile:
                 if _sha256(descriptor) != self.sha256:
                     raise DamagedError("its content has changed (SHA-256)")
                 if _state(descriptor) != now:
-                    raise DamagedError("it changed while it was read")
+                    raise DamagedError("it changed while it was being read")
                 self._seen = now
         except BaseException:
             os.close(descriptor)
@@ -196,8 +196,8 @@ CRATE = "ro-crate-metadata.json"
 """The file that makes a folder an RO-Crate; its name is the standard's."""
 
 _CRATE_REMEDY = (
-    "bring the archive again, or, if it was changed on purpose, archive it again (clm-or-mlm archive) or "
-    f"delete its {CRATE}"
+    "get a fresh copy of the archive or, if it was changed on purpose, archive it again (clm-or-mlm archive) "
+    f"or delete its {CRATE}"
 )
 
 
@@ -239,4 +239,6 @@ def crate_files(folder: Path) -> Iterator[tuple[str, int, str]]:
             if "File" in (kinds if isinstance(kinds, list) else [kinds]) and "sha256" in row:
                 yield str(row["@id"]).removeprefix("./"), int(row["contentSize"]), str(row["sha256"])
     except (BadJsonError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"{path}: no metadata of an RO-Crate ({error}); bring the archive again") from None
+        raise UserError(
+            f"{path} is not valid RO-Crate metadata ({error}); get a fresh copy of the archive"
+        ) from None

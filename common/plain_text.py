@@ -52,11 +52,11 @@ def name_fault(name: str, most: int = 200) -> str | None:
     if not name.strip():
         return "is empty"
     if size > most:
-        return f"has {size:,} bytes, and a name has at most {most}"
+        return f"has {size:,} bytes; a name may have at most {most}"
     if not name.isprintable():
-        return "holds characters that cannot be printed"
+        return "contains unprintable characters"
     if name[0] in "=+@-":
-        return f"begins with {name[0]!r}, as a formula or an option does"
+        return f"begins with {name[0]!r}, like a formula or an option"
     return None
 
 

@@ -31,7 +31,7 @@ class UnreadableError(UserError):
     """A file that is not opened or not read: no regular file, too large, or refused by the system."""
 
     def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path}: {reason}")
+        super().__init__(f"{path} {reason}")
         self.reason = reason
 
 
@@ -59,12 +59,10 @@ def open_plain(path: Path, most: int | None = None) -> int:
     mode, size = status.st_mode, status.st_size
     if not stat.S_ISREG(mode):
         os.close(descriptor)
-        raise UnreadableError(
-            path, f"is {'a folder' if stat.S_ISDIR(mode) else 'no regular file'}, and is not read"
-        )
+        raise UnreadableError(path, f"is {'a folder' if stat.S_ISDIR(mode) else 'not a regular file'}")
     if most is not None and size > most:
         os.close(descriptor)
-        raise UnreadableError(path, f"has {size:,} bytes, and no such file needs more than {most:,}")
+        raise UnreadableError(path, f"has {size:,} bytes, more than the limit of {most:,}")
     return descriptor
 
 
@@ -86,7 +84,7 @@ def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
     except OSError as error:
         raise UnreadableError(path, f"cannot be read ({error.strerror})") from None
     if len(content) != before.st_size or before.st_mtime_ns != after.st_mtime_ns:
-        raise ChangingError(path, "changed while it was read")
+        raise ChangingError(path, "changed while it was being read")
     return content
 
 
@@ -114,7 +112,7 @@ def strict_json(content: bytes, *, finite: bool = True) -> Any:
     except json.JSONDecodeError as error:
         raise BadJsonError(f"line {error.lineno}: {error.msg}") from None
     except RecursionError:
-        raise BadJsonError("it nests too deep") from None
+        raise BadJsonError("it is nested too deeply") from None
     except ValueError as error:
         raise BadJsonError(str(error)) from None  # a number of thousands of digits
 
@@ -146,7 +144,7 @@ def inside(folder: Path, name: str) -> Path:
     parts = PurePosixPath(name).parts
     wrong = not parts or name.startswith("/") or ".." in parts or "\\" in name
     if wrong or any(name_fault(part, most=255) for part in parts):
-        raise UserError(f"the path {name!r} does not stay in its folder")
+        raise UserError(f"{name!r} is not a valid path inside its folder")
     return folder.joinpath(*parts)
 
 
@@ -160,10 +158,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(word: str) -> NoReturn:
-    raise BadJsonError(f"it holds {word}, which is no number")
+    raise BadJsonError(f"it contains {word}, which is not a finite number")
 
 
 def _finite(digits: str) -> float:
     if not math.isfinite(number := float(digits)):
-        raise BadJsonError(f"it holds {digits[:20]}, which no number of this machine can hold")
+        raise BadJsonError(f"it contains the number {digits[:20]}, which is out of range")
     return number

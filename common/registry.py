@@ -50,4 +50,6 @@ class Registry(dict[str, T]):
         return item
 
     def __missing__(self, name: str) -> NoReturn:
-        raise UnknownNameError(f"unknown {self.kind} {name!r}; one of {', '.join(self)}{nearest(name, self)}")
+        raise UnknownNameError(
+            f"unknown {self.kind} {name!r}; use one of {', '.join(self)}{nearest(name, self)}"
+        )

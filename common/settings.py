@@ -94,7 +94,7 @@ def _sentence(key: str, error: ErrorDetails) -> str:
         return f"{key} takes a value, not a table"
     if error["type"] == "literal_error":
         known = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
-        return f"unknown {key} {value!r:.60}; one of {', '.join(known)}{nearest(str(value), known)}"
+        return f"unknown {key} {value!r:.60}; use one of {', '.join(known)}{nearest(str(value), known)}"
     wanted = _WANTED.get(error["type"].partition("_")[0], error["msg"])
     return f"{key} takes {'a list; each ' if error['loc'] else ''}{wanted}, not {value!r:.60}"
 

@@ -107,7 +107,7 @@ TRAIN = ["pretraining", "train", "610m-clm", "--data", "a", "--out", "b", "--set
         ([*TRAIN, "peak_rl=1"], "--set: unknown key 'peak_rl'; did you mean 'peak_lr'?"),
         (
             [*TRAIN, "backend=flsh"],
-            "unknown backend 'flsh'; one of auto, varlen, flash4, sdpa; did you mean 'flash4'?",
+            "unknown backend 'flsh'; use one of auto, varlen, flash4, sdpa; did you mean 'flash4'?",
         ),
         (["analysis", "table", "2", "--source", "nowhere"], "nowhere: no such source"),
     ],

@@ -31,7 +31,7 @@ def interrupted(patch: str, *words: str, cwd: Path) -> subprocess.CompletedProce
     )  # fmt: skip
     assert answer.returncode == 130, answer.stderr
     assert answer.stderr.splitlines() == [
-        "interrupted; finished work is kept, and the same command resumes from it"
+        "interrupted; finished work is kept: run the same command again to resume"
     ]
     assert [path for path in cwd.rglob("*") if ".tmp" in path.name or "staging" in path.name] == []
     return answer

@@ -42,16 +42,16 @@ def test_a_folder_that_is_no_crate_is_not_checked(tmp_path: Path) -> None:
 def test_a_changed_a_missing_and_an_unlisted_file(crate: Path) -> None:
     (crate / "b").write_text("./B")
     (crate / "results" / "c").touch()
-    assert_refused(crate, "", r"b: its content has changed \(SHA-256\); bring the archive again")
-    assert_refused(crate, "results/", "not list results/c; bring")
+    assert_refused(crate, "", r"b: its content has changed \(SHA-256\); get a fresh copy of the archive")
+    assert_refused(crate, "results/", "not list results/c; get a fresh")
     (crate / "b").unlink()
-    assert_refused(crate, "", "b is missing; bring")
+    assert_refused(crate, "", "b is missing; get a fresh")
 
 
 @pytest.mark.parametrize("name", ["../b", "/etc/passwd", "results/../../b"])
 def test_a_path_that_leads_out_is_refused(crate: Path, name: str) -> None:
     (crate / CRATE).write_text((crate / CRATE).read_text().replace('"./b"', json.dumps(name)))
-    assert_refused(crate, "", "does not stay in its folder")
+    assert_refused(crate, "", "is not a valid path inside its folder")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_path_that_leads_out_is_refused(crate: Path, name: str) -> None:
 )
 def test_metadata_of_another_kind_are_refused(crate: Path, text: str) -> None:
     (crate / CRATE).write_text(text)
-    assert_refused(crate, "", "no metadata of an RO-Crate")
+    assert_refused(crate, "", "not valid RO-Crate metadata")
 
 
 def assert_refused(crate: Path, part: str, message: str) -> None:

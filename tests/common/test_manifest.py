@@ -52,6 +52,6 @@ def test_other_layouts_and_unsealed_files_are_refused(tmp_path: Path) -> None:
     ):
         path.write_text(text)
         with pytest.raises(
-            UserError, match=r"a\.json: is damaged, or of an earlier version .*write it again"
+            UserError, match=r"a\.json is damaged or from an earlier version .*write it again"
         ):
             read_manifest(path, "write it again")

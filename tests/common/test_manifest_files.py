@@ -49,7 +49,7 @@ def test_another_size_or_content_is_named(file: VerifiedFile) -> None:
             file.open()
     file.path.unlink()
     os.mkfifo(file.path)
-    with pytest.raises(UserError, match="no regular file"):
+    with pytest.raises(UserError, match="not a regular file"):
         file.open()
 
 
@@ -65,7 +65,7 @@ def test_what_changes_while_it_is_hashed_is_refused(
         return found
 
     monkeypatch.setattr(manifest, "_sha256", slow)
-    with pytest.raises(DamagedError, match="changed while it was read"):
+    with pytest.raises(DamagedError, match="changed while it was being read"):
         file.open()
 
 

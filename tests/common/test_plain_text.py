@@ -26,7 +26,7 @@ def test_controls_are_shown_as_escapes() -> None:
     ("name", "why"),
     [
         ("", "empty"), ("  ", "empty"), ("x" * 201, "201 bytes"), ("\udc80", "not UTF-8"),
-        ("a\nb", "cannot be printed"),
+        ("a\nb", "unprintable"),
         ("=1+1", "formula"), ("-x", "formula"), ("@x", "formula"),
     ],
 )  # fmt: skip

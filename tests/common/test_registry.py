@@ -32,5 +32,5 @@ def test_a_name_is_taken_once() -> None:
 
 
 def test_the_nearest_name_is_suggested() -> None:
-    with pytest.raises(UserError, match=r"unknown colour 'bleu'; one of red, blue; did you mean 'blue'"):
+    with pytest.raises(UserError, match=r"unknown colour 'bleu'; use one of red, blue; did you mean 'blue'"):
         Registry("colour", [Colour("red"), Colour("blue")])["bleu"]

@@ -81,7 +81,7 @@ def test_values_have_their_fields_type(values: dict[str, object], field: str, va
         ({"steps": 0}, "mine.toml: steps must be at least 1, not 0"),
         (
             {"cut": "radnom"},
-            "mine.toml: unknown cut 'radnom'; one of random, fixed; did you mean 'random'?",
+            "mine.toml: unknown cut 'radnom'; use one of random, fixed; did you mean 'random'?",
         ),
         ({"wandb": "maybe"}, "mine.toml: wandb takes true or false, not 'maybe'"),
         ({"note": {}}, "mine.toml: note takes a value, not a table"),

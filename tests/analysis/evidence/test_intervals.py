@@ -116,7 +116,9 @@ def test_an_unknown_interval_is_refused_at_every_entry(name: str) -> None:
         lambda: Settings(interval=name),
         lambda: ScoreOptions(interval=name).settings(PUBLISHED),
     ):
-        with pytest.raises(UserError, match=r"unknown interval .*; one of paper, t, pooled, bootstrap, bca"):
+        with pytest.raises(
+            UserError, match=r"unknown interval .*; use one of paper, t, pooled, bootstrap, bca"
+        ):
             entry()
 
 

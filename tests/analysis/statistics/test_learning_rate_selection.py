@@ -106,7 +106,7 @@ def test_a_new_rule_is_used_under_its_own_name_and_words() -> None:
 @given(st.text(max_size=9).filter(lambda name: name not in SELECTIONS))
 def test_an_unknown_rule_is_refused_at_every_entry(name: str) -> None:
     for entry in (lambda: select_runs(pd.DataFrame(), name), lambda: Settings(selection=name)):
-        with pytest.raises(UserError, match=r"unknown selection rule .*; one of seed, mean, pooled"):
+        with pytest.raises(UserError, match=r"unknown selection rule .*; use one of seed, mean, pooled"):
             entry()
 
 
