@@ -69,14 +69,14 @@ def read_results(path: Path, sha256: str | None = None) -> Results:
     try:
         content = read_bounded(path)
     except FileNotFoundError:
-        raise ResultsError("unfinished", f"vanished while the store was read; {_LATER}") from None
+        raise ResultsError("unfinished", f"vanished while the store was being read; {_LATER}") from None
     except ChangingError:
-        raise ResultsError("unfinished", f"changed while it was read; {_LATER}") from None
+        raise ResultsError("unfinished", f"changed while it was being read; {_LATER}") from None
     except UnreadableError as error:
         raise ResultsError("unreadable", f"{error.reason}; make it readable and ingest again") from None
     if sha256 is not None and sha256_bytes(content) != sha256:
         _ = parse_results(content)  # a cut or broken file says so itself
-        raise ResultsError("changed", f"is not what its run wrote: its hash is not the one in {RUN}; {AGAIN}")
+        raise ResultsError("changed", f"is not what its run wrote: its hash differs from {RUN}'s; {AGAIN}")
     return parse_results(content)
 
 
@@ -95,7 +95,7 @@ def parse_results(content: bytes) -> Results:
         try:
             strict_json(content)
         except BadJsonError as error:
-            raise ResultsError("broken", f"is no result ({error}); {AGAIN}") from None
+            raise ResultsError("broken", f"is not a valid result ({error}); {AGAIN}") from None
     words = b"u" in content or b"f" in content  # true and false hold one of them; no name or number does
     return Results(**{name: _split(document, name, words) for name in SPLITS})
 
@@ -106,7 +106,7 @@ def _split(document: Any, name: str, words: bool) -> Split:
     except (KeyError, TypeError, IndexError):
         raise ResultsError("incomplete", f"lacks {name!r} with score and scores_i; {AGAIN}") from None
     if not isinstance(entries, list):
-        raise ResultsError("value", f"has {name}.scores_i that is no list but {reprlib.repr(entries)}")
+        raise ResultsError("value", f"has {name}.scores_i = {reprlib.repr(entries)}, which is not a list")
     if not entries:
         raise ResultsError("incomplete", f"has an empty {name}.scores_i; {AGAIN}")
     values = _floats(entries, name, words)
@@ -115,13 +115,13 @@ def _split(document: Any, name: str, words: bool) -> Split:
         place = int(values.argmin() if low < -_RANGE_TOLERANCE else values.argmax())
         raise ResultsError("value", f"has {name}.scores_i[{place}] = {values[place]:g}, outside [0, 1]")
     if isinstance(score, bool) or not isinstance(score, int | float):
-        raise ResultsError("value", f"has a {name}.score that is no number but {reprlib.repr(score)}")
+        raise ResultsError("value", f"has {name}.score = {reprlib.repr(score)}, which is not a number")
     mean = float(values.sum()) / len(values)
     if not abs(score - mean) <= MEAN_TOLERANCE:
         raise ResultsError(
             "mean",
-            f"has {name}.score {score:.6f}, but its {len(values):,} scores_i have the mean {mean:.6f}; "
-            f"the run is left out, {AGAIN}",
+            f"has {name}.score {score:.6f}, but the mean of its {len(values):,} scores_i is {mean:.6f}; "
+            f"the run is left out: {AGAIN}",
         )
     return Split(score=min(max(float(score), 0.0), 1.0), scores=values)
 
@@ -137,7 +137,9 @@ def _floats(entries: list[Any], name: str, words: bool) -> npt.NDArray[np.float6
         for place, entry in enumerate(entries)
         if isinstance(entry, bool) or not isinstance(entry, int | float)
     )
-    raise ResultsError("value", f"has {name}.scores_i[{place}] = {reprlib.repr(wrong)}, which is no number")
+    raise ResultsError(
+        "value", f"has {name}.scores_i[{place}] = {reprlib.repr(wrong)}, which is not a number"
+    )
 
 
 def _why_not_json(content: bytes) -> ResultsError:

@@ -37,7 +37,7 @@ CLUSTERS = "clusters"
 data: a reader of many runs reads it once."""
 SPLITS = ("validation", "test")
 
-AGAIN = "run this evaluation again (`clm-or-mlm benchmarks run` does)"
+AGAIN = "run this evaluation again with `clm-or-mlm benchmarks run`"
 """What to do about a file that cannot be used."""
 
 RESULTS_VERSION = 2

@@ -71,7 +71,7 @@ def fetch(
     dataset = get_dataset(dataset)
     name, pins = dataset.name, dataset.pins
     if not pins:
-        raise UserError(f"{name} has no known place on a hub; use `clm-or-mlm import {name} FILES...`")
+        raise UserError(f"{name} has no known location on a hub; use `clm-or-mlm import {name} FILES...`")
     before: list[_File] = []
     if (data / name / MANIFEST).is_file():
         with contextlib.suppress(UserError) if replace_old else contextlib.nullcontext():
@@ -81,7 +81,7 @@ def fetch(
         if not replace_old:
             if why := [*verify(data, dataset), *([f"{data / name} {found}"] if found else [])]:
                 raise UserError(f"{why[0]}; fetch it again with --replace")
-            log.info("%s is in %s already", name, data)
+            log.info("%s is already in %s", name, data)
             return manifest
         before = [] if found else before
     data.mkdir(parents=True, exist_ok=True)
@@ -113,11 +113,11 @@ def _difference(pins: Sequence[Pin], files: Sequence[_File]) -> str:
     for file in files:
         pin = next((pin for pin in pins if _takes(pin, file)), None)
         if pin is None:
-            return f"takes {file['role']} from {file['path']} of {file['repo']}, where fetch does not look for it"
+            return f"has {file['role']} data from {file['path']} of {file['repo']}, which fetch does not use"
         if pin.commit not in (None, file["revision"]):
-            return f"takes {file['repo']} at {file['revision']}, this package pins {pin.commit}"
+            return f"was made from {file['repo']} at {file['revision']}, but this package pins {pin.commit}"
     lacking = [pin for pin in pins if files and not any(_takes(pin, file) for file in files)]
-    return f"takes no {lacking[0].role} from {lacking[0].repo}, where fetch looks for it" if lacking else ""
+    return f"has no {lacking[0].role} data from {lacking[0].repo}, which fetch uses" if lacking else ""
 
 
 def _resolve(pins: Sequence[Pin]) -> list[_File]:
@@ -151,11 +151,11 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
                 break
         folders = sorted({str(PurePosixPath(path).parent) for path in found})
         if not found:
-            raise UserError(f"{pin.repo} has no {pin.role} file like {' or '.join(pin.files)}; {_REMEDY}")
+            raise UserError(f"{pin.repo} has no {pin.role} file matching {' or '.join(pin.files)}; {_REMEDY}")
         if len(folders) > 1:
             raise UserError(
-                f"{pin.repo} has {pin.role} files in several folders ({', '.join(folders)}) and nothing says which "
-                "the paper used; choose them and use `clm-or-mlm import`"
+                f"{pin.repo} has {pin.role} files in several folders ({', '.join(folders)}), and it is not known which "
+                "the paper used; choose the files and use `clm-or-mlm import`"
             )
         place = {"role": pin.role, "repo": pin.repo, "revision": commit}
         for path in found:
@@ -197,15 +197,15 @@ def _checked(file: _File, path: Path, pins: Sequence[Pin]) -> _File:
     found = sha256_file(path)
     pinned = (pin.sha256.get(file["path"]) for pin in pins if pin.repo == file["repo"])
     for source, expected in (
-        ("the hub or the manifest", file["sha256"]),
-        *(("the pinned hash", known) for known in pinned),
+        ("the hub or the manifest says", file["sha256"]),
+        *(("the pinned hash is", known) for known in pinned),
     ):
         if expected and found != expected:
             for part in (path.resolve(), path):  # a link to what was downloaded
                 part.unlink(missing_ok=True)
             raise UserError(
-                f"{file['path']} of {file['repo']} has the SHA-256 {found[:12]}..., {source} says {expected[:12]}...; "
-                "it was removed, run the same command again, and if that repeats itself the hub's file has changed"
+                f"{file['path']} of {file['repo']} has the SHA-256 {found[:12]}..., but {source} {expected[:12]}...; "
+                "the download was deleted: try again, and if this recurs, the file on the hub has changed"
             )
     return {**file, "sha256": found, "bytes": path.stat().st_size}
 
@@ -231,15 +231,15 @@ def _sentences(repo: str, revision: str) -> Iterator[None]:
         ) from error
     except (errors.GatedRepoError, errors.RepositoryNotFoundError) as error:
         raise UserError(
-            f"{repo} is not on the hub, or not open to you; log in with `huggingface-cli login`, or {_REMEDY}"
+            f"{repo} is not on the hub, or you do not have access; log in with `hf auth login`, or {_REMEDY}"
         ) from error
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, HTTPError) as error:
         status = getattr(getattr(error, "response", None), "status_code", None)
         if status == 404:
-            raise UserError(f"{repo} no longer has what it listed: {error}") from error
+            raise UserError(f"{repo} no longer has a file that it listed: {error}") from error
         raise UnreachableError(
             f"the hub cannot be reached ({f'HTTP {status}' if status else type(error).__name__}); run fetch on a "
-            f"machine with network and copy data/ here, or make the dataset from its original files with "
+            f"machine with network access and copy data/ here, or make the dataset from its original files with "
             f"`clm-or-mlm import`"
         ) from error
 
@@ -271,5 +271,5 @@ def fetch_all(
             log.error("%s: %s", dataset.name, error)
             failed.append(dataset.name)
     if failed:
-        log.error("%d of %d datasets are missing: %s", len(failed), len(datasets), ", ".join(failed))
+        log.error("%d of %d datasets could not be fetched: %s", len(failed), len(datasets), ", ".join(failed))
     return failed

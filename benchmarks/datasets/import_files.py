@@ -60,7 +60,7 @@ def recognise(dataset: Dataset, paths: Sequence[Path]) -> dict[str, tuple[Path, 
         role = next((role for name in (path.name, path.parent.name) if (role := _role(name))), None)
         if role is None:
             raise UserError(
-                f"{path}: its name does not say what it is; put one of --{', --'.join(ROLES)} before it"
+                f"{path}: its name does not say what it contains; put one of --{', --'.join(ROLES)} before it"
             )
         found[role] = (*found.get(role, ()), path)
     return found
@@ -162,7 +162,7 @@ def report(dataset: Dataset, manifest: Manifest, data: Path) -> str:
     ]
     text = [f"{data / dataset.name}: {counts}", f"  splits: {manifest.splits}"]
     if other:
-        text.append(f"  not the whole official data, which has {', '.join(other)}")
+        text.append(f"  not all of the official data, which has {', '.join(other)}")
     text += [f"  note: {note}" for note in manifest.notes]
     return "\n".join(text)
 

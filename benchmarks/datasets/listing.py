@@ -121,7 +121,7 @@ def examples_of(found: LocalDataset, split: str, count: int) -> Iterator[tuple[s
         return
     name = FORMS[found.dataset.form].train if split == "train" else split
     if name not in found.tables:
-        raise UserError(f"{found.name} has no training split, it is trained on {found.dataset.trained_on}")
+        raise UserError(f"{found.name} has no training split; it is trained on {found.dataset.trained_on}")
     for row in found.tables[name].slice(0, count).to_pylist():
         yield "\n".join(texts_of(found.dataset, row)), _target(found, row)
 
@@ -150,6 +150,6 @@ def verify_all(
     """
     names = names or [name for name in datasets if (data / name / MANIFEST).is_file()]
     if not names:
-        raise UserError(f"{data} holds no datasets; fetch, import or make some first (clm-or-mlm benchmarks)")
+        raise UserError(f"{data} contains no datasets; fetch, import or make some (clm-or-mlm benchmarks)")
     for name in progress(names, "verifying", unit="dataset"):
         yield name, verify(data, datasets[name])

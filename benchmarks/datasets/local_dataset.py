@@ -165,7 +165,7 @@ def write(
                     raise _ThereError
                 if not replace:
                     raise UserError(
-                        f"{folder} holds another version of {dataset.name}; add --replace to put this one in its place"
+                        f"{folder} contains a different version of {dataset.name}; add --replace to overwrite it"
                     )
     except OSError:  # another process may have just written it
         if manifest is None or not _same(data, dataset, manifest):
@@ -235,7 +235,7 @@ def _manifest_path(data: Path, dataset: Dataset) -> Path:
     if not path.is_file():
         where = f"--out {data}" if name in DATASETS else f"--datasets FILE --out {data}"
         raise UserError(
-            f"{name} is not in {data}; run `clm-or-mlm fetch {name} {where}` on a machine with network, "
+            f"{name} is not in {data}; run `clm-or-mlm fetch {name} {where}` on a machine with network access, "
             f"or `clm-or-mlm import {name} FILES... {where}`"
         )
     return path
@@ -250,7 +250,7 @@ def _read_table(folder: Path, dataset: Dataset, name: str, remedy: str) -> pa.Ta
     found = pq.read_table(path)
     columns = found.schema.remove_metadata()
     if columns != schema_of(dataset.form, name, documents=DOCUMENT in columns.names):
-        raise UserError(f"{path} has other columns than the local form; {remedy}")
+        raise UserError(f"{path} does not have the columns of the local form; {remedy}")
     return found
 
 
@@ -307,6 +307,6 @@ def _check(dataset: Dataset, name: str, content: Content) -> None:
         wrong = ids.filter(pc.or_(pc.less(ids, 0), pc.greater_equal(ids, len(dataset.label_names))))
         if len(wrong):
             raise UserError(
-                f"the table {name} of {dataset.name} has the label {wrong[0].as_py()}, outside the "
-                f"{len(dataset.label_names)} labels {', '.join(dataset.label_names)}"
+                f"the table {name} of {dataset.name} has the label number {wrong[0].as_py()}, but there are "
+                f"{len(dataset.label_names)} labels, numbered from 0: {', '.join(dataset.label_names)}"
             )

@@ -44,10 +44,10 @@ def load_base(folder: Path, *, trust_remote_code: bool) -> tuple[nn.Module, set[
     except Exception as error:  # safetensors and transformers raise kinds of their own
         hint = nearest(str(name), [*MODEL_TYPES, *CONFIG_MAPPING]) if name not in CONFIG_MAPPING else ""
         if "trust_remote_code" in str(error):
-            hint = "; --trust-remote-code runs the code that comes with it: read that first"
+            hint = "; --trust-remote-code runs the code that comes with it, so read that first"
         if isinstance(error, SafetensorError):
-            hint = "; its weights are damaged, fetch the model again"
-        raise UserError(f"{folder} does not load: {first_line(error)}{hint}") from None
+            hint = "; its weights are damaged: fetch the model again"
+        raise UserError(f"{folder} cannot be loaded: {first_line(error)}{hint}") from None
 
 
 def _load_with_transformers(folder: Path, options: dict[str, Any]) -> tuple[nn.Module, set[str], str]:
@@ -65,7 +65,7 @@ def _load_with_transformers(folder: Path, options: dict[str, Any]) -> tuple[nn.M
     except ValueError as error:
         if "attention" not in str(error):
             raise
-        log.warning("%s does not support scaled-dot-product attention; its eager attention is slower", folder)
+        log.warning("%s has no scaled-dot-product attention; using its slower eager attention", folder)
         base, info = kind.from_pretrained(folder, attn_implementation="eager", **options)
     part = " of an encoder-decoder" if getattr(config, "is_encoder_decoder", False) else ""
     return base.get_encoder() if whole else base, set(info["missing_keys"]), part
@@ -112,20 +112,20 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
         tokenizer = _tokenizer_of_file(folder, AutoTokenizer.from_pretrained(folder))
     except Exception as error:  # tokenizers raises bare exceptions
         raise UserError(
-            f"{folder} has no tokenizer that loads ({first_line(error)}); put tokenizer.json and "
+            f"the tokenizer of {folder} cannot be loaded ({first_line(error)}); put tokenizer.json and "
             "tokenizer_config.json next to config.json"
         ) from None
     if not tokenizer.is_fast:
         raise UserError(
-            f"{folder} has a slow tokenizer, which gives no character offsets; save it with a tokenizer.json"
+            f"{folder} has a slow tokenizer, which gives no character offsets; save a fast one, with a tokenizer.json"
         )
     if from_config or not end_of_text(tokenizer):
         _copy_special_tokens(tokenizer, read_config(folder))
     end = end_of_text(tokenizer)
     if not end:
         raise UserError(
-            f"the tokenizer of {folder} has neither an end-of-text nor a separator token, and every text must "
-            "end in one; set eos_token in tokenizer_config.json"
+            f"the tokenizer of {folder} has neither an end-of-text nor a separator token, but every text must "
+            "end with one; set eos_token in tokenizer_config.json"
         )
     if tokenizer.pad_token is None:
         tokenizer.pad_token = end

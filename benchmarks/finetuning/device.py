@@ -191,7 +191,7 @@ def choose_kind(device: str) -> DeviceKind:
     kind, colon, number = device.partition(":")
     if kind not in DEVICES or (colon and not number.isdigit()):
         raise UserError(
-            f"unknown device {device!r}{nearest(kind, DEVICES)}; name auto, {', '.join(DEVICES)} or cuda:1"
+            f"unknown device {device!r}; use auto, {', '.join(DEVICES)} or cuda:1{nearest(kind, DEVICES)}"
         )
     return DEVICES[kind]
 

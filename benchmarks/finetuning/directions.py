@@ -103,7 +103,7 @@ def _trial(encoder: Any, seen: dict[nn.Module, tuple[Any, Any]], hooks: list[Any
     for hook in hooks:
         hook.remove()
     if first.shape[:2] != alone.shape:
-        return Trial(fault=f"hidden states of the shape {tuple(first.shape)} for {_LENGTH} tokens")
+        return Trial(fault=f"it returned hidden states of shape {tuple(first.shape)} for {_LENGTH} tokens")
     changed, changed_padded = alone.clone(), ids.clone()
     changed[0, -1] = changed_padded[0, _LENGTH - 1] = (alone[0, -1] + 1) % rows
     other[0, _LENGTH:] = (ids[0, _LENGTH:] + 1) % rows

@@ -129,7 +129,7 @@ class Encoder(nn.Module):
             states = self.base(input_ids=ids, attention_mask=mask.long(), **more)
         hidden: Tensor | None = getattr(states, "last_hidden_state", None)
         if hidden is None:
-            raise ValueError(f"{type(self.base).__name__} returns no hidden states of tokens")
+            raise ValueError(f"{type(self.base).__name__} returns no hidden states for tokens")
         return hidden
 
     def _each_length(self, ids: Tensor, lengths: Tensor, kinds: Tensor | None) -> Tensor:
@@ -227,8 +227,8 @@ def load(
     folder = resolve(model, revision=revision, code=trust_remote_code)
     if (folder / _ADAPTER).is_file():
         raise UserError(
-            f"{folder} holds an adapter ({_ADAPTER}), without which it is another model; merge it into the weights "
-            "(peft's merge_and_unload), save them and remove it"
+            f"{folder} contains an adapter ({_ADAPTER}), without which it is a different model; merge it into the "
+            "weights (peft's merge_and_unload), save them and remove the adapter"
         )
     check_model(folder)
     tokenizer = load_tokenizer(folder)
@@ -248,7 +248,7 @@ def load(
     log.info("%s: %s", model, encoder.description)
     if (largest := max(tokenizer.get_vocab().values())) >= (rows := embedding.weight.shape[0]):
         raise UserError(
-            f"{model}: the tokenizer has id {largest} but the embedding only {rows} rows; they do not belong together"
+            f"{model}: the tokenizer has the id {largest}, but the embedding has only {rows} rows; they do not match"
         )
     return LoadedModel(
         encoder=encoder,
@@ -296,9 +296,7 @@ def _both_ways(base: nn.Module, model: str) -> Encoder:
                 return encoder
     for name, parameter in base.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
-            raise UserError(
-                f"{model}: the weights {name} hold numbers that are not finite; fetch the model again"
-            )
+            raise UserError(f"{model}: the weights {name} contain non-finite values; fetch the model again")
     raise UserError(f"{model} ({getattr(base.config, 'model_type', 'unknown type')}) {_reason(trials)}")
 
 
@@ -306,7 +304,7 @@ def _reason(trials: Sequence[Trial]) -> str:
     found = next((trial for trial in reversed(trials) if trial.sees_later), None)
     found = found or next((trial for trial in trials if not trial.fault), None)
     if found is None:
-        return f"cannot be measured: a forward pass on a few tokens raised {trials[0].fault}"
+        return f"cannot be measured: a forward pass on a few tokens failed: {trials[0].fault}"
     why = "the first token's output does not depend on the last token"
     if found.one_sided:
         kinds = ", ".join(dict.fromkeys(found.one_sided))

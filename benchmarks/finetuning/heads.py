@@ -177,7 +177,7 @@ def _class_head(encoder: Encoder, kind: Any, labels: int, shape: tuple[int, ...]
     if kind not in encoder.heads:
         encoder.heads[kind] = _fault(encoder, kind, labels, shape)
         if encoder.heads[kind]:
-            log.info("our head in place of that of %s, which %s", kind.__name__, encoder.heads[kind])
+            log.info("using our head instead of that of %s, which %s", kind.__name__, encoder.heads[kind])
     return None if encoder.heads[kind] else ClassHead(encoder, kind, labels)
 
 
@@ -192,7 +192,7 @@ def _fault(encoder: Encoder, kind: Any, labels: int, shape: tuple[int, ...]) -> 
         found = tuple(head(torch.zeros(2, 6, encoder.hidden_size), torch.tensor([6, 4])).shape)
     except Exception as error:  # whatever the code of a class may raise
         return f"needs more than hidden states ({type(error).__name__}: {first_line(error)})"
-    return "" if found == shape else f"makes logits of the shape {found} of two rows of six tokens"
+    return "" if found == shape else f"produces logits of shape {found} for two rows of six tokens"
 
 
 @dataclass(frozen=True, kw_only=True)

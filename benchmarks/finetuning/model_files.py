@@ -19,7 +19,7 @@ _TOKENIZER = (
 """What a tokenizer is made of, whatever its class."""
 _MODULES = "modules.json"
 """What sentence-transformers lists the parts of a model in."""
-_REMEDY = "name a Hugging Face model folder"
+_REMEDY = "give a Hugging Face model folder"
 _AGAIN = "fetch the model again"
 
 
@@ -44,8 +44,8 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
         fetched = Path(snapshot_download(model, revision=revision, allow_patterns=wanted))
     except Exception as error:
         raise UserError(
-            f"{model} is not a local folder, and the hub did not return it ({first_line(error)}); fetch it on a "
-            "machine with network first"
+            f"{model} is not a local folder, and could not be fetched from the hub ({first_line(error)}); fetch it on "
+            "a machine with network access first"
         ) from None
     return _transformer_of(fetched)
 
@@ -62,10 +62,10 @@ def _transformer_of(folder: Path) -> Path:
         try:
             first = inside(folder, read_json(folder / _MODULES, _REMEDY)[0]["path"])
         except (KeyError, TypeError, IndexError, AttributeError) as error:
-            raise UserError(f"{folder / _MODULES} is no list of modules ({first_line(error)})") from None
+            raise UserError(f"{folder / _MODULES} is not a list of modules ({first_line(error)})") from None
         if (first / "config.json").is_file():
             return first
-    raise UserError(f"{folder} holds no config.json of a model; {_REMEDY}")
+    raise UserError(f"{folder} has no config.json of a model; {_REMEDY}")
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     """
     found = read_json(folder / "config.json", _AGAIN)
     if not isinstance(found, dict):
-        raise UserError(f"{folder / 'config.json'}: holds no settings; {_AGAIN}")
+        raise UserError(f"{folder / 'config.json'} contains no settings; {_AGAIN}")
     return found
 
 

@@ -254,7 +254,7 @@ def _encode_block(
         if "too short to respect the provided max_length" not in str(error):
             raise
         raise UserError(
-            f"a question alone is longer than {max_length} tokens, so that nothing of its context is left; this "
+            f"a question alone has more than {max_length} tokens, which leaves no room for its context; this "
             "model's inputs are too short for the dataset (--max-length, positions in config.json)"
         ) from None
     sources = encoded.get("overflow_to_sample_mapping", range(len(block)))

@@ -187,7 +187,7 @@ def metrics_of(dataset: Dataset, protocol: str) -> list[Metric]:
     metrics = [metric for metric in METRICS.values() if metric.protocol == protocol and metric.is_of(dataset)]
     if protocol == PAPER and len(metrics) != 1:
         names = ", ".join(metric.name for metric in metrics) or "none"
-        raise ValueError(f"{dataset.name} needs exactly one metric of the {PAPER} protocol and has {names}")
+        raise ValueError(f"{dataset.name} needs exactly one metric of the {PAPER} protocol but has {names}")
     return metrics
 
 

@@ -102,10 +102,10 @@ def read_definitions(given: Path) -> list[Dataset]:
             if wanted in known:
                 return [known[wanted]]
             raise UserError(
-                f"{stem} has no dataset {name!r}{nearest(wanted, known)}; one of {', '.join(known)}"
+                f"{stem} has no dataset {name!r}; use one of {', '.join(known)}{nearest(wanted, known)}"
             )
     raise UserError(
-        f"there is no file {given}, and no ready file of that name{nearest(name, READY)}; one of {', '.join(READY)}"
+        f"there is no file {given}, nor a ready-made one ({', '.join(READY)}){nearest(name, READY)}"
     )
 
 
@@ -125,7 +125,7 @@ def ready_text() -> str:
 def _tables_of(path: Path) -> list[Dataset]:
     if path.suffix != ".toml":
         raise UserError(
-            f"{path} does not define datasets: a definition is a TOML file, with a name that ends in .toml"
+            f"{path} does not define datasets: a definition is a TOML file whose name ends in .toml"
         )
     try:
         tables = read_toml(path)
@@ -219,39 +219,39 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
 def _faults(name: str, given: _Table, kind: Kind, labels: Sequence[str], metric: str) -> Iterator[str]:
     """Yield what a kind of dataset cannot be, a sentence each."""
     if not _NAME.fullmatch(name):
-        yield "a dataset's name is made of small letters, digits and underscores"
+        yield "a dataset's name consists of lowercase letters, digits and underscores"
     if kind.labelled and len(labels) < 2:
-        yield "`labels` is missing; name the classes or tags in the order of their numbers"
+        yield "`labels` must name two or more classes or tags, in the order of their numbers"
     if not kind.labelled and labels:
         yield f"a dataset of the kind {kind.name!r} has no labels; leave the key out"
     if len(set(labels)) < len(labels):
         yield f"a label occurs twice in {', '.join(labels)}"
     if kind.task == "TC" and "O" not in labels:
-        yield "the tags lack O, that of words outside of entities; the order is free"
+        yield "`labels` lacks O, the tag of words outside entities; add it at any position"
     if metric not in kind.metrics:
         known = ", ".join(kind.metrics)
-        yield f"{metric!r} is no metric of {kind.name!r}{nearest(metric, kind.metrics)}; one of {known}"
+        yield f"{metric!r} is not a metric of {kind.name!r}; use one of {known}{nearest(metric, kind.metrics)}"
     if metric == "f1" and kind.form == "SC" and len(labels) != 2:
-        yield f"f1 is of the second of two labels; with {len(labels)} take macro_f1"
+        yield f"f1 is that of the second of two labels; with {len(labels)} labels use macro_f1"
     if given.epochs is not None and given.epochs < 1:
         yield f"epochs = {given.epochs} must be at least 1"
     if given.trained_on not in ("", name) and (kind.task != "IR" or given.trained_on != "msmarco"):
-        yield f"trained_on = {given.trained_on!r}; only retrieval can name another set, msmarco"
+        yield f"trained_on = {given.trained_on!r}; only retrieval can name another dataset, msmarco"
     if kind.form != "SC-value" and given.range:
-        yield "`range` is of the kind 'value'; leave the key out"
+        yield "only the kind 'value' has a `range`; leave the key out"
     if kind.form == "SC-value" and not (len(given.range) == 2 and given.range[0] < given.range[1]):
-        yield "`range` must be the smallest and the largest value, such as range = [0, 5]"
+        yield "`range` must give the smallest and the largest value, such as range = [0, 5]"
     if given.prompt and kind.task != "SC":
-        yield f"the kind {kind.name!r} has a prompt of its own; leave the key out"
+        yield f"the kind {kind.name!r} takes no prompt; leave the key out"
     places = [place for place in ("text", "second") if place in kind.columns]
     if wrong := set(_PLACE.findall(given.prompt)) - set(places):
-        yield f"the prompt has the place {{{min(wrong)}}}; it can have {{{'}, {'.join(places)}}}"
+        yield f"the prompt has the placeholder {{{min(wrong)}}}; it can have {{{'}, {'.join(places)}}}"
     if given.prompt and "{text}" not in given.prompt:
-        yield "the prompt lacks the place {text}"
+        yield "the prompt lacks the placeholder {text}"
     if given.ids not in ("", "none") or (given.ids and kind.task != "QA"):
-        yield f"ids = {given.ids!r}; only answers have ids, and only 'none' can be said of them: that they are ignored"
+        yield f"ids = {given.ids!r}; only answers have ids, and the only value is 'none', which ignores them"
     if given.language and (kind.task != "QA" or given.language not in LANGUAGES):
-        yield f"language = {given.language!r}; MLQA's evaluation has rules for answers in {', '.join(LANGUAGES)}"
+        yield f"language = {given.language!r}; only answers have one: {', '.join(LANGUAGES)}, as in MLQA"
     if given.files and given.hub:
         yield "give `files` or `hub`, not both"
 
@@ -281,11 +281,11 @@ def _pins(given: Any, kind: Kind, where: str) -> Iterator[Pin]:
     for part in (_part(hints, table, f"{where}: hub") for table in tables):
         repo, revision = part.pop("repo", ""), part.pop("revision", "")
         if repo.count("/") != 1:
-            raise UserError(f"{where}: hub.repo must read OWNER/NAME")
+            raise UserError(f"{where}: hub.repo must have the form OWNER/NAME")
         if revision != _AT_FETCH and not _COMMIT.fullmatch(revision):
             raise UserError(
                 f"{where}: hub.revision must be a commit of 40 hexadecimal digits, so that it stays the same, or "
-                f"{_AT_FETCH!r}: the first fetch then finds the commit and writes it to the lock"
+                f"{_AT_FETCH!r}: the first fetch then finds the commit and records it in the manifest"
             )
         for role in kind.roles:
             if role in part:

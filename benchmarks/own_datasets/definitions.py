@@ -40,11 +40,11 @@ def known_datasets(definitions: Iterable[Dataset]) -> Registry[Dataset]:
         if found is not None and found.content:
             if found != definition:
                 raise UserError(
-                    f"{definition.where}: {name} is another dataset than that of {found.where}; rename one"
+                    f"{definition.where}: {name} is not the same dataset as in {found.where}; rename one"
                 )
         elif found is not None or name in EXTRA_DATASETS or name in TASKS:
             raise UserError(
-                f"{definition.where}: {name} is a name of the paper's; call your dataset something else"
+                f"{definition.where}: {name} is one of the paper's names; call your dataset something else"
             )
         else:
             known.register(definition)
@@ -58,7 +58,7 @@ def stored_definitions(store: Path) -> list[Dataset]:
         UserError: one is damaged.
     """
     paths = sorted((store / STORED).glob("*.json"))
-    remedy = "it is no definition of a dataset, copy it from the store again"
+    remedy = "it is not a dataset definition; copy it from the store again"
     return [definition_of(path.stem, read_json(path, remedy), str(path), path.parent) for path in paths]
 
 

@@ -95,9 +95,7 @@ def check_sources(request: Request) -> None:
             if name in request.datasets:
                 raise
             waiting = next(other for other in request.datasets if request.known[other].trained_on == name)
-            raise UserError(
-                f"{waiting} is evaluated with a model that is fine-tuned on {name}: {error}"
-            ) from None
+            raise UserError(f"{waiting} is evaluated with a model fine-tuned on {name}: {error}") from None
 
 
 def compared_jobs(request: Request) -> list[Job]:
@@ -115,7 +113,7 @@ def compared_jobs(request: Request) -> list[Job]:
     for key in (key for job in jobs for runs in job.fine_tunings for key in runs):
         state, folder = state_of(request.store, key), folder_of(request.store, key)
         if state.fault is not None:
-            log.warning("%s %s; the run is repeated", folder, state.fault)
+            log.warning("%s %s; the run will be repeated", folder, state.fault)
         if request.retry_failed and state.reason is not None:
             for name in (RESULTS, RUN):
                 (folder / name).unlink(missing_ok=True)
@@ -176,7 +174,7 @@ def check_finished(request: Request, wanted: Mapping[str, Mapping[str, Any]]) ->
             if state.description is None:
                 raise UserError(
                     f"{folder} does not record what it was made from, so it is unknown whether "
-                    f"{redacted(request.model)} would give the same: use another --name or --out"
+                    f"{redacted(request.model)} would give the same results; use a different --name or --out"
                 )
             before = state.description
             if now is None:
@@ -185,17 +183,17 @@ def check_finished(request: Request, wanted: Mapping[str, Mapping[str, Any]]) ->
                 found = difference(before, now)
             if found is not None:
                 raise UserError(
-                    f"{folder} {_differs(request, state.source, *found)}: use another --name or --out"
+                    f"{folder} {_differs(request, state.source, *found)}; use a different --name or --out"
                 )
 
 
 def _differs(request: Request, source: str, name: str, old: Any, new: Any) -> str:
     if name in _OF_MODEL:
         return (
-            f"was made from {source[:300]} with the {name} {_short(old)}, this command has "
-            f"{redacted(request.model)} with {_short(new)}; runs of one model must not differ"
+            f"was made from {source[:300]} with the {name} {_short(old)}, but this command uses "
+            f"{redacted(request.model)} with {_short(new)}, and all runs of a model must agree"
         )
-    return f"was made with {name} {_short(old)}, this command has {_short(new)}; runs of one cell must not differ"
+    return f"was made with {name} {_short(old)}, but this command has {_short(new)}, and runs of a cell must agree"
 
 
 def _short(value: Any) -> str:

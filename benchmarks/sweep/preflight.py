@@ -72,8 +72,8 @@ def check_labels(dataset: LocalDataset) -> None:
     entry = dataset.dataset
     if FORMS[entry.form].label is not None and len(dataset.labels) != entry.labels:
         raise UserError(
-            f"{dataset.name} has {len(dataset.labels)} labels ({', '.join(dataset.labels)}), the protocol's head "
-            f"has {entry.labels} classes; correct what defines it or import the dataset again"
+            f"{dataset.name} has {len(dataset.labels)} labels ({', '.join(dataset.labels)}), but the protocol's "
+            f"head has {entry.labels} classes; correct its definition or import the dataset again"
         )
 
 
@@ -90,8 +90,8 @@ def check_special_tokens(loaded: LoadedModel) -> None:
         number = tokenizer.convert_tokens_to_ids(end)
         if ids[-1] != number or (number == tokenizer.unk_token_id and end != tokenizer.unk_token):
             raise UserError(
-                f"{loaded.source}: the end of text {end!r} is not one token of the vocabulary, so that texts would "
-                "end in pieces of it; add it to tokenizer.json as a special token"
+                f"{loaded.source}: the end-of-text token {end!r} is not a single token of the vocabulary, so texts "
+                "would end in pieces of it; add it to tokenizer.json as a special token"
             )
         if max(number, tokenizer.pad_token_id) >= rows:
             raise UserError(
@@ -251,7 +251,7 @@ def _estimate(
             hours = left * body * ((0 if number else 6 * trained) + 2 * evaluated) / rate / 3600
             total += hours
             yield f"{name:14}{steps:7}{trained:12,}{evaluated:12,.0f}{longest:9}{left:6}{hours:8.2f}"
-    yield f"about {total:.2f} hours in all at {rate / 1e12:.3g} TFLOP/s; everything that the runs need is there"
+    yield f"about {total:.2f} hours in all at {rate / 1e12:.3g} TFLOP/s; everything the runs need is available"
 
 
 def _lengths(dataset: LocalDataset, table: pa.Table, loaded: LoadedModel) -> NDArray[np.int64]:

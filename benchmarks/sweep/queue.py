@@ -101,7 +101,7 @@ def _devices(request: Request, needed: int) -> list[str]:
     if workers == 1 or not count:
         return [request.device]
     if request.device not in ("auto", kind.name):
-        raise UserError(f"--workers {workers} takes all GPUs in turn: leave out --device {request.device}")
+        raise UserError(f"--workers {workers} uses all GPUs in turn: leave out --device {request.device}")
     return [f"{kind.name}:{place % count}" for place in range(workers)]
 
 
@@ -153,7 +153,7 @@ def _work(
                     continue
                 if prepared is None or not prepared.runs.issuperset(todo):
                     prepared = prepare(job, model)
-                    _say(f"{job}: {prepared.steps:,} steps a fine-tuning, {_left([job])} to do")
+                    _say(f"{job}: {prepared.steps:,} steps per fine-tuning, {_left([job])} to do")
                 start = time.perf_counter()
                 name = f"{job} {runs[0].folder.name}"
                 words = prepared.run(
@@ -239,8 +239,8 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
     for process in processes:
         if process.exitcode:
             raise UserError(
-                f"a worker was ended by {signal.Signals(-process.exitcode).name}, as happens when memory runs out; the "
-                "same command with fewer --workers resumes"
+                f"a worker was killed by {signal.Signals(-process.exitcode).name}, as happens when memory runs out; "
+                "run the same command with fewer --workers to resume"
                 if process.exitcode < 0
                 else f"a worker ended with exit code {process.exitcode}"
             )

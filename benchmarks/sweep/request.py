@@ -37,7 +37,7 @@ class Computation:
     exact_micro_batches: bool = False
     """compute the 8 micro-batches of 4 one by one, as the paper's code does (slower, same gradient)"""
     workers: int | None = None
-    """runs at a time, spread over the GPUs (default: 1; on a CPU as many as cores, OMP_NUM_THREADS and memory allow)"""
+    """parallel runs, spread over the GPUs (default: 1; on a CPU as many as cores, OMP_NUM_THREADS and memory allow)"""
     trust_remote_code: bool = False
     """run the code that comes with the model (read it first)"""
 
@@ -88,8 +88,8 @@ def model_name(model: str, name: str | None) -> str:
     chosen = name or Path(model).expanduser().resolve().name
     if not _NAME.fullmatch(chosen):
         raise UserError(
-            f"{chosen!r} cannot be a model's name in the store; --name may have letters, digits, dots, dashes and "
-            "underscores"
+            f"{chosen!r} cannot be a model's name in the store; --name may contain letters, digits, dots, dashes "
+            "and underscores"
         )
     return chosen
 
@@ -105,8 +105,8 @@ def dataset_names(words: Sequence[str], known: Mapping[str, Dataset] = DATASETS)
         else:
             there = [*known, *TASKS]
             raise UserError(
-                f"unknown dataset {word!r}{nearest(word, there)}; known are {', '.join(there)}, and your own with "
-                "--datasets FILE"
+                f"unknown dataset {word!r}; use one of {', '.join(there)}, or define your own with "
+                f"--datasets FILE{nearest(word, there)}"
             )
     return tuple(dict.fromkeys(names))
 

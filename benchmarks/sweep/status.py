@@ -234,7 +234,7 @@ def models_of(store: Path, wanted: Sequence[str]) -> list[str]:
     found = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     if not found:
         raise UserError(
-            f"{folder} holds no runs; name the store with --out, or start with `clm-or-mlm benchmarks run`"
+            f"{folder} contains no runs; set the store with --out, or start with `clm-or-mlm benchmarks run`"
         )
     for name in wanted:
         if name not in found:

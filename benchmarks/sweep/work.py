@@ -224,6 +224,6 @@ def _check_unchanged(job: Job, resettable: ResettableModel, sets: Mapping[str, L
         for what, content in now.items():
             if (before := job.descriptions[name][what]) != content:
                 raise UserError(
-                    f"the {what.replace('_', ' ')} of {job.request.name} on {name} changed while this command ran, "
-                    f"from {before[:12]} to {content[:12]}; leave the files alone and run the same command again"
+                    f"the {what.replace('_', ' ')} of {job.request.name} on {name} changed while this command was "
+                    f"running, from {before[:12]} to {content[:12]}; leave the files alone and run the command again"
                 )

@@ -182,7 +182,9 @@ def in_halves(compute: Callable[..., Tensor], batch: PaddedBatch) -> Tensor:
         return compute(batch.ids.long(), batch.lengths, batch.kinds).float()
     except torch.OutOfMemoryError:
         if len(batch.ids) == 1:
-            raise FineTuningError("out of memory in evaluation with one row; use a larger device") from None
+            raise FineTuningError(
+                "out of memory in evaluation even with one row; use a larger device"
+            ) from None
     half = len(batch.ids) // 2
     halves = (
         PaddedBatch(

@@ -105,7 +105,7 @@ def part_of(text: str) -> bytes:
 
 
 LACKS = f"with score and scores_i; {AGAIN}"
-OFF = f"but its 1,000 scores_i have the mean 0.000000; the run is left out, {AGAIN}"
+OFF = f"but the mean of its 1,000 scores_i is 0.000000; the run is left out: {AGAIN}"
 
 
 @pytest.mark.parametrize(
@@ -117,18 +117,18 @@ OFF = f"but its 1,000 scores_i have the mean 0.000000; the run is left out, {AGA
         ("broken", "is cut off after 1,514 bytes", b'{"test": [0, 1' + b" \t\r\n\0" * 300),
         ("broken", f"is not JSON (line 3: Expecting value); {AGAIN}", b'{\n"test": [0,\n x]}'),
         ("broken", "is not JSON (byte 0 is not UTF-8)", b"\xff{}"),
-        ("broken", "is not JSON (it nests too deep)", b"[" * 100_000),
-        ("broken", "holds NaN", b"[0, NaN, Infinity]"),
+        ("broken", "is not JSON (it is nested too deeply)", b"[" * 100_000),
+        ("broken", "contains NaN", b"[0, NaN, Infinity]"),
         ("broken", "is not JSON", b"\xef\xbb\xbf{}"),
         ("broken", "is not JSON", b"[1e999]"),
-        ("broken", f"is no result (the key 'a' occurs twice); {AGAIN}", b'{"a": 1, "a": 2}'),
+        ("broken", f"is not a valid result (the key 'a' occurs twice); {AGAIN}", b'{"a": 1, "a": 2}'),
         ("broken", "'validation' occurs twice", part_of(f'{PART}, "validation": {PART}')),
         ("broken", "'score' occurs", part_of('{"score": 0.1, "score": 0.5, "scores_i": [0, 1]}')),
         ("broken", "'test' occurs twice", part_of(f'{PART}, "t\\u0065st": {PART}')),
         ("broken", "", part_of('{"score": 1e400, "scores_i": [1]}')),
         ("broken", "", part_of(f'{{"score": {"1" * 4_301}, "scores_i": [1]}}')),
-        ("value", "no number but", part_of(f'{{"score": {"[" * 995}{"]" * 995}, "scores_i": [1]}}')),
-        ("value", "no number", part_of(f'{{"score": 1, "scores_i": [{"[" * 990}{"]" * 990}]}}')),
+        ("value", "which is not a number", part_of(f'{{"score": {"[" * 995}{"]" * 995}, "scores_i": [1]}}')),
+        ("value", "which is not a number", part_of(f'{{"score": 1, "scores_i": [{"[" * 990}{"]" * 990}]}}')),
         ("incomplete", f"lacks 'validation' {LACKS}", b"[]"),
         ("incomplete", f"lacks 'validation' {LACKS}", b"{}"),
         ("incomplete", f"lacks 'validation' {LACKS}", f'{{"test": {PART}}}'.encode()),
@@ -137,13 +137,13 @@ OFF = f"but its 1,000 scores_i have the mean 0.000000; the run is left out, {AGA
         ("incomplete", f"lacks 'test' {LACKS}", part_of('{"scores_i": [1]}')),
         ("incomplete", f"lacks 'test' {LACKS}", part_of('{"score": 1}')),
         ("incomplete", f"has an empty test.scores_i; {AGAIN}", result(scores=[])),
-        ("value", "test.scores_i that is no list but {'a': 1}", result(0.5, {"a": 1})),
-        ("value", "test.scores_i that is no list but None", result(0.5, None)),
-        ("value", "test.scores_i[1] = None, which is no number", result(0.5, [0, None])),
-        ("value", "test.scores_i[0] = '1', which is no number", result(0.5, ["1", "0"])),
-        ("value", "test.scores_i[1] = [1], which is no number", result(0.5, [0.5, [1], None])),
-        ("value", "test.scores_i[0] = True, which is no number", result(1, [True])),
-        ("value", "test.scores_i[1] = True, which is no number", result(0.5, [0.5, True, None])),
+        ("value", "test.scores_i = {'a': 1}, which is not a list", result(0.5, {"a": 1})),
+        ("value", "test.scores_i = None, which is not a list", result(0.5, None)),
+        ("value", "test.scores_i[1] = None, which is not a number", result(0.5, [0, None])),
+        ("value", "test.scores_i[0] = '1', which is not a number", result(0.5, ["1", "0"])),
+        ("value", "test.scores_i[1] = [1], which is not a number", result(0.5, [0.5, [1], None])),
+        ("value", "test.scores_i[0] = True, which is not a number", result(1, [True])),
+        ("value", "test.scores_i[1] = True, which is not a number", result(0.5, [0.5, True, None])),
         ("value", "test.scores_i[1] = 2, outside [0, 1]", result(0.5, [0, 2])),
         ("value", "test.scores_i[1] = 1.5, outside [0, 1]", result(0.5, [0.5, 1.5, 1.5, 0])),
         ("value", "test.scores_i[1] = -1, outside [0, 1]", result(0.5, [1, -1, 0, -1])),
@@ -152,8 +152,8 @@ OFF = f"but its 1,000 scores_i have the mean 0.000000; the run is left out, {AGA
         ("value", "test.scores_i[1] = -1e-09, outside [0, 1]", result(0.5, [0, math.nextafter(-ROUNDED, -1)])),
         ("value", "test.scores_i[2] = 1, outside [0, 1]", result(0.5, [1, 0, math.nextafter(1 + ROUNDED, 2)])),
         ("value", "test.scores_i[1] = 2, outside [0, 1]", result(0.5, [-ROUNDED, 2.0])),
-        ("value", "test.score that is no number but '0.5'", result("0.5", [0, 1])),
-        ("value", "test.score that is no number but True", result(True, [1])),
+        ("value", "test.score = '0.5', which is not a number", result("0.5", [0, 1])),
+        ("value", "test.score = True, which is not a number", result(True, [1])),
         ("mean", f"has test.score 0.000001, {OFF}", result(math.nextafter(1e-6, 1), [0] * 1_000)),
         ("mean", f"has test.score -0.000001, {OFF}", result(math.nextafter(-1e-6, -1), [0] * 1_000)),
     ],
@@ -175,11 +175,11 @@ def unread(path: Path, sha256: str | None = None) -> tuple[str, str]:
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     assert unread(tmp_path / "absent.json") == (
         "unfinished",
-        "vanished while the store was read; ingest again when its run is done",
+        "vanished while the store was being read; ingest again when its run is done",
     )
     assert unread(tmp_path) == (
         "unreadable",
-        "is a folder, and is not read; make it readable and ingest again",
+        "is a folder; make it readable and ingest again",
     )
 
 
@@ -190,7 +190,10 @@ def test_a_file_that_changes_while_it_is_read_is_unfinished(
         raise ChangingError(path, "changed")
 
     monkeypatch.setattr(results_json, "read_bounded", changing)
-    assert unread(tmp_path) == ("unfinished", "changed while it was read; ingest again when its run is done")
+    assert unread(tmp_path) == (
+        "unfinished",
+        "changed while it was being read; ingest again when its run is done",
+    )
 
 
 def test_a_file_of_a_quarter_of_a_gigabyte_is_read_and_a_larger_one_is_not(tmp_path: Path) -> None:
@@ -202,7 +205,7 @@ def test_a_file_of_a_quarter_of_a_gigabyte_is_read_and_a_larger_one_is_not(tmp_p
         file.truncate((1 << 28) + 1)
     assert unread(path) == (
         "unreadable",
-        "has 268,435,457 bytes, and no such file needs more than 268,435,456; make it readable and ingest again",
+        "has 268,435,457 bytes, more than the limit of 268,435,456; make it readable and ingest again",
     )
 
 

@@ -61,7 +61,7 @@ def judgements(path: Path, reading: Reading) -> list[Judgement]:
                 query, doc, score = fields
                 out.append((query, doc, int(score)))
             except ValueError:
-                reading.bad(f"{path}:{number}", "the line is no judgement: query, document, relevance")
+                reading.bad(f"{path}:{number}", "the line is not a judgement (query, document, relevance)")
     else:
         for where, row in records(path, reading):
             with reading.row(where):
@@ -101,7 +101,7 @@ def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
         key = next((name for name in _ID if name in names), None)
         text = next((name for name in ("text", "query") if name in names), None)
         if key is None or text is None:
-            raise UserError(f"{path} has the columns {', '.join(names)}, but no id and text")
+            raise UserError(f"{path} has the columns {', '.join(names)}, but needs an id and a text")
         columns = [key, text, *(["title"] if "title" in names else [])]
         chosen = pc.field(key).cast(pa.string()).isin(pa.array(list(wanted), pa.string()))
         for row in pq.read_table(path, columns=columns, filters=chosen).to_pylist():
@@ -146,7 +146,7 @@ def _pair_lines(path: Path, reading: Reading) -> list[Row]:
     for number, line in lines(path):
         query, *passages = line.split("\t")
         if len(passages) not in (1, 2):
-            reading.bad(f"{path}:{number}", "the line is not a query, its passage and perhaps a negative")
+            reading.bad(f"{path}:{number}", "the line is not a query, a passage and perhaps a negative")
         elif not (number == 1 and query in ("query", "anchor")):
             found.append({"query": query.strip(), "positive": passages[0].strip()})
             if len(passages) == 2:
@@ -204,7 +204,7 @@ def _query_texts(inputs: Inputs, wanted: Mapping[str, object]) -> dict[str, str]
     for path in inputs.need("queries", "the queries' texts"):
         for where, identity, _, text in wanted_texts(path, wanted, inputs.reading):
             if found.setdefault(identity, text) != text:
-                inputs.reading.bad(where, f"the query {identity} has another text further up")
+                inputs.reading.bad(where, f"the query {identity} has a different text further up")
     _complete(wanted, found, "query", inputs.of("queries"))
     return found
 
@@ -224,7 +224,7 @@ def _complete(
     missing = [identity for identity in wanted if identity not in found]
     if missing:
         raise UserError(
-            f"{len(missing):,} judged {what} ids, the first {missing[0]!r}, are not in {', '.join(map(str, paths))}"
+            f"judged {what} ids not found in {', '.join(map(str, paths))}: {len(missing):,}, the first {missing[0]!r}"
         )
 
 
@@ -246,7 +246,7 @@ def read(inputs: Inputs, *, titles: bool = True) -> Content:
         how = f"validation is half of the queries, random.Random({HALVES_SEED}).sample of their sorted ids"
     tables = {}
     if inputs.dataset.trained_on == inputs.dataset.name:
-        tables["pairs"] = pairs(inputs.need("train", "pairs to train on"), inputs)
+        tables["pairs"] = pairs(inputs.need("train", "training pairs"), inputs)
     everything = [item for found in splits.values() for item in found]
     queries = _query_texts(inputs, dict.fromkeys(query for query, _, _ in everything))
     docs = _documents(inputs, dict.fromkeys(doc for _, doc, _ in everything), titles=titles)

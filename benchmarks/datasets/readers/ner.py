@@ -84,7 +84,7 @@ def sentences(path: Path, reading: Reading) -> Iterator[Sentence]:
             continue
         start, own = (start, own) if words else (number, document)
         if not all(found):
-            reading.bad(f"{path}:{number}", "the line has no word and tag")
+            reading.bad(f"{path}:{number}", "the line does not have a word and a tag")
             good = False
             continue
         words.append(found[0])
@@ -168,7 +168,7 @@ def _parts(path: Path) -> list[Path]:
         return [path]
     parts = sorted(path.rglob("*_gold_conll"))
     if not parts:
-        raise UserError(f"{path} has no *_gold_conll files in it")
+        raise UserError(f"{path} contains no *_gold_conll files")
     return parts
 
 
@@ -215,7 +215,7 @@ def _hub_rows(
             if not found or len(found) != len(marked):
                 raise BadRowError(f"there are {len(found)} words and {len(marked)} tags")
             if not all(isinstance(word, str) for word in found):
-                raise BadRowError("a word is no text")
+                raise BadRowError("a word is not text")
             if declared is None:
                 declared = class_names(
                     path, next(name for name in columns["tags"] if row.get(name) is not None)
@@ -224,8 +224,8 @@ def _hub_rows(
             rows.append({"words": list(found), "tags": ids, **document_of(row, columns["document"])})
     if not declared and rows and not _plausible(rows, labels):
         raise UserError(
-            f"{path} numbers its tags without naming them, and read as {', '.join(labels)} they are no valid "
-            f"IOB2; import a file with the tags' names"
+            f"{path} numbers its tags without naming them, and read as {', '.join(labels)} they are not "
+            f"valid IOB2; import a file with tag names"
         )
     return rows
 
@@ -237,7 +237,7 @@ def _ids(tags: Sequence[Any], names: tuple[str, ...], labels: tuple[str, ...]) -
         name = names[tag] if isinstance(tag, int) and 0 <= tag < len(names) else str(tag)
         if name not in labels:
             known = ", ".join(labels)
-            raise BadRowError(f"the tag {name!r} is outside the tag set {known}{nearest(name, labels)}")
+            raise BadRowError(f"the tag {name!r} is not in the tag set {known}{nearest(name, labels)}")
         ids.append(labels.index(name))
     return ids
 

@@ -81,7 +81,7 @@ class Reading:
             raise
         except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
-            self.bad(where, f"the row has not the expected form: {what}")
+            self.bad(where, f"the row does not have the expected form: {what}")
 
     def once(self, identity: str, scope: str, where: str) -> None:
         """Take note of an id.
@@ -91,7 +91,7 @@ class Reading:
         """
         first = self._seen.setdefault((scope, identity), where)
         if first != where:
-            hint = "; ids = 'none' numbers the questions instead" if self.own else ""
+            hint = "; set ids = 'none' to number the questions instead" if self.own else ""
             raise BadRowError(f"the id {identity!r} occurs twice, first at {first}{hint}")
 
     def note(self, sentence: str) -> None:
@@ -113,14 +113,14 @@ def pick(row: Row, names: Sequence[str]) -> Any:
         if row.get(name) is not None:
             return row[name]
     there = ", ".join(repr(name[:40]) for name in row)
-    raise BadRowError(f"there is no column {' or '.join(names)}; there are {there}")
+    raise BadRowError(f"there is no column {' or '.join(names)}; the columns are {there}")
 
 
 def pick_text(row: Row, names: Sequence[str]) -> str:
     """Return what `pick` finds; `BadRowError` where it is no text."""
     found = pick(row, names)
     if not isinstance(found, str):
-        raise BadRowError(f"{names[0]} is no text: {found!r:.80}")
+        raise BadRowError(f"{names[0]} is not text: {found!r:.80}")
     return found
 
 
@@ -230,7 +230,7 @@ def _json_line_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
             if isinstance(row, dict):
                 yield f"{path}:{number}", row
             else:
-                reading.bad(f"{path}:{number}", "the line is no JSON object")
+                reading.bad(f"{path}:{number}", "the line is not a JSON object")
 
 
 def _json_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
@@ -240,12 +240,12 @@ def _json_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
         return
     content = json_of(path)
     if not isinstance(content, dict | list):
-        raise UserError(f"{path} holds neither rows nor an object of rows")
+        raise UserError(f"{path} contains neither a list nor an object of rows")
     for key, row in content.items() if isinstance(content, dict) else enumerate(content):
         if isinstance(row, dict):
             yield f"{path}: entry {key}", row
         else:
-            reading.bad(f"{path}: entry {key}", "the entry is no JSON object")
+            reading.bad(f"{path}: entry {key}", "the entry is not a JSON object")
 
 
 def _parquet_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
@@ -296,12 +296,12 @@ def _table_lines(path: Path, own: Dataset | None) -> Iterator[_Line]:
     marked = (number for number, fields in rows if any(field[:1] == '"' for field in fields))
     if own and own.quotes is None and not is_csv and (number := next(marked, None)):
         raise UserError(
-            f"{path}:{number}: the quotes may be around the text or part of it; say which with quotes = true or "
-            f"quotes = false in {own.where}"
+            f"{path}:{number}: the quotes may enclose the text or be part of it; set quotes = true if they enclose "
+            f"it, else quotes = false, in {own.where}"
         )
     if own and own.header:
         if rows and rows[0][1] == list(own.header):
-            raise UserError(f"{path}:1: the first line is the header; leave `header` out of {own.where}")
+            raise UserError(f"{path}:1: the first line is the header; remove `header` from {own.where}")
         yield 0, list(own.header)
     yield from rows
 
@@ -314,7 +314,7 @@ def _quoted(path: Path, mark: str) -> Iterator[_Line]:
         except StopIteration:
             return
         except csv.Error as error:
-            yield start, f"the quotes of the line are not those of a table ({error})"
+            yield start, f"the line has invalid quotes ({error})"
         else:
             if fields:
                 yield start, fields
@@ -328,10 +328,10 @@ def _saved(path: Path) -> datasets.Dataset:
     try:
         found: Any = datasets.load_from_disk(str(path))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is no dataset that save_to_disk wrote ({first_line(error)})") from None
+        raise UserError(f"{path} is not a dataset written by save_to_disk ({first_line(error)})") from None
     if isinstance(found, datasets.DatasetDict):
         raise UserError(
-            f"{path} holds the splits {', '.join(found)}; name the folder of one: {path / next(iter(found))}"
+            f"{path} contains the splits {', '.join(found)}; give the folder of one: {path / next(iter(found))}"
         )
     return found
 

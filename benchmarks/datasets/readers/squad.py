@@ -99,7 +99,7 @@ def _flat(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
         return
     content = json_of(path)
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
-        raise UserError(f"{path} is no SQuAD file: it has no list `data`")
+        raise UserError(f"{path} is not a SQuAD file: it has no list `data`")
     count = 0
     for number, article in enumerate(content["data"]):
         with reading.row(f"{path}: article {number}"):

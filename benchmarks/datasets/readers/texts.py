@@ -58,15 +58,13 @@ class Labels:
                 text = self.names[int(text)]
         if text not in self.names:
             if text == "-1":
-                raise BadRowError(
-                    "the example has no label; unlabelled test files such as GLUE's are left out"
-                )
+                raise BadRowError("the example has no label; leave out unlabelled test files such as GLUE's")
             counted = "; numbers count from 0" if kind == "numbers" else nearest(text, self.names)
             raise BadRowError(f"{value!r} is outside the label set {', '.join(self.names)}{counted}")
         if self.kinds - {kind}:
             before = min(self.kinds)
             raise BadRowError(
-                f"{value!r} is one of the {kind}, but labels before it are {before}; write names only"
+                f"{value!r} is one of the {kind}, but earlier labels are {before}; use names only"
             )
         self.kinds.add(kind)
         self.seen.add(self.names.index(text))
@@ -93,14 +91,14 @@ def _doubt(dataset: Dataset, found: Sequence[Labels], content: Content) -> str:
     if any("numbers" in labels.kinds for labels in found):
         if 0 not in seen:
             return (
-                f"labels are numbers and none is 0, the number of {names[0]}; where they count from 1, write the "
+                f"labels are numbers, but none is 0, the number of {names[0]}; if they count from 1, write the "
                 "labels' names instead"
             )
         lists = content.tables["train"].to_pylist() if dataset.form == "SC-labels" else []
         if lists and all(len(row["labels"]) == len(names) for row in lists):
             return (
-                "every example has as many numbers as there are labels, as where 0 and 1 say whether it has each; "
-                "write the names or numbers of those that it has"
+                "every example has as many numbers as there are labels, as if 0 and 1 marked absent and present; "
+                "list only the names or numbers of the labels that an example has"
             )
     elif seen < set(range(len(names))) and all(names[number].isdecimal() for number in seen):
         written = {int(names[number]): number for number in seen}
@@ -109,7 +107,7 @@ def _doubt(dataset: Dataset, found: Sequence[Labels], content: Content) -> str:
             if meant != written and all(0 <= number < len(names) for number in meant.values()):
                 return (
                     f"of the labels {', '.join(names)} the files have only {', '.join(map(str, sorted(written)))}, "
-                    f"which may count from {base}; leave labels without an example out of `labels`"
+                    f"which may be numbered from {base}; remove labels without examples from `labels`"
                 )
     return ""
 
@@ -140,7 +138,7 @@ def _text(row: Row, names: Sequence[str]) -> str:
     """Return a text, or a number as one; a missing value (NaN), a list or an object is no text."""
     value = pick(row, names)
     if isinstance(value, bool | list | dict | bytes) or value != value:
-        raise BadRowError(f"{names[0]} is no text: {value!r:.80}")
+        raise BadRowError(f"{names[0]} is not text: {value!r:.80}")
     return str(value)
 
 
@@ -148,10 +146,10 @@ def _labels(dataset: Dataset, value: Any, labels: Labels) -> list[int]:
     """Return the ids of a list of labels, or of names between commas, in ascending order."""
     parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
     if not isinstance(parts, list):
-        raise BadRowError(f"{value!r:.80} is no list of labels, nor names between commas")
+        raise BadRowError(f"{value!r:.80} is neither a list of labels nor comma-separated names")
     ids = [labels.id_of(part) for part in parts]
     if len(set(ids)) < len(ids):
-        raise BadRowError(f"a label occurs twice in {value!r}; write the names of those that the example has")
+        raise BadRowError(f"a label occurs twice in {value!r}; list the names of the example's labels")
     return sorted(ids)
 
 
@@ -159,7 +157,7 @@ def _number(dataset: Dataset, value: Any, labels: Labels) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise BadRowError(f"{value!r} is no number") from None
+        raise BadRowError(f"{value!r} is not a number") from None
     assert dataset.value_range is not None  # the definition has one
     low, high = dataset.value_range
     if not low <= number <= high:

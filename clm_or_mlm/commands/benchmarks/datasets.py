@@ -43,11 +43,11 @@ def fetch(
     example: clm-or-mlm fetch sst2 squad --out data/
 
     Args:
-        datasets: which to fetch (default: all twelve, or those of --datasets and the datasets they are trained on)
+        datasets: which to fetch (default: all twelve, or those in --datasets and the datasets they are trained on)
         out: folder of the datasets
         skip_bad_lines: skip invalid lines, with a warning for each
         replace: fetch datasets again that are already there
-        definitions: files that define your own datasets and their place on a hub, or names of ready ones
+        definitions: files that define your own datasets and where they are on a hub, or names of ready-made ones
     """
     defined = _read(definitions)
     known = known_datasets(defined)
@@ -92,7 +92,7 @@ def import_(
 
     Args:
         dataset: one of the datasets above
-        files: files with their original names, which show what they are
+        files: files with their original names, from which their roles are inferred
         train: training examples; for msmarco, pairs, triples or training judgements
         validation: the official validation set; for retrieval, its judgements; for mldr_en, its queries
         test: a labelled test set; for retrieval, its judgements; for mldr_en, its queries
@@ -101,7 +101,7 @@ def import_(
         datasets: definitions of your own datasets (docs/add-a-dataset.md), which name their files
         out: folder of the datasets
         skip_bad_lines: skip invalid lines, with a warning for each
-        replace: replace another version of the dataset
+        replace: replace an existing, different version of the dataset
     """
     entry = known_datasets(_read(datasets))[dataset]
     roles = import_files.recognise(entry, files)
@@ -135,7 +135,7 @@ def synthetic(
         out: folder of the datasets; not the folder of the real ones
         train: number of training examples
         evaluation: number of validation examples, and of test examples
-        replace: replace other versions of these datasets
+        replace: replace existing, different versions of these datasets
     """
     for name in datasets or DATASETS:
         manifest = make_synthetic(out, name, train=train, evaluation=evaluation, replace=replace)
@@ -170,7 +170,7 @@ def datasets(
         data: folder of the datasets
         split: split to show examples from
         examples: number of examples to show
-        datasets: files that define your own datasets, or names of ready ones
+        datasets: files that define your own datasets, or names of ready-made ones
     """
     known = known_datasets(_read(datasets))
     faulty = False
@@ -184,5 +184,5 @@ def datasets(
     else:
         for name, faults in verify_all(data, names, known):
             faulty |= bool(faults)
-            sys.stdout.write(f"{name}: {'; '.join(faults) or 'whole'}\n")
+            sys.stdout.write(f"{name}: {'; '.join(faults) or 'intact'}\n")
     return int(faulty)

@@ -44,7 +44,7 @@ class GridOptions:
     """Which runs of a store."""
 
     dataset: Annotated[tuple[DatasetName, ...], MANY, Parameter(metavar="NAME")] = ()
-    """datasets or tasks (SC, TC, QA, IR); default: those of --datasets, or else the twelve and the store's own"""
+    """datasets or tasks (SC, TC, QA, IR); default: those in --datasets, or else the twelve and the store's own"""
     lr: Annotated[tuple[float, ...], MANY] = ()
     """learning rates (default: the paper's six)"""
     seed: Annotated[tuple[int, ...], MANY] = ()
@@ -53,7 +53,7 @@ class GridOptions:
     """run store: runs go to OUT/results/..., or to OUT itself if it is named results"""
 
     datasets: Definitions = ()
-    """files that define your own datasets, or names of ready ones such as xnli or glue-cola (docs/add-a-dataset.md)"""
+    """files that define your own datasets, or names of ready-made ones: xnli, glue-cola (docs/add-a-dataset.md)"""
 
     def grid(self) -> tuple[Mapping[str, Dataset], tuple[str, ...], tuple[float, ...], tuple[int, ...]]:
         """Return the datasets that are known, the names of those that are meant, learning rates and seeds."""
@@ -121,7 +121,7 @@ def run(
 ) -> int:
     """Fine-tune a model with the paper's protocol and write its runs.
 
-    The same command resumes an interrupted one. Afterwards, `clm-or-mlm scores --source OUT` prints the scores.
+    To resume an interrupted command, run it again. Afterwards, `clm-or-mlm scores --source OUT` prints the scores.
 
     exit code: 0 all runs are done; 2 wrong input; 3 some runs failed; 4 another process is doing some of the runs;
     130 interrupted
@@ -167,8 +167,8 @@ def status(
     store. For runs from elsewhere it shows the paper's grid.
 
     In the table, 12/30 means that 12 of 30 runs are done, * that a process is working on the cell, and !2 that two
-    runs failed; their reasons follow. `left` is the time for the missing runs one after another, less if some run in
-    parallel.
+    runs failed; their reasons follow. `left` is the time for the missing runs one after another; it is shorter if some
+    run in parallel.
 
     exit code: 0 all done; 3 some failed; 4 some missing
 

@@ -117,8 +117,8 @@ def test_a_file_that_changes_while_it_is_read_is_unfinished(
 
     monkeypatch.setattr("common.reading.os.fstat", growing)
     result = read_cell(store / "results", cell, None)
-    assert [(problem.kind, problem.sentence[:26]) for problem in result.problems] == [
-        ("unfinished", "changed while it was read;")
+    assert [(problem.kind, problem.sentence[:32]) for problem in result.problems] == [
+        ("unfinished", "changed while it was being read;")
     ]
     target.unlink()
     result = read_cell(store / "results", cell, None)

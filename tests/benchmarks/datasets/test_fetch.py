@@ -113,10 +113,10 @@ def test_killed_fetch_goes_on(tmp_path: Path, fake: FakeHub) -> None:
 
 
 def test_what_is_not_there(tmp_path: Path, fake: FakeHub) -> None:
-    with pytest.raises(UserError, match="hgissbkh/record is not on the hub, or not open to you"):
+    with pytest.raises(UserError, match="hgissbkh/record is not on the hub, or you do not have access"):
         fetch("record", tmp_path)
     del fake.repos["hgissbkh/conll2003-en"]["main"][1]["data/test-00000-of-00001.parquet"]
-    with pytest.raises(UserError, match=r"has no test file like .*`clm-or-mlm import`"):
+    with pytest.raises(UserError, match=r"has no test file matching .*`clm-or-mlm import`"):
         fetch("conll2003_en", tmp_path)
     fake.status = 503
     with pytest.raises(UnreachableError, match=r"cannot be reached \(HTTP 503\)"):
@@ -141,7 +141,7 @@ def test_pinned_hash(tmp_path: Path) -> None:
     assert commit is not None
     files = {path: content, "sst2/validation-00000-of-00001.parquet": content}
     fake = FakeHub({"nyu-mll/glue": {"x": (commit, files)}})
-    with fake.serve(), pytest.raises(UserError, match="the pinned hash says 66a253e67968"):
+    with fake.serve(), pytest.raises(UserError, match="but the pinned hash is 66a253e67968"):
         fetch("sst2", tmp_path)
 
 
@@ -168,11 +168,11 @@ def test_a_repository_in_which_nothing_says_which_files_are_meant_is_refused(tmp
     [
         (
             {"train": "b/train-*", "validation": "a/dev*", "test": "a/test*"},
-            r"takes train from a/train-0\.parquet of hgissbkh/conll2003-en, where fetch does not look for it",
+            r"has train data from a/train-0\.parquet of hgissbkh/conll2003-en, which fetch does not use",
         ),
         (
             {"train": ("a/tr*", "b/*"), "validation": "a/dev*", "test": "a/test*", "corpus": "a/corpus*"},
-            "takes no corpus from hgissbkh/conll2003-en, where fetch looks for it",
+            "has no corpus data from hgissbkh/conll2003-en, which fetch uses",
         ),
     ],
 )
@@ -198,7 +198,7 @@ def test_what_is_there_must_be_of_the_pinned_files(
         again = fetch(three, tmp_path, replace_old=True)
         assert fetch(three, tmp_path) == again
         moved = replace(three, pins=tuple(replace(pin, commit=OTHER) for pin in three.pins))
-        with pytest.raises(UserError, match=f"takes .* at {COMMIT}, this package pins {OTHER}"):
+        with pytest.raises(UserError, match=f"was made from .* at {COMMIT}, but this package pins {OTHER}"):
             fetch(moved, tmp_path)
 
 

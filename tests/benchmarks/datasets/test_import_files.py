@@ -46,7 +46,9 @@ def test_roles_by_name(name: str, role: str) -> None:
 
 
 def test_a_name_that_says_nothing() -> None:
-    with pytest.raises(UserError, match=r"raw\.tsv: its name does not say what it is; put one of --train"):
+    with pytest.raises(
+        UserError, match=r"raw\.tsv: its name does not say what it contains; put one of --train"
+    ):
         recognise(get_dataset("sst2"), [Path("raw.tsv")])
     with pytest.raises(UserError, match="mismatched part"):
         recognise(get_dataset("mnli_m"), [Path("dev_mismatched.tsv")])
@@ -64,7 +66,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 0
     out = capsys.readouterr().out
     assert "57 train, 3 validation, 60 test" in out
-    assert "not the whole official data, which has 63,981 train, 3,368 validation, 872 test" in out
+    assert "not all of the official data, which has 63,981 train, 3,368 validation, 872 test" in out
     assert verify(tmp_path / "data", "sst2") == []
     assert main(arguments) == 0, "the same again changes nothing"
     sst2_files(tmp_path, n=80)

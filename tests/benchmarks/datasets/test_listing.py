@@ -51,7 +51,7 @@ def test_examples_are_what_a_model_reads(data: Path) -> None:
     text, target = next(examples_of(load(data, "msmarco"), "train", 1))
     assert text.startswith("Query: where is the ")
     assert "\nDocument: " in text
-    with pytest.raises(UserError, match="nq has no training split, it is trained on msmarco"):
+    with pytest.raises(UserError, match="nq has no training split; it is trained on msmarco"):
         list(examples_of(load(data, "nq"), "train", 1))
 
 
@@ -67,7 +67,7 @@ def test_verify_finds_a_flipped_byte(data: Path, tmp_path: Path, capsys: pytest.
     make_synthetic(tmp_path, "sst2", train=20, evaluation=6)
     make_synthetic(tmp_path, "squad", train=20, evaluation=6)
     assert main(["verify", "--data", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "sst2: whole\nsquad: whole\n"
+    assert capsys.readouterr().out == "sst2: intact\nsquad: intact\n"
     flip(tmp_path / "squad/train.parquet")
     assert main(["verify", "--data", str(tmp_path)]) == 1
     assert "train.parquet: its content has changed" in capsys.readouterr().out

@@ -116,10 +116,10 @@ def test_any_flipped_byte_is_found(tmp_path: Path) -> None:
         path.write_bytes(bytes(broken))
         assert len(verify(tmp_path, "sst2")) == 1
     path.write_bytes(whole[:-1])
-    with pytest.raises(UserError, match=r"sst2: is damaged: test\.parquet: its content has changed"):
+    with pytest.raises(UserError, match=r"sst2 is damaged: test\.parquet: its content has changed"):
         load(tmp_path, "sst2")
     path.unlink()
-    with pytest.raises(UserError, match=r"sst2: is damaged: test\.parquet is missing"):
+    with pytest.raises(UserError, match=r"sst2 is damaged: test\.parquet is missing"):
         load(tmp_path, "sst2")
 
 
@@ -133,7 +133,9 @@ def test_absent_dataset_says_what_to_run(tmp_path: Path) -> None:
 def test_wrong_content_is_refused(tmp_path: Path) -> None:
     good = sc_content()
     outside = table("SC", "test", [{"id": "0", "first": "x", "second": None, "label": 2}])
-    with pytest.raises(UserError, match="label 2, outside the 2 labels negative, positive"):
+    with pytest.raises(
+        UserError, match="label number 2, but there are 2 labels, numbered from 0: negative, positive"
+    ):
         write_sst2(tmp_path, Content(tables={**good.tables, "test": outside}, splits=""))
     twice = table("SC", "test", [{"id": "0", "first": "x", "second": None, "label": 0}] * 2)
     with pytest.raises(UserError, match="id '0' occurs twice"):
@@ -176,7 +178,7 @@ def test_a_changed_manifest_is_noticed(tmp_path: Path) -> None:
     whole = path.read_text()
     for old, new in (('"labels"', '"label"'), ('"SC"', '"TC"'), ('"seal": "', '"seal": "0')):
         path.write_text(whole.replace(old, new))
-        with pytest.raises(UserError, match=r"sst2/manifest\.json: is damaged"):
+        with pytest.raises(UserError, match=r"sst2/manifest\.json is damaged"):
             load(tmp_path, "sst2")
     record = {key: value for key, value in json.loads(whole).items() if key != SEAL}
     for change in ({"tables": {"../../x": record["tables"]["test"]}}, {"tables": {}}, {"dataset": "qqp"}):

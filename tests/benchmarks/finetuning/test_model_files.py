@@ -65,10 +65,10 @@ def test_a_list_of_modules_cannot_name_a_folder_outside(
     folder = tmp_path / "sentences"
     folder.mkdir()
     for modules, sentence in (
-        ('[{"path": "../other"}]', "'../other' does not stay in its folder"),
+        ('[{"path": "../other"}]', "'../other' is not a valid path inside its folder"),
         ('[{"path": "absent"}]', r"no config\.json of a model"),
-        ("[3]", "is no list of modules"),
-        ("[]", "is no list of modules"),
+        ("[3]", "is not a list of modules"),
+        ("[]", "is not a list of modules"),
     ):
         (folder / "modules.json").write_text(modules)
         with pytest.raises(UserError, match=sentence):

@@ -76,7 +76,7 @@ def test_a_second_paper_metric_is_refused() -> None:
     METRICS.register(second)
     try:
         with pytest.raises(
-            ValueError, match=r"needs exactly one metric of the paper protocol and has .*errors"
+            ValueError, match=r"needs exactly one metric of the paper protocol but has .*errors"
         ):
             evaluate(get_dataset("sst2"), PREDICTIONS)
     finally:

@@ -33,7 +33,7 @@ def test_a_store_and_a_table_remember_their_datasets(file: Path, tmp_path: Path)
     record = definitions_record([DATASETS["sst2"], definition])
     assert recorded_definitions(record, tmp_path / "runs.parquet") == [definition]
     (store / "datasets" / "mine.json").write_text("{")
-    with pytest.raises(UserError, match=r"mine\.json: line 1: .*no definition of a dataset"):
+    with pytest.raises(UserError, match=r"mine\.json: line 1: .*not a dataset definition"):
         stored_definitions(store)
 
 
@@ -43,9 +43,9 @@ def test_names_mean_one_dataset(file: Path) -> None:
     known = known_datasets([mine, other, mine])
     assert list(known) == [*DATASETS, "mine", "other"] and known["mine"] is mine
     file.write_text('[mine]\nkind = "text"\nlabels = ["x", "y", "z"]\n')
-    with pytest.raises(UserError, match="mine is another dataset than that of"):
+    with pytest.raises(UserError, match="mine is not the same dataset as in"):
         known_datasets([mine, *read_definitions(file)])
     for name in ("sst2", "qed"):
         file.write_text(GOOD.replace("mine", name))
-        with pytest.raises(UserError, match=f"{name} is a name of the paper's"):
+        with pytest.raises(UserError, match=f"{name} is one of the paper's names"):
             known_datasets(read_definitions(file))

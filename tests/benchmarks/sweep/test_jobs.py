@@ -69,7 +69,7 @@ def test_other_settings_are_refused_also_when_nothing_is_left_to_do(
 ) -> None:
     for words in (finished, replaced(finished, "--seed", "1")):
         sentence = refused([*words, *change], capsys)
-        assert all(side in sentence for side in sides) and "use another --name or --out" in sentence
+        assert all(side in sentence for side in sides) and "use a different --name or --out" in sentence
 
 
 def test_another_model_under_the_same_name_is_refused(
@@ -79,7 +79,7 @@ def test_another_model_under_the_same_name_is_refused(
     sentence = refused(replaced(finished, "--model", other), capsys)
     assert finished[1] in sentence and other in sentence and "the weights" in sentence
     sentence = refused(replaced(replaced(finished, "--model", other), "--dataset", "sst2"), capsys)
-    assert "runs of one model must not differ" in sentence, "in another cell too"
+    assert "all runs of a model must agree" in sentence, "in another cell too"
 
 
 def test_a_model_or_tokenizer_overwritten_in_place_is_another_one(
@@ -112,7 +112,7 @@ def test_results_of_another_version_of_the_code_are_refused(
 ) -> None:
     monkeypatch.setattr("benchmarks.sweep.jobs.RESULTS_VERSION", RESULTS_VERSION + 1)
     sentence = refused(finished, capsys)
-    assert f"results_version {RESULTS_VERSION}, this command has {RESULTS_VERSION + 1}" in sentence
+    assert f"results_version {RESULTS_VERSION}, but this command has {RESULTS_VERSION + 1}" in sentence
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_cut_result_is_made_again_with_the_same_bytes(
     path.write_bytes(whole[:size])
     assert run(finished) == COMPLETE
     assert path.read_bytes() == whole
-    assert f"{FOLDER} is " in caplog.text and "the run is repeated" in caplog.text
+    assert f"{FOLDER} is " in caplog.text and "the run will be repeated" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["results.json", "details.json", "run.json"])

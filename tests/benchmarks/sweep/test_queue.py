@@ -146,7 +146,7 @@ def test_a_run_that_a_call_with_other_settings_made_meanwhile_is_not_counted(
         real(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(queue, "_work", late)
-    with pytest.raises(UserError, match='pooling "last", this command has "mean"'):
+    with pytest.raises(UserError, match='pooling "last", but this command has "mean"'):
         run(grid)
 
 
@@ -287,7 +287,7 @@ def test_a_programming_error_is_told_with_its_name(capfd: pytest.CaptureFixture[
 
 
 def test_a_killed_process_is_told_in_a_sentence() -> None:
-    with pytest.raises(UserError, match="ended by SIGKILL, as happens when memory runs out"):
+    with pytest.raises(UserError, match="killed by SIGKILL, as happens when memory runs out"):
         side_by_side([lambda stop: os.kill(os.getpid(), signal.SIGKILL)], fresh=False)
 
 

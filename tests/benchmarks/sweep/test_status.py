@@ -118,7 +118,7 @@ def test_status_counts_and_foretells(
     assert (cell["done"], cell["missing"]) == (1, 2) and cell["seconds_left"] > 0
     with pytest.raises(UserError, match="did you mean 'tiny'"):
         status(["--out", str(tmp_path), "--model", "tini"])
-    with pytest.raises(UserError, match="holds no runs"):
+    with pytest.raises(UserError, match="contains no runs"):
         status(["--out", str(tmp_path / "nowhere")])
 
 

@@ -32,7 +32,7 @@ def test_validate_checks_and_estimates_without_writing(
 ) -> None:
     assert validate(arguments) == 0
     shown = capsys.readouterr().out
-    assert "everything that the runs need is there" in shown and "memory of each" in shown
+    assert "everything the runs need is available" in shown and "memory of each" in shown
     assert all(name in shown for name in DATASETS)
     assert not (tmp_path / "results").exists()
 
@@ -80,7 +80,7 @@ def test_an_end_of_text_in_pieces_is_found(model_folder: Callable[..., Path], tm
     loaded.tokenizer.init_kwargs["eos_token"] = loaded.tokenizer._special_tokens_map["eos_token"] = (
         "</nonesuch>"
     )
-    with pytest.raises(UserError, match="'</nonesuch>' is not one token"):
+    with pytest.raises(UserError, match="'</nonesuch>' is not a single token"):
         check_special_tokens(loaded)
     assert json.loads((folder / "config.json").read_text())["eos_token_id"] == 1
 
@@ -137,21 +137,21 @@ def cut_the_vocabulary(folder: Path) -> None:
 
 
 FAILURES: dict[str, tuple[Callable[[Path], None], list[str], str]] = {
-    "an adapter next to the weights": (add_adapter, [], "holds an adapter .* merge it into the weights"),
+    "an adapter next to the weights": (add_adapter, [], "contains an adapter .* merge it into the weights"),
     "code of its own": (take_custom_code, [], "--trust-remote-code"),
     "no end of text": (take_all_ends, [], "neither an end-of-text nor a separator"),
-    "weights that are no numbers": (make_infinite, [], "the weights norm.weight hold numbers that are not finite"),
+    "weights that are no numbers": (make_infinite, [], "the weights norm.weight contain non-finite values"),
     "outputs too large for the precision": (make_too_large_for_half, ["--precision", "bf16"], "are not finite in bf16"),
-    "a tokenizer of another model": (cut_the_vocabulary, [], "embedding only 300 rows"),
+    "a tokenizer of another model": (cut_the_vocabulary, [], "embedding has only 300 rows"),
     "a question longer than the input": (
-        nothing, ["--dataset", "squad", "--max-length", "12"], "a question alone is longer than 12 tokens"
+        nothing, ["--dataset", "squad", "--max-length", "12"], "a question alone has more than 12 tokens"
     ),
     "a pooling nobody knows": (nothing, ["--pooling", "meen"], "did you mean 'mean'"),
     "a model that is not there": (shutil.rmtree, [], "there is no model folder"),
-    "no configuration": (lambda folder: (folder / "config.json").unlink(), [], "holds no config.json"),
-    "a class nobody knows": (edit("config.json", model_type="nonesuch"), [], "does not load"),
-    "no tokenizer": (take_the_tokenizer, [], "has no tokenizer that loads"),
-    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), [], "holds no model.safetensors"),
+    "no configuration": (lambda folder: (folder / "config.json").unlink(), [], "has no config.json"),
+    "a class nobody knows": (edit("config.json", model_type="nonesuch"), [], "cannot be loaded"),
+    "no tokenizer": (take_the_tokenizer, [], "the tokenizer of .* cannot be loaded"),
+    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), [], "has no model.safetensors"),
 }  # fmt: skip
 
 
@@ -176,7 +176,7 @@ def test_the_data_that_it_is_fine_tuned_on_is_missed(
     words = [*arguments, "--data", str(tmp_path / "data"), "--dataset", "mldr_en"]
     for command in (validate, run):
         with pytest.raises(
-            UserError, match="mldr_en is evaluated with a model that is fine-tuned on msmarco: msmarco is not"
+            UserError, match="mldr_en is evaluated with a model fine-tuned on msmarco: msmarco is not"
         ):
             command(words)
     assert not (tmp_path / "results/tiny").exists()
@@ -184,5 +184,5 @@ def test_the_data_that_it_is_fine_tuned_on_is_missed(
 
 def test_runs_of_another_model_are_found(arguments: list[str], model_folder: Callable[..., Path]) -> None:
     run([*arguments, "--dataset", "sst2", "--lr", "1e-3", "--seed", "0"])
-    with pytest.raises(UserError, match="runs of one model must not differ"):
+    with pytest.raises(UserError, match="all runs of a model must agree"):
         validate([*arguments, "--model", str(model_folder("llama")), "--dataset", "sst2"])

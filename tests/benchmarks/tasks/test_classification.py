@@ -133,6 +133,6 @@ def test_a_row_that_does_not_fit_fails_the_run() -> None:
     def compute(ids: Tensor, lengths: Tensor, kinds: Tensor | None) -> Tensor:
         raise torch.OutOfMemoryError
 
-    with pytest.raises(FineTuningError, match="out of memory in evaluation with one row"):
+    with pytest.raises(FineTuningError, match="out of memory in evaluation even with one row"):
         ids = torch.zeros(3, 2, dtype=torch.int32)
         in_halves(compute, PaddedBatch(rows=np.arange(3), ids=ids, lengths=torch.ones(3)))

@@ -85,11 +85,11 @@ def test_all_forms_of_the_same_retrieval_data_are_one(tmp_path: Path, put: Put) 
 
 def test_retrieval_faults(put: Put) -> None:
     files = beir_files(put)
-    with pytest.raises(UserError, match=r"q\.tsv:2: the query q1 has another text further up"):
+    with pytest.raises(UserError, match=r"q\.tsv:2: the query q1 has a different text further up"):
         read("msmarco", **{**files, "queries": put("q.tsv", "q1\ta\nq1\tb\n")})
     with pytest.raises(UserError, match="msmarco needs the judgements of the test queries"):
         read("msmarco", **{role: path for role, path in files.items() if role != "test"})
-    with pytest.raises(UserError, match=r"p\.tsv:1: the line is not a query, its passage"):
+    with pytest.raises(UserError, match=r"p\.tsv:1: the line is not a query, a passage"):
         read("msmarco", **{**files, "train": put("p.tsv", "alone\n")})
 
 
@@ -97,7 +97,7 @@ def test_retrieval_faults(put: Put) -> None:
 def test_a_relevance_that_is_none_is_named_or_left_out(score: object, tmp_path: Path) -> None:
     table = pa.table({"query-id": ["q4"], "corpus-id": ["7"], "score": [score]})
     pq.write_table(table, tmp_path / "bad.parquet")
-    with pytest.raises(UserError, match=r"bad\.parquet: row 0: the row has not the expected form"):
+    with pytest.raises(UserError, match=r"bad\.parquet: row 0: the row does not have the expected form"):
         judgements(tmp_path / "bad.parquet", Reading())
     reading = Reading(skip_bad=True)
     assert judgements(tmp_path / "bad.parquet", reading) == []
@@ -136,9 +136,9 @@ def test_texts_that_are_not_there_are_counted_and_the_first_is_named(put: Put) -
     files = beir_files(put)
     test = put("t.tsv", "q3 0 91 1\nq3 0 9 1\nq3 0 90 1\n")
     assert refused(lambda: read("msmarco", **{**files, "test": test})) == (
-        f"2 judged document ids, the first '91', are not in {files['corpus']}"
+        f"judged document ids not found in {files['corpus']}: 2, the first '91'"
     )
-    with pytest.raises(UserError, match=r"2 judged query ids, the first 'q91', are not in .*, .*b\.tsv$"):
+    with pytest.raises(UserError, match=r"judged query ids not found in .*, .*b\.tsv: 2, the first 'q91'$"):
         queries = (files["queries"], put("b.tsv", "q0\tquery 0\n"))
         read("msmarco", **{**files, "queries": queries, "test": put("u.tsv", "q91 0 9 1\nq90 0 9 1\n")})
 
@@ -201,7 +201,7 @@ def test_mldr(put: Put) -> None:
         {"id": "doc2", "title": None, "text": "long 2"},
     ]
     with pytest.raises(
-        UserError, match="mldr_en needs the texts of its positive passages: name the file with --corpus FILE"
+        UserError, match="mldr_en needs the texts of its positive passages: give it with --corpus FILE"
     ):
         read("mldr_en", validation=dev, test=test)
 
@@ -237,13 +237,15 @@ def test_the_corpus_gives_the_texts_of_wanted_documents_only(put: Put) -> None:
 
 def test_passages_without_text_are_counted_and_the_first_is_named(put: Put) -> None:
     path, corpus = put("dev.jsonl", [asked(1, "c"), asked(2, "a", "b")]), put("corpus.tsv", "a\tlong\n")
-    with pytest.raises(UserError, match=r"2 judged document ids, the first 'c', are not in .*corpus\.tsv"):
+    with pytest.raises(UserError, match=r"judged document ids not found in .*corpus\.tsv: 2, the first 'c'"):
         read("mldr_en", validation=path, test=path, corpus=corpus)
 
 
 def test_a_row_of_another_form_is_named_or_left_out(put: Put) -> None:
     path = put("dev.jsonl", [{"query_id": "q0"}, asked(1, "a", text="x")])
-    with pytest.raises(UserError, match=r"dev\.jsonl:1: the row has not .*: 'positive_passages' is missing"):
+    with pytest.raises(
+        UserError, match=r"dev\.jsonl:1: the row does not have .*: 'positive_passages' is missing"
+    ):
         read("mldr_en", validation=path, test=path)
     content = read("mldr_en", validation=path, test=path, skip_bad=True)
     assert [row["id"] for row in rows(content, "queries")] == ["q1", "q1"]

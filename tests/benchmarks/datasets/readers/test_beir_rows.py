@@ -40,7 +40,7 @@ def test_a_line_that_is_no_judgement_is_named_and_leaves_the_others(put: Put, li
     path = put("qrels.tsv", f"q1 d1 1\n{line}\nq3 d3 2\n")
     assert (
         refused(lambda: judgements(path, Reading()))
-        == f"{path}:2: the line is no judgement: query, document, relevance{SKIPPED}"
+        == f"{path}:2: the line is not a judgement (query, document, relevance){SKIPPED}"
     )
     reading = Reading(skip_bad=True)
     assert judgements(path, reading) == [("q1", "d1", 1), ("q3", "d3", 2)]
@@ -50,7 +50,7 @@ def test_a_line_that_is_no_judgement_is_named_and_leaves_the_others(put: Put, li
 def test_an_object_of_judgements_has_them_by_query_and_document(put: Put) -> None:
     path = put("qrels.json", '{"q1": {"d1": 2, "d2": "0"}, "q2": {}, "q3": {"d1": 1}}')
     assert judgements(path, Reading()) == [("q1", "d1", 2), ("q1", "d2", 0), ("q3", "d1", 1)]
-    with pytest.raises(UserError, match=r"list\.json: the row has not the expected form"):
+    with pytest.raises(UserError, match=r"list\.json: the row does not have the expected form"):
         judgements(put("list.json", "[]"), Reading())
 
 
@@ -97,7 +97,7 @@ def test_a_line_without_a_tab_is_no_text(put: Put) -> None:
 def test_parquet_without_id_and_text_is_refused(tmp_path: Path, columns: list[str]) -> None:
     pq.write_table(pa.table({name: ["x"] for name in columns}), tmp_path / "x.parquet")
     assert refused(lambda: list(wanted_texts(tmp_path / "x.parquet", {"x": 1}, Reading()))) == (
-        f"{tmp_path / 'x.parquet'} has the columns {', '.join(columns)}, but no id and text"
+        f"{tmp_path / 'x.parquet'} has the columns {', '.join(columns)}, but needs an id and a text"
     )
 
 
@@ -131,7 +131,7 @@ def test_training_lines_are_a_query_its_passage_and_perhaps_a_negative(
 def test_a_training_line_of_other_fields_is_named_and_leaves_the_others(put: Put, line: str) -> None:
     path = put("pairs.tsv", f"ask\tanswer\n{line}\nwhy\tso\n")
     assert refused(lambda: pairs([path], inputs_of("msmarco"))) == (
-        f"{path}:2: the line is not a query, its passage and perhaps a negative{SKIPPED}"
+        f"{path}:2: the line is not a query, a passage and perhaps a negative{SKIPPED}"
     )
     found = pairs([path], inputs_of("msmarco", skip_bad=True)).to_pylist()
     assert [row["query"] for row in found] == ["ask", "why"]

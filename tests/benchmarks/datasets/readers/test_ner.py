@@ -149,7 +149,7 @@ def test_a_line_is_a_word_first_and_its_tag_last_or_uners_index_word_and_tag(
 )  # fmt: skip
 def test_a_line_without_word_or_tag_takes_its_sentence_with_it(put: Put, text: str) -> None:
     path = put("a.conll", text + "\n" + text.splitlines()[0] + "\n")
-    assert refused(lambda: spoken(path)) == f"{path}:2: the line has no word and tag{SKIPPED}"
+    assert refused(lambda: spoken(path)) == f"{path}:2: the line does not have a word and a tag{SKIPPED}"
     assert spoken(path, skip_bad=True) == [(4, "Ada/O")]
 
 
@@ -188,7 +188,7 @@ def test_a_folder_needs_gold_files(tmp_path: Path, put: Put) -> None:
                 "ontonotes", train=tmp_path / "train", validation=tmp_path / "train", test=tmp_path / "train"
             )
         )
-        == f"{tmp_path / 'train'} has no *_gold_conll files in it"
+        == f"{tmp_path / 'train'} contains no *_gold_conll files"
     )
 
 
@@ -216,7 +216,7 @@ def test_a_file_is_iob1_when_b_only_parts_neighbours_of_one_type(
 def test_a_sentence_with_an_unknown_tag_is_named_with_the_nearest_or_left_out(put: Put) -> None:
     path = put("a.conll", "Ada B-PER\n\nin O\nRome B-LOK\n\nYes O\n")
     assert refused(lambda: tag_rows(path, UNER_TAGS, Reading())) == (
-        f"{path}:3: the tag 'B-LOK' is outside the tag set O, B-PER, I-PER, B-ORG, I-ORG, B-LOC, I-LOC; "
+        f"{path}:3: the tag 'B-LOK' is not in the tag set O, B-PER, I-PER, B-ORG, I-ORG, B-LOC, I-LOC; "
         f"did you mean 'B-LOC'?{SKIPPED}"
     )
     kept = tag_rows(path, UNER_TAGS, Reading(skip_bad=True))
@@ -226,15 +226,15 @@ def test_a_sentence_with_an_unknown_tag_is_named_with_the_nearest_or_left_out(pu
 @pytest.mark.parametrize(
     ("bad", "sentence"),
     [
-        ({"words": ["Ada"]}, "there is no column tags or ner or ner_tags; there are 'words'"),
-        ({"tags": ["O"]}, "there is no column words or tokens; there are 'tags'"),
+        ({"words": ["Ada"]}, "there is no column tags or ner or ner_tags; the columns are 'words'"),
+        ({"tags": ["O"]}, "there is no column words or tokens; the columns are 'tags'"),
         ({"words": [], "tags": []}, "there are 0 words and 0 tags"),
         ({"words": ["Ada"], "tags": []}, "there are 1 words and 0 tags"),
         ({"words": ["Ada"], "tags": [0, 0]}, "there are 1 words and 2 tags"),
-        ({"words": ["Ada", 7], "tags": [0, 0]}, "a word is no text"),
-        ({"words": ["Ada"], "tags": [-1]}, f"the tag '-1' is outside the tag set {', '.join(UNER_TAGS)}"),
-        ({"words": ["Ada"], "tags": [7]}, f"the tag '7' is outside the tag set {', '.join(UNER_TAGS)}"),
-        ({"words": ["Ada"], "tags": [None]}, f"the tag 'None' is outside the tag set {', '.join(UNER_TAGS)}"),
+        ({"words": ["Ada", 7], "tags": [0, 0]}, "a word is not text"),
+        ({"words": ["Ada"], "tags": [-1]}, f"the tag '-1' is not in the tag set {', '.join(UNER_TAGS)}"),
+        ({"words": ["Ada"], "tags": [7]}, f"the tag '7' is not in the tag set {', '.join(UNER_TAGS)}"),
+        ({"words": ["Ada"], "tags": [None]}, f"the tag 'None' is not in the tag set {', '.join(UNER_TAGS)}"),
     ],
     ids=str,
 )
@@ -280,5 +280,5 @@ def test_unnamed_ids_may_have_one_stray_in_fifty_tags_inside_entities(
     else:
         assert refused(lambda: tag_rows(path, UNER_TAGS, Reading())) == (
             f"{path} numbers its tags without naming them, and read as O, B-PER, I-PER, B-ORG, I-ORG, B-LOC, I-LOC "
-            f"they are no valid IOB2; import a file with the tags' names"
+            f"they are not valid IOB2; import a file with tag names"
         )

@@ -68,7 +68,9 @@ def test_a_row_of_another_form_is_a_bad_line(error: Exception, what: str) -> Non
         with reading.row("a.tsv:3"):
             raise error
 
-    assert refused(lambda: block(Reading())) == f"a.tsv:3: the row has not the expected form: {what}{SKIP}"
+    assert (
+        refused(lambda: block(Reading())) == f"a.tsv:3: the row does not have the expected form: {what}{SKIP}"
+    )
     lenient = Reading(skip_bad=True)
     block(lenient)
     assert len(lenient.notes()) == 1
@@ -103,11 +105,11 @@ def test_rows_of_a_json_file_are_named_by_line_or_by_entry(
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("a.json", '{"x": 1}\n[2]\n{"x": 3}', ":2: the line is no JSON object"),
-        ("a.json", '{"x": 1}\n{"x": \n{"x": 3}', ":2: the line is no JSON object"),
-        ("a.jsonl", "[1]\n", ":1: the line is no JSON object"),
-        ("a.json", '[{"x": 1}, 2]', ": entry 1: the entry is no JSON object"),
-        ("a.json", '{"p": [1]}', ": entry p: the entry is no JSON object"),
+        ("a.json", '{"x": 1}\n[2]\n{"x": 3}', ":2: the line is not a JSON object"),
+        ("a.json", '{"x": 1}\n{"x": \n{"x": 3}', ":2: the line is not a JSON object"),
+        ("a.jsonl", "[1]\n", ":1: the line is not a JSON object"),
+        ("a.json", '[{"x": 1}, 2]', ": entry 1: the entry is not a JSON object"),
+        ("a.json", '{"p": [1]}', ": entry p: the entry is not a JSON object"),
     ],
 )
 def test_what_is_no_row_is_a_bad_line_and_the_others_are_read(
@@ -123,8 +125,8 @@ def test_what_is_no_row_is_a_bad_line_and_the_others_are_read(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("5", " holds neither rows nor an object of rows"),
-        ('"rows"', " holds neither rows nor an object of rows"),
+        ("5", " contains neither a list nor an object of rows"),
+        ('"rows"', " contains neither a list nor an object of rows"),
         ("", ":1: not valid JSON ("),
         ("5\n6", ":2: not valid JSON ("),
         ('[1,\n2,\n{"x" 3}]', ":3: not valid JSON ("),
@@ -156,12 +158,12 @@ def test_the_first_column_with_a_value_is_picked() -> None:
     row = {"a": None, "b": 0, "c": "x"}
     assert pick(row, ("z", "a", "b", "c")) == 0
     assert pick_text(row, ("a", "c")) == "x"
-    with pytest.raises(BadRowError, match=r"^b is no text: 0"):
+    with pytest.raises(BadRowError, match=r"^b is not text: 0"):
         pick_text(row, ("b", "c"))
     shown = f"'{'x' * 39}', '{'y' * 40}', '{'z' * 40}'"
     with pytest.raises(BadRowError) as error:
         pick({"x" * 39: 1, "y" * 40: 1, "z" * 41: 1}, ("text", "query"))
-    assert str(error.value) == f"there is no column text or query; there are {shown}"
+    assert str(error.value) == f"there is no column text or query; the columns are {shown}"
 
 
 def test_lines_plain_gz_and_zst(tmp_path: Path) -> None:

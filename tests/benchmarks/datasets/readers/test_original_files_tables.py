@@ -46,7 +46,7 @@ def test_what_pandas_writes_is_read(
 def test_quotes_of_a_tsv_file_are_to_be_explained(put: Put) -> None:
     assert read(put("y.tsv", 'text\tlabel\nHe said "so"\tx\n'))[0]["text"] == 'He said "so"'
     path = put("x.tsv", 'text\tlabel\nplain\tx\n"Great"\ty\n')
-    with pytest.raises(UserError, match=r"x\.tsv:3: the quotes may be around the text or part of it"):
+    with pytest.raises(UserError, match=r"x\.tsv:3: the quotes may enclose the text or be part of it"):
         read(path)
     assert [read(path, quotes=said)[1]["text"] for said in (True, False)] == ["Great", '"Great"']
 
@@ -54,10 +54,10 @@ def test_quotes_of_a_tsv_file_are_to_be_explained(put: Put) -> None:
 @pytest.mark.parametrize(("name", "line"), [("x.csv", 'a,x\n"b,y\n'), ("x.csv", 'a,x\n"b"c,y\n')])
 def test_a_row_with_broken_quotes_is_named(put: Put, name: str, line: str) -> None:
     path = put(name, f"text,label\n{line}")
-    with pytest.raises(UserError, match=r"x\.csv:3: the quotes of the line are not those of a table"):
+    with pytest.raises(UserError, match=r"x\.csv:3: the line has invalid quotes"):
         read(path)
     assert read(path, skip_bad=True) == [{"text": "a", "label": "x"}]
-    with pytest.raises(UserError, match=r"head\.csv:1: the quotes of the line are not those of a table"):
+    with pytest.raises(UserError, match=r"head\.csv:1: the line has invalid quotes"):
         read(put("head.csv", '"text"s,label\na,x\n'))
 
 
@@ -91,8 +91,10 @@ def test_saved_datasets_are_read_with_the_names_of_their_classes(tmp_path: Path)
 def test_a_folder_of_several_splits_or_of_none_is_named(tmp_path: Path) -> None:
     table = datasets.Dataset.from_dict({"text": ["a"]})
     datasets.DatasetDict({"train": table, "dev": table}).save_to_disk(tmp_path / "both")
-    with pytest.raises(UserError, match=r"holds the splits train, dev; name the folder of one: .*both/train"):
+    with pytest.raises(
+        UserError, match=r"contains the splits train, dev; give the folder of one: .*both/train"
+    ):
         read(tmp_path / "both")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="empty is no dataset that save_to_disk wrote"):
+    with pytest.raises(UserError, match="empty is not a dataset written by save_to_disk"):
         read(tmp_path / "empty")

@@ -105,7 +105,7 @@ def test_several_labels_are_a_list_or_parted_by_commas(put: Put, value: object, 
 
 
 OUTSIDE = ("2", "9" * 5_000, 2, -2, "1.0", "01", "000000001", "0000000000", "Y", True, [], "\u0661")
-NAMES = "; write the names of those that the example has"
+NAMES = "; list the names of the example's labels"
 FORMS: dict[str, tuple[str, dict[str, Any], Any, Row]] = {
     "text": ("label", {"labels": ["x", "y"]}, "y", {"label": 1}),
     "labels": ("labels", {"labels": ["x", "y"]}, "y", {"labels": [1]}),
@@ -122,16 +122,16 @@ FORMS: dict[str, tuple[str, dict[str, Any], Any, Row]] = {
         ("labels", "x, z", "'z' is outside the label set x, y"),
         ("labels", ["x", "x"], f"a label occurs twice in ['x', 'x']{NAMES}"),
         ("labels", "x, x", f"a label occurs twice in 'x, x'{NAMES}"),
-        ("labels", ["x", 1], "1 is one of the numbers, but labels before it are names; write names only"),
-        ("labels", {"x": 1, "y": 0}, "{'x': 1, 'y': 0} is no list of labels, nor names between commas"),
+        ("labels", ["x", 1], "1 is one of the numbers, but earlier labels are names; use names only"),
+        ("labels", {"x": 1, "y": 0}, "{'x': 1, 'y': 0} is neither a list of labels nor comma-separated names"),
         ("labels", ["x", "x", "z"], "'z' is outside the label set x, y"),
-        ("labels", 1, "1 is no list of labels, nor names between commas"),
+        ("labels", 1, "1 is neither a list of labels nor comma-separated names"),
         ("value", -1.5, "the value -1.5 is outside the range -1 to 5"),
         ("value", "5.001", "the value 5.001 is outside the range -1 to 5"),
         ("value", "nan", "the value nan is outside the range -1 to 5"),
         ("value", "inf", "the value inf is outside the range -1 to 5"),
-        ("value", "much", "'much' is no number"),
-        ("value", [1], "[1] is no number"),
+        ("value", "much", "'much' is not a number"),
+        ("value", [1], "[1] is not a number"),
     ],
     ids=ascii,
 )  # fmt: skip

@@ -90,7 +90,7 @@ def test_no_row_gets_another_label(
         )
     except UserError as error:
         assert "\n" not in str(error)
-        assert form not in ("names", "classes", "saved", "a list") or "may count from" in str(error)
+        assert form not in ("names", "classes", "saved", "a list") or "may be numbered from" in str(error)
         return
     found = load(folder / "data", dataset).train[column].to_pylist()
     assert found == ([[label] for label in truth] if several else truth)
@@ -116,10 +116,10 @@ def made(folder: Path, kind: str, names: list[Any], path: Path) -> tuple[list[An
     ("kind", "names", "labels", "said"),
     [
         ("text", [1, 2, 3, 4, 5], [0, 1, 2, 3, 4], "0 is outside the label set 1, 2, 3, 4, 5"),
-        ("text", [1, 2, 3, 4, 5], [1, 2, 3, 4], "the files have only 1, 2, 3, 4, which may count from 0"),
-        ("text", ["a", "b", "c"], [1, 2, 1], "labels are numbers and none is 0, the number of a"),
+        ("text", [1, 2, 3, 4, 5], [1, 2, 3, 4], "the files have only 1, 2, 3, 4, which may be numbered from 0"),
+        ("text", ["a", "b", "c"], [1, 2, 1], "labels are numbers, but none is 0, the number of a"),
         ("text", ["a", "b", "c"], [1, 2, 3], "3 is outside the label set a, b, c; numbers count from 0"),
-        ("text", ["a", "b"], ["a", 1], "1 is one of the numbers, but labels before it are names; write names only"),
+        ("text", ["a", "b"], ["a", 1], "1 is one of the numbers, but earlier labels are names; use names only"),
         ("labels", ["a", "b"], [[1, 0], [0, 1]], "every example has as many numbers as there are labels"),
         ("labels", ["a", "b", "c"], [[1, 0, 0]], "a label occurs twice in [1, 0, 0]"),
     ],
@@ -144,12 +144,12 @@ def test_a_class_without_an_example_is_named(tmp_path: Path) -> None:
 def test_what_is_no_text_is_not_made_one(value: object, tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps({"text": value, "label": "a"}) + "\n")
-    with pytest.raises(UserError, match="text is no text"):
+    with pytest.raises(UserError, match="text is not text"):
         made(tmp_path, "text", ["a", "b"], path)
 
 
 def test_a_text_that_pandas_lacks_is_not_the_word_nan(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     datasets.Dataset(pa.table({"text": [1.5, float("nan")], "label": ["a", "b"]})).to_parquet(str(path))
-    with pytest.raises(UserError, match="row 1: text is no text: nan"):
+    with pytest.raises(UserError, match="row 1: text is not text: nan"):
         made(tmp_path, "text", ["a", "b"], path)

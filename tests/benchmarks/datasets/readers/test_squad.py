@@ -69,7 +69,7 @@ def test_squad_broken_files(put: Put) -> None:
         path = put("a.json", '{"x": {}}')
         read("squad", train=path, validation=path)
     with pytest.raises(
-        UserError, match="article 0: the row has not the expected form: 'paragraphs' is missing"
+        UserError, match="article 0: the row does not have the expected form: 'paragraphs' is missing"
     ):
         path = put("b.json", '{"data": [{}]}')
         read("squad", train=path, validation=path)
@@ -118,7 +118,7 @@ def test_an_answer_that_is_not_in_the_context_is_refused(value: Any) -> None:
 def test_as_many_starts_as_answers_are_needed(put: Put, starts: list[int]) -> None:
     answers = {"text": ["Ada", "met"], "answer_start": starts}
     path = put("x.jsonl", [{"id": "1", "question": "?", "context": "Ada met Ada", "answers": answers}])
-    with pytest.raises(UserError, match=r"x\.jsonl:1: the row has not the expected form"):
+    with pytest.raises(UserError, match=r"x\.jsonl:1: the row does not have the expected form"):
         question_rows(path, Reading(), unanswerable=False)
 
 

@@ -37,7 +37,7 @@ def test_record(put: Put) -> None:
     ):
         read("record", train=bare, validation=bare)
     with pytest.raises(
-        UserError, match=r"x\.jsonl:2: the row has not the expected form: 'passage' is missing"
+        UserError, match=r"x\.jsonl:2: the row does not have the expected form: 'passage' is missing"
     ):
         path = put("x.jsonl", [passage, {"qas": []}])
         read("record", train=path, validation=path)
