@@ -41,8 +41,8 @@ def _results(source: Source, settings: Settings) -> Mapping[str, list[Result]]:
     """Return the scores of every model, with all runs behind them."""
     if source.stand_ins is not None:
         raise UserError(
-            f"{source.label}: a small study's runs stand in the places of the paper's models, and would be exported "
-            "under their names; give --source its runs without stand-ins.json"
+            f"{source.label}: these runs of a small study stand in for the paper's models and would be exported under "
+            "the names of those models; give --source a copy of the runs without stand-ins.json"
         )
     runs: dict[tuple[str, str], list[RunTuple]] = defaultdict(list)
     if source.runs is not None:

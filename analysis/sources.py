@@ -36,7 +36,7 @@ EXAMPLE = Path(__file__).parent / "examples" / "miniature" / "runs.parquet"
 """The runs of the miniature that come with the package (docs/miniature.md)."""
 
 _STANDARD_NOTE = (
-    "not the paper's metrics but the field's, of the same predictions "
+    "not the paper's metrics but the field's, on the same predictions "
     f"({', '.join(f'{task.name} {task.standard_metric}' for task in TASKS.values())})."
 )
 
@@ -139,7 +139,7 @@ class Source:
         note = (
             _STANDARD_NOTE
             if self.protocol == STANDARD
-            else "not the paper's metric, of the same predictions."
+            else "not the paper's metric, on the same predictions."
         )
         return f"{self.title}: {note}" if self.title else ""
 
@@ -182,7 +182,7 @@ class Source:
         """Return the runs table; without one a `UserError` says that `what` needs runs and how to get them."""
         if self.runs is None:
             raise UserError(
-                f"{what} needs single runs, which the published tables do not hold: use --source released "
+                f"{what} needs single runs, which the published tables do not have: use --source released "
                 "(the authors' result files, fetched once with `clm-or-mlm fetch-released`) or "
                 "--source PATH with a run store or runs table of your own"
             )
@@ -213,8 +213,8 @@ class Request:
         """Raise a `UserError` when other scores are wanted of something that has the paper's metrics alone."""
         if self.protocol not in (None, PAPER):
             raise UserError(
-                f"{self.protocol} scores: {what} hold scores of the paper's own protocol alone; other metrics are in "
-                "the run.json files that clm-or-mlm benchmarks writes, so give --source a store of such runs"
+                f"{self.protocol} scores: {what} have only the paper's own protocol; other metrics are in the run.json "
+                "files that `clm-or-mlm benchmarks run` writes, so give --source a store of such runs"
             )
 
 
@@ -269,8 +269,8 @@ def _open_released(request: Request) -> Source:
     wanted = cached_release() if request.models is None else request.models
     if not wanted:
         raise UserError(
-            "the released runs are not in the cache: fetch them once with `clm-or-mlm fetch-released` "
-            "(--for table10, say, brings only what that needs), or use --source published"
+            "the released runs are not in the cache: fetch them once with `clm-or-mlm fetch-released` (or only those "
+            "of, say, Table 10 with `clm-or-mlm fetch-released table10`), or use --source published"
         )
     store = released_store(wanted)
     opened, instances = open_store(store, instances=request.need_instances, models=wanted, verified=True)
@@ -310,7 +310,7 @@ def _open_table(source: str, path: Path, request: Request) -> Source:
     table, protocol = read_table(path, add_models=request.add_models), request.protocol
     recorded = table.protocol or protocol or PAPER
     if protocol not in (None, recorded):
-        raise UserError(f"{source}: holds scores of the {recorded} protocol, not of {protocol}")
+        raise UserError(f"{source}: has scores of the {recorded} protocol, not of {protocol}")
     names = ("instances", "instances.parquet") if recorded == PAPER and path.suffix == ".parquet" else ()
     instances = next((one for name in names if (one := path.with_name(name)).exists()), None)
     return Source(

@@ -146,8 +146,8 @@ def _among(main: Verdict, splits: list[Verdict], verdicts: Iterable[Verdict]) ->
         f"{shown_among(main, more)} with {words} ({sum(len(one.tree.units) for one in (main, *more))})"
         for words, more in tested.items()
     ]
-    counted = f"Of the {main.tree.hold} shown at {SPLIT} %, these remain when more comparisons (in brackets) are tested"
-    return [f"{counted}: {', '.join(left[:-1])}, and {left[-1]}."]
+    counted = f"Of the {main.tree.hold} shown at {SPLIT} %, this many remain when more comparisons are tested"
+    return [f"{counted} (number in brackets): {', '.join(left[:-1])}, and {left[-1]}."]
 
 
 def _over_places(verdict: Verdict, assessment: Assessment) -> RandomEffects:

@@ -64,7 +64,7 @@ GRADES: Registry[Grade] = Registry(
         ),
         Grade(
             name="supported before adjustment", short="supported unadj.", symbol="p", sided=1,
-            meaning="the whole statement holds on its own, not after the adjustment over its family",
+            meaning="the whole statement holds on its own but not after the adjustment over its family",
             counted=("holds without correction for multiple tests", "hold without correction for multiple tests"),
             fits=lambda found: found.p_for <= ALPHA,
         ),

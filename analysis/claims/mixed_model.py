@@ -62,7 +62,7 @@ def fit_mixed(rows: pd.DataFrame) -> MixedFit:
     rows = rows.astype({"model": str, "dataset": str})
     names = tuple(sorted(rows["model"].unique()))
     if len(rows) <= len(names) + 2:
-        raise ValueError("nothing varies within the models")
+        raise ValueError("no score varies within a model")
     # Moment estimates to start from: from statsmodels' own start the optimiser now and then takes the datasets' large
     # variance for the seeds'.
     means = rows.groupby("model")["score"].mean()
@@ -71,7 +71,7 @@ def fit_mixed(rows: pd.DataFrame) -> MixedFit:
     by_seed = (left - by_dataset).groupby([rows["dataset"], rows["seed"]]).transform("mean")
     residual = float((left - by_dataset - by_seed).var(ddof=0))
     if float((left - by_dataset).abs().max()) < 1e-9:
-        raise ValueError("nothing varies within the models")
+        raise ValueError("no score varies within a model")
     residual = max(residual, 1e-6 * float(left.var(ddof=0)), 1e-12)
     dataset_part, seed_part = (
         max(float(part.var(ddof=0)) / residual, 0.01) for part in (by_dataset, by_seed)
@@ -100,7 +100,7 @@ def fit_mixed(rows: pd.DataFrame) -> MixedFit:
         notes.append(
             "with a seed term the fit is singular or does not converge, so that term is left out"
             if term
-            else "the fit does not converge, its numbers are the last ones reached"
+            else "the fit does not converge; its numbers are those of the last iteration"
         )
     if result is None:
         raise ValueError("the mixed model is singular")
@@ -128,7 +128,7 @@ class MixedEvidence:
     def finding(self, comparison: Comparison) -> Finding:
         """Return what the fitted models say about a contrast of task averages."""
         if isinstance(comparison, Spread):
-            return Finding(comparison=comparison, missing="no contrast of means")
+            return Finding(comparison=comparison, missing="not a contrast of means")
         parts: list[Student] = []
         notes: list[str] = []
         for task in comparison.tasks:

@@ -181,7 +181,7 @@ def sentence(verdict: Verdict) -> str:
         f"Most adverse: {comparison.label}, {format_effect(decisive)} {comparison.unit} (claimed: {comparison.region})."
     )
     if grade is UNDECIDED and (words := seeds_in_words(decisive, "that comparison")):
-        parts.append(f"{words} if it is as large as it was seen (power 80 %).")
+        parts.append(f"{words} if its effect is as large as observed (power 80 %).")
     return " ".join(parts)
 
 

@@ -55,7 +55,7 @@ def _rows(question: Question, chances: list[Chance]) -> list[list[str]]:
     names = list(dict.fromkeys(one.alternative for one in chances))
     by_scope = {scope: list(rows) for scope, rows in groupby(chances, key=lambda one: one.scope)}
     if len(names) > _MOST_COLUMNS:
-        rows = [["", "likeliest to be the best"]]
+        rows = [["", "most likely to be the best"]]
         for scope, held in by_scope.items():
             likely = sorted(held, key=lambda one: -one.p_best)[:_MOST_NAMED]
             named = [f"{one.alternative} {one.p_best:.2f}" for one in likely if one.p_best >= 0.005]
@@ -71,7 +71,7 @@ def _rows(question: Question, chances: list[Chance]) -> list[list[str]]:
 
 def _how(answer: Answer) -> str:
     return (
-        f"By {answer.settings.resamples:,} draws of every mean, models as independent. The middle 95 % of a mean's "
-        f"draws are its interval ({answer.settings.interval}): {caption_of(answer.intervals)}. About other "
-        "fine-tuning seeds of these models: each was pretrained once."
+        f"From {answer.settings.resamples:,} draws of every mean, models taken as independent. The middle 95 % of a "
+        f"mean's draws are its interval ({answer.settings.interval}): {caption_of(answer.intervals)}. This applies to "
+        "other fine-tuning seeds of these models, each of which was pretrained once."
     )

@@ -90,7 +90,7 @@ def _notes(source: Source, field: Field, found: Sequence[Difference], settings: 
     printed = [name for name in field.models if name in field.printed]
     if printed and len(printed) < len(field.models):
         yield (
-            f"{', '.join(printed)}: no runs in {source.label}, so the paper's printed cells are taken, and differences "
+            f"{', '.join(printed)}: no runs in {source.label}, so the paper's printed cells are used, and differences "
             "are tested by Welch's t test."
         )
     everywhere = scopes_in_order(scope for held in field.scopes.values() for scope in held)
@@ -98,18 +98,17 @@ def _notes(source: Source, field: Field, found: Sequence[Difference], settings: 
         absent = [scope.title for scope in everywhere if scope.is_dataset and scope not in held]
         if absent:
             yield (
-                f"{model} has no score on {', '.join(absent)}: no comparison with it there, nor on their "
-                "averages."
+                f"{model} has no score on {', '.join(absent)}, so it is not compared there or on their averages."
             )
     if OVERALL not in field.shared():
-        yield "No difference over all tasks: that needs two tasks of which every model has all datasets."
+        yield "No difference over all tasks: it needs two tasks for which every model has all datasets."
     yield from _seed_notes(field, everywhere)
     if any(one.test.startswith("Welch") for one in found) and not printed:
-        yield "Models without two seeds in common are compared by Welch's t test, as independent."
+        yield "Models with fewer than two seeds in common are compared as independent, by Welch's t test."
     if len(field.models) > 2 and not any(scope.is_dataset for scope in field.shared()):
         yield "No ranking: no dataset is common to all models."
     if settings.method.needs_instances and printed:
-        yield "Printed cells say nothing of the test instances: their comparisons are about other seeds alone."
+        yield "Printed cells say nothing about test instances, so comparisons with them apply only to other seeds."
 
 
 def _seed_notes(field: Field, scopes: Sequence[Scope]) -> Iterator[str]:
@@ -129,6 +128,6 @@ def _seed_notes(field: Field, scopes: Sequence[Scope]) -> Iterator[str]:
             fewer = ", ".join(f"{name} {count}" for name, count in counts.items() if count < usual)
             unequal.setdefault(f"fewer seeds than the others' {usual}: {fewer}", []).append(scope.title)
     for name, where in single.items():
-        yield f"One seed of {name} on {', '.join(where)}: a difference without interval or p."
+        yield f"{name} has one seed on {', '.join(where)}, so the difference has no interval or p."
     for words, where in unequal.items():
         yield f"On {', '.join(where)}, {words}."

@@ -181,7 +181,7 @@ def _difference(field: Field, first: str, second: str, scope: Scope, margin: flo
     )  # fmt: skip
     if not found.known:
         which = first if seeds[0] < 2 else second
-        return replace(base, missing=f"one seed of {which}")
+        return replace(base, missing=f"only one seed of {which}")
     return replace(
         base, effect=found.effect, low=found.low, high=found.high, p=found.p_zero, p_equal=found.p_for,
         seeds=found.seeds if found.within_seeds else seeds, test=found.test, interval=found.interval,

@@ -104,7 +104,7 @@ def field_of(source: Source, names: Sequence[str], settings: Settings) -> Field:
     models = _chosen(source, names, known, printed)
     if len(models) < 2:
         given = f"only {models[0]}" if models else "no model"
-        raise UserError(f"a comparison needs two models or more; {given} was named")
+        raise UserError(f"a comparison needs at least two models; {given} was given")
     if all(name not in known for name in models):
         settings.method.need_cells()
     evidence = source.evidence(settings, printed=source.comparable)
@@ -140,7 +140,7 @@ def _chosen(source: Source, names: Sequence[str], known: list[str], printed: lis
             hint = nearest(given, [*known, *printed, *places])
             if not hint:
                 hint = "; `clm-or-mlm scores` lists the models"
-                hint += ", and --add-model takes your own" if source.runs is not None else ""
+                hint += "; --add-model adds your own" if source.runs is not None else ""
             raise UserError(f"{where} of {given!r}{hint}")
         chosen |= dict.fromkeys(matching)
     return list(chosen)

@@ -63,7 +63,7 @@ class Replication:
         lost = self.curves[self.curves["p_holm"] < ALPHA]
         return [
             *self.settings,
-            *(f"{name}: its scores are the reference's of other seeds" for name in self.shifted),
+            *(f"{name}: its scores are the reference's scores at other seeds" for name in self.shifted),
             *(
                 f"{row['model']} on {row['dataset']} at {row['lr']:g}: {row['mean']:.2f}, outside "
                 f"[{row['low']:.2f}, {row['high']:.2f}] (p {row['p_holm']:.2g})"
@@ -211,7 +211,7 @@ def _settings(judged: Mapping[str, _Log], known: Mapping[str, _Log]) -> Iterator
             low, high = min(theirs) * (1 - apart), max(theirs) * (1 + apart)
             if not low <= row[name] <= high:
                 seen.add((stage, name))
-                yield f"{stage} at step {step}: {words} {row[name]:,g}, the reference's {theirs[0]:,g}"
+                yield f"{stage} at step {step}: {words} {row[name]:,g}, but the reference has {theirs[0]:,g}"
 
 
 def _curves(judged: Mapping[str, _Log], known: Mapping[str, _Log]) -> Iterator[dict[str, object]]:

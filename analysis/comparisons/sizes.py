@@ -81,7 +81,7 @@ def _cells(source: Source) -> _Cells:
     }
     if not datasets:
         raise UserError(
-            f"{source.label}: no dataset has scores of {', '.join(recipes)} at every size; the published cells do"
+            f"{source.label}: no dataset has scores of {', '.join(recipes)} at every size; use --source published"
         )
     scores = evidence.cells.summary
     found = np.array([
@@ -164,7 +164,7 @@ def sizes_document(source: Source) -> Document:
             f"Share of {table['pairs'].iloc[0]} pairs of recipes that a smaller model orders as the larger one does; "
             f"scores: {source.words}.",
             "Brackets: 95 % intervals over fine-tuning seeds, for these pretrainings and datasets.",
-            "Decided: pairs that differ at the larger size (p < 0.05); kept: those that the smaller orders alike.",
+            "Decided: pairs that differ at the larger size (p < 0.05); kept: those ordered alike at the smaller size.",
             "",
             Grid(rows, numbers=range(1, len(rows[0]))),
             "",
@@ -180,8 +180,9 @@ def _words_of_few(sets: pd.DataFrame, source: Source) -> list[str]:
     if not total:
         return ["No pair of recipes is decided over all datasets."]
     best, enough = sets.iloc[0], int((sets["kept"] >= 0.9 * total).sum())
-    titles = ", ".join(title_of(name, source.datasets) for name in str(best["datasets"]).split(", "))
+    titles = [title_of(name, source.datasets) for name in str(best["datasets"]).split(", ")]
     return [
-        f"Over all datasets, {total} pairs are decided, at all sizes together. {titles} alone order {best['kept']} of",
-        f"them alike; {enough} of {len(sets)} sets of three datasets order at least nine in ten alike.",
+        f"Over all datasets, {total} pairs are decided (all sizes together). {', '.join(titles[:-1])} and {titles[-1]}",
+        f"alone order {best['kept']} of them the same way; {enough} of {len(sets)} sets of three datasets do so for at "
+        "least nine in ten.",
     ]

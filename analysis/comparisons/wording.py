@@ -55,8 +55,8 @@ def difference_tables(result: Comparison) -> Iterator[tuple[str, list[list[str]]
         opinions = [one for one in result.differences if one.across is not None]
         if opinions:
             title = (
-                "Second opinion, Bayesian, datasets as random effects: is the mean over datasets, and a further "
-                "dataset, below, in or above the region?"
+                "Second opinion (Bayesian, datasets as random effects): are the mean over datasets and the difference "
+                "on a further dataset below, in or above the region?"
             )
             yield title, _opinion_rows(opinions)
         return
@@ -151,9 +151,9 @@ def ranking_sentences(ranking: Ranking) -> list[str]:
     """Return what the ranking is over, Friedman's test, and which models are not distinguished."""
     count = len(ranking.datasets)
     sentences = [
-        f"Mean rank over the {count} datasets that all models have; interval and P(first) by draws of every mean, the "
-        f"middle 95 % of which are its interval: {caption_of(ranking.intervals)}. IQM: interquartile mean of runs, "
-        f"minus the models' mean on the dataset; {stratified_words('iqm')}."
+        f"Mean rank over the {count} datasets that all models have; interval and P(first) from draws of every mean, "
+        f"the middle 95 % of which are its interval: {caption_of(ranking.intervals)}. IQM: interquartile mean of "
+        f"runs, minus the models' mean on the dataset; {stratified_words('iqm')}."
     ]
     if not math.isnan(ranking.critical_difference):
         sentences.append(
@@ -175,21 +175,21 @@ def footer(result: Comparison) -> list[str]:
     names = ", ".join(name for name in INTERVALS if name in {name for _, name in seen})
     lines = [f"Intervals of differences ({names}): {caption_of(seen)}."] if seen else []
     if result.is_pair:
-        printed = ", taken as normal where the paper prints the cell" if result.field.printed else ""
+        printed = ", assuming normal scores where only the cell is known" if result.field.printed else ""
         lines += [
             "p: two-sided; Holm over the datasets, and over the tasks. P(A > B): the chance that a run of A scores "
             f"above one of B{printed}; {superiority_words()}.",
-            "In region: posterior probability (flat prior) that the difference is practically nil. Outcome: Holm's p "
-            "at most 0.05, or two one-sided tests within the region. Needed: seeds a model to find a difference as "
-            "large (or as the region) in 80 of 100 studies.",
+            "In region: posterior probability (flat prior) that the difference is practically nil. Outcome: by Holm's "
+            "p (at most 0.05) or two one-sided tests within the region. Needed: seeds per model to find a difference "
+            "as large as this one, or as the margin if that is larger, in 80 of 100 studies.",
         ]
     once = [name for name in result.field.models if name not in result.replicates]
     if result.replicates:
         lines.append(
             f"{', '.join(result.replicates)}: several pretrainings as one arm. Its seeds are pretrainings, each the "
-            "mean of its fine-tuning seeds, and its spread is theirs."
+            "mean of its fine-tuning seeds, and its spread is over pretrainings."
         )
     if once:
         which = "Each model" if not result.replicates else ", ".join(once)
-        lines.append(f"{which} was pretrained once: nothing here speaks of another pretraining of it.")
+        lines.append(f"{which} was pretrained once, so nothing here applies to another pretraining of it.")
     return [*lines, *result.notes]

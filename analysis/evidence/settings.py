@@ -33,9 +33,9 @@ class Settings:
     def __post_init__(self) -> None:
         _ = self.rule, self.method  # refuses unknown names
         if self.resamples < 100:
-            raise UserError(f"{self.resamples} resamples are too few for a 95 % interval; take 100 or more")
+            raise UserError(f"{self.resamples} resamples are too few for a 95 % interval; use at least 100")
         if self.seed < 0:
-            raise UserError(f"--seed {self.seed}: a generator's seed is a whole number from 0 on")
+            raise UserError(f"--seed {self.seed}: the seed must be 0 or a positive whole number")
 
     @property
     def rule(self) -> Selection:

@@ -40,13 +40,13 @@ def spread_finding(
     first, second = narrow[seeds].to_numpy(), wide[seeds].to_numpy()
     complete = np.isfinite(first).all(axis=0) & np.isfinite(second).all(axis=0)
     if complete.sum() < 2:
-        return Finding(comparison=comparison, missing="fewer than two seeds that have every condition")
+        return Finding(comparison=comparison, missing="fewer than two seeds have runs under every condition")
     first, second = first[:, complete], second[:, complete]
     count = int(complete.sum())
     resamples = resampling.of_seeds(count)
     spreads = [float(group.std(ddof=1)) for group in (first, second)]
     if 0.0 in spreads:
-        return Finding(comparison=comparison, missing="a group whose scores are all alike")
+        return Finding(comparison=comparison, missing="all scores of a group are equal")
     logs = spread_ratios(first, second, resamples.picks)
     ratio = spreads[0] / spreads[1]
     finite = np.isfinite(logs)

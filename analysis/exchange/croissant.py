@@ -26,12 +26,12 @@ _CONTEXT = {
 COLUMNS = {
     "model": ("Text", "name of the pretrained model"),
     "task": ("Text", "SC, TC, QA or IR"),
-    "dataset": ("Text", "fine-tuned and evaluated on"),
-    "lr": ("Float", "learning rate of the fine-tuning"),
-    "seed": ("Integer", "seed of the fine-tuning"),
+    "dataset": ("Text", "dataset of fine-tuning and evaluation"),
+    "lr": ("Float", "fine-tuning learning rate"),
+    "seed": ("Integer", "fine-tuning seed"),
     "validation_score": (
         "Float",
-        "score on the validation split in [0, 1]; the learning rate is chosen by it",
+        "score on the validation split in [0, 1], by which the learning rate is chosen",
     ),
     "test_score": ("Float", "score on the test split in [0, 1]"),
     "n_validation": ("Integer", "validation instances"),
@@ -52,7 +52,7 @@ def describe(table: str, content: bytes, protocol: str) -> str:
     metadata = {
         "@context": _CONTEXT, "@type": "sc:Dataset", "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": "clm-or-mlm-runs",
-        "description": f"Fine-tuning runs of encoders, one row a run, scored by the {protocol} protocol of clm-or-mlm.",
+        "description": f"Fine-tuning runs of encoders, one per row, scored by the {protocol} protocol of clm-or-mlm.",
         "url": "https://arxiv.org/abs/2507.00994", "version": "1.0.0",
         "distribution": [
             {

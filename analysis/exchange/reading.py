@@ -57,11 +57,13 @@ def read(path: Path) -> pa.Table:
             try:
                 found = reader(file, content)
             except (LookupError, TypeError, AttributeError, OverflowError) as error:
-                raise UserError(f"{file}: no results of {name} ({error!r:.60}); {_REMEDY}") from None
+                raise UserError(
+                    f"{file}: unreadable as results of {name} ({error!r:.60}); {_REMEDY}"
+                ) from None
             results += [replace(one, origin=name) for one in found or ()]
     if not results:
         raise UserError(
-            f"{path}: holds no score on a known dataset in a format that is read (a model card with a model-index, "
-            "results of lm-evaluation-harness or of MTEB)"
+            f"{path}: has no score on a known dataset in a supported format (a model card with a model-index, results "
+            "of lm-evaluation-harness or of MTEB)"
         )
     return runs_table(results, path)

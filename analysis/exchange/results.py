@@ -104,7 +104,7 @@ def read_extension(content: object, where: str) -> Extension | None:
     if content is None:
         return None
     if not isinstance(content, dict):
-        raise UserError(f"{where}: {EXTENSION} takes a table; export it again")
+        raise UserError(f"{where}: {EXTENSION} must be a table of names and values; export it again")
     return read_settings(Extension, {"interval": {}, "definition": {}} | content, f"{where}: {EXTENSION}")
 
 

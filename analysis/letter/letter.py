@@ -29,7 +29,7 @@ UNKNOWABLE = (
     "the spread between pretraining seeds: every model was pretrained once, so every test here is about "
     "fine-tuning seeds of these checkpoints",
     "the training losses of Figure 12 and the scores of Figure 11's 1B two-stage model, neither printed nor released",
-    "which queries each NQ score is over, and which revisions of the datasets were read",
+    "which queries each NQ score covers, and which revisions of the datasets were used",
     "why released runs are missing, and what they would have scored",
     "which library versions and numerics (bfloat16 on MI250X) the fine-tunings used",
 )
@@ -122,7 +122,7 @@ def _against_its_code(result: Audit, source: Source) -> Section:
         sizes = "Effects follow from the definitions; measuring them needs runs scored by both protocols."
     return Section(
         title=Reference.CODE.heading,
-        lead=f"These are choices in the released code that the paper does not mention. {sizes}",
+        lead=f"Here the released code contradicts the paper, or makes a choice the paper does not mention. {sizes}",
         points=(
             *_differing(result.checks(Reference.CODE)),
             *(f"{trap.sentence} Effect: {trap.size(effect)}." for trap, effect in found),

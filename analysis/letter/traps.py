@@ -87,21 +87,21 @@ TRAPS: Registry[Trap] = Registry(
     [
         Trap(
             name="ner-f1",
-            sentence="The NER scores are macro-F1 over word tags with O, per sentence, then averaged; not entity F1.",
-            known="a correctly tagged sentence without entities scores 100; missing the only entity of one costs half",
+            sentence="The NER scores are macro-F1 over word tags (O included), averaged over sentences, not entity F1.",
+            known="a correctly tagged sentence without entities scores 100; missing the only entity costs half",
             measure=_between_protocols("TC"),
             how="mean distance from entity F1",
         ),
         Trap(
             name="qa-f1",
-            sentence="The QA score compares sets of sub-token positions with the first gold answer; not SQuAD's F1.",
+            sentence="The QA score compares sets of sub-token positions with the first gold answer, unlike SQuAD's F1.",
             known="if truncation cut the answer off, abstaining scores 100",
             measure=_between_protocols("QA"),
             how="mean distance from SQuAD's F1",
         ),
         Trap(
             name="ndcg-ideal",
-            sentence="NDCG@10 takes its ideal ranking from the ten retrieved documents.",
+            sentence="NDCG@10 builds its ideal ranking from the ten retrieved documents only.",
             known=f"a query with one of three relevant documents at rank 1 scores 100 instead of the usual "
             f"{100 * _SECOND_GRADE:.1f}",
             measure=_between_protocols("IR"),
@@ -122,13 +122,13 @@ TRAPS: Registry[Trap] = Registry(
         ),
         Trap(
             name="nq-split",
-            sentence="Every run drew its own test half of NQ, without a seed.",
-            known="differences between models contain the difference of two random halves; queries cannot be paired",
+            sentence="Every run drew its own random half of NQ as test set, without a fixed seed.",
+            known="differences between models include that between two random halves; queries cannot be paired",
         ),
         Trap(
             name="interval",
             sentence=f"The printed 95 % interval is {NORMAL_QUANTILE} standard errors of {N_SEEDS} seeds.",
-            known=f"it covers 87.8 %; Student's t interval is {_T_FACTOR:.2f} times as wide",
+            known=f"it covers the true mean 87.8 % of the time; Student's t interval is {_T_FACTOR:.2f} times as wide",
         ),
         Trap(
             name="bfloat16",

@@ -136,14 +136,14 @@ def _of_test_set(test_set: TestSet, trials: int, rng: np.random.Generator) -> li
 
 def clusters_document(frame: pd.DataFrame, trials: int) -> Document:
     """Return the coverages of `simulate_clusters` as a table under a sentence."""
-    rows = [["test set", "of", "every instance for itself", "crossed", "width"]]
+    rows = [["test set", "of", "t, independent instances", "crossed", "width"]]
     rows += [
         [row["test_set"], row["of"], f"{100 * row['single']:.1f}", f"{100 * row['crossed']:.1f}", f"{row['width']:.2f}"]
         for row in frame.to_dict("records")
     ]  # fmt: skip
     body: list[str | Grid] = [
         f"Coverage in % of nominal 95 % intervals over {N_SEEDS} seeds and test instances, {trials:,} test sets each: "
-        "Student's with every instance for itself, and crossed; width: median of crossed over that of the other.",
+        "Student's t with instances taken as independent, and crossed; width: median width of crossed over that of t.",
         "",
         Grid(rows),
     ]

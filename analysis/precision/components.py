@@ -174,7 +174,7 @@ def components_document(source: Source) -> Document:
     table = components_table(source)
     if table.empty:
         raise UserError(
-            f"{source.label}: no model was pretrained twice and fine-tuned with two seeds; `pretraining train NAME-s1` "
+            f"{source.label}: no model was pretrained twice and fine-tuned with two seeds; `clm-or-mlm train NAME-s1` "
             "pretrains NAME with another seed"
         )
     rows, buys = [["dataset", "models x pretrainings x seeds", "component", "sd", "95 % interval"]], []
@@ -206,7 +206,7 @@ def components_document(source: Source) -> Document:
             "",
             Grid([["dataset", *plans], *buys], numbers={1, 2, 3}),
             "",
-            "Pretraining and fine-tuning seed are for these test instances. `clm-or-mlm design` plans a study.",
+            "Pretraining and fine-tuning seed apply to these test instances only. `clm-or-mlm design` plans a study.",
         ],
         records=table, digits="%.6g",
     )  # fmt: skip

@@ -259,9 +259,7 @@ def simulate(
             for target in TARGETS
         ]  # fmt: skip
     if not rows:
-        raise UserError(
-            f"{source.label}: no model and dataset with two seeds, so no variance to simulate with"
-        )
+        raise UserError(f"{source.label}: no model has two seeds on a dataset, so no variance is known")
     frame = pd.DataFrame(rows)
     means = frame.groupby("target", sort=False)[list(KINDS)].mean().reset_index()
     return pd.concat([frame, means.assign(dataset=AVERAGE)], ignore_index=True)[list(frame.columns)]
@@ -274,7 +272,7 @@ def coverage_document(
     error = (LEVEL * (1 - LEVEL) / trials) ** 0.5
     body: list[str | Grid] = [
         f"Coverage in % of nominal 95 % intervals of five-seed cells, variances from {source}; "
-        f"{trials} trials a dataset (standard error {100 * error:.1f}).",
+        f"{trials} trials per dataset (standard error {100 * error:.1f}).",
     ]
     for target in TARGETS:
         part = frame[frame["target"] == target]

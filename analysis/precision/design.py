@@ -148,10 +148,10 @@ def design_table(source: Source, study: Study) -> pd.DataFrame:
         UserError: an interval that the source cannot give, or no spread to plan with.
     """
     if study.seeds == study.pretrainings == 1:
-        raise UserError("--seeds 1: one run has no spread to test with; give more, or --pretrainings 2")
+        raise UserError("--seeds 1: a single run has no spread; give more seeds, or --pretrainings 2")
     spreads = dict(_spreads(source, study.interval))
     if not spreads:
-        raise UserError(f"{source.label}: no model and dataset with two seeds, so no variance to plan with")
+        raise UserError(f"{source.label}: no model has two seeds on a dataset, so no variance is known")
     scopes = {(one.task, one.name): [one.name] for one in source.datasets.values()}
     scopes |= {(task, AVERAGE): list(source.datasets_of(task)) for task in TASKS}
     rows = []
@@ -228,7 +228,7 @@ def design_document(source: Source, study: Study) -> Document:
         ])  # fmt: skip
     holm = f" after Holm's adjustment over {study.tests} tests" if study.tests > 1 else ""
     words = f"""\
-How many of each are needed, with the others as given, to find a difference of {study.effect:g} points with power
+How many of each are needed, with the others as given below, to find a difference of {study.effect:g} points with power
 {study.power:.0%} at the 0.05 level{holm}. -: no number is enough.
 Given: seeds {study.seeds}, pretrainings {study.pretrainings} (sd {study.pretraining_sd:g} points), sd over datasets \
 {study.dataset_sd:g} points.

@@ -83,7 +83,7 @@ def _queries(size: tuple[int, int], rng: np.random.Generator) -> Array:
 SHAPES: Registry[Shape] = Registry(
     "shape of seeds",
     (
-        Shape(name="normal", words="normal", draw=lambda size, rng: rng.normal(size=size)),
+        Shape(name="normal", words="normally distributed", draw=lambda size, rng: rng.normal(size=size)),
         Shape(
             name="t3",
             words="Student's t with 3 degrees of freedom",
@@ -173,7 +173,7 @@ def shapes_document(frame: pd.DataFrame, trials: int) -> Document:
     error = (LEVEL * (1 - LEVEL) / trials) ** 0.5
     body: list[str | Grid] = [
         f"Coverage in % of nominal 95 % intervals over seeds; {trials:,} cells each (standard error "
-        f"{100 * error:.1f}). In parentheses: too few seeds, so the value is that of its stand-in."
+        f"{100 * error:.1f}). In parentheses: too few seeds for this interval, so the value is that of its substitute."
     ]
     for name in dict.fromkeys(frame["shape"]):
         part = frame[(frame["shape"] == name) & frame["width"].notna()]
@@ -184,7 +184,7 @@ def shapes_document(frame: pd.DataFrame, trials: int) -> Document:
     part = frame[(frame["shape"] == "normal") & frame["width"].notna()]
     body += [
         "",
-        "Median width over that of t, normal seeds; after the slash the mean width over that of t.",
+        "Median width relative to t, normal seeds; after the slash, mean width relative to t.",
         "",
     ]
     body.append(Grid(_table_rows(part, lambda row: f"{row['width']:.2f}/{row['mean_width']:.2f}")))

@@ -37,9 +37,7 @@ def with_errors(source: Source, settings: Settings) -> tuple[FindingOf, str]:
     found = evidence_of(source, settings)
     if all(math.isfinite(one.error) for one in known_contrasts(found)):
         return found, ""
-    words = (
-        f"{settings.interval} has no standard errors: overturning and second opinion start from Student's t."
-    )
+    words = f"{settings.interval} gives no standard errors, so overturning and second opinion start from Student's t."
     return evidence_of(source, replace(settings, interval=T.name)), words
 
 

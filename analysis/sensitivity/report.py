@@ -76,7 +76,7 @@ def multiverse_document(multiverse: Multiverse, wanted: Sequence[str]) -> Docume
         "",
         Grid(rows),
         "",
-        f"{', '.join(f'{symbol} {name}' for name, symbol in symbols.items())}; blank: not among that analysis.",
+        f"{', '.join(f'{symbol} {name}' for name, symbol in symbols.items())}; blank: not part of that analysis.",
         "",
         *(f"{number:3d}  {name}" for number, name in enumerate(names, start=1)),
     ]
@@ -87,7 +87,7 @@ def multiverse_document(multiverse: Multiverse, wanted: Sequence[str]) -> Docume
             "",
             Grid(_gap_rows(multiverse.gaps)),
             "",
-            "A published cell was made with the seed-wise rule and does not move with the rule in its row.",
+            "A published cell uses the seed-wise rule, whatever the rule in its row.",
         ]
     shares = [
         {
@@ -137,8 +137,8 @@ def _forks(multiverse: Multiverse) -> list[str | Grid]:
         ]
         changes.append([name, "; ".join(flips) or "none"])
     return [
-        "Of all valid analyses, and of the invalid ones (too narrow an interval, no adjustment, a weaker claim), the "
-        "share that supports and contradicts a claim:",
+        "Shares of the valid analyses, and of the invalid ones (interval too narrow, no adjustment, a weaker claim), "
+        "that support and contradict a claim:",
         "",
         Grid(rows),
         "",
@@ -151,18 +151,18 @@ def _forks(multiverse: Multiverse) -> list[str | Grid]:
 def sensitivity_document(result: Sensitivity) -> Document:
     """Return what overturns each verdict: pretrainings, forks; and the second opinion."""
     body: list[str | Grid] = [
-        f"What overturns the verdicts from {result.source}.",
+        f"What overturns the verdicts (source: {result.source}).",
         "",
-        "Every model was pretrained once, and models of one trunk share that one pretraining:",
+        "Every model was pretrained once, and models of one trunk share its single pretraining:",
         "",
         Grid(_trunk_rows()),
         "",
-        "Spread between pretrainings (standard deviation of a task score, in points) that overturns a verdict, and the",
-        f"spreads that were measured. {'; '.join(f'{one.name}: {one.words}' for one in SHARINGS.values())}.",
+        "Spread between pretrainings (standard deviation of a task score, in points) that overturns a verdict, and",
+        f"measured spreads. {'; '.join(f'{one.name}: {one.words}' for one in SHARINGS.values())}.",
         "",
         Grid(_spread_rows(result)),
         "",
-        "The mean of a claim's comparisons and the parts that hold, if pretraining again moves scores by so much:",
+        "Parts that hold, and interval of the mean comparison, if another pretraining moves scores by this much:",
         "",
         Grid(_moved_rows(result)),
     ]
@@ -170,11 +170,9 @@ def sensitivity_document(result: Sensitivity) -> Document:
         "",
         *_forks(result.multiverse),
         "",
-        "Second opinion, Bayesian: the chance that all that a claim asks for holds, its parts as independent. On these "
-        "datasets the prior",
-        "is flat; over datasets that of the mean is flat, and that of the spread between datasets half a Cauchy "
-        f"distribution with a median of {SCALES[1]:g}",
-        "margins of practical equivalence, or of another number:",
+        "Second opinion (Bayesian): the probability that everything a claim asks for holds, its parts taken as",
+        "independent. Priors are flat, except that of the spread between datasets: half-Cauchy, with a median of",
+        f"{SCALES[1]:g} margins of practical equivalence, or of the number in the heading:",
         "",
         Grid(_opinion_rows(result)),
         "",
@@ -211,7 +209,7 @@ def _data(result: Sensitivity) -> dict[str, object]:
 
 
 def _trunk_rows() -> Rows:
-    rows = [["trunk", "models", "of them"]]
+    rows = [["trunk", "models", "of which"]]
     for trunk, names in trunks().items():
         kinds = Counter(parse(name).kind for name in names)
         rows.append([trunk, str(len(names)), ", ".join(f"{count} {kind}" for kind, count in kinds.items())])

@@ -36,7 +36,7 @@ from common.reading import UnreadableError, read_bounded
 
 __all__ = ["CellResult", "Run", "read_cell"]
 
-_BARE = f"has no {RUN}, as other runs of its cell have, so nobody knows what made it; remove it, or {AGAIN}"
+_BARE = f"has no {RUN}, unlike other runs of its cell, so its origin is unknown; remove it, or {AGAIN}"
 Clusters = dict[str, npt.NDArray[np.int32]]
 """By split the cluster of each instance; empty where none are known."""
 
@@ -152,7 +152,7 @@ def _read_run(
         if wrong := [split for split, ids in found.items() if len(ids) != counts[split]]:
             raise ResultsError(
                 "value",
-                f"has {counts[wrong[0]]:,} {wrong[0]} instances, and clusters of {len(found[wrong[0]]):,}; {AGAIN}",
+                f"has {counts[wrong[0]]:,} {wrong[0]} instances, but clusters for {len(found[wrong[0]]):,}; {AGAIN}",
             )
     return run, RunScores(
         lr=key.lr, seed=key.seed, validation=validation.scores, test=test.scores, clusters=found
@@ -171,14 +171,14 @@ def _clusters(folder: Path, sha256: str) -> Clusters:
             return {split: np.array(ids, dtype=np.int32) for split, ids in found.items() if ids}
     except (OSError, UnreadableError, ValueError, KeyError, TypeError):
         pass
-    raise ResultsError("changed", f"has a {DETAILS} that is not the one of its {RUN}; {AGAIN}")
+    raise ResultsError("changed", f"has a {DETAILS} that does not match its {RUN}; {AGAIN}")
 
 
 def _is_again(first: Run, run: Run) -> str:
     how = "with the same scores"
     if replace(run, folder=first.folder) != first:
         how = f"whose test score is {first.test_score:.4f}, not {run.test_score:.4f}"
-    return f"is the run of {first.folder} again, {how}; remove one of them"
+    return f"repeats the run in {first.folder}, {how}; remove one of them"
 
 
 def _standard(record: Mapping[str, Any], dataset: Dataset, protocol: str) -> Iterator[float]:
@@ -189,7 +189,7 @@ def _standard(record: Mapping[str, Any], dataset: Dataset, protocol: str) -> Ite
     """
     if not record:
         raise ResultsError(
-            "standard", f"holds no {RUN}, so its standard metrics are not known; evaluate it with benchmarks"
+            "standard", f"has no {RUN}, so its standard metrics are unknown; evaluate the run again"
         )
     metric = dataset.headline if protocol in (PAPER, STANDARD) else protocol
     for split in SPLITS:
@@ -199,7 +199,7 @@ def _standard(record: Mapping[str, Any], dataset: Dataset, protocol: str) -> Ite
         except (KeyError, TypeError, ValueError):
             if metric == protocol:
                 held = ", ".join(dict(record.get("standard", {})).get(split, ()))
-                raise ResultsError("left out", f"holds no metric {metric!r}, but {held or 'none'}") from None
+                raise ResultsError("left out", f"has no metric {metric!r}, only {held or 'none'}") from None
             raise ResultsError("standard", f"has a {RUN} without {where}; evaluate the run again") from None
         # A correlation, which the paper's datasets have only by a metric of one's own, can be negative.
         if not (least := -1 if dataset.content or protocol != STANDARD else 0) <= value <= 1:

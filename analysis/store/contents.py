@@ -40,8 +40,8 @@ def unsealed_words(unsealed: int, runs: int) -> str:
     if not unsealed:
         return ""
     if unsealed == runs:
-        return "unsealed, as the authors' files are: nothing would show a change of a score"
-    return f"{unsealed:,} of {runs:,} runs unsealed: nothing would show a change of their scores"
+        return "unsealed, like the authors' files: a changed score would go unnoticed"
+    return f"{unsealed:,} of {runs:,} runs unsealed: changes in their scores would go unnoticed"
 
 
 def note_unsealed(source: str, unsealed: int, runs: int) -> None:

@@ -30,6 +30,7 @@ from common.errors import UserError
 from common.files import cache_folder
 from common.locks import wait_for_lock
 from common.manifest import check_crate
+from common.plain_text import counted
 from common.processes import cores, worker_pool
 from common.progress import progress
 
@@ -103,7 +104,7 @@ def ingest(
         RefusedStoreError: no usable run, or `strict` and something is wrong.
     """
     if out.is_dir():
-        raise UserError(f"{out}: is a folder; --out names a file such as {out / 'runs.parquet'}")
+        raise UserError(f"{out}: is a folder; --out must be a file such as {out / 'runs.parquet'}")
     if protocol != PAPER and instances is not None:
         raise UserError(
             f"{instances}: per-instance scores are those of the paper's protocol; leave --instances out "
@@ -150,20 +151,19 @@ def open_store(
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise UserError(
-                    f"{folder}: the cache cannot be written ({error.strerror}); set CLM_OR_MLM_CACHE to a writable "
-                    "folder"
+                    f"{folder}: cannot write to the cache ({error.strerror}); set CLM_OR_MLM_CACHE to a writable folder"
                 ) from None
             target = folder / "instances.parquet"
             stack.enter_context(
-                wait_for_lock(folder / "lock", f"another process reads {store}; waiting for it")
+                wait_for_lock(folder / "lock", f"another process is reading {store}; waiting for it")
             )
         ingested = stack.enter_context(_reading(store, target, add_models, protocol, models))
-    names = f"`clm-or-mlm ingest {shlex.quote(str(store))} --out runs.parquet` names them"
+    names = f"`clm-or-mlm ingest {shlex.quote(str(store))} --out runs.parquet` lists them"
     doubtful = [problem for problem in ingested.problems if problem.kind in DOUBTFUL]
     if doubtful and not verified:
         raise UserError(
             f"{store}: some runs do not match their own records ({summary(doubtful)}), the first: {doubtful[0]}; "
-            f"{names} and takes the others"
+            f"{names} and uses the rest"
         )
     if ingested.status:
         logger.warning("%s: %s; %s", store, summary(ingested.problems), names)
@@ -208,8 +208,8 @@ def _read_cells(scan: Scan, instances: Path | None, jobs: int | None, protocol: 
         yield from progress(here, "reading", len(cells), "cell")
         return
     killed = (
-        f"{results}: a reading process was killed, probably for lack of memory; run the same command again, "
-        "on one core (taskset -c 0) in the least memory"
+        f"{results}: a reading process was killed, probably for lack of memory; rerun the command, on one "
+        "core (taskset -c 0) to need the least memory"
     )
     with worker_pool(jobs, killed=killed) as pool:
         futures = [pool.submit(read_cell, results, cell, instances, protocol) for cell in cells]
@@ -235,8 +235,8 @@ def _assemble(datasets: Mapping[str, Dataset], scan: Scan, results: Sequence[Cel
             below, kind = f"{cell.name}/{run.folder}", "copied"
             if below in copied:
                 sentence = (
-                    f"has the scores of {copied[below]} on every instance, so that one of them is a copy, or the same "
-                    "model with the same seed; both are left out until one is removed"
+                    f"has the scores of {copied[below]} on every instance, so one of them is a copy, or both are the "
+                    "same model with the same seed; both are left out until one is removed"
                 )
             elif (run.n_validation, run.n_test) != (validation, test):
                 kind = "count"
@@ -270,9 +270,8 @@ def _assemble(datasets: Mapping[str, Dataset], scan: Scan, results: Sequence[Cel
 def _refuse(store: Path, scan: Scan, ingested: Ingested, strict: bool) -> None:
     wrong = [problem for problem in ingested.problems if problem.kind != "left out"]
     if strict and wrong:
-        things = "thing is" if len(wrong) == 1 else "things are"
         raise RefusedStoreError(
-            f"{store}: {len(wrong)} {things} not as they should be, and --strict refuses that", wrong
+            f"{store}: has {counted(len(wrong), 'problem')}, and --strict allows none", wrong
         )
     if len(ingested.runs) == 0:
         wrong = [problem for problem in ingested.problems if problem.kind != "missing"] or wrong
@@ -281,5 +280,5 @@ def _refuse(store: Path, scan: Scan, ingested: Ingested, strict: bool) -> None:
         count = f"{len(wrong):,} problem{'s' if len(wrong) > 1 else ''}"
         first = f" ({count}, the first: {worst})" if wrong else ""
         raise RefusedStoreError(
-            f"{store}: no usable run found; runs are in {where}{first}", ingested.problems
+            f"{store}: no usable run found; a run is a file such as {where}{first}", ingested.problems
         )

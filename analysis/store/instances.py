@@ -200,9 +200,7 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
         UserError: `path` is a file, or a folder that holds something else.
     """
     if path.exists() and not path.is_dir():
-        raise UserError(
-            f"{path}: is a file; --instances names a folder that does not exist yet, or an earlier one"
-        )
+        raise UserError(f"{path}: is a file; --instances must be a new folder, or one from an earlier ingest")
     if path.is_dir() and not (path / MANIFEST).is_file() and any(path.iterdir()):
         raise UserError(f"{path}: has files other than instances; give --instances a new folder")
     hashes: dict[str, str] = {}
@@ -232,7 +230,7 @@ def _by_model(
     if split not in SPLITS:
         raise UserError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}")
     if "dataset" in runs and (runs["dataset"] != dataset).any():
-        raise ValueError(f"runs of other datasets than {dataset} among those to read")
+        raise ValueError(f"some of the runs are of a dataset other than {dataset}")
     wanted = list(zip(runs["lr"].astype(float), runs["seed"].astype(int), strict=True))
     names = RECORDED_AS if RECORDED_AS in runs else "model"
     groups = runs.reset_index(drop=True).groupby(names, sort=False).groups.items()
@@ -266,7 +264,7 @@ def _chosen_rows(path: Path, sha256: str | None, column: str, keys: Sequence[tup
     at = {key: i for i, key in enumerate(zip(*table.select([0, 1]).to_pydict().values(), strict=True))}
     for lr, seed in keys:
         if (lr, seed) not in at:
-            raise UserError(f"{path}: holds no run with lr {lr:g}, seed {seed}; {again}")
+            raise UserError(f"{path}: has no run with lr {lr:g}, seed {seed}; {again}")
     if column not in table.column_names:  # written before there were clusters
         return [None] * len(keys)
     found = table[column].combine_chunks()

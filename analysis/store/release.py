@@ -33,8 +33,8 @@ COMMIT = "7e03774beb4c735b99b93efaff62f85fe298f649"
 
 _REF = "refs/heads/pinned"
 _OFFLINE = (
-    "where there is no network, use --source published, or run `clm-or-mlm fetch-released` "
-    "on a machine that has it and copy its cache"
+    "without network access, use --source published, or run `clm-or-mlm fetch-released` on a "
+    "machine with access and copy its cache"
 )
 _SETTINGS = {
     "core.hooksPath": "/dev/null",
@@ -95,9 +95,9 @@ def released_store(
     absent = [name for name in models if name not in released]
     if absent and len(absent) == len(models):
         known = nearest(absent[0], released)
-        raise UserError(f"the release holds no runs of {', '.join(absent)}{known}")
+        raise UserError(f"the release has no runs of {', '.join(absent)}{known}")
     for name in absent:
-        logger.info("the release holds no runs of %s", name)
+        logger.info("the release has no runs of %s", name)
     return clone.folder
 
 
@@ -148,7 +148,7 @@ class _Clone:
         if changed:
             first = changed.split("\0")[0].lstrip().partition(" ")[2].lstrip()
             raise UserError(
-                f"{self.folder / first}: was changed since it was fetched; delete {self.folder} and "
+                f"{self.folder / first}: has changed since it was fetched; delete {self.folder} and "
                 "fetch again"
             )
 
@@ -161,7 +161,7 @@ class _Clone:
                 f"{self.folder}: cannot be created ({error.strerror}); set CLM_OR_MLM_CACHE to another folder"
             ) from None
         path = self.folder.with_name(f"{self.folder.name}.lock")
-        return wait_for_lock(path, f"another process fetches into {self.folder}; waiting for it")
+        return wait_for_lock(path, f"another process is fetching into {self.folder}; waiting for it")
 
     def fetch(self, models: Sequence[str], released: Mapping[str, int]) -> None:
         """Bring the contents of some models, one after the other."""
@@ -233,12 +233,12 @@ class _Clone:
             )
         if re.search(r"not our ref|couldn't find remote ref|not advertised|unadvertised", stderr):
             return UserError(
-                f"{redacted(self.url)} does not hold the pinned commit {self.commit}; give --url a full mirror"
+                f"{redacted(self.url)} does not have the pinned commit {self.commit}; give --url a full mirror"
             )
         said = re.search(r"^(?:fatal|error|remote):\s*(.*)", stderr, re.MULTILINE)
         reason = said[1] if said else f"git {step} failed"
         if step in ("fetch", "checkout", "sparse-checkout") and "No space left" not in stderr:
             return UserError(f"{redacted(self.url)} cannot be fetched ({reason}); {_OFFLINE}")
         return UserError(
-            f"{self.folder}: git {step} failed ({reason}); repair that, or delete the folder, and fetch again"
+            f"{self.folder}: git {step} failed ({reason}); fix the cause or delete the folder, and fetch again"
         )

@@ -42,12 +42,12 @@ def with_test_scores(runs: pd.DataFrame, where: str) -> pd.DataFrame:
         run = lost.iloc[0]
         raise UserError(
             f"{where}: {run['model']} on {run['dataset']}, lr {format_lr(run['lr'])}, seed {run['seed']:.0f} has no "
-            f"test_score, and this seed chooses that rate (validation_score {run['validation_score']:g}); fill it in, "
-            "or delete the row"
+            f"test_score, although this seed chooses that rate (validation_score {run['validation_score']:g}); "
+            "fill it in, or delete the row"
         )
     count = int(blank.sum())
     logger.warning(
-        "%s: %s without test_score left out, at learning rates that no seed chooses",
+        "%s: left out %s without test_score, at learning rates that no seed chooses",
         where, f"{count:,} run{'s' if count > 1 else ''}",
     )  # fmt: skip
     return runs[~blank]
@@ -74,7 +74,7 @@ def unequal_rates(runs: pd.DataFrame) -> str:
     more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
     others = f", and on {len(unequal) - 1} more datasets" if len(unequal) > 1 else ""
     return (
-        f"models were tried at different learning rates, which is part of their differences (on {unequal[0]} "
+        f"models were tried at different learning rates, which contributes to their differences (on {unequal[0]} "
         f"{'; '.join(words[:_SHOWN])}{more}{others})"
     )
 
@@ -94,16 +94,16 @@ def row_faults(
     yield (
         runs["task"] != runs["dataset"].map(tasks),
         lambda row: (
-            f" gives {row['dataset']} the task {row['task']!r}, it belongs to {tasks[row['dataset']]}"
+            f" gives {row['dataset']} the task {row['task']!r}, but it belongs to {tasks[row['dataset']]}"
         ),
     )
     yield (
         ~runs["lr"].between(0, 1, inclusive="neither"),
-        lambda _: " has a learning rate that is no positive number below 1",
+        lambda _: " has a learning rate that is not a positive number below 1",
     )
     yield (
         ~(runs["seed"].between(0, _MOST_SEED) & (runs["seed"] % 1 == 0)),
-        lambda _: f" has a seed that is no whole number from 0 to {_MOST_SEED}",
+        lambda _: f" has a seed that is not a whole number from 0 to {_MOST_SEED}",
     )
     for name in ("validation_score", "test_score"):
         right = runs[name].between(0, 1) | (runs[name].isna() & (name == "test_score"))
@@ -112,20 +112,20 @@ def row_faults(
         counts = runs[name]
         yield (
             counts.notna() & ~(counts.between(1, 1e12) & (counts % 1 == 0)),
-            lambda row, name=name: f" has {name} {row[name]:g}, no count from 1 on",  # type: ignore[misc]
+            lambda row, name=name: f" has {name} {row[name]:g}, which is not a whole number from 1 on",  # type: ignore[misc]
         )
 
 
 def _unknown(name: str, datasets: Mapping[str, Dataset]) -> str:
     extra = " is outside the paper's twelve" if name in EXTRA_DATASETS else " is unknown"
     return (
-        f": dataset {name!r}{extra}{nearest(name, datasets)}; the datasets are {', '.join(datasets)}; one of your own "
-        "is known from its run store, or from the Parquet table that ingest makes of that"
+        f": dataset {name!r}{extra}{nearest(name, datasets)}; the datasets are {', '.join(datasets)}; your own "
+        "are known only from their run store, or from the Parquet table that ingest makes from it"
     )
 
 
 def _outside(name: str, value: float) -> str:
     if math.isnan(value):
         return f" has no {name}"
-    hint = "; percent are divided by 100 first" if 1 < value <= 100 else ""
+    hint = "; divide percentages by 100" if 1 < value <= 100 else ""
     return f" has {name} {value:g}, which is outside [0, 1]{hint}"

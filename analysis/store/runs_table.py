@@ -141,11 +141,11 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
             table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
         reason, kind = first_line(error), "CSV" if is_text else "Parquet"
-        raise UserError(f"{path}: no {kind} file that can be read ({reason}); {_AGAIN}") from None
+        raise UserError(f"{path}: cannot be read as {kind} ({reason}); {_AGAIN}") from None
     if exchanged:
         table = read(path)
     if not table.num_rows:
-        raise UserError(f"{path}: holds no runs, only their header; {_AGAIN}")
+        raise UserError(f"{path}: has a header but no runs; {_AGAIN}")
     record = _record_of(table, path)  # renaming drops it
     table = table.rename_columns([_ALIASES.get(name, name) for name in table.column_names])
     _check_header(table.column_names, path)
@@ -162,7 +162,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
         run = runs.loc[again, list(KEYS)].iloc[0]
         one, two = np.flatnonzero((runs[list(KEYS)] == run).all(axis=1))[:2] + first
         raise UserError(
-            f"{path}: {place}s {one} and {two} hold the same run, {run['model']} on {run['dataset']} with lr "
+            f"{path}: {place}s {one} and {two} are the same run, {run['model']} on {run['dataset']} with lr "
             f"{format_lr(run['lr'])}, seed {run['seed']:.0f}; keep one of them"
         )
     if rates := unequal_rates(runs):
@@ -202,7 +202,7 @@ def write_runs(
     own = definitions_record(datasets[name] for name in sorted(frame["dataset"].unique()))
     if _is_csv(path):
         unrecorded = {
-            "models taken with --add-model": added,
+            "models added with --add-model": added,
             "protocol": protocol != PAPER,
             f"definitions of datasets of your own ({', '.join(own)})": own,
         }
@@ -253,7 +253,7 @@ def _manifest_of(path: Path, content: bytes) -> dict[str, Any] | None:
         return None
     # By its hash alone: both may have been given another name.
     if list(record.get(FILES, {}).values()) != [sha256_bytes(content)]:
-        raise DamagedError(f"{path}: was changed since it was written; {remedy}")
+        raise DamagedError(f"{path}: has changed since it was written; {remedy}")
     return record
 
 
@@ -286,7 +286,7 @@ def _record_of(table: pa.Table, path: Path) -> _Record:
     try:
         record = strict_json(content)
         if not isinstance(record, dict):
-            raise BadJsonError("it is no table of names and values")
+            raise BadJsonError("it is not a table of names and values")
     except BadJsonError as error:
         raise UserError(f"{path}: its record is damaged ({error}); {_AGAIN}") from None
     return read_settings(_Record, {"datasets": {}} | record, f"{path}: its record is damaged")
@@ -301,5 +301,5 @@ def _column(table: pa.Table, name: str, path: Path) -> pd.Series:
         column = column.cast(kind)
     except pa.ArrowException:
         what = "text" if kind == pa.string() else "numbers"
-        raise UserError(f"{path}: the column {name} holds {column.type}, not {what}") from None
+        raise UserError(f"{path}: the column {name} contains {column.type}, not {what}") from None
     return pd.Series((column.fill_null("") if kind == pa.string() else column).to_pandas())

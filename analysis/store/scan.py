@@ -104,13 +104,13 @@ def model_error(name: str, added: Sequence[str] = ()) -> str | None:
     `added` or matches one of its shell patterns (`bert-*`).
     """
     if (fault := name_fault(name)) is not None:
-        return f"{name!r:.60} {fault}, so it names no model"
+        return f"{name!r:.60} {fault}, so it cannot name a model"
     if any(fnmatch.fnmatchcase(name, pattern) for pattern in added):
         return None
     try:
         parse(name)
     except UserError as error:
-        return f"{error}; a model of your own is taken with --add-model {name}"
+        return f"{error}; add your own model with --add-model {name}"
     return None
 
 
@@ -121,7 +121,7 @@ def results_folder(store: Path) -> Path:
         UserError: `store` is absent or no folder.
     """
     if not store.is_dir():
-        what = "is no folder" if store.exists() else "does not exist"
+        what = "is not a folder" if store.exists() else "does not exist"
         raise UserError(
             f"{store}: {what}; a run store is a folder with results/<model>/<task>/<dataset>/<run>"
         )
@@ -151,8 +151,8 @@ def scan_store(
     found = [entry for entry in scanner.folders(results) if models is None or entry.name in models]
     if any(entry.name in TASKS for entry in found):
         raise UserError(
-            f"{results}: this is one model's folder; name the store above it, "
-            "which holds results/<model>/<task>/<dataset>/<run>"
+            f"{results}: this is one model's folder; give the store above it, "
+            "which contains results/<model>/<task>/<dataset>/<run>"
         )
     for model in found:
         scanner.scan_model(model)
@@ -177,15 +177,15 @@ class _Scanner:
         for task in tasks:
             if task.name not in TASKS:
                 hint = nearest(task.name, TASKS)
-                self.report(task.path, "unknown", f"is no task{hint}; tasks are {', '.join(TASKS)}")
+                self.report(task.path, "unknown", f"is not a task{hint}; the tasks are {', '.join(TASKS)}")
                 continue
             datasets = list(self.folders(task.path))
             for dataset in datasets:
                 self.scan_dataset(model.name, task.name, dataset)
             if not datasets:
-                self.report(task.path, "unfinished", "holds no runs")
+                self.report(task.path, "unfinished", "has no runs")
         if not tasks:
-            self.report(model.path, "unfinished", "holds no runs")
+            self.report(model.path, "unfinished", "has no runs")
 
     def scan_dataset(self, model: str, task: str, entry: os.DirEntry[str]) -> None:
         if entry.name in EXTRA_DATASETS:
@@ -195,7 +195,11 @@ class _Scanner:
         if dataset is None or dataset.task != task:
             known = [other.name for other in self.datasets.values() if other.task == task]
             hint = nearest(entry.name, known) if dataset is None else f"; it belongs under {dataset.task}"
-            self.report(entry.path, "unknown", f"is no dataset of {task}{hint}; they are {', '.join(known)}")
+            self.report(
+                entry.path,
+                "unknown",
+                f"is not a dataset of {task}{hint}; its datasets are {', '.join(known)}",
+            )
             return
         before = len(self.problems)
         found = {
@@ -206,25 +210,27 @@ class _Scanner:
         if found:
             self.cells.append(Cell(model=model, dataset=dataset, runs=found))
         elif len(self.problems) == before:
-            self.report(entry.path, "unfinished", "holds no runs")
+            self.report(entry.path, "unfinished", "has no runs")
 
     def scan_run(self, model: str, dataset: Dataset, folder: os.DirEntry[str]) -> RunKey | None:
         key = key_of(folder.name, model, dataset)
         if key is None:
-            sentence = f"is no run of {dataset.name}; a run's folder reads {dataset.run_prefix}lr1e-04_sd0"
+            sentence = (
+                f"is not a run of {dataset.name}; a run's folder is named {dataset.run_prefix}lr1e-04_sd0"
+            )
             self.report(folder.path, "unknown", sentence)
             return None
         names = set()
         for entry in self.entries(folder.path):
             names.add(entry.name)
             if _TEMPORARY.fullmatch(entry.name):
-                sentence = "is being written, or was broken off; delete it if no process is writing it"
+                sentence = "is unfinished; delete it unless a process is still writing it"
                 self.report(entry.path, "unfinished", sentence)
             elif entry.name not in (RESULTS, DETAILS, RUN) and not _OS_LITTER.fullmatch(entry.name):
-                sentence = f"is ignored; a run's folder holds {RESULTS}, {DETAILS} and {RUN}"
+                sentence = f"is ignored; a run's folder contains {RESULTS}, {DETAILS} and {RUN}"
                 self.report(entry.path, "stray", sentence)
         if RESULTS not in names:
-            self.report(folder.path, "unfinished", f"holds no {RESULTS} yet; the run is unfinished")
+            self.report(folder.path, "unfinished", f"has no {RESULTS} yet; the run is unfinished")
             return None
         return key
 
@@ -233,7 +239,7 @@ class _Scanner:
             with os.scandir(path) as entries:
                 return sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            self.report(path, "unreadable", f"cannot be read ({error.strerror}); what is below is left out")
+            self.report(path, "unreadable", f"cannot be read ({error.strerror}); its contents are left out")
             return []
 
     def folders(self, path: str | Path) -> Iterator[os.DirEntry[str]]:
@@ -247,9 +253,9 @@ class _Scanner:
             if is_folder:
                 yield entry
             elif entry.is_symlink() and not Path(entry.path).exists():
-                self.report(entry.path, "unreadable", "is a link that leads nowhere")
+                self.report(entry.path, "unreadable", "is a broken link")
             elif not _OS_LITTER.fullmatch(entry.name):
-                sentence = "is ignored; a store holds results/<model>/<task>/<dataset>/<run>"
+                sentence = "is ignored; a store contains results/<model>/<task>/<dataset>/<run>"
                 self.report(entry.path, "stray", sentence)
 
     def report(self, path: str | Path, kind: str, sentence: str) -> None:

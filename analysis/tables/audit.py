@@ -89,8 +89,8 @@ class Audit:
         """How the printed cells are counted."""
         repeats = len(self.cells) - len(self.distinct)
         return (
-            f"The paper prints {len(self.cells)} cells in Tables 2-17; {repeats} of them repeat one of Tables 2-5 "
-            f"(its rows at 42K steps), which leaves {len(self.distinct)} scores."
+            f"The paper prints {len(self.cells)} cells in Tables 2-17; {repeats} of them repeat a cell of Tables 2-5 "
+            f"(the rows at 42K steps), which leaves {len(self.distinct)} scores."
         )
 
     def checks(self, against: Reference) -> list[Check]:
@@ -138,8 +138,8 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
     source.need_selection(selection)
     if not source.comparable:
         raise UserError(
-            f"{source.label}: {source.title.lower()} scores are of other networks or metrics than the paper's "
-            "numbers, which they can neither confirm nor contradict"
+            f"{source.label}: {source.title.lower()} scores come from other networks or metrics than the "
+            "paper's, so they can neither confirm nor contradict its numbers"
         )
     found: dict[tuple[str, str, str], tuple[float, float, int]] = {}
     counts: Counter[tuple[str, str]] = Counter()
@@ -220,7 +220,7 @@ def verdict(result: Audit) -> str:
     )  # fmt: skip
     statements = f"Statements of the paper that differ: {wrong}."
     if not result.has_runs:
-        return f"This source holds no runs, so no cell can be recomputed. {statements}"
+        return f"This source has no runs, so no cell can be recomputed. {statements}"
     listed = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
     return f"{result.scores_in_words} Of these: {listed}. {statements}"
 

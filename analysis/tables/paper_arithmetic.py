@@ -88,7 +88,7 @@ def _code() -> Iterator[Check]:
         0.02,
         against=Reference.CODE,
         id="initial-weights",
-        statement="weights drawn from N(0, sigma^2 = 0.2) (text): a standard deviation of 0.447",
+        statement="weights drawn from N(0, sigma^2 = 0.2), a standard deviation of 0.447 (text)",
         note="The released code draws with a standard deviation of 0.02; the plan follows the code.",
     )
 
@@ -104,8 +104,8 @@ def _steps() -> Iterator[Check]:
         steps,
         id="two-stage-steps",
         statement="the 17 two-stage models (endpoints at 12K and 22K included) need 120K further steps (text)",
-        note=f"Each trunk once, from checkpoints that exist: {steps:,} steps, or {steps - endpoints:,} without the "
-        "decays of the four one-stage endpoints.",
+        note=f"Training each trunk once, from existing checkpoints: {steps:,} steps, or {steps - endpoints:,} without "
+        "the decays of the four one-stage endpoints.",
     )
     continued = [name for name, model in MODELS.items() if model.kind == "continued"]
     steps = _shared_steps(continued, done={"610m-clm-42k", "610m-mlm40-42k"})
@@ -137,8 +137,7 @@ def _counts() -> Iterator[Check]:
         id="models",
         statement="38 models (abstract)",
         note=f"{len(_RELEASED)} checkpoints are evaluated in the tables and one more, the 1B two-stage model, in "
-        "Figure 11; 38 counts the finished models at the paper's tables without the 12 intermediate checkpoints "
-        "and without that one.",
+        "Figure 11; 38 is what the tables have without the 12 intermediate checkpoints.",
     )
     expected = len(_RELEASED) * (len(DATASETS) + 1) * len(LEARNING_RATES) * len(SEEDS)
     yield _compare(
@@ -147,8 +146,8 @@ def _counts() -> Iterator[Check]:
         against=Reference.RELEASE,
         id="released-files",
         statement="18,483 result files in the authors' release",
-        note=f"A full grid with the release's 13th dataset (QED, in none of the tables) holds {expected:,}: "
-        f"{expected - RELEASED_FILES:,} runs are absent; those looked at are at a learning rate of 5e-04.",
+        note=f"A full grid with the release's 13th dataset (QED, in none of the tables) has {expected:,}: "
+        f"{expected - RELEASED_FILES:,} runs are absent; those examined are at a learning rate of 5e-04.",
     )
 
 
@@ -179,8 +178,8 @@ def _cells() -> Iterator[Check]:
         stated=f"{len(stated)} intervals",
         recomputed=f"{len(stated) - wrong} possible; {narrower} narrower than for independent datasets",
         status="agrees" if wrong == 0 else "differs",
-        note="An average over three datasets taken per seed is at most as spread as the mean of their spreads; "
-        "it is narrower than for independent datasets where errors cancel within seeds.",
+        note="The spread of a per-seed average over three datasets is at most the mean of their spreads; it is "
+        "narrower than for independent datasets where errors cancel within seeds.",
     )
     groups = cells.groupby(["model", "task", "dataset"])
     repeated = groups["table"].count() > 1
@@ -188,7 +187,7 @@ def _cells() -> Iterator[Check]:
     wrong = int((repeated & ~same).sum())
     yield Check(
         id="repeated-cells",
-        statement="cells that stand in several tables are printed alike",
+        statement="cells that appear in several tables are printed alike",
         stated=f"{int(repeated.sum())} repeated cells",
         recomputed=f"{int((repeated & same).sum())} agree",
         status="agrees" if wrong == 0 else "differs",
@@ -201,22 +200,22 @@ def _settings() -> Iterator[Check]:
         0.05 * 42_000,
         TRAINING.decay_steps,
         id="decay-share",
-        statement="decay steps 5 % (Table 1), of 42,000 steps",
+        statement="decay over 5 % of 42,000 steps (Table 1)",
         note=f"The text says 2,000 steps, which are {TRAINING.decay_steps / 42_000:.2%} of 42,000.",
     )
     yield _compare(
         2_373_120,
         TRAINING.tokens_per_step,
         id="tokens-per-step-text",
-        statement="2,373,120 tokens a step (text)",
+        statement="2,373,120 tokens per step (text)",
         note="192 GPUs x 12 sequences x (12 + 2,048) / 2 tokens: the expected batch of uniform lengths.",
     )
     yield _compare(
         2_359_296,
         TRAINING.tokens_per_step,
         id="tokens-per-step-table",
-        statement="2,359,296 tokens a step (Table 1)",
-        note="192 x 12 x 1,024 leaves out the floor of 12 tokens a sequence; the text's number keeps it.",
+        statement="2,359,296 tokens per step (Table 1)",
+        note="192 x 12 x 1,024 leaves out the minimum of 12 tokens per sequence; the text's number includes it.",
     )
     steps = 42_000
     total = steps * TRAINING.tokens_per_step
@@ -244,7 +243,7 @@ def _references() -> Iterator[Check]:
         stated="Table 13 (IR)",
         recomputed="Table 10 (SC)",
         status="differs",
-        note="The results it speaks of are those of Table 10; read, not computed.",
+        note="The results it discusses are those of Table 10 (found by reading, not computed).",
     )
 
 

@@ -153,7 +153,7 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
             reason = str(record.get("reason", "unknown"))
             failed.append(Failed(run=name, reason=reason, log=tuple(lines[-5:])))
     if not runs and not failed:
-        raise UserError(f"{results} holds no runs")
+        raise UserError(f"{results} has no runs")
     mismatches = []
     for (_, rank, table), values in sorted(said.items(), key=lambda item: item[0][:2]):
         counts = dict(Counter(values.values()).most_common())
@@ -166,7 +166,7 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
 
 def provenance_document(result: Provenance) -> Document:
     """Return the outcome, as text and as data."""
-    lines = [f"{result.runs} runs, {result.recorded} of them with a record of what they were made with"]
+    lines = [f"{result.runs} runs, {result.recorded} of them with a record of how they were made"]
     for item in result.mismatches:
         lines.append(f"DIFFERS  {item.table}: {ASPECTS[item.aspect].title}")
         lines += [f"    {count:>6} runs  {value[:100]}" for value, count in item.values.items()]

@@ -31,7 +31,7 @@ def table(tmp_path: Path) -> Path:
 def test_the_published_cells_have_no_runs() -> None:
     source = open_source("published")
     assert source is PUBLISHED and source.is_published and source.name == "published"
-    with pytest.raises(UserError, match="a figure needs single runs, which the published tables do not hold"):
+    with pytest.raises(UserError, match="a figure needs single runs, which the published tables do not have"):
         source.need_runs("a figure")
 
 
@@ -39,7 +39,7 @@ def test_the_miniature_stands_in_for_the_papers_models() -> None:
     source = open_source("miniature")
     assert source.stand_ins is not None and source.label == "miniature" and not source.comparable
     assert source.own_words.startswith(source.title) and source.options == ("--source", "miniature")
-    with pytest.raises(UserError, match="stand-ins hold scores of the paper's own"):
+    with pytest.raises(UserError, match="stand-ins have only the paper's own"):
         open_source("miniature", protocol="standard")
 
 
@@ -97,7 +97,7 @@ def test_published_cells_refuse_another_rule_for_the_learning_rate(table: Path) 
 
 @pytest.mark.parametrize("source", ["published", "released"])
 def test_the_papers_own_numbers_have_its_protocol_only(source: str) -> None:
-    with pytest.raises(UserError, match=r"standard scores: .* of the paper's own protocol alone"):
+    with pytest.raises(UserError, match=r"standard scores: .* have only the paper's own protocol"):
         open_source(source, protocol="standard")
 
 

@@ -36,7 +36,7 @@ CLAIMS = (
     Claim(
         id="F11",
         short="CPT from CLM beats CPT from MLM",
-        statement="After 22k steps of MLM continued pretraining the CLM start beats the MLM start on SC and TC "
+        statement="After 22k steps of MLM continued pretraining, the CLM start beats the MLM start on SC and TC "
         "and has closed the gap on QA and IR.",
         where="Figure 8, Tables 14-17",
         family="continued",
@@ -71,7 +71,7 @@ CLAIMS = (
     Claim(
         id="F13",
         short="CLM start improves more at the end",
-        statement="Between 12k and 22k steps of CPT the CLM start improves more steeply than the MLM start, "
+        statement="Between 12k and 22k steps of CPT, the CLM start improves more steeply than the MLM start, "
         "which plateaus, on SC in particular.",
         where="Figure 9",
         family="continued",

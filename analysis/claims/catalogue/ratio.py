@@ -123,7 +123,7 @@ CLAIMS = (
             )
             for task in ALL
         ),
-        remark="The finding is read as true of each task.",
+        remark="The finding is read as a claim about each task.",
     ),
     Claim(
         id="F5c",

@@ -103,8 +103,8 @@ def _body(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid |
             rows += _rows(contrast, reach)
         lines += ["", Grid(rows)]
     legend = (
-        "says: holds or fails on its own at 5 %, or open. Q, I2: how much the datasets differ beyond errors; over",
-        "such datasets: the mean if these are a sample of such (random effects, Hartung and Knapp's interval).",
+        "says: holds or fails on its own at 5 %, or is open. Q, I2: how much the datasets differ beyond errors; over",
+        "similar datasets: the mean if these datasets are a sample (random effects, Hartung and Knapp's interval).",
     )
     return [*lines, "", *legend, *assessment.tests]
 
@@ -113,7 +113,7 @@ def _rows(contrast: Heterogeneity, reach: float) -> Iterator[list[str]]:
     average = contrast.average
     between, differ = contrast.between, ""
     if math.isfinite(between.q):
-        over = f"over such datasets {between.mean:+.2f} [{between.low:+.2f}, {between.high:+.2f}]"
+        over = f"over similar datasets {between.mean:+.2f} [{between.low:+.2f}, {between.high:+.2f}]"
         differ = f"Q {between.q:.1f} (p {format_p(between.p)}), I2 {between.i_squared:.0%}; {over}"
     label = f"{average.comparison.label} {average.comparison.region}"
     for name, finding in contrast.single.items():

@@ -76,8 +76,8 @@ def _opinion(assessment: Assessment, verdict: Verdict) -> str:
 
 
 _OPINION = (
-    "opinion: posterior probability of the whole claim (Bayesian, flat prior, parts as independent), on these "
-    "datasets, and for the means over datasets like them (Corani et al. 2017)."
+    "opinion: posterior probability of the whole claim (Bayesian, flat prior, parts taken as independent), on these "
+    "datasets and for the means over datasets like them (Corani et al. 2017)."
 )
 
 
@@ -98,7 +98,7 @@ def _source_and_tests(assessment: Assessment) -> list[str]:
 def _legend(assessment: Assessment) -> list[str]:
     return [
         *_source_and_tests(assessment),
-        "holds, fails: at least how many of the claim's parts do (simultaneous 95 %); by dataset: the same two counts,",
+        "holds, fails: minimum number of the claim's parts that do (simultaneous 95 %); by dataset: the same counts,",
         "with a part for each dataset in the source (--datasets shows them). typical: mean of its comparisons in the",
         "claimed direction. p: for the whole claim, in the direction the evidence favours. Rules: docs/claims.md.",
         *(textwrap.wrap(_OPINION, 118) if assessment.opinions else []),
@@ -129,7 +129,7 @@ def _explain_one(assessment: Assessment, verdict: Verdict) -> str:
         )
     if claim.id in assessment.opinions:
         lines.append(
-            f"  opinion  {_opinion(assessment, verdict)} (Bayesian, on these datasets / over datasets)"
+            f"  opinion  {_opinion(assessment, verdict)} (Bayesian, on these datasets / on datasets like them)"
         )
     lines += [f"  datasets {line}" for line in dataset_sentences(assessment.datasets[verdict.claim.id])]
     lines += _explain_branch(verdict.tree, "  ")
@@ -146,8 +146,8 @@ def _explain_branch(branch: Branch, indent: str) -> list[str]:
         return _explain_finding(branch.finding, indent)
     assert isinstance(branch.node, AtLeast)
     lines = [
-        f"{indent}{branch.node.label}: {branch.node.rule} must hold; for p {format_p(branch.p_for)}, "
-        f"against p {format_p(branch.p_against)}"
+        f"{indent}{branch.node.label}: {branch.node.rule} must hold; p for {format_p(branch.p_for)}, "
+        f"against {format_p(branch.p_against)}"
     ]
     parts = branch.parts
     if branch.node.count == 1 and len(parts) > _LONGEST:

@@ -69,7 +69,7 @@ def test_a_fit_on_the_boundary_is_noted(recwarn):
 
 def test_scores_without_variation_cannot_be_fitted():
     rows = mixed_rows(np.random.default_rng(6), seeds=0.0, noise=0.0)
-    with pytest.raises(ValueError, match="nothing varies"):
+    with pytest.raises(ValueError, match="no score varies"):
         fit_mixed(rows)
 
 

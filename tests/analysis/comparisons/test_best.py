@@ -71,7 +71,7 @@ def test_from_runs_two_alternatives_have_the_chance_of_two_students():
 
 def test_a_source_without_competitors_is_refused():
     runs = best_runs(drawn({"610m-mlm40-42k": 0.0, "mine": 0.0}))
-    with pytest.raises(UserError, match="that compete"):
+    with pytest.raises(UserError, match="too few of the study's models"):
         best_of(Source(label="x", runs=runs), SETTINGS)
     with pytest.raises(UserError, match="unknown question"):
         best_of(PUBLISHED, SETTINGS, ["size"])

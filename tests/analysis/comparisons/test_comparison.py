@@ -26,7 +26,7 @@ def test_unequal_seeds_and_one_seed_are_said_in_a_sentence_each():
     scores[MADE_UP]["sst2"][3:] = [nan, nan]
     scores[MADE_UP]["squad"][1:] = [nan] * 4
     notes = compare(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], SETTINGS).notes
-    assert notes[0].startswith(f"One seed of {MADE_UP} on SQuAD")
+    assert notes[0].startswith(f"{MADE_UP} has one seed on SQuAD")
     assert notes[1].startswith(f"On SST-2, fewer seeds than the others' 5: {MADE_UP} 3")
     assert len(notes) == 2
 

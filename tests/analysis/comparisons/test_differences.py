@@ -209,7 +209,7 @@ def test_the_outcome_says_ahead_behind_equal_or_open():
 def test_one_seed_gives_a_difference_without_a_test():
     scores = {REAL: {"sst2": [90.0] + [np.nan] * 4}, MADE_UP: {"sst2": [89.0, 89.5, 89.2, 89.1, 89.3]}}
     one = compared(Source(label="x", runs=best_runs(scores)))[SST2]
-    assert one.missing == f"one seed of {REAL}"
+    assert one.missing == f"only one seed of {REAL}"
     assert one.outcome == "unknown"
     assert one.effect == pytest.approx(90 - 89.22)
     assert np.isnan(one.p)

@@ -41,8 +41,8 @@ def test_patterns_take_models_in_the_papers_order():
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (["610m-clm-42k"], "two models or more"),
-        (["610m-clm-42k", "610m-clm-42k"], "two models or more"),
+        (["610m-clm-42k"], "at least two models"),
+        (["610m-clm-42k", "610m-clm-42k"], "at least two models"),
         (["610m-clm-42k", "610m-mlm40-42"], "did you mean|610m-mlm40-42k"),
         (["610m-clm-42k", "nothing*"], "no cells of"),
     ],

@@ -106,7 +106,7 @@ def test_a_fault_is_found(fault: str) -> None:
     assert found.faults
     if fault == "seeds exchanged":
         assert found.faults == [
-            f"{name}: its scores are the reference's of other seeds" for name in sorted(MODELS)
+            f"{name}: its scores are the reference's scores at other seeds" for name in sorted(MODELS)
         ]
 
 
@@ -154,8 +154,8 @@ def test_rates_and_masking_of_the_logs_have_to_be_the_references(tmp_path: Path)
     assert not replication_of(own, REFERENCE, logs=[logs("a", 0.003, 3_650), theirs]).settings
     found = replication_of(own, REFERENCE, logs=[logs("b", 0.001, 1_300), theirs])
     assert found.settings == (
-        "610m-mlm40-42k at step 100: learning rate 0.001, the reference's 0.003",
-        "610m-mlm40-42k at step 100: tokens predicted 1,300, the reference's 3,500",
+        "610m-mlm40-42k at step 100: learning rate 0.001, but the reference has 0.003",
+        "610m-mlm40-42k at step 100: tokens predicted 1,300, but the reference has 3,500",
     )
     assert found.faults[:2] == list(found.settings)
 

@@ -168,9 +168,9 @@ def test_the_options_of_settings_are_those_that_differ_from_the_usual() -> None:
 
 def test_the_fewest_resamples_and_the_smallest_seed_are_taken_and_none_below() -> None:
     assert (Settings(resamples=100).resamples, Settings(seed=0).seed) == (100, 0)
-    with pytest.raises(UserError, match=r"^99 resamples are too few for a 95 % interval; take 100 or more$"):
+    with pytest.raises(UserError, match=r"^99 resamples are too few for a 95 % interval; use at least 100$"):
         Settings(resamples=99)
-    with pytest.raises(UserError, match=r"^--seed -1: a generator's seed is a whole number from 0 on$"):
+    with pytest.raises(UserError, match=r"^--seed -1: the seed must be 0 or a positive whole number$"):
         Settings(seed=-1)
 
 
@@ -210,7 +210,7 @@ def test_columns_and_order(interval: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [({"interval": "papper"}, "did you mean 'paper'"), ({"selection": "sed"}, "did you mean 'seed'"),
-     ({"resamples": 5}, "too few"), ({"seed": -1}, "from 0 on")],
+     ({"resamples": 5}, "too few"), ({"seed": -1}, "0 or a positive whole number")],
 )  # fmt: skip
 def test_wrong_settings_are_refused(wrong: dict[str, object], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):

@@ -132,7 +132,7 @@ def test_only_seeds_that_have_every_condition_count_and_two_are_enough() -> None
     assert without((CLM, 1e-4, 0), (MLM, 2e-4, 3)).seeds == (3,)
     assert without((CLM, 1e-4, 0), (MLM, 2e-4, 3), (MLM, 1e-4, 4)).seeds == (2,)
     few = without((CLM, 1e-4, 0), (MLM, 2e-4, 3), (MLM, 1e-4, 4), (CLM, 2e-4, 1))
-    assert few.missing == "fewer than two seeds that have every condition" and not few.known
+    assert few.missing == "fewer than two seeds have runs under every condition" and not few.known
 
 
 def test_a_group_without_spread_or_without_runs_is_named() -> None:
@@ -140,6 +140,6 @@ def test_a_group_without_spread_or_without_runs_is_named() -> None:
     spread = Spread(label="", task="SC", narrow=(CLM,), wide=(MLM,), dataset="sst2")
     flat = runs.copy()
     flat.loc[(flat["model"] == CLM) & (flat["dataset"] == "sst2"), "test_score"] = 0.5
-    assert Evidence(SETTINGS, runs=flat).finding(spread).missing == "a group whose scores are all alike"
+    assert Evidence(SETTINGS, runs=flat).finding(spread).missing == "all scores of a group are equal"
     away = Spread(label="", task="SC", narrow=(CLM, "x"), wide=(MLM,), dataset="sst2")
     assert Evidence(SETTINGS, runs=runs).finding(away).missing == "no runs of x"

@@ -212,21 +212,21 @@ def test_files_of_other_makers_in_one_folder_are_models_to_compare(
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a.json", "{}", "holds no score on a known dataset in a format that is read"),
+        ("a.json", "{}", "has no score on a known dataset in a supported format"),
         ("a.json", "[1", r"a.json: line 1: .*; fetch or export it again"),
-        ("a.json", '{"task_name": "NQ", "scores": {}}', r"no results of mteb \(IndexError"),
+        ("a.json", '{"task_name": "NQ", "scores": {}}', r"unreadable as results of mteb \(IndexError"),
         ("a.json", json.dumps(MTEB), "model_meta.json is missing next to it"),
         ("a.json", json.dumps(HARNESS).replace("0.5,", '"x",'), "acc of sst2 is 'x', not a number"),
         ("a.json", json.dumps(HARNESS).replace("0.5,", "1.5,"), r"score of org/bert on sst2 is 1.5, outside \[0, 1\]"),
         ("a.json", json.dumps(HARNESS | {"clm_or_mlm": {"sst2": {"protocol": "paper"}}}), "task is missing"),
-        ("a.json", json.dumps(HARNESS | {"clm_or_mlm": {"sst2": 3}}), "clm_or_mlm takes a table"),
-        ("a.json", json.dumps(HARNESS | {"config": "x"}), r"no results of lm-eval \(AttributeError"),
+        ("a.json", json.dumps(HARNESS | {"clm_or_mlm": {"sst2": 3}}), "clm_or_mlm must be a table"),
+        ("a.json", json.dumps(HARNESS | {"config": "x"}), r"unreadable as results of lm-eval \(AttributeError"),
         ("a.json", MIXED, "cannot be converted to a runs table"),
-        ("a.md", "# no card", "holds no score"),
-        ("a.md", FOREIGN_CARD.replace("name: org", "nam: org"), r"no results of huggingface \(KeyError"),
+        ("a.md", "# no card", "has no score"),
+        ("a.md", FOREIGN_CARD.replace("name: org", "nam: org"), r"unreadable as results of huggingface \(KeyError"),
         ("a.md", FOREIGN_CARD.replace("93.25", "[93]"), "the value of sst2 is"),
         ("a.yaml", "{a: [", "not valid YAML"),
-        ("a.yaml", "- value: 3", "no results of huggingface"),
+        ("a.yaml", "- value: 3", "unreadable as results of huggingface"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused_in_a_sentence(
@@ -240,7 +240,7 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="Croissant, which describes a table of runs, needs single runs"):
         main(["export", "croissant", "--out", str(tmp_path)])
-    with pytest.raises(UserError, match="would be exported under their names"):
+    with pytest.raises(UserError, match="would be exported under the names of those models"):
         main(["export", "mteb", "--source", "miniature", "--out", str(tmp_path)])
     assert not list(tmp_path.iterdir())
 

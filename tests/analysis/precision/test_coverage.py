@@ -137,7 +137,7 @@ def test_it_is_repeatable_and_every_dataset_has_its_own_draws():
 
 def test_runs_of_one_seed_have_no_variance():
     runs = made_up_runs(np.random.default_rng(4), models=("610m-clm-42k",), seeds=(0,))
-    with pytest.raises(UserError, match="no model and dataset with two seeds"):
+    with pytest.raises(UserError, match="no model has two seeds on a dataset"):
         simulate(Source(label="x", runs=runs), trials=100, resamples=100, seed=0)
 
 
@@ -146,7 +146,7 @@ def test_every_format_shows_every_target_and_interval() -> None:
     document = coverage_document(frame, 100, "published")
     for name in ("text", "markdown"):
         text = show(document, name)
-        assert "variances from published; 100 trials a dataset (standard error 2.2)" in text
+        assert "variances from published; 100 trials per dataset (standard error 2.2)" in text
         assert text.count("MS MARCO") == len(TARGETS)
         assert all(kind in text for kind in KINDS)
     assert len(json.loads(show(document, "json"))) == len(frame)

@@ -94,12 +94,12 @@ DONE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a seed copied": (lambda s: replicate(of(s), of(s, "lr1e-04_sd1")), "its seed is 0, not 1"),
     "a seed copied and sealed again": (resealed, "has the scores of .*lr1e-04_sd[01] on every instance"),
     "100 %, run.json deleted": (lambda s: perfect_and_bare(s, (RUN,)), f"lacks the {RUN} that was written with"),
-    "100 %, all else deleted": (lambda s: perfect_and_bare(s, (RUN, DETAILS)), f"has no {RUN}, as other runs of its"),
-    "run.json edited": (edited, "changed or damaged .it was changed since"),
+    "100 %, all else deleted": (lambda s: perfect_and_bare(s, (RUN, DETAILS)), f"has no {RUN}, unlike other runs"),
+    "run.json edited": (edited, "changed or damaged .it has been changed since"),
     "run.json emptied": (lambda s: (of(s) / RUN).write_text(""), "changed or damaged"),
-    "run.json a pipe": (lambda s: (of(s) / RUN).unlink() or os.mkfifo(of(s) / RUN), "no regular file"),
+    "run.json a pipe": (lambda s: (of(s) / RUN).unlink() or os.mkfifo(of(s) / RUN), "not a regular file"),
     "results exchanged": (
-        lambda s: exchange(of(s) / RESULTS, of(s, "lr1e-04_sd1") / RESULTS), "its hash is not the one in"
+        lambda s: exchange(of(s) / RESULTS, of(s, "lr1e-04_sd1") / RESULTS), "its hash differs from"
     ),
 }  # fmt: skip
 
@@ -120,7 +120,7 @@ def test_what_is_not_itself_is_left_out_by_ingest_and_refused_by_the_others(
     page = ["report", "--out", str(tmp_path / "page.html")]
     for command in (["scores"], ["audit"], ["compare", *MODELS], ["claims"], ["table", "3"], page):
         with pytest.raises(
-            UserError, match=f"some runs do not match their own records.*{words}.*ingest .* takes the others"
+            UserError, match=f"some runs do not match their own records.*{words}.*ingest .* uses the rest"
         ):
             main([*command, "--source", str(sealed)])
 
@@ -168,8 +168,8 @@ def test_runs_without_a_manifest_are_called_unsealed_and_counted(
         found = json.loads(capsys.readouterr().out)
         assert found["unsealed"] == 30 and "30 of 60 runs unsealed" in found["source"]
     shutil.rmtree(sealed / "results" / MODELS[0])
-    assert open_source(str(sealed)).given_as.endswith("(unsealed, as the authors' files are: nothing would show a "
-                                                      "change of a score)")  # fmt: skip
+    assert open_source(str(sealed)).given_as.endswith("(unsealed, like the authors' files: a changed score would go "
+                                                      "unnoticed)")  # fmt: skip
 
 
 def write_released(store: Path, correct: dict[str, float], copied: dict[str, str]) -> None:

@@ -37,7 +37,7 @@ def test_a_cache_that_cannot_be_written_is_one_sentence(
     monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "mine"))
     (tmp_path / "mine").write_text("")
     (tmp_path / "results").mkdir()
-    with pytest.raises(UserError, match="the cache cannot be written"):
+    with pytest.raises(UserError, match="cannot write to the cache"):
         open_store(tmp_path, instances=True)
 
 

@@ -64,34 +64,34 @@ BAD: dict[str, tuple[Callable[[Path], None], str, str, int]] = {
     "truncated": (cut, "broken", "is cut off after 100 bytes", 179),
     "no test": (edited(lambda d: d.pop("test")), "incomplete", "lacks 'test'", 179),
     "null": (edited(lambda d: d["test"]["scores_i"].__setitem__(2, None)), "value", r"scores_i\[2\] = None", 179),
-    "not the mean": (edited(lambda d: d["test"].update(score=0.123)), "mean", "test.score 0.123000, but its 5", 179),
+    "not the mean": (edited(lambda d: d["test"].update(score=0.123)), "mean", "but the mean of its 5 scores_i", 179),
     "count": (edited(lambda d: d["test"].update(score=1, scores_i=[1])), "count", "7 validation and 1 test", 179),
-    "twice": (twice, "duplicate", "the run of lr1e-04_sd0 again, with the same scores", 180),
+    "twice": (twice, "duplicate", "repeats the run in lr1e-04_sd0, with the same scores", 180),
     "twice differently": (twice_differently, "duplicate", "whose test score is", 180),
     "model": (lambda s: (s / "results" / MODELS[1]).rename(s / "results" / "610m-clmm-42k") and None,
               "unknown", "unknown model '610m-clmm-42k'; .*did you mean '610m-clm-42k'.*--add-model", 90),
-    "task": (rename("SC", "CS"), "unknown", "CS: is no task", 150),
-    "dataset": (rename("SC/sst2", "SC/sst-2"), "unknown", "no dataset of SC; did you mean 'sst2'", 150),
+    "task": (rename("SC", "CS"), "unknown", "CS: is not a task", 150),
+    "dataset": (rename("SC/sst2", "SC/sst-2"), "unknown", "not a dataset of SC; did you mean 'sst2'", 150),
     "wrong task": (wrong_task, "unknown", "it belongs under TC", 180),
-    "run folder": (rename("SC/sst2/lr1e-04_sd0", "SC/sst2/lr1e-04_seed0"), "unknown", "reads lr1e-04_sd0", 179),
-    "a copy": (rename("SC/sst2/lr1e-04_sd0", "SC/sst2/lr1e-04_sd0 (copy)"), "unknown", "is no run of sst2", 179),
+    "run folder": (rename("SC/sst2/lr1e-04_sd0", "SC/sst2/lr1e-04_seed0"), "unknown", "named lr1e-04_sd0", 179),
+    "a copy": (rename("SC/sst2/lr1e-04_sd0", "SC/sst2/lr1e-04_sd0 (copy)"), "unknown", "is not a run of sst2", 179),
     "no prefix": (rename("IR/nq/msmarco_pairs_lr1e-04_sd0", "IR/nq/lr1e-04_sd0"), "unknown",
-                  "reads msmarco_pairs_lr1e-04_sd0", 179),
+                  "named msmarco_pairs_lr1e-04_sd0", 179),
     "stray": (write("x", "results.json.bak"), "stray", "results.json.bak: is ignored", 180),
     "stray above": (lambda s: (s / "results" / "notes.txt").write_text("x") and None, "stray", "notes.txt", 180),
     "a folder": (folder_for_file, "unreadable", "is a folder", 179),
     "link to nowhere": (lambda s: (s / "results" / "610m-clm-22k").symlink_to("nowhere"), "unreadable",
-                        "leads nowhere", 180),
+                        "is a broken link", 180),
     "loop of links": (loop, "unreadable", "lr1e-04_sd9", 180),
 }  # fmt: skip
 HARMLESS: dict[str, tuple[Callable[[Path], None], str, str, int]] = {
     "unfinished": (lambda s: (run_folder(s) / RESULTS).unlink(), "unfinished", "the run is unfinished", 179),
-    "being written": (write("{", ".results.json.77-ab.tmp.json"), "unfinished", "is being written", 180),
+    "being written": (write("{", ".results.json.77-ab.tmp.json"), "unfinished", "is still writing it", 180),
     "qed": (lambda s: shutil.copytree(run_folder(s).parent, s / "results" / MODELS[1] / "QA" / "qed") and None,
             "left out", "qed: is not one of the paper's twelve", 180),
-    "empty model": (lambda s: (s / "results" / "610m-clm-22k").mkdir(), "unfinished", "holds no runs", 180),
+    "empty model": (lambda s: (s / "results" / "610m-clm-22k").mkdir(), "unfinished", "has no runs", 180),
     "empty dataset": (lambda s: (s / "results" / MODELS[0] / "QA" / "squad").mkdir(parents=True), "unfinished",
-                      "holds no runs", 180),
+                      "has no runs", 180),
 }  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def test_strict_refuses_and_writes_nothing(store: Path, tmp_path: Path, name: st
     (BAD | HARMLESS)[name][0](store)
     out = tmp_path / "out"
     out.mkdir()
-    with pytest.raises(RefusedStoreError, match="--strict refuses") as error:
+    with pytest.raises(RefusedStoreError, match="--strict allows none") as error:
         read(store, out, strict=True)
     assert (BAD | HARMLESS)[name][1] in {problem.kind for problem in error.value.problems}
     assert list(out.iterdir()) == []
@@ -129,7 +129,7 @@ def test_strict_refuses_missing_runs_and_takes_a_whole_store(store: Path, tmp_pa
     assert strict.status == 0
     assert contents(tmp_path / "strict") == contents(tmp_path / "plain")
     shutil.rmtree(run_folder(store, "uner_en", "lr5e-04_sd4"))
-    with pytest.raises(RefusedStoreError, match="1 thing is") as error:
+    with pytest.raises(RefusedStoreError, match="has 1 problem") as error:
         read(store, tmp_path / "strict", strict=True)
     assert [(problem.kind, problem.sentence) for problem in error.value.problems] == [
         ("missing", "lacks 1 of the 30 runs of the paper's grid: lr5e-04_sd4")
@@ -178,7 +178,7 @@ def test_no_store_an_empty_one_and_a_models_own_folder_are_told(store: Path, tmp
     with pytest.raises(UserError, match="does not exist"):
         read(tmp_path / "nowhere", tmp_path / "out")
     (tmp_path / "file").write_text("x")
-    with pytest.raises(UserError, match="is no folder"):
+    with pytest.raises(UserError, match="is not a folder"):
         read(tmp_path / "file", tmp_path / "out")
     (tmp_path / "empty").mkdir()
     with pytest.raises(RefusedStoreError, match="no usable run found"):
@@ -186,11 +186,11 @@ def test_no_store_an_empty_one_and_a_models_own_folder_are_told(store: Path, tmp
     assert not (tmp_path / "out").exists()
     with pytest.raises(UserError, match="one model's folder"):
         read(store / "results" / MODELS[0], tmp_path / "out")
-    with pytest.raises(UserError, match="is a folder; --out names a file"):
+    with pytest.raises(UserError, match="is a folder; --out must be a file"):
         ingest(store, tmp_path)
     with pytest.raises(UserError, match="has files other than instances"):
         ingest(store, tmp_path / "runs.parquet", instances=store)
-    with pytest.raises(UserError, match="is a file; --instances names a folder"):
+    with pytest.raises(UserError, match="is a file; --instances must be a new folder"):
         ingest(store, tmp_path / "runs.parquet", instances=tmp_path / "file")
 
 
@@ -234,8 +234,8 @@ def test_one_bad_name_or_file_costs_itself_alone(store: Path, tmp_path: Path) ->
     assert len(ingested.runs) == 180 - 3
     assert sorted(set(kinds(ingested))) == ["changed", "unknown", "unreadable"]
     told = [str(problem) for problem in ingested.problems]
-    assert any("is not UTF-8, so it names no model" in sentence for sentence in told)
-    assert any("no such file needs more than" in sentence for sentence in told)
+    assert any("is not UTF-8, so it cannot name a model" in sentence for sentence in told)
+    assert any("more than the limit of" in sentence for sentence in told)
     assert ingested.status == 1
 
 

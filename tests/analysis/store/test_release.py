@@ -114,7 +114,7 @@ def test_a_file_that_was_changed_after_its_fetch_is_refused(fetch: Fetch, tmp_pa
     file.write_bytes(content.replace(b"1.0", b"0.9", 1))
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     fetch(HELD[0])
-    with pytest.raises(UserError, match=f"{file}: was changed since it was fetched; delete {store}"):
+    with pytest.raises(UserError, match=f"{file}: has changed since it was fetched; delete {store}"):
         fetch(*HELD)
     file.write_bytes(content)
     fetch(*HELD)
@@ -182,8 +182,8 @@ def test_a_killed_fetch_goes_on(fetch: Fetch, origin: tuple[str, str], tmp_path:
 def test_a_model_outside_the_release_is_told(fetch: Fetch, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     fetch(HELD[0], "1b-clm-10k-mlm40-42k")
-    assert "the release holds no runs of 1b-clm-10k-mlm40-42k" in caplog.text
-    with pytest.raises(UserError, match="holds no runs of 1b-clm-10k-mlm40-42k"):
+    assert "the release has no runs of 1b-clm-10k-mlm40-42k" in caplog.text
+    with pytest.raises(UserError, match="has no runs of 1b-clm-10k-mlm40-42k"):
         fetch("1b-clm-10k-mlm40-42k")
 
 
@@ -195,7 +195,7 @@ def test_no_network_no_git_and_a_wrong_mirror_are_told(
     assert "\n" not in str(error.value)
     with pytest.raises(UserError, match="cannot be fetched"):
         released_store(HELD, cache=tmp_path / "b", url="https://127.0.0.1:9/x.git", commit=origin[1])
-    with pytest.raises(UserError, match="does not hold the pinned commit 0123"):
+    with pytest.raises(UserError, match="does not have the pinned commit 0123"):
         released_store(HELD, cache=tmp_path / "c", url=origin[0], commit="0123456789" * 4)
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="set CLM_OR_MLM_CACHE to another folder"):

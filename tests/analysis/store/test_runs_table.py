@@ -56,7 +56,7 @@ def test_absent_empty_and_foreign_files_are_told_in_a_sentence(tmp_path: Path) -
     with pytest.raises(UserError, match="is a folder"):
         read_runs(tmp_path)
     (tmp_path / "text.parquet").write_text("hello")
-    with pytest.raises(UserError, match="no Parquet file"):
+    with pytest.raises(UserError, match="cannot be read as Parquet"):
         read_runs(tmp_path / "text.parquet")
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(UserError, match="Empty CSV"):
@@ -69,7 +69,7 @@ def test_absent_empty_and_foreign_files_are_told_in_a_sentence(tmp_path: Path) -
         read_runs(tmp_path / "other.parquet")
     strings = table(1).assign(lr="fast")
     strings.to_parquet(tmp_path / "strings.parquet")
-    with pytest.raises(UserError, match=r"column lr holds \w+, not numbers"):
+    with pytest.raises(UserError, match=r"column lr contains \w+, not numbers"):
         read_runs(tmp_path / "strings.parquet")
 
 
@@ -91,13 +91,13 @@ def test_a_parquet_table_says_what_its_own_datasets_are(tmp_path: Path) -> None:
     read = read_table(tmp_path / "runs.parquet")
     assert read.runs["dataset"].unique().tolist()[-2:] == ["mine", "reviews"] and len(read.runs) == 12
     assert [read.datasets[one.name] for one in own] == own and "mine" not in DATASETS
-    with pytest.raises(UserError, match=r"'other' is unknown.* one of your own is known from its run store"):
+    with pytest.raises(UserError, match=r"'other' is unknown.* your own are known only from their run store"):
         read_runs(csv_file(tmp_path, "610m-clm-42k,SC,other,1e-05,0,0.5,0.5"))
 
 
 def test_a_table_without_runs_is_refused(tmp_path: Path) -> None:
     write_runs(tmp_path / "runs.parquet", table(0))
-    with pytest.raises(UserError, match="holds no runs, only their header"):
+    with pytest.raises(UserError, match="has a header but no runs"):
         read_runs(tmp_path / "runs.parquet")
 
 
@@ -106,7 +106,7 @@ def test_columns_of_another_type_are_refused(column: str, tmp_path: Path) -> Non
     plain = pa.Table.from_pandas(table(2))
     at = plain.column_names.index(column)
     pq.write_table(plain.set_column(at, column, pa.array([b"\xff", b"x"])), tmp_path / "runs.parquet")
-    with pytest.raises(UserError, match=f"the column {column} holds"):
+    with pytest.raises(UserError, match=f"the column {column} contains"):
         read_runs(tmp_path / "runs.parquet")
 
 
@@ -122,7 +122,7 @@ def test_columns_of_another_type_are_refused(column: str, tmp_path: Path) -> Non
         ('{"datasets": []}', "record"),
         ('{"datasets": {"mine": 3}}', r"\[mine\]: give the dataset its own table"),
         ('{"datasets": {"mine": {"kind": "txt"}}}', r"\[mine\]: unknown kind of dataset 'txt'"),
-        ('{"datasets": {"sst2": {"kind": "text", "labels": ["a", "b"]}}}', "a name of the paper's"),
+        ('{"datasets": {"sst2": {"kind": "text", "labels": ["a", "b"]}}}', "one of the paper's names"),
     ],
 )
 def test_a_damaged_record_is_refused(record: str, message: str, tmp_path: Path) -> None:
@@ -157,16 +157,16 @@ def test_a_learning_rate_that_went_through_float32_is_the_grids(tmp_path: Path) 
             "line 3: dataset 'sst-2' is unknown; did you mean 'sst2'",
         ),
         (["610m-mlm40-42k,QA,qed,1e-05,0,0.5,0.5"], "'qed' is outside the paper's twelve"),
-        (["610m-mlm40-42k,QA,sst2,1e-05,0,0.5,0.5"], "line 2 gives sst2 the task 'QA', it belongs to SC"),
+        (["610m-mlm40-42k,QA,sst2,1e-05,0,0.5,0.5"], "line 2 gives sst2 the task 'QA', but it belongs to SC"),
         (["610m-mlm40-42k,SC,sst2,1e-05,0,nan,0.5"], "line 2 has no validation_score"),
-        (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5,91.4"], "test_score 91.4, .*percent are divided by 100"),
+        (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5,91.4"], "test_score 91.4, .*divide percentages by 100"),
         (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5,-0.1"], "outside"),
         (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5,good"], "Row #2: .*invalid value 'good'"),
-        (["610m-mlm40-42k,SC,sst2,0,0,0.5,0.5"], "learning rate that is no positive number"),
-        (["610m-mlm40-42k,SC,sst2,1e-05,0.5,0.5,0.5"], "seed that is no whole number"),
+        (["610m-mlm40-42k,SC,sst2,0,0,0.5,0.5"], "learning rate that is not a positive number"),
+        (["610m-mlm40-42k,SC,sst2,1e-05,0.5,0.5,0.5"], "seed that is not a whole number"),
         (
             [ROW, "610m-mlm40-42k,SC,sst2,2e-05,0,0.5,0.5", ROW],
-            "lines 2 and 4 hold the same run.*lr 1e-05, seed 0",
+            "lines 2 and 4 are the same run.*lr 1e-05, seed 0",
         ),
         (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5"], "Row #2: Expected 7 columns, got 6"),
     ],
@@ -198,9 +198,9 @@ def test_a_model_in_the_scheme_outside_the_study_is_fine(tmp_path: Path) -> None
         ("n_validation", "inf", "n_validation inf"), ("n_test", "1e300", "n_test 1e.300"), ("seed", "1e30", "seed"),
         ("lr", "2", "below 1"), ("lr", "inf", "learning rate"), ("lr", "", "learning rate"), ("seed", "-1", "seed"),
         ("val_score", "nan", "val"), ("test_score", "inf", "line 2 has test_score inf"),
-        ("model", "", "names no model"),
+        ("model", "", "cannot name a model"),
         ("model", "=1+1", "formula"),
-        ("model", "a\x1b[2J", "cannot be printed"), ("model", "x" * 300, "300 bytes"),
+        ("model", "a\x1b[2J", "unprintable"), ("model", "x" * 300, "300 bytes"),
     ],
 )  # fmt: skip
 def test_a_value_out_of_range_is_refused(field: str, value: str, why: str, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_the_models_are_in_results_or_in_the_folder_itself(store: Path, tmp_path
 def test_a_scan_makes_no_dataset_known(store: Path, tmp_path: Path) -> None:
     fill_own(store)
     (problem,) = scan_store(store).problems
-    assert "reviews: is no dataset of SC" in str(problem)
+    assert "reviews: is not a dataset of SC" in str(problem)
     ingested = ingest(store, tmp_path / "runs.parquet")
     assert "reviews" in set(ingested.runs["dataset"]) and "reviews" in ingested.datasets
     table = read_table(tmp_path / "runs.parquet")

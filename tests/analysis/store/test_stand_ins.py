@@ -101,7 +101,7 @@ def test_a_damaged_file_is_told(table: Path) -> None:
 
 
 def test_the_standard_protocol_is_refused(table: Path) -> None:
-    with pytest.raises(UserError, match="stand-ins hold scores of the paper's own protocol"):
+    with pytest.raises(UserError, match="stand-ins have only the paper's own protocol"):
         open_source(str(table), protocol="standard")
 
 

@@ -88,7 +88,7 @@ def test_a_metric_by_its_name_takes_the_runs_that_have_it(
     assert opened.options == ("--source", str(store), "--metric", "mine") and not opened.comparable
     assert main(["table", "3", "--source", str(store), "--metric", "mine"]) == 0
     assert "METRIC mine: not the paper's metric" in capsys.readouterr().out
-    with pytest.raises(RefusedStoreError, match=r"holds no metric 'their', but .*exact_match"):
+    with pytest.raises(RefusedStoreError, match=r"has no metric 'their', only .*exact_match"):
         ingest(store, tmp_path / "y.parquet", protocol="their")
 
 
@@ -120,7 +120,7 @@ def test_runs_without_it_are_told_and_the_others_used(
     }
     told |= {Path(p.path).parent.name: p.sentence for p in found.problems if p.kind == "value"}
     assert set(several) <= set(told) and found.status == 1
-    assert "holds no run.json" in told["lr1e-05_sd0"] and "of another run" in told["lr2e-05_sd0"]
+    assert "has no run.json" in told["lr1e-05_sd0"] and "of another run" in told["lr2e-05_sd0"]
     assert len(found.runs) == len(keys) - len(several)
     paper = ingest(store, tmp_path / "y.parquet")  # which needs no standard metric
     assert len(paper.runs) == len(keys) - 2 and {p.kind for p in paper.problems if not p.harmless} == {
