@@ -48,7 +48,7 @@ def caption(figure: FigureSpec, data: Any, inputs: Inputs) -> str:
     source = source_sentence(figure, data, inputs)
     own = _own_sentences(data, inputs)
     dodged = figure.dodge and figure.crosses and data.duplicated(["panel", "x"]).any()
-    apart = "Points at one x are drawn side by side." if dodged else ""
+    apart = "Points at the same x are drawn side by side." if dodged else ""
     joined = _joined(inputs.source.own_words, source, figure.note, apart, own, said, crosses)
     return joined.replace(" %", "\u00a0%")
 
@@ -129,7 +129,7 @@ def _own_sentences(data: pd.DataFrame, inputs: Inputs) -> str:
         if other_sizes(runs[runs["model"].isin(names)]):
             said.append("Their test sets differ in size from the paper's, so scores are not comparable.")
     if any(arm_of(name)[1] and arm_of(name)[0] in drawn for name in runs["model"].unique()):
-        said.append("Of several pretrainings of a model, the first is drawn.")
+        said.append("If a model was pretrained several times, the first is drawn.")
     return " ".join(said)
 
 

@@ -85,7 +85,9 @@ class _Losses(FigureSpec):
         parts = [part for name in self.models for part in _curve(MODELS[name], losses)]
         if not parts:
             known = sorted({stage for names in stages.values() for stage in names})
-            raise UserError(f"{logs}: no log of a run in Figure 12; its folders are named {', '.join(known)}")
+            raise UserError(
+                f"{logs}: no log of a run in Figure 12; such logs are in folders named {', '.join(known)}"
+            )
         data = pd.concat(parts, ignore_index=True)
         order = data["panel"].map(_PANELS.index)
         return data.iloc[np.argsort(order.to_numpy(), kind="stable")].reset_index(drop=True)[COLUMNS]
@@ -200,7 +202,7 @@ def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.D
     for path in sorted(folder.rglob(LOG)):
         paths.setdefault(path.parent.name, []).append(path)
     if not paths:
-        raise UserError(f"{folder}: no {LOG} below it; clm-or-mlm train writes one for every run")
+        raise UserError(f"{folder}: no {LOG} in it; clm-or-mlm train writes one for every run")
     wanted = {stage for stages in models.values() for stage in stages}
     # A model's log repeats those of its stages: it is read only where one of them is absent.
     names = wanted | {name for name, stages in models.items() if not set(stages) <= paths.keys()}
@@ -218,8 +220,8 @@ def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.D
             known, first = rows.setdefault((row["stage"], row["step"], row["objective"]), (float(loss), path))
             if known != loss:
                 raise UserError(
-                    f"{where} of {row['stage']} has another loss here than in {first}; name the folder of one "
-                    "training with --logs"
+                    f"{where} of {row['stage']} has a different loss here than in {first}; give --logs the "
+                    "folder of a single training"
                 )
     losses = [(*key, loss) for key, (loss, _) in sorted(rows.items())]
     return pd.DataFrame(losses, columns=["stage", "step", "objective", "loss"])

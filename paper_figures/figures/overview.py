@@ -86,7 +86,7 @@ class _Overview(FigureSpec):
 FIGURES = (
     _Overview(
         name="1",
-        title="MLM with CLM before it, on sequence classification",
+        title="MLM with and without CLM before it, on sequence classification",
         models=STUDY_FIGURES[1],
         tables="Tables 10 and 14",
         note="610M, MLM masks 40 %. Both panels share one range, which does not start at 0.",

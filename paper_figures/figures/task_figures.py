@@ -182,12 +182,12 @@ def refuse_empty(figure: FigureSpec, data: pd.DataFrame, inputs: Inputs) -> pd.D
     own = sorted(inputs.own_models & set(inputs.averages["model"]))
     if own:
         raise UserError(
-            f"{figure.label} ({figure.title}) has no place for {', '.join(own)}; "
-            "--source published draws the paper's models alone"
+            f"{figure.label} ({figure.title}) cannot show {', '.join(own)}; "
+            "--source published draws only the paper's models"
         )
     some = ", ".join(names) if len(names) < 4 else f"{names[0]}, {names[1]} and {len(names) - 2} other models"
     raise UserError(
-        f"{figure.label} cannot be drawn from {source.label}: it holds no task average ({source.average_needs}) of "
+        f"{figure.label} cannot be drawn from {source.label}: it has no task average ({source.average_needs}) of "
         f"{', '.join(sorted(inputs.own_models)) or some}"
     )
 

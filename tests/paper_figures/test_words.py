@@ -18,7 +18,7 @@ PUBLISHED = Inputs(source=open_source("published"))
 def test_a_figure_is_entitled_by_what_its_claim_decides_or_by_its_topic() -> None:
     holds = "CLM learns faster early: holds in at least 15 of 19 comparisons"
     titles = {
-        "1": "Figure 1. MLM with CLM before it, on sequence classification",
+        "1": "Figure 1. MLM with and without CLM before it, on sequence classification",
         "2": "Figure 2. MLM beats CLM on SC and QA",
         "4": f"Figure 4. {holds}",
         "9": "Figure 9. Length of continued pretraining from either start",
@@ -105,7 +105,7 @@ def test_a_caption_says_which_models_are_not_the_papers_and_that_their_test_sets
         names, _, rest = said.partition(". ")
         assert "my-s-mlm15-120" in names and "610m" not in names
         assert rest.startswith("Their steps and masking ratios are those in their names.")
-        assert "Of several pretrainings of a model, the first is drawn." in rest
+        assert "If a model was pretrained several times, the first is drawn." in rest
     one = data[~data["model"].str.startswith("my-")]
     assert "Added models" not in caption(figure, one, inputs)
 
@@ -128,4 +128,4 @@ def test_of_several_pretrainings_the_first_is_drawn_and_the_caption_says_so() ->
     figure = FIGURES["2"].load()
     data = figure.collect(inputs)
     assert not [name for name in data["model"] if name.endswith(("-s1", "-s4"))]
-    assert "Of several pretrainings of a model, the first is drawn." in caption(figure, data, inputs)
+    assert "If a model was pretrained several times, the first is drawn." in caption(figure, data, inputs)

@@ -105,13 +105,13 @@ def test_own_models_stand_among_the_printed_points_of_models_without_runs() -> N
     ],
 )  # fmt: skip
 def test_an_own_model_without_a_place_is_no_figure_of_its_own(number: int, model: str) -> None:
-    with pytest.raises(UserError, match=rf"Figure {number} \(.+\) has no place for {model}"):
+    with pytest.raises(UserError, match=rf"Figure {number} \(.+\) cannot show {model}"):
         paper_figure(number).collect(from_runs(made_up_runs([model])))
 
 
 def test_an_own_model_without_a_task_average_is_named() -> None:
     runs = made_up_runs(["mine"])
-    with pytest.raises(UserError, match=r"it holds no task average \(all three datasets of a task\) of mine"):
+    with pytest.raises(UserError, match=r"it has no task average \(all three datasets of a task\) of mine"):
         paper_figure(2).collect(from_runs(runs[runs["dataset"] == "sst2"]))
 
 

@@ -137,7 +137,7 @@ def test_two_trainings_of_one_stage_are_not_mixed(tmp_path: Path) -> None:
     log(tmp_path, row(10, 3.0), name="a/610m-clm")
     second = log(tmp_path, row(10, 3.5), name="b/610m-clm")
     with pytest.raises(
-        UserError, match=rf"^{second}: step 10 of 610m-clm has another loss here than in .*/a/"
+        UserError, match=rf"^{second}: step 10 of 610m-clm has a different loss here than in .*/a/"
     ):
         training_losses(tmp_path, TRUNK)
 
@@ -162,11 +162,13 @@ def test_a_wrong_line_is_told_with_its_file(line: object, says: str, tmp_path: P
 def test_folders_that_are_absent_or_hold_no_log(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such folder"):
         training_losses(tmp_path / "absent", TRUNK)
-    with pytest.raises(UserError, match=r"no log\.jsonl below it"):
+    with pytest.raises(UserError, match=r"no log\.jsonl in it"):
         training_losses(tmp_path, TRUNK)
 
 
 def test_logs_of_other_runs_are_not_figure_12(tmp_path: Path) -> None:
     log(tmp_path, row(1), name="210m-clm")
-    with pytest.raises(UserError, match="no log of a run in Figure 12; its folders are named 610m-clm,"):
+    with pytest.raises(
+        UserError, match="no log of a run in Figure 12; such logs are in folders named 610m-clm,"
+    ):
         FIGURE.collect(logged(tmp_path))

@@ -36,7 +36,7 @@ def test_holes_anywhere_are_left_out_and_named(number: int, seed: int) -> None:
         data = figure.collect(inputs)
     except UserError as error:
         assert str(error).startswith(
-            f"Figure {number} cannot be drawn from runs.parquet: it holds no task average"
+            f"Figure {number} cannot be drawn from runs.parquet: it has no task average"
         )
         return
     gaps = set(missing(figure, data))
