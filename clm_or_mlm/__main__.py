@@ -15,7 +15,7 @@ from common.cli import call, command_name, program, run
 from common.errors import UserError
 
 ABOUT = """\
-All commands of this package. If several parts have the same command, such as `run`, name the part first.
+All commands of this package. If several parts have a command of the same name, such as `run`, put the part first.
 
 examples:
   {0} figure 3
@@ -51,7 +51,7 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
         return main_of(owners[word], prefix)(argv)
     if rooms := [room.name for room in ROOMS.values() if word in map(command_name, room.commands)]:
         ways = " or ".join(f"`{prefix} {room} {word}`" for room in rooms)
-        raise UserError(f"there are several commands {word}: write {ways}")
+        raise UserError(f"several parts have a command {word}: use {ways}")
     app = _program(prefix)
     for name in ("figure", *ROOMS):
         line = (

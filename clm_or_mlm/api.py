@@ -261,7 +261,7 @@ def datasets() -> pd.DataFrame:
 def _refuse(what: str, options: Iterable[str]) -> None:
     names = ", ".join(options)
     if names:
-        raise UserError(f"{what} takes no {names}: load() takes them with the name or path of a source")
+        raise UserError(f"{what} takes no {names}: pass them to load() with the name or path of a source")
 
 
 def _settings(source: Source, interval: str, selection: str) -> Settings:

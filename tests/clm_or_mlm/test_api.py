@@ -119,9 +119,9 @@ def test_a_panel_on_axes_of_ones_own_shows_what_the_figure_shows(name: str) -> N
 
 
 def test_what_is_no_panel_is_refused() -> None:
-    with pytest.raises(UserError, match="with task= one of SC, TC, QA, IR"):
+    with pytest.raises(UserError, match="take task= one of SC, TC, QA, IR"):
         cm.figure(3, task="MT")
-    with pytest.raises(UserError, match="Figure 1 is drawn whole"):
+    with pytest.raises(UserError, match="Figure 1 has no such panel"):
         cm.figure(1, task="SC")
     assert cm.figure(3, task="SC").get_title()
 

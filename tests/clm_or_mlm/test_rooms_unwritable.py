@@ -44,7 +44,7 @@ def test_instances_of_a_store_one_may_not_write_to_are_in_a_cache(theirs: Path, 
     words = ("analysis", "scores", "--source", "store", "--dataset", "sst2", "--interval", "crossed")
     refused = call(*words, cwd=theirs, HOME=str(theirs / "home"))
     assert refused.returncode == 2
-    assert "the cache cannot be written (Permission denied); set CLM_OR_MLM_CACHE" in refused.stderr
+    assert "cannot write to the cache (Permission denied); set CLM_OR_MLM_CACHE" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
     cache = tmp_path / "cache"
     read = call(*words, cwd=theirs, HOME=str(theirs / "home"), CLM_OR_MLM_CACHE=str(cache))

@@ -137,7 +137,7 @@ def certify(
 
     Args:
         reference: released, miniature, a run store or a runs table
-        pretrained: say that the models were pretrained again, not downloaded
+        pretrained: the models were pretrained again, not downloaded
         logs: training logs of the models
         format: output format
     """

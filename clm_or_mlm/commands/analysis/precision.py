@@ -53,7 +53,7 @@ def coverage(
     """
     trials = (SHAPE_TRIALS if shapes else COVERAGE_TRIALS) if trials is None else trials
     if shapes and clusters:
-        raise UserError("--shapes and --clusters are two simulations; give one of them")
+        raise UserError("--shapes and --clusters are different simulations; give only one")
     if trials < 100:
         raise UserError("coverage needs at least 100 trials; leave --trials out for the default")
     if clusters:

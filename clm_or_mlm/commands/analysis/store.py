@@ -135,7 +135,7 @@ _SETS: dict[str, tuple[str, ...]] = {
 def models_for(what: str) -> tuple[str, ...]:
     """Return the models that `figure3`, `table10`, `all` or a model's name needs; `UserError` for anything else."""
     if what not in _SETS:
-        table1 = "; Table 1 has settings, no scores" if what == "table1" else nearest(what, _SETS)
+        table1 = "; Table 1 has settings, not scores" if what == "table1" else nearest(what, _SETS)
         raise UserError(
             f"no figure, table or model {what!r}{table1}; give figure1 to 12, table2 to 17, a model, or all"
         )

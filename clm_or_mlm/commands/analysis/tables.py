@@ -166,7 +166,7 @@ def audit(
       clm-or-mlm audit --letter --source results/ --out letter.md
 
     Args:
-        letter: write one page instead: the answer, contradictions in the paper, its code and its release, the verdicts
+        letter: write a one-page letter: the answer, contradictions in the paper, its code and its release, the verdicts
         format: output format; a letter is markdown or html
     """
     if letter:
@@ -175,7 +175,7 @@ def audit(
     if opened.stand_ins is not None:
         if format != "markdown":
             raise UserError(
-                f"{source.source}: a small study's runs are only listed, as text, not compared with the paper's; "
+                f"{source.source}: the runs of a small study are listed as text, not compared with the paper's; "
                 "leave --format out"
             )
         write(runs_of_stand_ins(opened), format, out)
@@ -239,7 +239,7 @@ def reproduce(
 ) -> None:
     """Make every table and figure that the source has data for, the audit and its letter.
 
-    The command ends by listing what was made, and what was not with reasons.
+    The command ends by listing what was made, and what was not and why.
 
     example: clm-or-mlm reproduce --source results/ --out build
 

@@ -17,7 +17,7 @@ PAIR = ["compare", "610m-mlm40-42k", "610m-clm-42k"]
 def test_released_runs_against_printed_cells(capsys):
     assert main([*PAIR, "--source", str(RELEASED)]) == 0
     text = capsys.readouterr().out
-    assert "+0.32" in text and "printed cells are taken" in text
+    assert "+0.32" in text and "printed cells are used" in text
 
 
 def test_a_model_of_ones_own_by_its_name(capsys, tmp_path):

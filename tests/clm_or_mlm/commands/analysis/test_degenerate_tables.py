@@ -60,18 +60,18 @@ def of_clm_sst2(row: Row) -> bool:
 
 
 REFUSED = {
-    "binary": ("\0\1\2", "no CSV file that can be read"),
-    "header only": (HEADER + "\n", "holds no runs, only their header"),
+    "binary": ("\0\1\2", "cannot be read as CSV"),
+    "header only": (HEADER + "\n", "has a header but no runs"),
     "semicolons": (text_of(grid()).replace(",", ";"), "the header lacks 'model'"),
     "unknown dataset": (fourth(dataset="sst3"), "line 5: dataset 'sst3' is unknown; did you mean 'sst2'?"),
     "run twice with two scores": (
-        text_of([*grid(), {**grid()[0], "test_score": "0.1"}]), "lines 2 and 62 hold the same run"
+        text_of([*grid(), {**grid()[0], "test_score": "0.1"}]), "lines 2 and 62 are the same run"
     ),
     "blank test score at a used rate": (
         given(of_clm_sst2, val_score="0.99", test_score=""),
-        f"{CLM} on sst2, lr 5e-05, seed 0 has no test_score, and this seed chooses that rate",
+        f"{CLM} on sst2, lr 5e-05, seed 0 has no test_score, although this seed chooses that rate",
     ),
-    "no test scores": (given(test_score=""), "has no test_score, and this seed chooses that rate"),
+    "no test scores": (given(test_score=""), "has no test_score, although this seed chooses that rate"),
 }  # fmt: skip
 """One of each kind; the others are in `test_runs_table`, as every command has the same reader."""
 
@@ -143,7 +143,7 @@ def test_a_blank_test_score_at_a_rate_that_no_seed_chose_is_left_out_with_a_note
     table.write_text(given(of_clm_sst2, val_score="0.1", test_score=""))
     with_blanks = outcome(["scores"], table, capsys)
     (note,) = caplog.messages
-    assert note.endswith("5 runs without test_score left out, at learning rates that no seed chooses")
+    assert note.endswith("left out 5 runs without test_score, at learning rates that no seed chooses")
     table.write_text(given(of_clm_sst2, val_score="0.1", test_score="0.5"))
     assert outcome(["scores"], table, capsys) == with_blanks
 
@@ -157,5 +157,5 @@ def test_models_with_other_rates_are_named_in_one_line(
         caplog.clear()
         assert outcome(words, table, capsys)
         (note,) = caplog.messages
-        assert "tried at different learning rates, which is part of their differences" in note
+        assert "tried at different learning rates, which contributes to their differences" in note
         assert f"{CLM} has 5e-05, 1e-04" in note and f"{MLM} has 3e-04" in note and "2 more datasets" in note
