@@ -143,8 +143,8 @@ def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
         dir_: the study's folder
     """
     found = progress_of(dir_.resolve())
-    caller = f"{found.caller} runs it" if found.caller else "no process runs it; rerun the command to resume"
-    sys.stdout.write(f"{found.text()}{caller}\n")
+    resume = "no process is running it; rerun the command to resume\n" if found.code else ""
+    sys.stdout.write(f"{found.text()}{found.caller} is running it\n" if found.caller else f"{found.text()}{resume}")
     return found.code
 
 

@@ -36,9 +36,9 @@ _RUNS = "runs"
 _HEAD = """# Which models can be measured?
 
 A tiny, randomly initialised model of each text-only class of transformers {version} was fine-tuned for five steps on
-each of the four tasks with `clm-or-mlm benchmarks run`. The command classifies a model by trying it: in every module, a
-token's output must depend on later tokens, and padding must not change it. If a class's own head needs more than hidden
-states (GTE, Nomic BERT, Longformer, XLNet), ours replaces it. `run` and `--dry-run` print what they found.
+each of the four tasks with `clm-or-mlm benchmarks run`. The command tests each model: in every module, a token's output
+must depend on later tokens, and padding must not change it. If the head of a class needs more than hidden states (GTE,
+Nomic BERT, Longformer, XLNet), this package's head replaces it. `run` and `--dry-run` print the result.
 `python -m tests.benchmarks.families.table` writes this page.
 
 | kind of model | model types |
@@ -51,7 +51,7 @@ _REFUSED = """
 |---|---|
 """
 _ONE_SIDED = """
-These cannot be made bidirectional: whatever the mask, a token sees only one side in some modules.
+These models cannot be made bidirectional: whatever the mask, a token sees only one side in some modules.
 
 | modules | model types |
 |---|---|
