@@ -149,7 +149,9 @@ def test_a_python_without_the_environment_gets_a_sentence(version: str, program:
     words = [python, "-s", "-m", program, "table", "10"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2 and not done.stdout
-    assert done.stderr.startswith(f"error: Python {version} is running outside") and done.stderr.count("\n") == 1
+    assert (
+        done.stderr.startswith(f"error: Python {version} is running outside") and done.stderr.count("\n") == 1
+    )
 
 
 @pytest.mark.parametrize("linked", [".venv", ".venv/analysis"])

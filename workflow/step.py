@@ -65,7 +65,9 @@ def site_environment(workflow: Workflow, environ: Mapping[str, str]) -> dict[str
             found[key] = Template(value).substitute(environ)
         except (KeyError, ValueError) as error:
             wrong = f"{error} is not set on this node" if isinstance(error, KeyError) else f"{error}".lower()
-            raise UserError(f"the site sets {key} to {value!r}, but {wrong}; correct the site's file") from None
+            raise UserError(
+                f"the site sets {key} to {value!r}, but {wrong}; correct the site's file"
+            ) from None
     return found
 
 

@@ -201,7 +201,7 @@ def _backward(
             raise FineTuningError("out of memory even in the smallest forward pass; use a larger device")
         with contextlib.suppress(RuntimeError):
             torch.cuda.empty_cache()
-        log.warning("out of memory; continuing with %d positions per forward pass (rounding and dropout differ)", smaller)
+        log.warning("out of memory; now %d positions per forward pass (rounding and dropout differ)", smaller)
         device = replace(device, train_positions=smaller)
 
 

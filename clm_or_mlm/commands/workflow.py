@@ -144,7 +144,8 @@ def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
     """
     found = progress_of(dir_.resolve())
     resume = "no process is running it; rerun the command to resume\n" if found.code else ""
-    sys.stdout.write(f"{found.text()}{found.caller} is running it\n" if found.caller else f"{found.text()}{resume}")
+    caller = f"{found.caller} is running it\n" if found.caller else resume
+    sys.stdout.write(found.text() + caller)
     return found.code
 
 

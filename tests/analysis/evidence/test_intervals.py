@@ -158,5 +158,5 @@ def test_the_documentation_has_every_interval_and_no_other() -> None:
     needs = {name: needed for names, needed in rows for name in re.findall("`(.*?)`", names)}
     assert set(needs) == set(INTERVALS)
     for name, needed in needs.items():
-        assert INTERVALS[name].needs_instances == ("instances" in needed)
+        assert INTERVALS[name].needs_instances == ("per-instance" in needed)
         assert (INTERVALS[name].of_cells is not None) == ("cells" in needed)
