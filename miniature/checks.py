@@ -83,7 +83,7 @@ def checks(form: Form, pretrained: Path, runs: pd.DataFrame) -> list[Check]:
     far = _distance(*(pretrained / "models" / name / "model.safetensors" for name in (mlm, clm)))
     found = [
         Check(
-            what="a pretrained model beats the same network from random weights on at least 3 of 4 tasks",
+            what="a pretrained model beats the same network with random weights on at least 3 of 4 tasks",
             holds=better[most] >= 3,
             seen=f"{most} on {better[most]} ({detail})",
         ),
@@ -93,7 +93,7 @@ def checks(form: Form, pretrained: Path, runs: pd.DataFrame) -> list[Check]:
             seen=f"weights of {mlm} and {clm} differ by {far:.0%} of their norm",
         ),
         Check(
-            what="after equally many MLM steps, the two-stage model's MLM loss is below that of MLM alone",
+            what="after the same number of MLM steps, the two-stage model's MLM loss is below that of MLM alone",
             holds=losses[two_stage] < losses[control],
             seen=f"{two_stage} {losses[two_stage]:.3f}, {control} {losses[control]:.3f} nats",
         ),

@@ -69,12 +69,12 @@ class Settings(Site):
         for rate in self.learning_rates:
             if not 1e-9 <= rate < 1:
                 raise UserError(
-                    f"learning_rates has {rate:g}, which is not a learning rate; use values between 1e-9 and 1"
+                    f"`learning_rates` contains {rate:g}, which is not a valid rate; use values between 1e-9 and 1"
                 )
         for seed in self.seeds:
             if not 0 <= seed < 2**31:
                 raise UserError(
-                    f"seeds has {seed}, which is not a seed; seeds are whole numbers from 0 to {2**31 - 1}"
+                    f"`seeds` contains {seed}, which is not a valid seed; use whole numbers from 0 to {2**31 - 1}"
                 )
 
     @property

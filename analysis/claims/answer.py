@@ -180,4 +180,4 @@ def _on_all(verdicts: Iterable[Verdict]) -> str:
     given = Counter(verdict.verdict for verdict in verdicts)
     parts = [f"{n} {grade.counted[n != 1]}" for name, grade in GRADES.items() if (n := given[name])]
     listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-    return f"Of {given.total()} findings tested, {listed}."
+    return f"Of {given.total()} findings, {listed}."

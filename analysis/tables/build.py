@@ -210,11 +210,11 @@ def _own_size(model: Model, text: str) -> str:
 _LAYOUTS = (
     _Layout(title="model size and pretraining objective, 42K steps", stubs=("Size", "Objective"),
             label=_size_label, kind="base", takes_foreign=True),
-    _Layout(title="checkpoints along pretraining, 610M", stubs=("Objective", "Step"),
+    _Layout(title="checkpoints during pretraining, 610M", stubs=("Objective", "Step"),
             label=_step_label, kind="intermediate"),
     _Layout(title="training budget and its split into CLM and MLM steps, 610M", stubs=("Budget", "CLM+MLM"),
             label=_mix_label, kind="two-stage"),
-    _Layout(title="continued pretraining with MLM from either start, 610M", stubs=("Start", "CPT steps"),
+    _Layout(title="continued pretraining with MLM after CLM or MLM, 610M", stubs=("Start", "CPT steps"),
             label=_cpt_label, kind="continued"),
 )  # fmt: skip
 """In the paper's order; within each the tasks in theirs."""

@@ -171,7 +171,7 @@ FIGURES = (
     ),
     TaskFigure(
         name="4",
-        title="MLM and CLM along pretraining",
+        title="MLM and CLM during pretraining",
         models=STUDY_FIGURES[4],
         tables="Tables 6\u20139",
         position=by_steps,
@@ -199,7 +199,7 @@ FIGURES = (
     ),
     TaskFigure(
         name="8",
-        title="Continued pretraining with MLM from either start",
+        title="Continued pretraining with MLM after CLM or MLM",
         models=STUDY_FIGURES[8],
         tables="Tables 14\u201317",
         position=before_and_after,
@@ -214,7 +214,7 @@ FIGURES = (
     ),
     TaskFigure(
         name="9",
-        title="Length of continued pretraining from either start",
+        title="Length of continued pretraining after CLM or MLM",
         models=STUDY_FIGURES[9],
         tables="Tables 14\u201317",
         position=by_length,

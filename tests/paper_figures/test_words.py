@@ -21,7 +21,7 @@ def test_a_figure_is_entitled_by_what_its_claim_decides_or_by_its_topic() -> Non
         "1": "Figure 1. MLM with and without CLM before it, on sequence classification",
         "2": "Figure 2. MLM beats CLM on SC and QA",
         "4": f"Figure 4. {holds}",
-        "9": "Figure 9. Length of continued pretraining from either start",
+        "9": "Figure 9. Length of continued pretraining after CLM or MLM",
         "claims": "Which findings survive a test",
     }
     assert {name: title(FIGURES[name].load(), PUBLISHED) for name in titles} == titles

@@ -11,7 +11,7 @@ from importlib import resources
 
 import jinja2
 
-from analysis.claims.answer import answer
+from analysis.claims.answer import QUESTION, answer
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES
 from analysis.claims.grades import GRADES, UNDECIDED
@@ -200,6 +200,7 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     template = resources.files("analysis.claims") / "templates" / "findings.md.jinja"
     return environment.from_string(template.read_text(encoding="utf-8")).render(
         assessment=assessment,
+        question=QUESTION,
         answer=answer(assessment) if len(shown) == len(assessment.verdicts) else None,
         shown=shown,
         summary=", ".join(f"{counted[name]} {name}" for name in GRADES if counted[name]),

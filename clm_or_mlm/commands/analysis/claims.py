@@ -65,11 +65,11 @@ def claims(
     opened = source.open(need_instances=multiverse or score.needs_instances())
     settings = score.settings(opened)
     if datasets and (multiverse or explain):
-        raise UserError("--datasets cannot be combined with --explain or --multiverse; leave them out")
+        raise UserError("--datasets cannot be combined with --explain or --multiverse; use one of them")
     if multiverse and not opened.comparable and opened.stand_ins is None:
         raise UserError("--multiverse already compares both protocols; leave standard: out of --source")
     if opinion and (multiverse or datasets):
-        raise UserError("--opinion cannot be combined with --multiverse or --datasets; leave them out")
+        raise UserError("--opinion cannot be combined with --multiverse or --datasets; use one of them")
     if multiverse:
         from analysis.sensitivity.forks import explore
 

@@ -39,11 +39,12 @@ def compare(
 ) -> None:
     """Compare two models, or rank many.
 
-    For two models it prints the difference on every dataset and task and over all tasks, with interval, p-value, P(A
-    > B), the region of practical equivalence and the number of seeds needed. For more models it prints mean ranks
-    with Friedman's test and Nemenyi's critical difference, and every pair. For a model without runs in the source,
-    the paper's printed cells are used. Intervals and p-values come from the pooled bootstrap t for runs and from
-    Welch's t for printed cells, unless --interval names another (crossed covers seeds and test instances).
+    For two models, it prints the difference on every dataset and task and over all tasks, with its interval and
+    p-value, P(A > B), the probability of practical equivalence and the number of seeds needed to detect it. For more
+    models, it prints mean ranks with Friedman's test and Nemenyi's critical difference, and the top-ranked model minus
+    each of the others. For a model without runs in the source, the paper's printed cells are used. Intervals and
+    p-values come from the pooled bootstrap t for runs and from Welch's t for printed cells, unless --interval names
+    another (crossed covers seeds and test instances).
 
     examples:
       clm-or-mlm compare 610m-mlm40-42k 610m-clm-42k

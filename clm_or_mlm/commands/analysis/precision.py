@@ -83,7 +83,7 @@ def design(
     format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
-    """Print how many seeds, pretrainings, datasets and test instances a difference between two models needs.
+    """Print how many seeds, pretrainings, datasets and test instances it takes to detect a difference.
 
     It plans for the test that `compare` runs, with the spreads of the source's cells, and also prints the power of the
     study as given. docs/intervals.md explains each number.

@@ -13,4 +13,4 @@ DATA = Path("data")
 """Default folder of the datasets."""
 
 Definitions = Annotated[tuple[Path, ...], MANY, Parameter(metavar="FILE")]
-"""Files that define datasets, or names of ready ones."""
+"""Files that define datasets, or names of ready-made ones."""

@@ -74,7 +74,7 @@ def test_a_source_without_any_says_why() -> None:
     found = answer(given(lambda comparison: Finding(comparison=comparison, missing="no runs of 610m")))
     assert found.headline.endswith("beats MLM alone: no runs of 610m.")
     assert not found.splits and not found.cautions
-    assert found.findings == f"Of {len(CLAIMS)} findings tested, {len(CLAIMS)} need individual runs."
+    assert found.findings == f"Of {len(CLAIMS)} findings, {len(CLAIMS)} need individual runs."
 
 
 def test_the_headline_names_split_models_budgets_and_tasks(assessment: Assessment) -> None:
