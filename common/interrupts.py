@@ -12,7 +12,7 @@ from types import TracebackType
 
 __all__ = ["INTERRUPTED", "SENTENCE"]
 
-SENTENCE = "interrupted; finished work is kept: run the same command again to resume"
+SENTENCE = "interrupted; run the same command again to continue"
 """What a command says after Ctrl-C."""
 INTERRUPTED = 130
 """Its exit code."""

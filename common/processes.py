@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from types import FrameType
 
 from common.errors import UserError
 
@@ -24,6 +25,7 @@ __all__ = [
     "cores",
     "end_with_parent",
     "ignore_stop_signal",
+    "on_first_interrupt",
     "on_stop_signal",
     "worker_pool",
 ]
@@ -120,6 +122,23 @@ def _interrupts_held() -> Iterator[None]:
 def ignore_stop_signal() -> None:
     """Ignore SIGUSR1 here and in all that this process starts until one of them handles it; others would die of it."""
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def on_first_interrupt(call: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Call `call` for the first Ctrl-C while the block runs; a second one interrupts as usual."""
+    before = signal.getsignal(signal.SIGINT)
+
+    def first(received: int, _: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        call(signal.Signals(received))
+
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

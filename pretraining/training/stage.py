@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +21,7 @@ from composer.core import Callback, State, Timestamp
 from composer.loggers import Logger
 
 from common.errors import UserError
-from common.processes import on_stop_signal
+from common.processes import on_first_interrupt, on_stop_signal
 from common.progress import Meter
 from pretraining.plan.config import batch_number, value_at
 from pretraining.plan.flops import mfu, model_flops_per_token
@@ -70,7 +71,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
     def run(self) -> bool:
         """Train to the target; return whether it was reached.
 
-        SIGTERM, SIGUSR1 and the stop file of any rank let the current update finish, save it and end.
+        SIGTERM, SIGUSR1, the first Ctrl-C and the stop file of any rank let the current update finish, save it and end.
 
         Raises:
             UserError: a loss or a gradient that is not finite, a disk without room, or Weights & Biases cannot be
@@ -92,6 +93,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 )
                 self._fit(self.data)
             self._agree(None if self.writer is None else self.writer.finish())
+            if signal.SIGINT in self.signals:
+                raise KeyboardInterrupt
         except (KeyboardInterrupt, SystemExit):  # Composer makes the second of the first
             self._say_what_is_saved()
             raise KeyboardInterrupt from None
@@ -112,6 +115,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         added = additions(config, self.stage.name, self.folder / "tensorboard", self.ranks.rank)
         with contextlib.ExitStack() as stack:
             stack.enter_context(on_stop_signal(self.signals.append))
+            stack.enter_context(on_first_interrupt(self._interrupted))
             stack.enter_context(quiet_libraries())
             trainer = Trainer(
                 model=PretrainingModel(self.model),
@@ -138,6 +142,10 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             trainer.state.timestamp = Timestamp(batch=self.step, token=self.tokens)
             self.clock = time.monotonic()
             trainer.fit()
+
+    def _interrupted(self, received: signal.Signals) -> None:
+        self.signals.append(received)
+        logger.warning("%s: saving a checkpoint after this step; Ctrl-C again stops at once", self.stage.name)
 
     def _multiplier(self) -> Callable[[int], float]:
         """Return the share of the peak rate that an update has, by its number."""

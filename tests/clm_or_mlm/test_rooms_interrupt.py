@@ -30,9 +30,7 @@ def interrupted(patch: str, *words: str, cwd: Path) -> subprocess.CompletedProce
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     assert answer.returncode == 130, answer.stderr
-    assert answer.stderr.splitlines() == [
-        "interrupted; finished work is kept: run the same command again to resume"
-    ]
+    assert answer.stderr.splitlines() == ["interrupted; run the same command again to continue"]
     assert [path for path in cwd.rglob("*") if ".tmp" in path.name or "staging" in path.name] == []
     return answer
 

@@ -97,7 +97,7 @@ def test_a_mistake_of_ours_keeps_its_traceback() -> None:
 def test_interrupt_is_130(capsys: pytest.CaptureFixture[str]) -> None:
     code, err = ended(raising(KeyboardInterrupt()), capsys)
     assert code == 130
-    assert "the same command again to resume" in err
+    assert "the same command again to continue" in err
 
 
 def test_a_command_gets_typed_values_and_its_exit_code_is_returned() -> None:

@@ -126,22 +126,35 @@ def test_a_signal_saves_and_the_next_call_resumes(
 
 
 @pytest.mark.parametrize(
-    ("step", "saved"), [(1, "no checkpoint has been saved yet"), (7, "step 6 is saved in ")]
+    ("step", "times", "ended", "saved"),
+    [
+        (1, 1, 2, "step 2 is saved in "),
+        (7, 1, 8, "step 8 is saved in "),
+        (1, 2, 1, "no checkpoint has been saved yet"),
+        (7, 2, 7, "step 6 is saved in "),
+    ],
 )
-def test_ctrl_c_says_what_is_saved(
+def test_ctrl_c_saves_and_a_second_one_stops_at_once(
     done: Path,
     data: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     step: int,
+    times: int,
+    ended: int,
     saved: str,
 ) -> None:
-    _at_step(monkeypatch, step, lambda _: signal.raise_signal(signal.SIGINT))
+    def interrupted(_: StageTraining) -> None:
+        for _time in range(times):
+            signal.raise_signal(signal.SIGINT)
+
+    _at_step(monkeypatch, step, interrupted)
     words = _words(data, tmp_path)
     with pytest.raises(KeyboardInterrupt):
         main(words)
-    assert f"mini-s-clm: interrupted after step {step}; {saved}" in caplog.text
+    assert f"mini-s-clm: interrupted after step {ended}; {saved}" in caplog.text
+    assert "mini-s-clm: saving a checkpoint after this step; Ctrl-C again stops at once" in caplog.text
     assert "; run the same command to resume" in caplog.text
     monkeypatch.undo()
     _resumed(words, tmp_path, done)
