@@ -12,6 +12,7 @@ examples:
 from __future__ import annotations
 
 import gc
+import logging
 import sys
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -22,17 +23,19 @@ from cyclopts import Parameter
 
 from clm_or_mlm.names import ModelName, ModelNames
 from common.cli import MANY, shared_options
-from common.errors import UserError
+from common.errors import UserError, nearest
 from common.processes import AGAIN
 from common.settings import assignments, describe_settings, read_settings
 from common.tables import write
 from pretraining.data.shard_settings import ShardSettings
-from pretraining.model_names import FIGURES, Model
+from pretraining.model_names import FIGURES, Model, arm_of
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.plan import Study, load_study, plan_of, targets_of
 from pretraining.plan.report import PLAN_FORMATS, plan_document
 
 __all__ = ["export", "plan", "settings", "shards", "tokenizer", "train", "verify"]
+
+log = logging.getLogger(__name__)
 
 _STUDY = "the study and its settings"
 _MFU = 0.4
@@ -92,12 +95,20 @@ def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Mo
             raise UserError(f"the paper has no figure {figure}; its figures are 1 to {max(FIGURES)}")
         return [study.model(name) for name in FIGURES[figure]]
     if names:
-        return [study.model(name) for name in names]
+        return [_model(study, name) for name in names]
     if not study.models:
         raise UserError(
             f"the study {study.name!r} lists no models; add `models = [...]` to its file, or name a model: plan NAME"
         )
     return list(study.models.values())
+
+
+def _model(study: Study, name: str) -> Model:
+    """Return the model of a name, with a warning if the study does not list it: the name alone makes it."""
+    model = study.model(name)
+    if study.models and arm_of(name)[0] not in study.models:
+        log.warning("%s is not listed in the study %r%s", name, study.name, nearest(name, study.models))
+    return model
 
 
 def settings(*words: str, study: ConfigOptions = ConfigOptions()) -> None:
@@ -210,15 +221,15 @@ def train(
 
     The name is SIZE-OBJECTIVE-STEPS: 610m-clm-10k-mlm40-42k is trained with CLM to step 10,000, then with MLM at a
     masking ratio of 40 % to step 42,000. For several GPUs, start the command with srun, torchrun or composer.
-    Rerun it to resume from the last checkpoint. NAME-s2 is NAME pretrained again with another seed. After SIGTERM or
-    SIGUSR1 the command saves a checkpoint and exits with code 75.
+    Rerun it to resume from the last checkpoint. NAME-s2 is NAME pretrained again with another seed. Ctrl-C, SIGTERM and
+    SIGUSR1 let it finish the step and save a checkpoint; the last two end it with code 75.
 
     example: clm-or-mlm train 610m-clm-10k-mlm40-42k --data shards/ --out pretrained/
 
     Args:
         model: such as 610m-clm-10k-mlm40-42k, or a trunk such as 610m-clm
         data: folder of the shards, or a URL: s3://, gs://, hf://datasets/OWNER/NAME/DIR, https://
-        out: output folder of checkpoints, logs and models
+        out: output folder for checkpoints, logs and models
         callback: your own callback or logger for Composer's Trainer (may be repeated)
         stop_file: save and exit with code 75 once this file exists, as after SIGUSR1; for images and multi-node jobs
     """
@@ -227,7 +238,8 @@ def train(
     chosen = load_study(study.study)
     config = study.config(chosen)
     config = replace(config, callbacks=",".join([config.callbacks, *callback]))
-    targets_of(model, chosen)
+    if targets_of(model, chosen)[-1]:
+        _model(chosen, model)
     if "://" not in data and not Path(data, MANIFEST).is_file():
         raise UserError(f"{data}: no shards here; write them with `clm-or-mlm shards`")
     # torch takes seconds to import: what is misspelt is reported at once. A fifth of them would be collections.

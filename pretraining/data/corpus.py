@@ -139,6 +139,8 @@ def _local(spec: str) -> list[Path]:
         files = [path]
     else:
         files = sorted(map(Path, glob.glob(spec, recursive=True)))  # noqa: PTH207  # a pattern may be absolute
+    if not files and not glob.has_magic(spec) and not path.exists():
+        raise UserError(f"{spec} does not exist; give a file, a folder, a pattern, or hf:owner/name")
     if not files:
         raise UserError(f"{spec}: no documents here; give a file, a folder, a pattern, or hf:owner/name")
     return files

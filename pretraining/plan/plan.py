@@ -18,7 +18,8 @@ The paper's study is built in, others are TOML files:
 
 A stage is one run of the optimiser with one objective and one phase: the trunk `610m-clm`, the stage
 `610m-clm-10k-mlm40` that branches off it at step 10,000, and that stage's decay `610m-clm-10k-mlm40-42k`.
-Models that need the same steps share them; the checkpoints at which others branch off are kept.
+Models that need the same steps share them; the checkpoints at which others branch off are kept. Another masking ratio,
+split or budget needs only another name (`pretraining.model_names`).
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class Study:
             return self.design.parse(name)
         except UserError as error:
             why = str(error).partition("; did you mean")[0]
-            raise UserError(f"{why}{nearest(name, [*self.models, *stages])}") from None
+            own = "; a model of your own study needs --study FILE" if self is PAPER_STUDY else ""
+            raise UserError(f"{why}{own}{nearest(name, [*self.models, *stages])}") from None
 
 
 PAPER_STUDY = Study(name="paper", design=PAPER, shapes=SHAPES, models=MODELS)

@@ -133,8 +133,11 @@ def test_damaged_files_are_reported(tmp_path: Path, name: str, content: bytes, m
 
 
 def test_mistakes_are_reported(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no documents here"):
+    with pytest.raises(UserError, match=r"absent\.jsonl does not exist; give a file, a folder, a pattern"):
         open_source([str(tmp_path / "absent.jsonl")])
+    for empty in (tmp_path, tmp_path / "*.jsonl"):
+        with pytest.raises(UserError, match="no documents here"):
+            open_source([str(empty)])
     (tmp_path / "a.docx").write_text("x")
     with pytest.raises(UserError, match="unknown kind of file"):
         open_source([str(tmp_path / "a.docx")])
