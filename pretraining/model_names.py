@@ -23,7 +23,7 @@ from pretraining.paper_settings import SHAPES, TRAINING
 
 __all__ = [
     "FIGURES", "MODELS", "OBJECTIVES", "PAPER", "TABLES", "Design", "Model", "ObjectiveName", "Stage", "arm_of",
-    "format_steps", "parse",
+    "find_model", "format_steps", "parse",
 ]  # fmt: skip
 
 
@@ -329,3 +329,17 @@ MODELS: dict[str, Model] = {name: PAPER.parse(name) for name in _NAMES}
 
 parse = PAPER.parse
 """The model that a name stands for in the paper's scheme."""
+
+
+def find_model(name: str) -> Model | None:
+    """Return the model of a name in the scheme, of any study and size such as `toy-s` or `2b`; None for other names."""
+    if name in MODELS:
+        return MODELS[name]
+    objectives = "|".join(item.pattern for item in OBJECTIVES.values())
+    match = re.match(rf"(?P<prefix>(?:[^-]+-)*?)(?P<size>[^-]+)-(?:{objectives})-", name)
+    if match is None:
+        return None
+    try:
+        return Design(prefix=match["prefix"], sizes=(match["size"],), decay_steps=0).parse(name)
+    except UserError:
+        return None

@@ -19,7 +19,7 @@ from analysis.records import records
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, DATASETS, PAPER, STANDARD, TASKS, datasets_of
 from common.errors import UserError
-from pretraining.model_names import MODELS, TABLES, Model, format_steps, parse
+from pretraining.model_names import MODELS, TABLES, Model, find_model, format_steps, parse
 from pretraining.paper_settings import SHAPES, TRAINING
 
 __all__ = ["Cell", "Table", "build_table", "table_numbers"]
@@ -151,7 +151,8 @@ class _Layout:
         """Return the entries under `stubs` of a model, also of one whose name says nothing."""
         model = _model(name)
         if model is None:
-            return name, ""
+            named = find_model(name)
+            return name, "" if named is None else self.label(named)[-1]
         *first, last = self.label(model)
         return (*first, f"{last}, pretraining seed {model.seed}" if model.seed else last)
 
@@ -180,7 +181,7 @@ def _thousands(steps: int) -> str:
 
 def _size_label(model: Model) -> tuple[str, ...]:
     stages = " + ".join(_objective(objective) for objective in model.objectives)
-    budget = "" if model.steps == 42_000 else f" ({_thousands(model.steps)})"
+    budget = "" if model.steps == 42_000 else f" ({_thousands(model.steps)} steps)"
     return model.size.upper(), f"{stages}{budget}"
 
 

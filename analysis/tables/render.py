@@ -113,7 +113,7 @@ def _note(table: Table) -> str:
     if table.source == "published":
         return f"As published: {printed}."
     recomputed = f", in brackets {table.interval_words}" if table.interval_words else ""
-    return f"With ±, as published: {printed}. Without, recomputed from {table.source}: mean{recomputed}."
+    return f"Cells with ± as published: {printed}. Cells without, recomputed from {table.source}: mean{recomputed}."
 
 
 def _lines(cell: Cell) -> list[str]:

@@ -1,4 +1,7 @@
-"""A figure of task averages, a panel a task: a line of markers for each series, or points in groups."""
+"""A figure of task averages, a panel a task: a line of markers for each series, or points in groups.
+
+The paper's figures of this kind are in `averages`.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,11 @@ from paper_figures.drawing.marks import draw_groups, draw_lines, names_fit, writ
 from paper_figures.drawing.page import inches, line_handles, make_page, task_panels
 from paper_figures.drawing.style import Look, looks_of
 from paper_figures.figure import COLUMNS, FigureSpec, Inputs
-from pretraining.model_names import MODELS, OBJECTIVES, Design, Model, arm_of
+from pretraining.model_names import MODELS, Model, arm_of, find_model
 
 __all__ = [
     "Position", "PositionRule", "TaskFigure", "collect", "continued_only", "describe_differences", "describe_points",
-    "expected_points", "find_model", "refuse_empty", "size_rank",
+    "expected_points", "refuse_empty", "size_rank",
 ]  # fmt: skip
 
 
@@ -209,20 +212,6 @@ def expected_points(models: Iterable[str], position: PositionRule) -> dict[str, 
         if there is not None and not isinstance(there.x, str):
             points.setdefault(there.series, []).append(there.x)
     return {series: sorted(xs) for series, xs in points.items()}
-
-
-def find_model(name: str) -> Model | None:
-    """Return the model of a name in the scheme, of any study and size such as `toy-s` or `2b`; None for other names."""
-    if name in MODELS:
-        return MODELS[name]
-    objectives = "|".join(item.pattern for item in OBJECTIVES.values())
-    match = re.match(rf"(?P<prefix>(?:[^-]+-)*?)(?P<size>[^-]+)-(?:{objectives})-", name)
-    if match is None:
-        return None
-    try:
-        return Design(prefix=match["prefix"], sizes=(match["size"],), decay_steps=0).parse(name)
-    except UserError:
-        return None
 
 
 def size_rank(size: str) -> float:

@@ -73,12 +73,15 @@ def test_own_models_become_rows_of_the_table_of_their_kind() -> None:
         "bert-base",
         "610m-mlm40-42k-3000",
         "610m-clm-dec42k-mlm30-64k",
+        "toy-s-clm-60-mlm35-120",
     )
     scores = scores_of(Evidence(Settings(), runs=random_runs(models=own)), source="mine")
     held = {number: set(build_table(number, scores).models) & set(own) for number in (2, 6, 10, 14)}
-    assert held == {2: {own[0], own[2]}, 6: {own[3]}, 10: {own[1]}, 14: {own[4]}}
+    assert held == {2: {own[0], own[2], own[5]}, 6: {own[3]}, 10: {own[1]}, 14: {own[4]}}
     row = build_table(2, scores)
     assert row.labels[row.models.index("610m-mlm60-42k")] == ("610M", "MLM 60 %")
+    assert row.labels[row.models.index("bert-base")] == ("bert-base", "")
+    assert row.labels[row.models.index(own[-1])] == (own[-1], "CLM + MLM 35 % (120 steps)")
     assert row.cells[row.models.index("610m-mlm60-42k")][0].published is None
 
 
