@@ -1,6 +1,6 @@
 """The measured coverage of each interval, for captions: `analysis/data/interval_coverage.csv`.
 
-    clm-or-mlm coverage --shapes --format csv --out analysis/data/interval_coverage.csv
+    clm-or-mlm coverage --shapes --trials 23000 --format csv --out analysis/data/interval_coverage.csv
 
 makes the file again (docs/intervals.md).
 """
