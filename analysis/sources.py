@@ -78,8 +78,8 @@ class Source:
         """Raise a `UserError` for a rule that chooses learning rates where these were chosen already."""
         if self.is_published and selection != SEED.name:
             raise UserError(
-                f"the published cells were made with the seed-wise choice of the learning rate; {selection!r} needs "
-                "single runs: give them with --source"
+                f"the published cells choose the learning rate for each seed; {selection!r} needs individual "
+                "runs: give them with --source"
             )
 
     def settled(self, settings: Settings) -> Settings:
@@ -182,7 +182,7 @@ class Source:
         """Return the runs table; without one a `UserError` says that `what` needs runs and how to get them."""
         if self.runs is None:
             raise UserError(
-                f"{what} needs single runs, which the published tables do not have: use --source released "
+                f"{what} needs individual runs, which the published tables do not have: use --source released "
                 "(the authors' result files, fetched once with `clm-or-mlm fetch-released`) or "
                 "--source PATH with a run store or runs table of your own"
             )

@@ -35,8 +35,8 @@ class SourceOptions:
 
     source: Annotated[str, Parameter(metavar="published|released|miniature|[standard:]PATH")] = "published"
     """the paper's tables (published), the authors' released runs, the package's own miniature, or the path of a run
-    store or runs table (next to which a folder 'instances' may have per-instance scores); standard:PATH reads the
-    field's usual metrics instead of the paper's (docs/run-store.md)"""
+    store or runs table (per-instance scores are read from a folder 'instances' next to it, if any); standard:PATH
+    reads the field's usual metrics instead of the paper's (docs/run-store.md)"""
     add_model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = ()
     """also accept models with this name, outside the released scheme (name or shell pattern; may be repeated)"""
 

@@ -111,7 +111,7 @@ def normalise(image: Path, seconds: int) -> None:
                 text = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
                 # Dates differ by a few letters; the next object begins at a multiple of 4,096 bytes.
                 if len(text) > room:
-                    raise UserError(f"{image}: its metadata does not fit in its place; build it again")
+                    raise UserError(f"{image}: there is no room for its metadata; build the image again")
                 file.seek(row[5])
                 file.write(text.ljust(room, b"\0"))
                 row[6] = len(text)

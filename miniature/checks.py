@@ -88,7 +88,7 @@ def checks(form: Form, pretrained: Path, runs: pd.DataFrame) -> list[Check]:
             seen=f"{most} on {better[most]} ({detail})",
         ),
         Check(
-            what="the MLM and the CLM checkpoint of one size differ",
+            what="the MLM and CLM checkpoints of the same size differ",
             holds=far > 0.01,
             seen=f"weights of {mlm} and {clm} differ by {far:.0%} of their norm",
         ),

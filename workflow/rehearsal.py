@@ -58,7 +58,9 @@ def rehearsed(workflow: Workflow, folder: Path, *, key: str = "", machine: Machi
         binds = [*own, *places_of(workflow, folder, here)]
         said = json.loads(answer(image, ["clm_or_mlm.rehearse"], commands, binds, here).splitlines()[-1])
         if said["image"] != "full":
-            raise UserError(f"{image} is the {said['image'] or '?'} image; jobs need full: make image-full")
+            raise UserError(
+                f"{image} is the {said['image'] or '?'} image; jobs need the full one: make image-full"
+            )
         if said["commit"] != git_commit():
             log.warning(
                 "jobs run the image's commit %s, not this checkout's %s", said["commit"], git_commit()

@@ -71,7 +71,7 @@ def how_tested(interval: str, findings: Iterable[Finding], *, published: bool) -
     if published:
         test = (
             f"{INTERVALS[interval].tests_of_cells} from each model's mean and printed interval "
-            f"({N_SEEDS} seeds, models taken as independent)"
+            f"({N_SEEDS} seeds, models treated as independent)"
         )
     else:
         tests = (INTERVALS[name].tests for name in used)
@@ -82,7 +82,7 @@ def how_tested(interval: str, findings: Iterable[Finding], *, published: bool) -
     )
     return (
         f"Tests and 95 % intervals ({', '.join(used)}): {test}{known}.",
-        f"They apply to other {over}; each model was pretrained once, so they say nothing about another "
+        f"The tests apply to other {over}; each model was pretrained once, so they say nothing about another "
         "pretraining.",
         "Holm's adjustment is over the claims about one question, not over all of them.",
     )
@@ -107,8 +107,8 @@ def levels_in_words() -> str:
     """Return the levels of all tests and the margins of "comparable"."""
     margins = ", ".join(f"{margin:g} ({task})" for task, margin in MARGINS.items())
     return (
-        "Directions: 5 % two-sided (2.5 % one-sided); ranges: two one-sided tests at 5 %; comparable: within "
-        f"{margins} points."
+        "Claims of a direction: 5 % two-sided (2.5 % one-sided); of a range: two one-sided tests at 5 %; comparable: "
+        f"within {margins} points."
     )
 
 

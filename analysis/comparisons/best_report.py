@@ -71,7 +71,7 @@ def _rows(question: Question, chances: list[Chance]) -> list[list[str]]:
 
 def _how(answer: Answer) -> str:
     return (
-        f"From {answer.settings.resamples:,} draws of every mean, models taken as independent. The middle 95 % of a "
-        f"mean's draws are its interval ({answer.settings.interval}): {caption_of(answer.intervals)}. This applies to "
-        "other fine-tuning seeds of these models, each of which was pretrained once."
+        f"From {answer.settings.resamples:,} draws of every mean, models treated as independent. The middle 95 % of a "
+        f"mean's draws are its {caption_of(answer.intervals)}. All of this applies to other fine-tuning seeds of these "
+        "models, each of which was pretrained once."
     )

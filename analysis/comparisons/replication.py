@@ -94,10 +94,10 @@ def replication_of(
     runs, known = source.need_runs("certify"), reference.need_runs("--reference")
     cells = pd.DataFrame(_cells(_units(runs, pretrained), _units(known, pretrained)))
     if cells.empty:
-        again = "pretrained twice" if pretrained else "fine-tuned with two seeds"
+        again = "two pretrainings" if pretrained else "two seeds"
         raise UserError(
             f"{source.label} and {reference.label} have no model, dataset and learning rate in common for "
-            f"which {reference.label} was {again}"
+            f"which {reference.label} has {again}"
         )
     mine, theirs = map(_logged, logs) if logs else ({}, {})
     losses = _curves(mine, theirs)

@@ -152,7 +152,7 @@ def ranking_sentences(ranking: Ranking) -> list[str]:
     count = len(ranking.datasets)
     sentences = [
         f"Mean rank over the {count} datasets that all models have; interval and P(first) from draws of every mean, "
-        f"the middle 95 % of which are its interval: {caption_of(ranking.intervals)}. IQM: interquartile mean of "
+        f"the middle 95 % of which are its {caption_of(ranking.intervals)}. IQM: interquartile mean of "
         f"runs, minus the models' mean on the dataset; {stratified_words('iqm')}."
     ]
     if not math.isnan(ranking.critical_difference):
@@ -162,7 +162,7 @@ def ranking_sentences(ranking: Ranking) -> list[str]:
         )
         groups = [f"{group[0]} to {group[-1]} ({len(group)})" for group in ranking.groups]
         sentences.append(
-            f"Within it, so not distinguished: {'; '.join(groups)}."
+            f"Models within it are not distinguished: {'; '.join(groups)}."
             if groups
             else "No two models are within it."
         )
@@ -180,8 +180,8 @@ def footer(result: Comparison) -> list[str]:
             "p: two-sided; Holm over the datasets, and over the tasks. P(A > B): the chance that a run of A scores "
             f"above one of B{printed}; {superiority_words()}.",
             "In region: posterior probability (flat prior) that the difference is practically nil. Outcome: by Holm's "
-            "p (at most 0.05) or two one-sided tests within the region. Needed: seeds per model to find a difference "
-            "as large as this one, or as the margin if that is larger, in 80 of 100 studies.",
+            "p (at most 0.05) or two one-sided tests within the region. Needed: seeds per model to detect a "
+            "difference this large, or as large as the margin if that is larger, in 80 of 100 studies.",
         ]
     once = [name for name in result.field.models if name not in result.replicates]
     if result.replicates:

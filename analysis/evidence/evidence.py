@@ -91,7 +91,7 @@ class Evidence:
         runs = self.cells.runs
         if isinstance(comparison, Spread):
             if runs is None:
-                return Finding(comparison=comparison, missing="needs single runs")
+                return Finding(comparison=comparison, missing="needs individual runs")
             return spread_finding(comparison, runs, self.cells.values, self.settings.resampling)
         absent = [term for term in comparison.terms if term.cell not in self.cells]
         if absent:

@@ -84,7 +84,7 @@ class Interval:
         """Return `of_cells`, or raise a `UserError` that names the intervals that printed cells can give."""
         if self.of_cells is None:
             raise _refusal(
-                f"the {self.name} interval needs single runs, and the published cells are only means and normal "
+                f"the {self.name} interval needs individual runs, and the published cells are only means and normal "
                 "intervals: give runs with --source, or",
                 lambda one: one.of_cells is not None,
             )

@@ -81,7 +81,7 @@ def write_letter(source: Source, settings: Settings, assessment: Assessment | No
         Section(title="What the release cannot answer", lead="", points=UNKNOWABLE),
     )
     return Letter(
-        title=f"Audit of arXiv 2507.00994v4 against {source.given_as}",
+        title=f"Audit of arXiv 2507.00994v4, source {source.given_as}",
         sections=sections,
         differs=result.differs,
     )
@@ -119,7 +119,9 @@ def _against_its_code(result: Audit, source: Source) -> Section:
     elif measured:
         sizes = f"If in points ({measured}), effects are measured on this source's runs; others need both protocols."
     else:
-        sizes = "Effects follow from the definitions; measuring them needs runs scored by both protocols."
+        sizes = (
+            "Most effects follow from the definitions; measuring them needs runs scored by both protocols."
+        )
     return Section(
         title=Reference.CODE.heading,
         lead=f"Here the released code contradicts the paper, or makes a choice the paper does not mention. {sizes}",
@@ -158,7 +160,7 @@ def _against_its_release(result: Audit) -> Section:
 
 def _differing(checks: list[Check]) -> tuple[str, ...]:
     return tuple(
-        f"{check.statement}: the paper says {check.stated}; {check.against.words} {check.recomputed}."
+        f"{check.statement}: {check.against.words[0]} {check.stated}; {check.against.words[1]} {check.recomputed}."
         for check in checks
         if check.status == "differs"
     )

@@ -122,13 +122,13 @@ TRAPS: Registry[Trap] = Registry(
         ),
         Trap(
             name="nq-split",
-            sentence="Every run drew its own random half of NQ as test set, without a fixed seed.",
-            known="differences between models include that between two random halves; queries cannot be paired",
+            sentence="Every run drew a random half of NQ as its test set, without a fixed seed.",
+            known="differences between models include those between random halves; queries cannot be paired",
         ),
         Trap(
             name="interval",
             sentence=f"The printed 95 % interval is {NORMAL_QUANTILE} standard errors of {N_SEEDS} seeds.",
-            known=f"it covers the true mean 87.8 % of the time; Student's t interval is {_T_FACTOR:.2f} times as wide",
+            known=f"it covers the true mean 88 % of the time; Student's t interval is {_T_FACTOR:.2f} times as wide",
         ),
         Trap(
             name="bfloat16",

@@ -198,7 +198,7 @@ def components_document(source: Source) -> Document:
     plans = [f"1 x {most}", f"1 x {2 * most}", f"2 x {most}"]
     return Document(
         body=[
-            f"What moves a score of {source.words}: standard deviations in points.",
+            f"What moves a score: standard deviations in points. Source: {source.words}.",
             "",
             Grid(rows, numbers={3}),
             "",
@@ -206,7 +206,7 @@ def components_document(source: Source) -> Document:
             "",
             Grid([["dataset", *plans], *buys], numbers={1, 2, 3}),
             "",
-            "Pretraining and fine-tuning seed apply to these test instances only. `clm-or-mlm design` plans a study.",
+            "Pretraining and fine-tuning seed: for these test instances only. `clm-or-mlm design` plans a study.",
         ],
         records=table, digits="%.6g",
     )  # fmt: skip

@@ -138,7 +138,7 @@ def _forks(multiverse: Multiverse) -> list[str | Grid]:
         changes.append([name, "; ".join(flips) or "none"])
     return [
         "Shares of the valid analyses, and of the invalid ones (interval too narrow, no adjustment, a weaker claim), "
-        "that support and contradict a claim:",
+        "that support or contradict a claim:",
         "",
         Grid(rows),
         "",
@@ -162,7 +162,7 @@ def sensitivity_document(result: Sensitivity) -> Document:
         "",
         Grid(_spread_rows(result)),
         "",
-        "Parts that hold, and interval of the mean comparison, if another pretraining moves scores by this much:",
+        "Parts that hold, and interval of the mean effect, if another pretraining moves scores by this much:",
         "",
         Grid(_moved_rows(result)),
     ]
@@ -170,9 +170,9 @@ def sensitivity_document(result: Sensitivity) -> Document:
         "",
         *_forks(result.multiverse),
         "",
-        "Second opinion (Bayesian): the probability that everything a claim asks for holds, its parts taken as",
-        "independent. Priors are flat, except that of the spread between datasets: half-Cauchy, with a median of",
-        f"{SCALES[1]:g} margins of practical equivalence, or of the number in the heading:",
+        "Second opinion (Bayesian): the probability that everything a claim asks for holds, its parts treated as",
+        "independent. Priors are flat, except that of the spread between datasets: half-Cauchy, whose median is the",
+        f"margin of practical equivalence times the number in the heading ({SCALES[1]:g} where there is none):",
         "",
         Grid(_opinion_rows(result)),
         "",

@@ -207,7 +207,9 @@ def write_runs(
             f"definitions of datasets of your own ({', '.join(own)})": own,
         }
         if what := next((name for name, there in unrecorded.items() if there), None):
-            raise UserError(f"{path}: a CSV cannot record the {what}; let --out end in .parquet")
+            raise UserError(
+                f"{path}: a CSV cannot record the {what}; give --out a name that ends in .parquet"
+            )
         content = csv_text(frame.loc[:, list(COLUMNS)]).encode()
     else:
         columns = [pa.array(frame[item.name], type=item.type, from_pandas=True) for item in _SCHEMA]

@@ -250,7 +250,7 @@ def _read_table(folder: Path, dataset: Dataset, name: str, remedy: str) -> pa.Ta
     found = pq.read_table(path)
     columns = found.schema.remove_metadata()
     if columns != schema_of(dataset.form, name, documents=DOCUMENT in columns.names):
-        raise UserError(f"{path} does not have the columns of the local form; {remedy}")
+        raise UserError(f"{path} does not have the columns of the local format; {remedy}")
     return found
 
 

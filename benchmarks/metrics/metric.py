@@ -1,4 +1,7 @@
-"""What a metric is, the predictions of each family that metrics read, and scores by all metrics. NumPy only."""
+"""What a metric is, the predictions of each family that metrics read, and scores by all metrics. NumPy only.
+
+The metrics themselves, and yours, are in `paper` and `standard`.
+"""
 
 from __future__ import annotations
 

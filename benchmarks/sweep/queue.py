@@ -2,8 +2,8 @@
 
 Any number of processes share a store, those of one call as those of other jobs and nodes: each goes through the
 fine-tunings that are not done, takes those that nobody holds, and looks once more whether they are still to be done.
-A claim ends with its process, however that ends. Every process computes with one thread on a CPU, so a run's bytes do
-not depend on how many there are.
+A claim ends with its process, however that ends. Which runs are left, and which failed ones are retried, is decided in
+`jobs`. Every process computes with one thread on a CPU, so a run's bytes do not depend on how many there are.
 """
 
 from __future__ import annotations

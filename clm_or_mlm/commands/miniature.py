@@ -91,7 +91,7 @@ def sample(
     data: Annotated[Path, Parameter(metavar="DIR")],
     out: Annotated[Path, Parameter(metavar="DIR")],
 ) -> None:
-    """Sample as many rows of each dataset as a form needs.
+    """Sample the rows of each dataset that a miniature needs.
 
     example: clm-or-mlm sample --form quick --data data/ --out samples/
 

@@ -34,9 +34,10 @@ def draw(
 ) -> int:
     """Draw the paper's figures as PDF, PNG and SVG, each with its numbers and its alt text.
 
-    Figures 5 and 7 need single runs (--source released or PATH), Figure 12 needs training logs (--logs). Each figure is
-    written as figureN.pdf, .png, .svg, .csv (the numbers drawn), .txt (alt text), .json (caption, source, settings) and
-    .provenance.json (code, versions, command, hashes). The exit code is 2 if a figure that you named cannot be drawn.
+    Figures 5 and 7 need individual runs (--source released or PATH); Figure 12 needs training logs (--logs). Each
+    figure is written as figureN.pdf, .png, .svg, .csv (the numbers drawn), .txt (alt text), .json (caption, source,
+    settings) and .provenance.json (code, versions, command, hashes). The exit code is 2 if a figure that you named
+    cannot be drawn.
 
     examples:
       clm-or-mlm figure 3

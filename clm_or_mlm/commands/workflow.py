@@ -150,7 +150,7 @@ def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
 
 
 def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> None:
-    """Stop a study: end the process that runs it and its Slurm jobs; saved files are kept.
+    """Stop a study: end its Slurm jobs and the process that runs it; saved files are kept.
 
     example: clm-or-mlm cancel --dir /scratch/me/study
 
@@ -191,8 +191,8 @@ def archive(
 ) -> None:
     """Turn a finished study into an RO-Crate: list every file with its hash and how it was made.
 
-    The command writes ro-crate-metadata.json (Provenance Run profile); ingest and audit check its hashes before they
-    read the study.
+    The command writes ro-crate-metadata.json (Provenance Run Crate profile); ingest and audit check its hashes before
+    they read the study.
 
     example: clm-or-mlm archive --dir /scratch/me/study --agent https://orcid.org/0000-0002-1825-0097
 

@@ -204,7 +204,7 @@ def _draw_rows(ax: Axes, rows: Sequence[_Row], reach: float, wide: float) -> Non
 
 _NOTE = (
     "Circles: datasets; diamonds: their average, which decides the verdict. Filled: holds or fails on its own at 5 %; "
-    "hollow: open. Shaded: the claimed region. Q and I\u00b2: how much datasets differ beyond their errors (p of Q "
+    "hollow: open. Shaded: the claimed region. Q and I\u00b2: how much datasets differ beyond sampling error (p of Q "
     f"from the chi-squared distribution). At most {_MOST} contrasts are drawn, the most decisive; the CSV has all. "
     "The axis is linear near 0 and logarithmic further out."
 )

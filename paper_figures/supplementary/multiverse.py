@@ -148,8 +148,8 @@ FIGURES = (
         name="multiverse",
         title="Does the answer depend on the analyst?",
         supplementary=True,
-        note="Each column is an analysis: learning-rate rule / interval, or, for F1-F4, one mixed-effects model of all "
-        "runs. Supporting: the share of the analyses that decide a claim in which it is supported. Verdicts are "
-        "adjusted by Holm within an analysis, not across analyses (docs/claims.md).",
+        note="Each column is an analysis: learning-rate rule / interval, or, for F1-F4 with runs, one mixed-effects "
+        "model. Supporting: of the analyses that decide a claim, the share that support it. p-values are Holm-adjusted "
+        "within an analysis, not across analyses (docs/claims.md).",
     ),
 )

@@ -61,7 +61,7 @@ def _tree(plan: Plan, device: str, utilisation: float) -> str:
         walk(item, "", True, True)
     lines += [
         "",
-        "* a model of the study; steps are counted from random weights; shared steps are done once",
+        "* a model; steps count from random initialisation; shared steps run once",
         "",
     ]
     lines += _totals(plan, device, utilisation)

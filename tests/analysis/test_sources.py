@@ -31,7 +31,9 @@ def table(tmp_path: Path) -> Path:
 def test_the_published_cells_have_no_runs() -> None:
     source = open_source("published")
     assert source is PUBLISHED and source.is_published and source.name == "published"
-    with pytest.raises(UserError, match="a figure needs single runs, which the published tables do not have"):
+    with pytest.raises(
+        UserError, match="a figure needs individual runs, which the published tables do not have"
+    ):
         source.need_runs("a figure")
 
 
@@ -89,7 +91,7 @@ def test_an_unknown_source_is_refused_with_all_names(source: str) -> None:
 def test_published_cells_refuse_another_rule_for_the_learning_rate(table: Path) -> None:
     for refused in (PUBLISHED.settled, PUBLISHED.scores):
         with pytest.raises(
-            UserError, match=r"were made with the seed-wise choice .*'mean' needs single runs"
+            UserError, match=r"choose the learning rate for each seed; 'mean' needs individual runs"
         ):
             refused(Settings(selection="mean"))
     assert open_source(str(table)).settled(Settings(selection="mean")).selection == "mean"

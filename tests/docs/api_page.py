@@ -13,11 +13,11 @@ from common.provenance import ROOT
 
 PAGE = ROOT / "docs" / "api.md"
 HEAD = """\
-# Which functions does the package have in Python?
+# Which Python functions does the package have?
 
     import clm_or_mlm as cm
 
-[The notebook](tutorial.ipynb) uses each of these names; `help(cm.claims)` has the arguments. `source` is
+[The notebook](tutorial.ipynb) uses each of these names; `help(cm.scores)` explains the arguments. `source` is
 `"published"`, `"released"`, `"miniature"`, the path of a run store or runs table, a frame of runs, or what `load`
 returned. Mistakes in the arguments or in a file raise `common.errors.UserError`. `python -m tests.docs.api_page` writes
 this page.
@@ -54,7 +54,7 @@ def _source() -> str:
     members = []
     for name in ("is_published", "default_interval", "scores", "need_runs"):
         member = vars(Source)[name]
-        call = "()" if inspect.isfunction(member) else ""
+        call = {"scores": "(settings)", "need_runs": "(what)"}.get(name, "")
         members.append(f"- `{name}{call}`: {_summary(member)}")
     return "\n".join(["## `Source`", "", "What `load` returns: an open source.", "", *members, ""])
 

@@ -147,7 +147,7 @@ def test_a_figure_has_files_or_a_problem(tmp_path: Path) -> None:
     figures = [paper_figure(number) for number in (5, 3)]
     inputs = Inputs(source=open_source("published"))
     files, [problem] = draw_figures(figures, inputs, tmp_path, ["svg"])
-    assert str(problem).startswith("Figure 5 needs single runs")
+    assert str(problem).startswith("Figure 5 needs individual runs")
     endings = ("svg", "csv", "txt", "json", "provenance.json")
     assert [path.name for path in files] == [f"figure3.{end}" for end in endings]
     assert sorted(files) == sorted(tmp_path.iterdir())

@@ -98,13 +98,13 @@ def _body(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid |
             lines += [] if reading.verdict.tree.known_units else ["Not decidable from this source."]
             continue
         reach = _reach(reading)
-        rows = [["contrast", "on", "effect [95 %]", f"-{reach:.3g} {'':^{_AXIS - 12}} +{reach:.3g}", "says"]]
+        rows = [["contrast", "on", "effect [95 %]", f"-{reach:.3g} {'':^{_AXIS - 12}} +{reach:.3g}", "alone"]]
         for contrast in reading.contrasts:
             rows += _rows(contrast, reach)
         lines += ["", Grid(rows)]
     legend = (
-        "says: holds or fails on its own at 5 %, or is open. Q, I2: how much the datasets differ beyond errors; over",
-        "similar datasets: the mean if these datasets are a sample (random effects, Hartung and Knapp's interval).",
+        "alone: holds or fails on its own at 5 %, or is open. Q, I2: how much datasets differ beyond sampling error;",
+        "over similar datasets: the mean if these are a sample (random effects, Hartung and Knapp's interval).",
     )
     return [*lines, "", *legend, *assessment.tests]
 

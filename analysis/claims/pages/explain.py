@@ -76,7 +76,7 @@ def _opinion(assessment: Assessment, verdict: Verdict) -> str:
 
 
 _OPINION = (
-    "opinion: posterior probability of the whole claim (Bayesian, flat prior, parts taken as independent), on these "
+    "opinion: posterior probability of the whole claim (Bayesian, flat prior, parts treated as independent), on these "
     "datasets and for the means over datasets like them (Corani et al. 2017)."
 )
 

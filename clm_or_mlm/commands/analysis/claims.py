@@ -44,8 +44,8 @@ def claims(
     """Judge the paper's findings F1-F15 against a source of scores.
 
     Each finding gets a grade, and the number of its contrasts that are shown to hold and to fail (docs/claims.md).
-    The published cells are enough for most findings; F7 and F10 need single runs. The test follows from the interval:
-    pooled for runs, t for the published cells, or what --interval names (crossed covers test instances, too).
+    The published cells are enough for most findings; F7 and F10 need individual runs. The test follows from the
+    interval: pooled for runs, t for the published cells, or what --interval names (crossed covers test instances, too).
 
     examples:
       clm-or-mlm claims

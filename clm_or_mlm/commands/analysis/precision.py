@@ -103,7 +103,7 @@ def design(
         dataset_sd: standard deviation of the difference over datasets, in points; 0: the conclusion is only about these
             datasets
         tests: number of tests that Holm's adjustment covers
-        power: wanted power
+        power: target power
         format: output format
     """
     study = Study(

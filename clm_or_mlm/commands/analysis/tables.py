@@ -166,7 +166,7 @@ def audit(
       clm-or-mlm audit --letter --source results/ --out letter.md
 
     Args:
-        letter: write a one-page letter: the answer, contradictions in the paper, its code and its release, the verdicts
+        letter: write a one-page letter: the answer, contradictions of paper, code and release, and the verdicts
         format: output format; a letter is markdown or html
     """
     if letter:

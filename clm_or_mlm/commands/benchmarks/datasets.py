@@ -46,7 +46,7 @@ def fetch(
         datasets: which to fetch (default: all twelve, or those in --datasets and the datasets they are trained on)
         out: folder of the datasets
         skip_bad_lines: skip invalid lines, with a warning for each
-        replace: fetch datasets again that are already there
+        replace: fetch again datasets that are already there
         definitions: files that define your own datasets and where they are on a hub, or names of ready-made ones
     """
     defined = _read(definitions)

@@ -117,7 +117,7 @@ def test_what_makes_no_arm_is_refused(patterns: list[str], words: str) -> None:
 
 
 def test_printed_cells_have_no_pretrainings_to_take_together() -> None:
-    with pytest.raises(UserError, match="needs single runs"):
+    with pytest.raises(UserError, match="needs individual runs"):
         compare(PUBLISHED, [REAL], Settings(), replicates=["610m-*"])
     assert isinstance(PUBLISHED.scores(Settings()), pd.DataFrame)
 

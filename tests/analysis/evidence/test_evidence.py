@@ -215,12 +215,12 @@ def test_resampled_findings_are_repeatable_and_many_seeds_depend_on_the_generato
 
 
 def test_what_a_source_cannot_give_is_refused() -> None:
-    with pytest.raises(UserError, match="needs single runs"):
+    with pytest.raises(UserError, match="needs individual runs"):
         evidence(None, "bca")
     with pytest.raises(UserError, match="needs per-instance scores"):
         evidence(RUNS, "crossed")
     spread = next(iter(comparisons(CLAIMS["F7"].body)))
-    assert isinstance(spread, Spread) and evidence(None).finding(spread).missing == "needs single runs"
+    assert isinstance(spread, Spread) and evidence(None).finding(spread).missing == "needs individual runs"
 
 
 def test_averages_are_of_the_datasets_of_their_task() -> None:

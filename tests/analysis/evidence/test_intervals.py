@@ -91,11 +91,11 @@ def refusing(call, *arguments: object) -> str:
 def test_what_an_interval_lacks_is_said_with_those_that_have_it() -> None:
     for name in ("pooled", "bootstrap", "bca", "studentised", "crossed"):
         assert refusing(INTERVALS[name].need_cells) == (
-            f"the {name} interval needs single runs, and the published cells are only means and normal intervals: "
+            f"the {name} interval needs individual runs, and the published cells are only means and normal intervals: "
             "give runs with --source, or choose --interval paper or t"
         )
         assert refusing(Evidence, Settings(interval=name)) == refusing(INTERVALS[name].need_cells)
-        assert "needs single runs" in refusing(PUBLISHED.scores, Settings(interval=name))
+        assert "needs individual runs" in refusing(PUBLISHED.scores, Settings(interval=name))
     assert refusing(INTERVALS["crossed"].need_instances, None) == (
         "the crossed interval needs per-instance scores: read the run store with `clm-or-mlm ingest STORE "
         "--instances DIR`, or choose --interval paper, t, pooled, bootstrap, bca or studentised"

@@ -69,7 +69,7 @@ def test_a_steadier_model_is_found_to_be_steadier() -> None:
 
 
 def test_what_has_no_spread_says_why() -> None:
-    assert PUBLISHED.evidence(Settings()).finding(spread_of("F7")).missing == "needs single runs"
+    assert PUBLISHED.evidence(Settings()).finding(spread_of("F7")).missing == "needs individual runs"
     runs = made_up_runs(np.random.default_rng(0), models=(CLM, MLM))
     few = Evidence(SETTINGS, runs=runs[runs["lr"] == 1e-4]).finding(spread_of("F7"))
     assert "at some learning rate" in few.missing

@@ -238,7 +238,7 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(
 
 
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="Croissant, which describes a table of runs, needs single runs"):
+    with pytest.raises(UserError, match="Croissant, which describes a table of runs, needs individual runs"):
         main(["export", "croissant", "--out", str(tmp_path)])
     with pytest.raises(UserError, match="would be exported under the names of those models"):
         main(["export", "mteb", "--source", "miniature", "--out", str(tmp_path)])

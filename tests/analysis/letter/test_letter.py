@@ -53,7 +53,7 @@ def test_the_paper_is_held_against_itself_its_code_and_its_release_in_lists_of_t
     sections = {section.title: section for section in write_letter(PUBLISHED, SETTINGS).sections}
     differing = [check for check in check_arithmetic() if check.status == "differs"]
     for reference in Reference:
-        said = [point for point in sections[reference.heading].points if ": the paper says " in point]
+        said = [point for point in sections[reference.heading].points if f": {reference.words[0]} " in point]
         assert len(said) == sum(check.against is reference for check in differing) > 0
     itself, code = (sections[one.heading].points for one in (Reference.ITSELF, Reference.CODE))
     assert "two-stage" in itself[0] and "Table 13" in itself[-1]

@@ -118,5 +118,5 @@ def test_a_source_without_pretrainings_says_how_to_make_one() -> None:
     runs = runs_of(np.random.default_rng(5), datasets={"sst2": "SC"}, pretrainings=1)
     with pytest.raises(UserError, match="train NAME-s1"):
         components_document(Source(label="x", runs=runs))
-    with pytest.raises(UserError, match="needs single runs"):
+    with pytest.raises(UserError, match="needs individual runs"):
         components_document(PUBLISHED)

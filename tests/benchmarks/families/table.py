@@ -35,11 +35,11 @@ _RUNS = "runs"
 
 _HEAD = """# Which models can be measured?
 
-A tiny, randomly initialised model of each text-only class of transformers {version} was fine-tuned for five steps on
-each of the four tasks with `clm-or-mlm benchmarks run`. The command tests each model: in every module, a token's output
-must depend on later tokens, and padding must not change it. If the head of a class needs more than hidden states (GTE,
-Nomic BERT, Longformer, XLNet), this package's head replaces it. `run` and `--dry-run` print the result.
-`python -m tests.benchmarks.families.table` writes this page.
+A tiny, randomly initialised model of each text-only class of transformers {version} was to be fine-tuned for five
+steps on each of the four tasks with `clm-or-mlm benchmarks run`. The command tests each model: in every module, a
+token's output must depend on later tokens; if padding changes it, texts are batched by length. If the head of a
+class needs more than hidden states (GTE, Nomic BERT, Longformer, XLNet), this package's head replaces it. `run` and
+`--dry-run` print the result. `python -m tests.benchmarks.families.table` writes this page.
 
 | kind of model | model types |
 |---|---|
@@ -53,7 +53,7 @@ _REFUSED = """
 _ONE_SIDED = """
 These models cannot be made bidirectional: whatever the mask, a token sees only one side in some modules.
 
-| modules | model types |
+| modules that see one side | model types |
 |---|---|
 """
 _ONE_SIDE = (

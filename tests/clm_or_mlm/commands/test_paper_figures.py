@@ -37,7 +37,7 @@ def test_some_of_several_figures_is_no_success(tmp_path: Path, capsys: pytest.Ca
     assert main(["3", "5", "--out", str(tmp_path), "--format", "svg"]) == 2
     out = capsys.readouterr().out
     assert "figure3.svg" in out
-    assert "not drawn: Figure 5 needs single runs" in out
+    assert "not drawn: Figure 5 needs individual runs" in out
 
 
 @pytest.mark.parametrize("given", [(), ("--logs", str(EXAMPLE.parent / "logs"))])

@@ -79,5 +79,5 @@ def test_numbers_of_another_kind_get_the_letter_of_the_published_cells(own: Sour
     other = replace(own, protocol="standard")
     settings = Settings(interval="bootstrap", resamples=200)
     content = gather(Inputs(source=other, settings=settings), ["3"])
-    assert content.letter.title.endswith("against published")
+    assert content.letter.title.endswith("source published")
     assert not content.audit.has_runs

@@ -101,7 +101,7 @@ def test_the_picture_holds_the_spread(number: int) -> None:
 
 @pytest.mark.parametrize("number", CASES)
 def test_published_cells_cannot_show_a_spread(number: int) -> None:
-    with pytest.raises(UserError, match=rf"^Figure {number} needs single runs, .* --source released"):
+    with pytest.raises(UserError, match=rf"^Figure {number} needs individual runs, .* --source released"):
         paper_figure(number).collect(Inputs(source=open_source("published")))
 
 
