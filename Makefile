@@ -49,6 +49,7 @@ new-environment:
 	"$(CURDIR)/.venv/$(ENVIRONMENT)/bin" > .venv/$(ENVIRONMENT)/bin/clm-or-mlm
 	@chmod +x .venv/$(ENVIRONMENT)/bin/clm-or-mlm
 	@touch .venv/$(ENVIRONMENT)/.installed
+	@echo "installed; to use it: source .venv/$(ENVIRONMENT)/bin/activate" >&2
 
 ## Results
 .PHONY: reproduce-figure3 reproduce report findings

@@ -252,8 +252,8 @@ def open_source(
     path = Path(source)
     if not source or not path.exists():
         raise UserError(
-            f"{source or 'an empty --source'}: no such source{nearest(source, SOURCES)}; give {', '.join(SOURCES)}, "
-            "or a path to a run store or runs table"
+            f"{source or 'an empty --source'}: no such source; give {', '.join(SOURCES)}, or a path to a run "
+            f"store or runs table{nearest(source, SOURCES)}"
         )
     return _open_path(source, path, request)
 

@@ -149,7 +149,7 @@ def explain(claim: str, source: SourceLike = "published", *, interval: str = "")
     known = {verdict.claim.id: verdict for verdict in assessed.verdicts}
     if claim not in known:
         raise UserError(
-            f"there is no claim {claim!r}{nearest(claim, known)}; the claims are {', '.join(known)}"
+            f"there is no claim {claim!r}; the claims are {', '.join(known)}{nearest(claim, known)}"
         )
     return explanations(assessed, [known[claim]])
 

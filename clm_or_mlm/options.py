@@ -38,7 +38,7 @@ class SourceOptions:
     store or runs table (per-instance scores are read from a folder 'instances' next to it, if any); standard:PATH
     reads the field's usual metrics instead of the paper's (docs/run-store.md)"""
     add_model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = ()
-    """also accept models with this name, outside the released scheme (name or shell pattern; may be repeated)"""
+    """also accept models with this name, which need not follow the paper's scheme (name or pattern; may be repeated)"""
 
     metric: Annotated[str, Parameter(metavar="NAME", show_default=False)] = ""
     """use another metric of the same runs, such as your own, by its name in run.json"""

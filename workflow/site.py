@@ -121,8 +121,8 @@ class Site:
         """Refuse values that cannot be."""
         if self.device not in PEAK_FLOPS:
             raise UserError(
-                f"unknown device {self.device!r}{nearest(self.device, PEAK_FLOPS)}; "
-                f"devices are {', '.join(PEAK_FLOPS)}"
+                f"unknown device {self.device!r}; devices are {', '.join(PEAK_FLOPS)}"
+                f"{nearest(self.device, PEAK_FLOPS)}"
             )
         for key in ("nodes", "cpus"):
             if getattr(self, key) < 1:
@@ -213,7 +213,7 @@ def _path(site: str, folder: Path) -> Path:
             raise UserError(f"{path} does not exist; a site is a TOML file or one of {', '.join(known)}")
         return path
     if site not in known:
-        raise UserError(f"unknown site {site!r}{nearest(site, known)}; sites are {', '.join(known)}")
+        raise UserError(f"unknown site {site!r}; sites are {', '.join(known)}{nearest(site, known)}")
     return SITES / f"{site}.toml"
 
 

@@ -70,7 +70,7 @@ def answer(assessment: Assessment) -> Answer:
     return Answer(
         headline=_on_the_question(main, stand_ins=assessment.source.stand_ins is not None),
         splits=tuple(
-            f"{name}: shown {_counted(verdict)}, {format_typical(verdict)} points on average; by dataset "
+            f"{name}: shown to be {_counted(verdict)}, {format_typical(verdict)} points on average; by dataset, "
             f"{_counted(by_dataset[name])}."
             for name, verdict in by_task.items() if verdict.known
         ),
@@ -128,7 +128,7 @@ def _counted(verdict: Verdict) -> str:
     tree = verdict.tree
     better = f"in at least {tree.hold}" if tree.hold else "in none"
     worse = f"worse in at least {tree.fail}" if tree.fail else "worse in none"
-    return f"better {better} of {tree.known_units} and {worse}"
+    return f"better {better} of {tree.known_units} comparisons and {worse}"
 
 
 def _among(main: Verdict, splits: list[Verdict], verdicts: Iterable[Verdict]) -> list[str]:
@@ -146,8 +146,10 @@ def _among(main: Verdict, splits: list[Verdict], verdicts: Iterable[Verdict]) ->
         f"{shown_among(main, more)} with {words} ({sum(len(one.tree.units) for one in (main, *more))})"
         for words, more in tested.items()
     ]
-    counted = f"Of the {main.tree.hold} shown at {SPLIT} %, this many remain when more comparisons are tested"
-    return [f"{counted} (number in brackets): {', '.join(left[:-1])}, and {left[-1]}."]
+    counted = (
+        f"Corrected for more comparisons (total in brackets), the {main.tree.hold} shown at {SPLIT} % become"
+    )
+    return [f"{counted} {', '.join(left[:-1])}, and {left[-1]}."]
 
 
 def _over_places(verdict: Verdict, assessment: Assessment) -> RandomEffects:

@@ -42,8 +42,8 @@ def with_test_scores(runs: pd.DataFrame, where: str) -> pd.DataFrame:
         run = lost.iloc[0]
         raise UserError(
             f"{where}: {run['model']} on {run['dataset']}, lr {format_lr(run['lr'])}, seed {run['seed']:.0f} has no "
-            f"test_score, although this seed chooses that rate (validation_score {run['validation_score']:g}); "
-            "fill it in, or delete the row"
+            f"test_score, but is needed: its validation_score {run['validation_score']:g} is this seed's best; fill in "
+            "the test_score, or delete the row"
         )
     count = int(blank.sum())
     logger.warning(
@@ -119,8 +119,8 @@ def row_faults(
 def _unknown(name: str, datasets: Mapping[str, Dataset]) -> str:
     extra = " is outside the paper's twelve" if name in EXTRA_DATASETS else " is unknown"
     return (
-        f": dataset {name!r}{extra}{nearest(name, datasets)}; the datasets are {', '.join(datasets)}; your own "
-        "are known only from their run store, or from the Parquet table that ingest makes from it"
+        f": dataset {name!r}{extra}; the datasets are {', '.join(datasets)}; your own are known only from "
+        f"their run store, or from the Parquet table that ingest makes from it{nearest(name, datasets)}"
     )
 
 

@@ -107,7 +107,12 @@ def _model(study: Study, name: str) -> Model:
     """Return the model of a name, with a warning if the study does not list it: the name alone makes it."""
     model = study.model(name)
     if study.models and arm_of(name)[0] not in study.models:
-        log.warning("%s is not listed in the study %r%s", name, study.name, nearest(name, study.models))
+        log.warning(
+            "%s is not listed in the study %r; going by its name%s",
+            name,
+            study.name,
+            nearest(name, study.models),
+        )
     return model
 
 
@@ -221,8 +226,8 @@ def train(
 
     The name is SIZE-OBJECTIVE-STEPS: 610m-clm-10k-mlm40-42k is trained with CLM to step 10,000, then with MLM at a
     masking ratio of 40 % to step 42,000. For several GPUs, start the command with srun, torchrun or composer.
-    Rerun it to resume from the last checkpoint. NAME-s2 is NAME pretrained again with another seed. Ctrl-C, SIGTERM and
-    SIGUSR1 let it finish the step and save a checkpoint; the last two end it with code 75.
+    Rerun it to resume from the last checkpoint. NAME-s2 is NAME pretrained again with another seed. After Ctrl-C,
+    SIGTERM or SIGUSR1 it finishes the step and saves a checkpoint; the exit code is 75 after SIGTERM and SIGUSR1.
 
     example: clm-or-mlm train 610m-clm-10k-mlm40-42k --data shards/ --out pretrained/
 
@@ -266,7 +271,7 @@ def export(
     Args:
         checkpoint: a step-... folder of a stage
         out: output folder
-        data: the shards it was trained on, for their tokenizer
+        data: the shards that the checkpoint was trained on; their tokenizer is exported with it
     """
     from pretraining.training.train import export_checkpoint
 

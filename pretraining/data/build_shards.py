@@ -162,8 +162,9 @@ def _finish(
         provenance_path(out, folder=True), record, {MANIFEST: sha256_file(out / MANIFEST)}
     )
     writer.remove()
-    train = manifest["splits"]["train"]
+    train, validation = (manifest["splits"][split] for split in ("train", "validation"))
     logger.info(
-        "%s: %s training tokens from %s documents; shards: %d; duplicates dropped: %s", out, f"{train['tokens']:,}",
-        f"{train['documents']:,}", len(train["shards"]), f"{writer.position.duplicates:,}",
+        "%s: %s training tokens from %s documents, %s more for validation; shards: %d; duplicates dropped: %s", out,
+        f"{train['tokens']:,}", f"{train['documents']:,}", f"{validation['documents']:,}", len(train["shards"]),
+        f"{writer.position.duplicates:,}",
     )  # fmt: skip

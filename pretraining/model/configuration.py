@@ -146,7 +146,7 @@ def config_for(size: str, **overrides: object) -> EncoderConfig:
     """
     shapes = {**SHAPES, "tiny": TINY}
     if size not in shapes:
-        raise UserError(f"unknown size {size!r}{nearest(size, shapes)}; sizes are {', '.join(shapes)}")
+        raise UserError(f"unknown size {size!r}; sizes are {', '.join(shapes)}{nearest(size, shapes)}")
     known = {*EncoderConfig().to_dict(), "num_labels"}
     for name in overrides:
         if name not in known:

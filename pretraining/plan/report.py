@@ -30,7 +30,7 @@ def plan_document(plan: Plan, *, device: str = "H100", utilisation: float = 0.4)
     """
     if device not in PEAK_FLOPS:
         known = ", ".join(PEAK_FLOPS)
-        raise UserError(f"unknown device {device!r}{nearest(device, PEAK_FLOPS)}; devices are {known}")
+        raise UserError(f"unknown device {device!r}; devices are {known}{nearest(device, PEAK_FLOPS)}")
     if not 0 < utilisation <= 1:
         raise UserError(f"the share of the peak rate must be in (0, 1], not {utilisation}")
     return Document(

@@ -1,7 +1,7 @@
 """The optimizer: how it is built from the settings, and which of its tensors a checkpoint holds.
 
 Another one is another version of these functions, state names included, with its settings in
-`pretraining.plan.config`.
+`pretraining.plan.config`; the paper's values are in `pretraining.paper_settings`.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def test_a_site_of_ones_own_starts_from_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("site = 'lum'", "unknown site 'lum'; did you mean 'lumi'"),
+        ("site = 'lum'", "unknown site 'lum'; sites are .*; did you mean 'lumi'"),
         ("site = 'mine.toml'", "names itself as its site"),
         ("module = ['x']", "unknown key 'module'; did you mean 'modules'"),
         ("modules = 'x'", "modules takes a list, not 'x'"),

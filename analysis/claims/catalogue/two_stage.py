@@ -63,7 +63,7 @@ CLAIMS = (
     Claim(
         id="F8",
         short="CLM then MLM beats MLM alone",
-        scope="610M models, MLM at 40 %; 12K, 22K and 42K steps; four tasks",
+        scope="610M models, 40 % masking; 12K, 22K and 42K steps; four tasks",
         statement="At equal budget, CLM then MLM (25 % CLM, 75 % MLM) beats MLM alone at 12k, 22k and 42k on each "
         "task.",
         where="Figure 6, Tables 10-13",

@@ -104,7 +104,7 @@ def choose(ids: Sequence[str] | None) -> list[str]:
         group = [full for low, full in known.items() if low == name or low.rstrip("abcde") == name]
         if not group:
             raise UserError(
-                f"unknown claim {given!r}{nearest(given.upper(), CLAIMS)}; the claims are {', '.join(CLAIMS)}"
+                f"unknown claim {given!r}; the claims are {', '.join(CLAIMS)}{nearest(given.upper(), CLAIMS)}"
             )
         wanted += group
     return [name for name in CLAIMS if name in wanted]

@@ -37,10 +37,11 @@ def coverage(
 ) -> None:
     """Simulate cells and count how often each nominal 95 % interval contains the true value.
 
-    Cells of five seeds have the variances observed in runs (or in the published cells); the true value is the mean
-    over seeds, for these test instances and for test instances in general. --shapes simulates cells of 2 to 20 seeds
-    that are not normal: heavy tails, one seed in ten that collapses, few queries. --clusters simulates right and wrong
-    answers: test instances in clusters, such as questions about one passage, and small test sets near 100 %.
+    By default, the simulated cells have five seeds and the variances observed in the source, and coverage is counted
+    twice: of the mean over seeds for these test instances, and of that over seeds and test instances. --shapes draws
+    2 to 20 seeds from several distributions: normal, heavy tails, released SST-2 runs, one seed in ten that
+    collapses, few queries. --clusters simulates test sets whose instances come in clusters, such as questions about
+    one passage, and small test sets with scores near 100 %.
     docs/intervals.md says which interval to use; `clm-or-mlm figure coverage` draws the result.
 
     example: clm-or-mlm coverage --trials 2000 --format csv
@@ -85,8 +86,8 @@ def design(
 ) -> None:
     """Print how many seeds, pretrainings, datasets and test instances it takes to detect a difference.
 
-    It plans for the test that `compare` runs, with the spreads of the source's cells, and also prints the power of the
-    study as given. docs/intervals.md explains each number.
+    The numbers are for the test that `compare` will run on your results, with the spreads of the source's cells. The
+    power of the study that the options describe is printed as well. docs/intervals.md explains each number.
 
     examples:
       clm-or-mlm design --effect 0.5

@@ -67,7 +67,9 @@ def test_a_source_with_some_comparisons_counts_those_alone() -> None:
     found = answer(alike(1e-9, 1.0, few=True))
     assert "in at least 4 of the 4 comparisons (of 12) that this source allows" in found.headline
     assert found.headline.startswith("Sometimes")
-    assert all("shown better in at least 4 of 4 and worse in none" in line for line in found.splits)
+    assert all(
+        "shown to be better in at least 4 of 4 comparisons and worse in none" in line for line in found.splits
+    )
 
 
 def test_a_source_without_any_says_why() -> None:
@@ -88,7 +90,7 @@ def test_the_headline_names_split_models_budgets_and_tasks(assessment: Assessmen
     assert {m.steps for m in better} == {1_000 * budget for budget in SPLITS} == {12_000, 22_000, 42_000}
     headline = answer(assessment).headline
     assert "25 % CLM followed by 75 % MLM beats MLM alone at equal budget" in headline
-    assert "(610M models, MLM at 40 %; 12K, 22K and 42K steps; four tasks)" in headline
+    assert "(610M models, 40 % masking; 12K, 22K and 42K steps; four tasks)" in headline
 
 
 def test_the_counts_of_every_split_and_of_more_tested_at_once_are_those_of_scipy_and_statsmodels(
@@ -105,7 +107,7 @@ def test_the_counts_of_every_split_and_of_more_tested_at_once_are_those_of_scipy
 
     def counted(hold: int, total: int, fail: int) -> str:
         worse = f"at least {fail}" if fail else "none"
-        return f"better in at least {hold} of {total} and worse in {worse}"
+        return f"better in at least {hold} of {total} comparisons and worse in {worse}"
 
     def rejected(p_values: list[float]) -> list[bool]:
         return list(multipletests(p_values, 0.05, method="holm")[0])
@@ -115,11 +117,11 @@ def test_the_counts_of_every_split_and_of_more_tested_at_once_are_those_of_scipy
         better, worse = zip(*map(ps, comparisons(claim.body)), strict=True)
         every[share] = list(better)
         counts = counted(sum(rejected(list(better))), 12, sum(rejected(list(worse))))
-        [line] = [line for line in found.splits if line.startswith(f"{share} % CLM: shown {counts}, ")]
+        [line] = [line for line in found.splits if line.startswith(f"{share} % CLM: shown to be {counts}, ")]
         labels = [reading.verdict for reading in assessment.by_dataset({"split": claim}).values()]
         p_values = [ps(one.comparison) for one in labels[0].tree.findings]
         hold, fail = (sum(rejected([p[way] for p in p_values])) for way in (0, 1))
-        assert line.endswith(f"; by dataset {counted(hold, 36, fail)}.")
+        assert line.endswith(f"; by dataset, {counted(hold, 36, fail)}.")
     [together] = [line for line in found.cautions if "with all findings" in line]
     own = every.pop(SPLIT)
     assert f"{sum(rejected([*own, *every[50], *every[75]])[:12])} with the other splits (36)" in together

@@ -25,7 +25,7 @@ MISTAKES = {
     "paper_figures 3 --interval bootstrap": "interval needs individual runs",
     "pretraining plan --model 610-mlm40-42k": "did you mean '610m-mlm40-42k'",
     "pretraining plan --figure 13": "no figure 13",
-    "pretraining plan --device H10": "unknown device 'H10'; did you mean",
+    "pretraining plan --device H10": "unknown device 'H10'; devices are A100, H100,",
     "pretraining settings --set peak_lr": "--set takes key=value, not 'peak_lr'",
     "pretraining shards": "--source requires",
     "pretraining shards --source x --out y": "--tokenizer requires",

@@ -27,7 +27,7 @@ def test_a_name_that_the_study_does_not_list_is_planned_with_a_warning(
     assert not caplog.records
     main(["plan", "610m-mlm41-42k"])
     assert [record.getMessage() for record in caplog.records] == [
-        "610m-mlm41-42k is not listed in the study 'paper'; did you mean '610m-mlm40-42k'?"
+        "610m-mlm41-42k is not listed in the study 'paper'; going by its name; did you mean '610m-mlm40-42k'?"
     ]
 
 

@@ -63,15 +63,15 @@ REFUSED = {
     "binary": ("\0\1\2", "cannot be read as CSV"),
     "header only": (HEADER + "\n", "has a header but no runs"),
     "semicolons": (text_of(grid()).replace(",", ";"), "the header lacks 'model'"),
-    "unknown dataset": (fourth(dataset="sst3"), "line 5: dataset 'sst3' is unknown; did you mean 'sst2'?"),
+    "unknown dataset": (fourth(dataset="sst3"), "line 5: dataset 'sst3' is unknown; the datasets are sst2,"),
     "run twice with two scores": (
         text_of([*grid(), {**grid()[0], "test_score": "0.1"}]), "lines 2 and 62 are the same run"
     ),
     "blank test score at a used rate": (
         given(of_clm_sst2, val_score="0.99", test_score=""),
-        f"{CLM} on sst2, lr 5e-05, seed 0 has no test_score, although this seed chooses that rate",
+        f"{CLM} on sst2, lr 5e-05, seed 0 has no test_score, but is needed: its validation_score",
     ),
-    "no test scores": (given(test_score=""), "has no test_score, although this seed chooses that rate"),
+    "no test scores": (given(test_score=""), "has no test_score, but is needed: its validation_score"),
 }  # fmt: skip
 """One of each kind; the others are in `test_runs_table`, as every command has the same reader."""
 
