@@ -41,7 +41,7 @@ class SourceOptions:
     """also accept models with this name, which need not follow the paper's scheme (name or pattern; may be repeated)"""
 
     metric: Annotated[str, Parameter(metavar="NAME", show_default=False)] = ""
-    """use another metric of the same runs, such as your own, by its name in run.json"""
+    """score the same runs by another metric, or by one of your own, as named in run.json"""
 
     def open(self, models: Sequence[str] | None = None, *, need_instances: bool = False) -> Source:
         """Return the source; `models` and `need_instances` as in `analysis.sources.open_source`."""

@@ -96,8 +96,8 @@ def mirror_of(environ: Mapping[str, str], apt: Path = Path("/etc/apt")) -> str:
         if match := _DEBIAN_URL.search(text):
             return match[1]
     raise UserError(
-        "no Debian mirror is configured here; give one with --mirror URL or DEBIAN_MIRROR=URL (in the address of "
-        "Debian's snapshot service, {snapshot} stands for the recorded date)"
+        "no Debian mirror is configured on this machine; give one with --mirror URL or DEBIAN_MIRROR=URL (for Debian's "
+        "snapshot service, write {snapshot} in the URL where the date of the lock file belongs)"
     )
 
 

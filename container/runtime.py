@@ -159,8 +159,8 @@ def version_of(
     if code:
         last = (text or "no message").splitlines()[-1]
         raise UserError(
-            f"`{program} --version` ended with code {code}: {last}, so no image can run here; ask the site for "
-            f"user namespaces, or a {runtime.name} that works without them"
+            f"`{program} --version` ended with code {code} ({last}), so no image can run here; if user namespaces are "
+            f"disabled, ask the site to enable them, or for another build of {runtime.name}"
         )
     return program, (text or "no version named").splitlines()[-1]
 

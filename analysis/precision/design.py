@@ -228,7 +228,7 @@ def design_document(source: Source, study: Study) -> Document:
         ])  # fmt: skip
     holm = f" after Holm's adjustment over {study.tests} tests" if study.tests > 1 else ""
     words = f"""\
-Seeds, pretrainings or datasets needed, the others as given, to detect a difference of {study.effect:g} points with
+Seeds, pretrainings or datasets needed to detect a difference of {study.effect:g} points, the others as given, with
 power {study.power:.0%} at the 0.05 level{holm}. -: no number is enough.
 Given: seeds {study.seeds}, pretrainings {study.pretrainings} (sd {study.pretraining_sd:g} points), sd over datasets \
 {study.dataset_sd:g} points.

@@ -202,7 +202,7 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     if path.exists() and not path.is_dir():
         raise UserError(f"{path}: is a file; --instances must be a new folder, or one from an earlier ingest")
     if path.is_dir() and not (path / MANIFEST).is_file() and any(path.iterdir()):
-        raise UserError(f"{path}: has files other than instances; give --instances a new folder")
+        raise UserError(f"{path} has files, but not from an earlier ingest; give --instances a new folder")
     hashes: dict[str, str] = {}
     with contextlib.suppress(_UnchangedError), atomic_folder(path) as folder:
         yield folder, hashes

@@ -189,8 +189,8 @@ def read_manifest(data: Path, dataset: Dataset | str) -> Manifest:
     manifest = Manifest.read(path)
     if (manifest.dataset, tuple(manifest.tables)) != (known.name, table_names(known)):
         raise UserError(
-            f"{path} is the manifest of {manifest.dataset} with the tables {', '.join(manifest.tables)}; fetch or "
-            f"import {known.name} again"
+            f"{path} describes {manifest.dataset} with the tables {', '.join(manifest.tables)}, not {known.name} with "
+            f"{', '.join(table_names(known))}; fetch or import {known.name} again"
         )
     return manifest
 

@@ -86,7 +86,7 @@ class _Losses(FigureSpec):
         if not parts:
             known = sorted({stage for names in stages.values() for stage in names})
             raise UserError(
-                f"{logs}: no log of a run in Figure 12; such logs are in folders named {', '.join(known)}"
+                f"{logs} has no log of a stage that Figure 12 draws; their folders are named {', '.join(known)}"
             )
         data = pd.concat(parts, ignore_index=True)
         order = data["panel"].map(_PANELS.index)

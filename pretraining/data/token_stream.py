@@ -160,8 +160,8 @@ class TokenStream:
                     raise
                 full = os.strerror(error.errno).lower()
         raise UserError(
-            f"{self._root}: {full}: a decompressed shard needs {shard.size / 1e6:,.0f} MB; free some space or set "
-            f"cache=DIR"
+            f"{self._root}: {full}: a decompressed shard needs {shard.size / 1e6:,.0f} MB; free some space, or put "
+            "the cache elsewhere with --set cache=DIR"
         )
 
     def _decompressed(self, shard: Shard, folder: Path) -> VerifiedFile:

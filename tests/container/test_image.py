@@ -35,7 +35,9 @@ def test_deb822_sources_are_read_and_other_repositories_passed_over(tmp_path: Pa
 
 
 def test_no_mirror_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no Debian mirror is configured here; give one with --mirror"):
+    with pytest.raises(
+        UserError, match="no Debian mirror is configured on this machine; give one with --mirror"
+    ):
         mirror_of({}, tmp_path)
 
 

@@ -107,6 +107,6 @@ CLAIMS = (
         ),
         reported=tuple(_starts("54k", task) for task in ALL),
         remark="The CLM model was trained for 54k steps in total and the MLM model for 42k, so it had 28.6 % more "
-        "compute. A comparison outside the verdict gives both the same 12k extra steps.",
+        "compute. A further comparison, of models with the same 12k extra steps, does not count in the verdict.",
     ),
 )

@@ -183,9 +183,10 @@ CLAIMS = (
                 [_two_lines(size, task) for size in ("610m", "1b") for task in ALL],
             ),
         ),
-        remark="Lind and Mehlum's test (2010) asks whether a parabola through the four ratios falls at the smallest "
-        "and rises at the largest; p is the larger of the two. A positive quadratic term is not enough: scores that "
-        "rise ever faster also have one (IR at 1B). Outside the verdict, Simonsohn's two-lines test (2018) tries "
-        "a break at each of the two inner ratios and adjusts p for both.",
+        remark="Lind and Mehlum's test (2010) asks whether a parabola fitted to the scores at the four "
+        "ratios falls at the smallest ratio and rises at the largest; its p is the larger of these two tests' p. A "
+        "positive quadratic term is not enough: scores that rise ever faster also have one (IR at 1B). Simonsohn's "
+        "two-lines test (2018), which does not count in the verdict, tries a break at each of the two inner ratios "
+        "and adjusts p for both.",
     ),
 )

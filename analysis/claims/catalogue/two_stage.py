@@ -85,8 +85,8 @@ CLAIMS = (
                 ],
             ),
         ),
-        remark="Whether 75 % CLM is comparable to MLM alone is tested outside the verdict; being better counts as a "
-        "failure.",
+        remark="Whether 75 % CLM is comparable to MLM alone is tested, but does not count in the verdict; being "
+        "better counts as a failure.",
     ),
     Claim(
         id="F9",

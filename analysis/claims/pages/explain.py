@@ -232,7 +232,7 @@ def _points(assessment: Assessment, verdict: Verdict) -> str:
     if len(lacking) > 1:
         names = _NAMED if len(lacking) > _NAMED + 1 else len(lacking)
         named = [branch.node.label for branch in lacking[:names]]
-        more = f" and {len(lacking) - names} more" if len(lacking) > names else ""
+        more = f"; and {len(lacking) - names} more" if len(lacking) > names else ""
         said.append(f"Not shown: {'; '.join(named)}{more}.")
     if verdict.typical is not None and (shared := shared_trunks(verdict.known)):
         said.append(f"{shared[0].upper()}{shared[1:]}.")

@@ -80,7 +80,7 @@ def best(
     format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
-    """Print how likely each split, masking ratio, objective or model is the best, on every dataset and task.
+    """Print how likely each split, masking ratio, objective or model is to be the best, on every dataset and task.
 
     The probabilities come from draws of every model's mean whose middle 95 % match the model's interval (pooled for
     runs, t for the published cells, unless --interval names another; crossed covers test instances, too).

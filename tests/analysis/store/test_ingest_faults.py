@@ -188,7 +188,7 @@ def test_no_store_an_empty_one_and_a_models_own_folder_are_told(store: Path, tmp
         read(store / "results" / MODELS[0], tmp_path / "out")
     with pytest.raises(UserError, match="is a folder; --out must be a file"):
         ingest(store, tmp_path)
-    with pytest.raises(UserError, match="has files other than instances"):
+    with pytest.raises(UserError, match="has files, but not from an earlier ingest"):
         ingest(store, tmp_path / "runs.parquet", instances=store)
     with pytest.raises(UserError, match="is a file; --instances must be a new folder"):
         ingest(store, tmp_path / "runs.parquet", instances=tmp_path / "file")

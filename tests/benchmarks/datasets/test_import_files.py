@@ -194,7 +194,7 @@ def arguments_of(name: str, out: Path) -> list[str]:
 def test_counts_of_real_files(name: str, tmp_path: Path) -> None:
     arguments = arguments_of(name, tmp_path)
     if name == "msmarco":  # the toy queries give one id two texts
-        with pytest.raises(UserError, match=r"raw\.tsv:9: the query 786786 has another text further up"):
+        with pytest.raises(UserError, match=r"raw\.tsv:9: the query 786786 has a different text further up"):
             main(arguments)
         arguments.append("--skip-bad-lines")
     assert main(arguments) == 0
