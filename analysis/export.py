@@ -42,7 +42,7 @@ def _results(source: Source, settings: Settings) -> Mapping[str, list[Result]]:
     if source.stand_ins is not None:
         raise UserError(
             f"{source.label}: these runs of a small study stand in for the paper's models and would be exported under "
-            "the names of those models; give --source a copy of the runs without stand-ins.json"
+            "the names of those models; give --source a copy of the runs without stand_ins.json"
         )
     runs: dict[tuple[str, str], list[RunTuple]] = defaultdict(list)
     if source.runs is not None:

@@ -150,6 +150,8 @@ def verify_all(
     """
     names = names or [name for name in datasets if (data / name / MANIFEST).is_file()]
     if not names:
-        raise UserError(f"{data} contains no datasets; fetch, import or make some (clm-or-mlm benchmarks)")
+        raise UserError(
+            f"{data} contains no datasets; add some with `clm-or-mlm fetch`, `import` or `synthetic`"
+        )
     for name in progress(names, "verifying", unit="dataset"):
         yield name, verify(data, datasets[name])

@@ -37,7 +37,7 @@ class ShardSettings:
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         if self.validation_share is not None and not 0 < self.validation_share < 1:
-            raise UserError(f"--validation-share must be between 0 and 1, not {self.validation_share}")
+            raise UserError(f"--validation-share must be above 0 and below 1, not {self.validation_share}")
         if self.shard_records < 1 or self.validation_tokens < 1 or self.tokens < 0:
             raise UserError("--shard-records and --validation-tokens must be at least 1, --tokens at least 0")
 

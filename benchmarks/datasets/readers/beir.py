@@ -224,7 +224,7 @@ def _complete(
     missing = [identity for identity in wanted if identity not in found]
     if missing:
         raise UserError(
-            f"judged {what} ids not found in {', '.join(map(str, paths))}: {len(missing):,}, the first {missing[0]!r}"
+            f"{len(missing):,} judged {what} ids are not in {', '.join(map(str, paths))}, the first {missing[0]!r}"
         )
 
 

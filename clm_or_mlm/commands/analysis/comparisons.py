@@ -104,7 +104,7 @@ def sizes(
     format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
-    """Print how often a smaller model orders two recipes as the larger one does, by dataset.
+    """Print how often smaller and larger models agree on the better of two pretraining recipes, by dataset.
 
     It compares the four masking ratios and CLM at 210M, 610M and 1B, and finds the three datasets that lead to the same
     decisions as all. `clm-or-mlm figure sizes` draws the result.

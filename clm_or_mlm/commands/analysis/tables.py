@@ -237,7 +237,7 @@ def reproduce(
     logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("build"),
 ) -> None:
-    """Make every table and figure that the source has data for, the audit and its letter.
+    """Make the audit, its letter, and every table and figure that the source has data for.
 
     The command ends by listing what was made, and what was not and why.
 

@@ -136,9 +136,9 @@ def test_texts_that_are_not_there_are_counted_and_the_first_is_named(put: Put) -
     files = beir_files(put)
     test = put("t.tsv", "q3 0 91 1\nq3 0 9 1\nq3 0 90 1\n")
     assert refused(lambda: read("msmarco", **{**files, "test": test})) == (
-        f"judged document ids not found in {files['corpus']}: 2, the first '91'"
+        f"2 judged document ids are not in {files['corpus']}, the first '91'"
     )
-    with pytest.raises(UserError, match=r"judged query ids not found in .*, .*b\.tsv: 2, the first 'q91'$"):
+    with pytest.raises(UserError, match=r"2 judged query ids are not in .*, .*b\.tsv, the first 'q91'$"):
         queries = (files["queries"], put("b.tsv", "q0\tquery 0\n"))
         read("msmarco", **{**files, "queries": queries, "test": put("u.tsv", "q91 0 9 1\nq90 0 9 1\n")})
 
@@ -237,7 +237,7 @@ def test_the_corpus_gives_the_texts_of_wanted_documents_only(put: Put) -> None:
 
 def test_passages_without_text_are_counted_and_the_first_is_named(put: Put) -> None:
     path, corpus = put("dev.jsonl", [asked(1, "c"), asked(2, "a", "b")]), put("corpus.tsv", "a\tlong\n")
-    with pytest.raises(UserError, match=r"judged document ids not found in .*corpus\.tsv: 2, the first 'c'"):
+    with pytest.raises(UserError, match=r"2 judged document ids are not in .*corpus\.tsv, the first 'c'"):
         read("mldr_en", validation=path, test=path, corpus=corpus)
 
 
