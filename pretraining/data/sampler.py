@@ -56,7 +56,8 @@ class Cut:
         CUTS[self.mode]
         if not 1 <= self.shortest <= self.longest:
             raise UserError(
-                f"min_length and max_length must satisfy 1 <= min_length <= max_length, but are {self.shortest} and {self.longest}"
+                "min_length and max_length must satisfy 1 <= min_length <= max_length, but are "
+                f"{self.shortest} and {self.longest}"
             )
 
     def count(self, tokens: int) -> int:

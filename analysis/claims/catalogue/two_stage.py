@@ -142,7 +142,7 @@ CLAIMS = (
                 for task in ALL
             ),
         ),
-        remark='"Most tasks" means at least three of four here; the summary says per cent, read as points of the scores.',
+        remark='"Most tasks" means at least three of four here; the per cent of the summary are read as points.',
     ),
 )
 
