@@ -86,7 +86,7 @@ image: $(CLUSTER)/.installed ## build/analysis.sif, the small Apptainer image (O
 image-full: $(CLUSTER)/.installed ## build/full.sif, the image for training (40 GB of free space while it builds; OCI=1)
 	@$(CLUSTER)/bin/python -m container build full $(if $(OCI),--oci) $(ARGS)
 
-image-test: $(CLUSTER)/.installed ## run the image's own test and compare it with the locks (IMAGE=analysis|full)
+image-test: $(CLUSTER)/.installed ## run the image's own tests and compare it with the locks (IMAGE=analysis|full)
 	@$(CLUSTER)/bin/python -m container test $(IMAGE)
 	@$(CLUSTER)/bin/python -m container verify $(IMAGE) $(ARGS)
 
@@ -99,7 +99,7 @@ DIR ?= build/study
 study-status: $(CLUSTER)/.installed ## jobs done, running, queued and failed, and hours used and left (DIR=folder)
 	@$(CLUSTER)/bin/python -m workflow status --dir "$(DIR)" $(ARGS)
 
-study-detached: $(CLUSTER)/.installed ## run a study in the background, where it survives logout (TARGET=figure3 DIR=folder ARGS=options)
+study-detached: $(CLUSTER)/.installed ## run a study in the background, which continues after you log out (TARGET=figure3 DIR=folder ARGS=options)
 	@$(CLUSTER)/bin/python -m workflow detach $(TARGET) --dir "$(DIR)" -- --profile slurm $(ARGS)
 
 study-archive: $(CLUSTER)/.installed ## turn a finished study into an RO-Crate: every file with its hash (DIR=folder)

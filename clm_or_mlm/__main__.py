@@ -65,10 +65,10 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
-    """Print a script that completes commands, options and choices in a shell.
+    """Print a completion script for a shell; it completes commands, options and choices.
 
-    Put it into ~/.local/share/bash-completion/completions/clm-or-mlm, into a folder of zsh's $fpath as _clm-or-mlm, or
-    into ~/.config/fish/completions/clm-or-mlm.fish.
+    Save it as ~/.local/share/bash-completion/completions/clm-or-mlm (bash), as _clm-or-mlm in a folder of $fpath (zsh),
+    or as ~/.config/fish/completions/clm-or-mlm.fish (fish).
 
     Args:
         shell: the shell
@@ -94,7 +94,7 @@ def _program(prefix: str) -> App:
         {path: line for path, (_, line) in alone.items()},
         groups={path: _group(command_name(path), room) for path, (room, _) in alone.items()},
     )
-    line = "Print a script that completes commands in a shell"
+    line = "Print a completion script for a shell"
     app.command(f"{__name__}:completion", help=line, sort_key=1000, group=_group("completion", ""))
     return app
 

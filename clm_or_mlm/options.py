@@ -19,7 +19,8 @@ from common.cli import MANY, shared_options
 
 __all__ = ["BootstrapOptions", "OutFile", "ScoreOptions", "Selection", "SourceOptions"]
 
-Selection = Annotated[str, Parameter(choices=tuple(SELECTIONS), help="rule that chooses the learning rate")]
+_RULE = "choice of the learning rate: one per seed (seed), per model and dataset (mean), or per model and task (pooled)"
+Selection = Annotated[str, Parameter(choices=tuple(SELECTIONS), help=_RULE)]
 """A rule for the learning rate."""
 
 OutFile = Annotated[
@@ -34,14 +35,14 @@ class SourceOptions:
     """Where the scores come from."""
 
     source: Annotated[str, Parameter(metavar="published|released|miniature|[standard:]PATH")] = "published"
-    """the paper's tables (published), the authors' released runs, the package's own miniature, or the path of a run
-    store or runs table (per-instance scores are read from a folder 'instances' next to it, if any); standard:PATH
-    reads the field's usual metrics instead of the paper's (docs/run-store.md)"""
+    """published: the paper's tables; released: the authors' runs, once fetched; miniature: the package's toy study;
+    PATH: a run store or runs table (a table's per-instance scores come from a folder 'instances' next to it, if any);
+    standard:PATH: the field's usual metrics, not the paper's (docs/run-store.md)"""
     add_model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = ()
-    """also accept models with this name, which need not follow the paper's scheme (name or pattern; may be repeated)"""
+    """also accept models of this name, even outside the paper's naming scheme (name or pattern; may be repeated)"""
 
     metric: Annotated[str, Parameter(metavar="NAME", show_default=False)] = ""
-    """score the same runs by another metric, or by one of your own, as named in run.json"""
+    """score the runs by another metric in run.json, which may be your own (default: the source's usual metric)"""
 
     def open(self, models: Sequence[str] | None = None, *, need_instances: bool = False) -> Source:
         """Return the source; `models` and `need_instances` as in `analysis.sources.open_source`."""
@@ -61,10 +62,10 @@ class ScoreOptions:
     """How runs become scores."""
 
     selection: Annotated[str, Parameter(choices=tuple(SELECTIONS))] = "seed"
-    """how validation scores choose the learning rate: one per seed (seed, the paper's rule), per model and dataset
-    (mean), or per model and task (pooled)"""
+    """how the learning rate is chosen on validation scores: one per seed (seed, the paper's rule), per model and
+    dataset (mean), or per model and task (pooled)"""
     interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
-    """kind of 95 % interval (docs/intervals.md); default: pooled for runs, t for the published cells. crossed covers
+    """kind of 95 % interval (docs/intervals.md); default: pooled for runs, t for the published cells; crossed covers
     seeds and test instances, the others only seeds"""
 
     def needs_instances(self) -> bool:

@@ -25,7 +25,7 @@ class Computation:
     revision: str | None = None
     """branch, tag or commit of a hub id"""
     pooling: str = "mean"
-    """how a text becomes a vector: mean, first, last or late"""
+    """how a text becomes a vector: mean over the tokens, first or last token, or late (mean of the tokens' logits)"""
     head: str = "paper"
     """paper: each model class's own head, as in the paper's code; ours: the same heads on every encoder"""
     device: str = "auto"
@@ -33,11 +33,12 @@ class Computation:
     precision: str = "auto"
     """bf16 (the paper's; default on a GPU), mixed, or fp32 (default on a CPU)"""
     positions: int | None = None
-    """maximum number of token positions in a forward pass; halved when memory runs out"""
+    """maximum number of token positions in a forward pass, padding included (default: 16384 on a GPU, 2048 on a CPU);
+    halved when memory runs out"""
     exact_micro_batches: bool = False
-    """compute the 8 micro-batches of 4 one by one, as the paper's code does (slower, same gradient)"""
+    """process the 8 micro-batches of 4 examples one at a time, as the paper's code does (slower, same gradient)"""
     workers: int | None = None
-    """parallel runs, spread over the GPUs (default: 1; on a CPU as many as cores, OMP_NUM_THREADS and memory allow)"""
+    """parallel runs, spread over the GPUs (default: 1; on a CPU, as many as cores, OMP_NUM_THREADS and memory allow)"""
     trust_remote_code: bool = False
     """run the code that comes with the model (read it first)"""
 

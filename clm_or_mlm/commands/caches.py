@@ -14,10 +14,10 @@ __all__ = ["clean"]
 
 
 def clean(*names: Literal["shards", "stores", "released"], dry_run: bool = False) -> None:
-    """Delete your caches and print the space freed; running jobs rebuild what they need.
+    """Delete your caches and print how much space was freed; running jobs rebuild what they need.
 
-    Without a name, decompressed shards and cached run stores are deleted; they are rebuilt when needed.
-    Released files, which would have to be downloaded again, are deleted only when you name them.
+    Without a name, decompressed shards and cached run stores are deleted; they are rebuilt when needed. Released files
+    would have to be downloaded again, so they are deleted only if you name `released`.
 
     example: clm-or-mlm clean --dry-run
 

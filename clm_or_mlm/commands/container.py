@@ -25,7 +25,7 @@ def build(
     relock: bool = False,
     oci: bool = False,
 ) -> None:
-    """Build an image in build/; an old one is kept until the new one is complete.
+    """Build an image in build/; any old image is kept until the new one is complete.
 
     examples:
       clm-or-mlm build analysis
@@ -34,8 +34,8 @@ def build(
 
     Args:
         image: analysis or full
-        mirror: Debian mirror ({snapshot} is replaced by the date)
-        relock: record the Debian packages that the mirror has today
+        mirror: Debian mirror (default: $DEBIAN_MIRROR, or this machine's); {snapshot} is replaced by the lock's date
+        relock: lock the Debian packages that the mirror has today, instead of requiring those in the lock
         oci: also write the image as an OCI archive for Podman, build/IMAGE.tar; an image already in build/ is reused
     """
     one = IMAGES[image]
@@ -59,8 +59,8 @@ def run(
 
     Args:
         image: analysis, full, or an image file
-        words: the command inside the image; put -- before it to pass on options such as --help
-        bind: another folder to mount inside (may be repeated)
+        words: the command to run in the image; put -- before it if it has options such as --help
+        bind: another folder to mount in the image (may be repeated)
     """
     file = Path(image)
     path = file if file.suffix in (".sif", ".tar") else IMAGES[image].path
@@ -68,7 +68,7 @@ def run(
 
 
 def test(image: str, /) -> None:
-    """Run an image's own test: imports, a figure, training.
+    """Run an image's own tests: imports, a figure and, in the full image, training.
 
     example: clm-or-mlm test analysis
 
@@ -112,9 +112,9 @@ def doctor(
         study: folder of the planned study
         rehearse: run a few steps of the study's largest model on made-up text, as its jobs would, and report speed,
             memory and network
-        settings: with --rehearse, the study's settings (TOML)
+        settings: with --rehearse, the study's settings (TOML; default: the paper's)
         profile: with --rehearse, where jobs run: local or slurm
-        image_file: with --rehearse, the image that jobs run in
+        image_file: with --rehearse, the image that jobs run in (default: this environment)
     """
     there = (file for one in IMAGES.values() for file in (one.path, one.path.with_suffix(".tar")))
     code = _reported(machine.examine(study, [file for file in there if file.is_file()]))

@@ -1,4 +1,4 @@
-"""Run the whole study at toy scale, from text to verdicts; rerun a command to resume it."""
+"""Run the whole study at toy scale, from text to verdicts; to resume, rerun the command."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class MiniatureOptions:
     """Which miniature, from what, and where."""
 
     form: Annotated[str, Parameter(metavar="|".join(FORMS))] = "cpu"
-    """quick: one size and the models that the checks need, in minutes; cpu: the paper's design at three sizes, on two
-    cores; long: one size, ten times as many steps"""
+    """quick: one size, only the models that the tests need, takes minutes; cpu: the paper's design at three sizes, for
+    two cores; long: one size, ten times as many steps as cpu"""
     data: Annotated[str | None, Parameter(metavar="DIR")] = None
-    """folder with text and complete datasets (docs/miniature.md); default: made-up text and datasets"""
+    """folder with the text and the complete datasets (docs/miniature.md); default: made-up text and datasets"""
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("build/miniature")
     """output folder, with a subfolder for each form"""
     example: Annotated[Path | None, Parameter(metavar="DIR")] = None
-    """also write the runs table and the loss curves to this folder, as small files to keep"""
+    """also write the runs table and the loss curves to this folder, as small files that you can keep"""
 
 
 def run(*, workers: int = 2, show: bool = False, options: MiniatureOptions = MiniatureOptions()) -> None:
-    """Run or resume a miniature: pretrain, fine-tune, analyse and draw at toy scale.
+    """Run or resume a miniature: pretrain, fine-tune, analyse and draw the figures at toy scale.
 
     examples:
       clm-or-mlm miniature run --form quick
@@ -42,7 +42,7 @@ def run(*, workers: int = 2, show: bool = False, options: MiniatureOptions = Min
       clm-or-mlm miniature run --form quick --show
 
     Args:
-        workers: jobs to run at a time
+        workers: number of jobs to run at once
         show: only analyse the runs that have finished so far
     """
     if workers < 1:
@@ -61,7 +61,7 @@ def random(
     data: Annotated[Path, Parameter(metavar="DIR")],
     out: Annotated[Path, Parameter(metavar="DIR")],
 ) -> None:
-    """Write the untrained middle-size model: the initial weights that all models of that size share.
+    """Write the untrained model of the middle size, with the initial weights that all models of that size share.
 
     example: clm-or-mlm random --study study.toml --data shards/ --out untrained/
 
@@ -91,7 +91,7 @@ def sample(
     data: Annotated[Path, Parameter(metavar="DIR")],
     out: Annotated[Path, Parameter(metavar="DIR")],
 ) -> None:
-    """Sample the rows of each dataset that a miniature needs.
+    """Sample from each dataset as many rows as a miniature needs.
 
     example: clm-or-mlm sample --form quick --data data/ --out samples/
 

@@ -1,4 +1,4 @@
-"""Draw the paper's figures as PDF, PNG and SVG, each with its numbers and its alt text."""
+"""Draw the paper's figures as PDF, PNG and SVG, each with its data and alt text."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def draw(
     out: Annotated[Path, Parameter(metavar="DIR", group=_WRITTEN)] = Path("build/figures"),
     formats: Annotated[str, Parameter(name="--format", metavar=_FORMATS, group=_WRITTEN)] = _FORMATS,
 ) -> int:
-    """Draw the paper's figures as PDF, PNG and SVG, each with its numbers and its alt text.
+    """Draw the paper's figures as PDF, PNG and SVG, each with its data and alt text.
 
     Figures 5 and 7 need individual runs (--source released or PATH); Figure 12 needs training logs (--logs). Each
     figure is written as figureN.pdf, .png, .svg, .csv (the numbers drawn), .txt (alt text), .json (caption, source,
-    settings) and .provenance.json (code, versions, command, hashes). The exit code is 2 if a figure that you named
-    cannot be drawn.
+    settings) and .provenance.json (code, versions, command, hashes). The exit code is 2 if a figure you named cannot be
+    drawn.
 
     examples:
       clm-or-mlm figure 3
@@ -48,7 +48,7 @@ def draw(
     Args:
         logs: folder with the training logs, for Figure 12
         out: output folder
-        formats: picture formats
+        formats: image formats, separated by commas
     """
     chosen = [figure.load() for figure in figures_named(figures)]
     from paper_figures.words import family_models  # the findings, which take too long to import for a help

@@ -57,7 +57,7 @@ class ConfigOptions(StudyOptions):
     """The study, and settings of its own for one command."""
 
     set_: Annotated[tuple[str, ...], MANY, Parameter(name="--set", metavar="KEY=VALUE")] = ()
-    """a setting, such as seed=1; `clm-or-mlm settings` lists all"""
+    """change a setting, such as seed=1 (may be repeated); `clm-or-mlm settings` lists all"""
 
     def config(self, study: Study) -> TrainingConfig:
         """Return the study's settings with those of `--set` in their place."""
@@ -72,17 +72,17 @@ def plan(
     device: str = "H100",
     study: StudyOptions = StudyOptions(),
 ) -> None:
-    """Print what has to be trained for the study, a figure or a model: stages, steps, tokens, FLOPs, hours, disk.
+    """Print the training that the study, a figure or a model needs: stages, steps, tokens, FLOPs, hours and disk space.
 
     examples:
       clm-or-mlm plan --figure 3
       clm-or-mlm plan 610m-clm-10k-mlm40-42k --device A100
 
     Args:
-        model: one model, or several
-        figure: plan the models of this figure of the paper
+        model: one or more models (default: all models of the study)
+        figure: plan the models in this figure of the paper
         format: output format
-        device: device to estimate hours for, at 40 % of its peak rate
+        device: device, such as A100, for which hours are estimated, at 40 % of its peak rate
     """
     chosen = load_study(study.study)
     models = _models(chosen, model, figure)
@@ -145,7 +145,7 @@ def shards(
     workers: int | None = None,
     settings: ShardSettings = ShardSettings(),
 ) -> None:
-    """Write a source's documents as training shards, in MosaicML's streaming format, compressed with zstd.
+    """Convert a source's documents to training shards in MosaicML's streaming format, compressed with zstd.
 
     example: clm-or-mlm shards --source 'documents/*.jsonl.zst' --tokenizer tokenizer/ --out shards/
 
@@ -153,7 +153,7 @@ def shards(
         source: hf:OWNER/NAME[:CONFIG][@REVISION], or files (Parquet, JSON-lines, text), folders or glob patterns
         tokenizer: folder, tokenizer.json, tiktoken file or Hugging Face id
         out: output folder for the shards
-        workers: tokenising threads (default: one per core); they do not change the shards
+        workers: tokenising threads (default: one per core); their number does not change the shards
     """
     from pretraining.data.build_shards import build
 
@@ -184,7 +184,7 @@ def tokenizer(
     documents: int = 2000,
     text_field: str = "text",
 ) -> None:
-    """Convert or train a tokenizer, and write it as a Hugging Face folder.
+    """Convert or train a tokenizer and save it as a Hugging Face tokenizer folder.
 
     examples:
       clm-or-mlm tokenizer --convert tokenizer.model --out tokenizer/
@@ -195,7 +195,7 @@ def tokenizer(
         convert: convert a tokenizer.json, or a tiktoken file such as Llama 3's
         train: train a byte-level BPE on these documents
         vocab: size of the trained vocabulary, at least 259
-        documents: maximum number of documents to train on
+        documents: maximum number of documents to train the tokenizer on
         text_field: column or key of the text
     """
     if (convert is None) == (not train):
@@ -222,21 +222,23 @@ def train(
     stop_file: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     study: ConfigOptions = ConfigOptions(),
 ) -> int | None:
-    """Pretrain a model of the study, or one stage of the plan.
+    """Pretrain a model of the study, or a single stage of its plan, such as a trunk.
 
-    The name is SIZE-OBJECTIVE-STEPS: 610m-clm-10k-mlm40-42k is trained with CLM to step 10,000, then with MLM at a
-    masking ratio of 40 % to step 42,000. For several GPUs, start the command with srun, torchrun or composer.
-    Rerun it to resume from the last checkpoint. NAME-s2 is NAME pretrained again with another seed. After Ctrl-C,
-    SIGTERM or SIGUSR1 it finishes the step and saves a checkpoint; the exit code is 75 after SIGTERM and SIGUSR1.
+    A name is SIZE, then OBJECTIVE-STEPS for each stage: 610m-clm-10k-mlm40-42k is trained with CLM to step 10,000, then
+    with MLM at a masking ratio of 40 % to step 42,000. To use several GPUs, start the command with srun, torchrun or
+    composer. Rerun the command to resume from the last checkpoint. NAME-s2 is NAME pretrained again with another seed.
+    After Ctrl-C, SIGTERM or SIGUSR1, training finishes the current step and saves a checkpoint; after SIGTERM or
+    SIGUSR1, the exit code is 75.
 
     example: clm-or-mlm train 610m-clm-10k-mlm40-42k --data shards/ --out pretrained/
 
     Args:
-        model: such as 610m-clm-10k-mlm40-42k, or a trunk such as 610m-clm
+        model: a model such as 610m-clm-10k-mlm40-42k, or a trunk such as 610m-clm
         data: folder of the shards, or a URL: s3://, gs://, hf://datasets/OWNER/NAME/DIR, https://
         out: output folder for checkpoints, logs and models
         callback: your own callback or logger for Composer's Trainer (may be repeated)
-        stop_file: save and exit with code 75 once this file exists, as after SIGUSR1; for images and multi-node jobs
+        stop_file: save a checkpoint and exit with code 75 once this file exists, as after SIGUSR1; for jobs that
+            signals may not reach (images, several nodes)
     """
     from pretraining.data.manifest import MANIFEST
 
@@ -264,7 +266,7 @@ def export(
     out: Annotated[Path, Parameter(metavar="DIR")],
     data: Annotated[str, Parameter(metavar="DIR_OR_URL")],
 ) -> None:
-    """Write a checkpoint as a Hugging Face folder.
+    """Export a checkpoint as a Hugging Face model folder.
 
     example: clm-or-mlm pretraining export pretrained/stages/610m-clm/step-00010000 --data shards/ --out encoder/
 

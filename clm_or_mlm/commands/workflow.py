@@ -55,13 +55,14 @@ def study(
     Options after -- are passed to snakemake.
 
     Args:
-        target: figureN, tableN, all, a model, tiny, or the word settings
+        target: what to make: figureN, tableN, all, a model or tiny; `settings` lists the settings instead
         profile: where jobs run: local or slurm
         dir_: the study's folder
         settings: settings file (TOML; default: the paper's settings)
-        site: a site in workflow/sites, or a TOML file
-        image: image that jobs run in (default: this environment)
-        dry_run: print jobs, GPU hours and disk space, ask Slurm whether it would accept the jobs, and stop
+        site: a cluster whose settings become the defaults: the name of a file in workflow/sites, or your own TOML file
+        image: image for the jobs (default: this environment, or build/full.sif if the site limits the number of files)
+        dry_run: print the jobs, GPU hours and disk space, ask Slurm (with --profile slurm) whether it would accept the
+            jobs, and stop
         retry_failed: repeat runs that are recorded as failed
     """
     _refuse_without_dashes(words)
@@ -133,9 +134,9 @@ def _settings(target: str, path: Path | None, folder: Path, site: str) -> Settin
 
 
 def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> int:
-    """Show a study's progress: jobs done, running, queued and failed, and hours used and left.
+    """Show a study's progress: jobs done, running, queued and failed, hours used, and hours left.
 
-    exit code: 0 all jobs are done; 3 jobs failed and no process is running the study; 4 some jobs are left
+    exit code: 0 all jobs are done; 3 some jobs failed and no process is running the study; 4 otherwise
 
     example: clm-or-mlm workflow status --dir /scratch/me/study
 
@@ -167,9 +168,9 @@ def detach(
     *words: Annotated[str, Parameter(show=False)],
     dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
 ) -> None:
-    """Run a study in the background, where it survives logout.
+    """Run a study in the background, so that it keeps running after you log out.
 
-    Options after -- are passed to the study's own command.
+    Options after -- are passed to `clm-or-mlm workflow`.
 
     example: clm-or-mlm detach figure3 --dir /scratch/me/study -- --profile slurm --settings mine.toml
 
@@ -189,16 +190,16 @@ def archive(
     licence: Annotated[str, Parameter(metavar="URL")] = "https://spdx.org/licenses/CC-BY-4.0",
     mixed: bool = False,
 ) -> None:
-    """Turn a finished study into an RO-Crate: list every file with its hash and how it was made.
+    """Turn a finished study into an RO-Crate, which lists every file with its hash and origin.
 
-    The command writes ro-crate-metadata.json (Provenance Run Crate profile); ingest and audit check its hashes before
-    they read the study.
+    The command writes ro-crate-metadata.json (Provenance Run Crate profile); `ingest` and `audit` check the files
+    against its hashes before they read the study.
 
     example: clm-or-mlm archive --dir /scratch/me/study --agent https://orcid.org/0000-0002-1825-0097
 
     Args:
         dir_: the study's folder
-        agent: who ran it: a name, or an ORCID (https://orcid.org/...)
+        agent: who ran the study: a name or an ORCID (https://orcid.org/...)
         licence: licence of the archived files
         mixed: archive the study even if its jobs used several commits or images
     """

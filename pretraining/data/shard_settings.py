@@ -22,17 +22,17 @@ class ShardSettings:
     text_field: str = "text"
     """column or key of the text"""
     document_separator: str = "blank"
-    """what ends a document in a text file: a blank line (blank), every line end (line), only the file's end (file), or
-    a line that consists of this text"""
+    """what ends a document in a text file: a blank line (blank), each newline (line), only the end of the file (file),
+    or a line that consists of the given text"""
     validation_share: float | None = None
-    """share of the documents held out for validation, 0 to 1, chosen by hash; default: 0.005, or for a small source
-    the share that gives 200 kB, at most 0.1"""
+    """share of documents to hold out for validation, between 0 and 1 (documents are chosen by hash); default: 0.005,
+    or, for a small source, the share that gives 200 kB, but at most 0.1"""
     validation_tokens: int = 4_000_000
-    """tokens after which further documents are no longer held out"""
+    """number of validation tokens after which no more documents are held out"""
     tokens: int = 0
-    """training tokens after which reading stops, at the end of a document; 0 reads all"""
+    """number of training tokens after which reading stops, at the end of the current document; 0 reads everything"""
     shard_records: int = 4_096
-    """records of 4,096 tokens per shard: 67 MB before compression"""
+    """number of records of 4,096 tokens in a shard; the default gives 67 MB before compression"""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""

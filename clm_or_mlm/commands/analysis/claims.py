@@ -43,9 +43,9 @@ def claims(
 ) -> None:
     """Judge the paper's findings F1-F15 against a source of scores.
 
-    Each finding gets a grade, and the number of its contrasts that are shown to hold and to fail (docs/claims.md).
-    The published cells are enough for most findings; F7 and F10 need individual runs. The test follows from the
-    interval: pooled for runs, t for the published cells, or what --interval names (crossed covers test instances, too).
+    For each finding, it prints a grade and how many of its contrasts are shown to hold or to fail (docs/claims.md). The
+    published cells are enough for most findings; F7 and F10 need individual runs. The interval determines the test:
+    pooled for runs, t for the published cells, or the one that --interval names (crossed also covers test instances).
 
     examples:
       clm-or-mlm claims
@@ -53,13 +53,13 @@ def claims(
       clm-or-mlm claims --multiverse
 
     Args:
-        id: show only this claim; may be repeated; F5 means all of F5a to F5e
-        explain: show contrasts, the numbers used and the reasoning
-        datasets: show each claim's contrasts by dataset, how much datasets differ, and what depends on a single one
-        opinion: add the Bayesian second opinion: each claim's probability on these datasets and over datasets
-        multiverse: show every verdict under every selection rule, interval and, if runs have both, protocol; for other
-            choices see clm-or-mlm sensitivity
-        format: output format; csv with --explain has one row per contrast
+        id: show only this finding (may be repeated); F5 means F5a to F5e
+        explain: show the contrasts, the numbers used and the reasoning
+        datasets: show each claim's contrasts by dataset, how much datasets differ, and which contrasts depend on one
+        opinion: add a Bayesian second opinion: each claim's probability for these datasets and for datasets like them
+        multiverse: show every verdict under every selection rule and interval, and under both protocols if the runs
+            have both; `clm-or-mlm sensitivity` covers other choices
+        format: output format; with --explain, csv has one row per contrast
     """
     wanted = choose(id)
     opened = source.open(need_instances=multiverse or score.needs_instances())
@@ -119,11 +119,11 @@ def sensitivity(
 ) -> None:
     """Print what would overturn each verdict on the paper's findings.
 
-    It prints how far another pretraining would have to move scores, for models with and without a shared trunk, next
-    to what others measured. It lists the other protocols, margins, adjustments, readings, datasets, intervals and
-    correlations of seeds that change a verdict, with valid and invalid analyses apart, and a Bayesian second opinion
-    under four priors. It starts from the verdicts of `claims`: pooled for runs and t for the published cells, unless
-    --interval names another.
+    It prints how far another pretraining would have to move scores to overturn a verdict, for models with and without a
+    shared trunk, and the spread between pretrainings that others measured. It lists the other protocols, margins,
+    adjustments, readings, datasets, intervals and correlations between seeds that change a verdict, valid and invalid
+    analyses separately. It also gives a Bayesian second opinion under four priors. It starts from the verdicts of
+    `claims`, which use the pooled interval for runs and t for the published cells, unless --interval names another.
 
     example: clm-or-mlm sensitivity --format markdown --out sensitivity.md
 

@@ -39,12 +39,12 @@ def compare(
 ) -> None:
     """Compare two models, or rank many.
 
-    For two models, it prints the difference on every dataset and task and over all tasks, with its interval and
-    p-value, P(A > B), the probability of practical equivalence and the number of seeds needed to detect it. For more
-    models, it prints mean ranks with Friedman's test and Nemenyi's critical difference, and the top-ranked model minus
-    each of the others. For a model without runs in the source, the paper's printed cells are used. Intervals and
-    p-values come from the pooled bootstrap t for runs and from Welch's t for printed cells, unless --interval names
-    another (crossed covers seeds and test instances).
+    For two models, it prints the difference on every dataset, on every task and over all tasks. Each comes with its
+    interval and p-value, P(A > B), the probability of practical equivalence, and the number of seeds needed to detect
+    the difference. For more models, it prints mean ranks with Friedman's test and Nemenyi's critical difference, and
+    the difference between the top-ranked model and each of the others. For a model without runs in the source, the
+    paper's printed cells are used. Intervals and p-values come from the pooled bootstrap t for runs and from Welch's t
+    for printed cells, unless --interval names another method (crossed covers seeds and test instances).
 
     examples:
       clm-or-mlm compare 610m-mlm40-42k 610m-clm-42k
@@ -53,11 +53,11 @@ def compare(
       clm-or-mlm compare 610m-clm-42k --replicates mine --source results/ --add-model 'mine*'
 
     Args:
-        models: names or shell patterns of models in the source
-        replicates: treat this model's pretrainings (NAME, NAME-s1, NAME-s2) as one arm, whose spread is over
-            pretrainings, each averaged over its fine-tuning seeds; name or shell pattern
-        margin: smaller differences count as practically equivalent (default: 0.5 SC, 0.25 TC, 1 QA, 0.5 IR)
-        rho: correlation between seeds that the posterior allows for
+        models: two or more models in the source (one with --replicates), as names or shell patterns
+        replicates: treat this model's pretrainings (NAME, NAME-s1, NAME-s2) as one arm; its spread is that between
+            pretrainings, each averaged over its fine-tuning seeds (name or shell pattern)
+        margin: models that differ by less count as practically equivalent (default: SC 0.5, TC 0.25, QA 1, IR 0.5)
+        rho: assumed correlation between seeds in the posterior, from 0 to below 1
         format: output format
     """
     if margin is not None and not margin > 0:
@@ -80,10 +80,10 @@ def best(
     format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
-    """Print how likely each split, masking ratio, objective or model is to be the best, on every dataset and task.
+    """Print how likely each CLM-MLM split, masking ratio, objective or model is to be best on every dataset and task.
 
-    The probabilities come from draws of every model's mean whose middle 95 % match the model's interval (pooled for
-    runs, t for the published cells, unless --interval names another; crossed covers test instances, too).
+    For the probabilities, each model's mean is drawn at random so that the middle 95 % of the draws match its interval:
+    pooled for runs, t for the published cells, or the one that --interval names (crossed also covers test instances).
 
     examples:
       clm-or-mlm best split
@@ -104,10 +104,10 @@ def sizes(
     format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
-    """Print how often smaller and larger models agree on the better of two pretraining recipes, by dataset.
+    """Print, by dataset, how often smaller and larger models agree on which of two pretraining recipes is better.
 
-    It compares the four masking ratios and CLM at 210M, 610M and 1B, and finds the three datasets that lead to the same
-    decisions as all. `clm-or-mlm figure sizes` draws the result.
+    It compares the four masking ratios and CLM at 210M, 610M and 1B, and finds the three datasets that most often lead
+    to the same decisions as all datasets together. `clm-or-mlm figure sizes` draws the result.
 
     example: clm-or-mlm sizes
 
@@ -126,11 +126,11 @@ def certify(
     format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> int:
-    """Print whether runs replicate a reference; exit code 1 if they do not.
+    """Print whether a source's runs replicate a reference; exit code 1 if they do not.
 
-    The mean of each cell, at every learning rate, must be in the prediction interval from the reference's seeds, and
-    the last validation losses in that from its pretrainings. With Holm's adjustment, one honest replication in twenty
-    fails.
+    At every learning rate, the mean of each cell must be in the prediction interval computed from the reference's
+    seeds (with --pretrained, from its pretrainings). With --logs, each validation loss must be in the interval from
+    its pretrainings. With Holm's adjustment, at most one genuine replication in twenty fails by chance.
 
     examples:
       clm-or-mlm certify --source results/ --reference released
@@ -138,8 +138,8 @@ def certify(
 
     Args:
         reference: released, miniature, a run store or a runs table
-        pretrained: the models were pretrained again, not downloaded
-        logs: training logs of the models
+        pretrained: compare pretrainings: the models were pretrained again, not downloaded
+        logs: training logs of the models (default: losses are not compared)
         format: output format
     """
     opened, known = source.open(), open_source(reference)

@@ -37,18 +37,18 @@ def coverage(
 ) -> None:
     """Simulate cells and count how often each nominal 95 % interval contains the true value.
 
-    By default, the simulated cells have five seeds and the variances observed in the source, and coverage is counted
-    twice: of the mean over seeds for these test instances, and of that over seeds and test instances. --shapes draws
-    2 to 20 seeds from several distributions: normal, heavy tails, released SST-2 runs, one seed in ten that
-    collapses, few queries. --clusters simulates test sets whose instances come in clusters, such as questions about
-    one passage, and small test sets with scores near 100 %.
-    docs/intervals.md says which interval to use; `clm-or-mlm figure coverage` draws the result.
+    By default, the simulated cells have five seeds and the variances observed in the source. Coverage is counted twice:
+    for the mean over seeds with these test instances, and for the mean over seeds and test instances. --shapes draws 2
+    to 20 seeds from distributions of several shapes: normal, heavy-tailed, that of the released SST-2 runs, one in
+    which one seed in ten collapses, and one with few queries. --clusters simulates test sets whose instances come in
+    clusters, such as questions about one passage, and small test sets with scores near 100 %. docs/intervals.md says
+    which interval to use; `clm-or-mlm figure coverage` draws the result.
 
     example: clm-or-mlm coverage --trials 2000 --format csv
 
     Args:
-        shapes: simulate by shape and number of seeds instead of by dataset; needs no source
-        clusters: simulate by test set instead; needs no source
+        shapes: simulate by shape of the distribution and number of seeds instead of by dataset; uses no source
+        clusters: simulate clustered and small test sets instead; uses no source
         trials: simulated cells per dataset or test set (default: 2,000), or per shape and number of seeds (2,300)
         format: output format
     """
@@ -86,23 +86,23 @@ def design(
 ) -> None:
     """Print how many seeds, pretrainings, datasets and test instances it takes to detect a difference.
 
-    The numbers are for the test that `compare` will run on your results, with the spreads of the source's cells. The
-    power of the study that the options describe is printed as well. docs/intervals.md explains each number.
+    The numbers are for the test that `compare` will run on your results, and assume the spreads of the source's cells.
+    The command also prints the power of the study that the options describe. docs/intervals.md explains each number.
 
     examples:
       clm-or-mlm design --effect 0.5
       clm-or-mlm design --effect 0.5 --pretrainings 3 --pretraining-sd 0.2 --tests 12
 
     Args:
-        effect: the difference, in points
+        effect: the difference to detect, in points
         interval: the interval whose test is planned: pooled (the default for runs), t (paired by seed) or crossed (over
             test instances, too)
         seeds: fine-tuning seeds per pretraining
         pretrainings: pretrainings per arm; if several, they are the units of the test
-        pretraining_sd: standard deviation of a score over pretrainings, in points; 0: the conclusion is only about
-            these pretrainings
-        dataset_sd: standard deviation of the difference over datasets, in points; 0: the conclusion is only about these
-            datasets
+        pretraining_sd: standard deviation of a score between pretrainings, in points; with 0, the conclusion holds only
+            for these pretrainings
+        dataset_sd: standard deviation of the difference between models across datasets, in points; with 0, the
+            conclusion holds only for these datasets
         tests: number of tests that Holm's adjustment covers
         power: target power
         format: output format
@@ -121,10 +121,10 @@ def variance(
     format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
-    """Print how much pretraining, fine-tuning seed, test set and dataset each move a score.
+    """Print how much a score varies with the pretraining, fine-tuning seed, test set and dataset.
 
-    It needs models that were pretrained more than once: NAME, NAME-s1, NAME-s2. It also prints the standard error of a
-    difference between two models if there were more of each.
+    It needs runs of models that were pretrained more than once: NAME, NAME-s1, NAME-s2. It also prints what the
+    standard error of a difference between two models would be with more pretrainings or seeds.
 
     example: clm-or-mlm variance --source miniature
 

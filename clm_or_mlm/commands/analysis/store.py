@@ -51,17 +51,17 @@ def ingest(
 ) -> int:
     """Convert a run store, in the layout of the authors' release, to a runs table (docs/run-store.md).
 
-    Exit code: 0 without problems; 1 if there were problems but the good runs were written; 2 if nothing was written.
+    Exit code: 0 if there were no problems; 1 if there were, but the good runs were written; 2 if nothing was written.
 
     example: clm-or-mlm ingest results/ --out runs.parquet --instances instances/
 
     Args:
-        store: the store or its results folder; or a runs table, or scores in an exchange format (docs/exchange.md), to
-            check and convert
+        store: the store or its results folder; a runs table or scores in an exchange format (docs/exchange.md) are
+            checked and converted, too
         out: the runs table, .parquet or .csv
         instances: also write the per-instance scores to this folder
-        add_model: accept a model outside the released naming scheme (name or shell pattern; may be repeated)
-        protocol: whose metrics: the paper's, from results.json, or the field's standard ones, from run.json
+        add_model: also accept models of this name, even outside the paper's scheme (name or pattern; may be repeated)
+        protocol: metrics: the paper's, from results.json (paper), or the field's usual ones, from run.json (standard)
         strict: write nothing unless all runs are valid and all cells complete
         problems_out: write all problems to this file as JSON
     """
@@ -147,13 +147,13 @@ def fetch_released(
 ) -> int:
     """Download the authors' result files at the pinned commit into the cache, with git.
 
-    Files in the cache are not fetched again, and an interrupted fetch resumes. Afterwards --source released works
+    Cached files are not fetched again, and an interrupted fetch can be resumed. Once fetched, --source released works
     offline. The cache is $CLM_OR_MLM_CACHE, by default clm-or-mlm in the user's cache folder.
 
     example: clm-or-mlm fetch-released figure3 610m-clm-42k
 
     Args:
-        what: figure3, table10, ... for the models they show, or a model's name (default: all)
+        what: a figure or table (figure3, table10, ...), for the models it shows, or a model's name (default: all)
         url: the authors' repository or a mirror of it
     """
     wanted = [name for one in what or ["all"] for name in models_for(one)]
@@ -166,7 +166,7 @@ def fetch_released(
 def provenance(store: Path, /, *, json: bool = False) -> int:
     """Compare the code, versions, data and settings that a store's runs were made with, and list failed runs.
 
-    Failed runs are listed with the ends of their logs. Exit code: 0 if all runs agree, 1 if some differ.
+    Failed runs are listed with the last lines of their logs. Exit code: 0 if all runs agree, 1 if some differ.
 
     example: clm-or-mlm provenance results/
 

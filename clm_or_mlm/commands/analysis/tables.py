@@ -48,13 +48,13 @@ def scores(
     format: Annotated[str, Parameter(choices=("csv", "markdown", "parquet"))] = "csv",
     out: OutFile = None,
 ) -> None:
-    """Print the scores of a source: mean and 95 % interval of every model and dataset, in percent.
+    """Print a source's scores: mean and 95 % interval for every model and dataset, in percent.
 
     example: clm-or-mlm scores --model 610m-mlm40-42k --interval bootstrap --source results/
 
     Args:
         model: print only these models
-        dataset: print only these datasets or tasks (or average)
+        dataset: print only these datasets, or the mean over each task's datasets (average)
         format: output format (parquet needs --out)
     """
     if out is None and not FORMATS[format].is_text:
@@ -83,9 +83,9 @@ def export(
     score: ScoreOptions = ScoreOptions(),
     out: Annotated[Path, Parameter(metavar="DIR")],
 ) -> None:
-    """Write scores and their runs in an exchange format of the field.
+    """Write scores and their runs in a common exchange format.
 
-    --source DIR and ingest read all formats but croissant back.
+    `--source DIR` and `ingest` can read back every format except croissant.
 
     example: clm-or-mlm analysis export mteb --source results/ --out build/mteb
 
@@ -111,15 +111,15 @@ def table(
 ) -> None:
     """Print the paper's tables.
 
-    Each cell shows the published value as the paper prints it. If the source has runs, it also shows the recomputed
-    value with its interval (docs/intervals.md).
+    Each cell shows the published value as the paper prints it. If the source has runs, the cell also shows the
+    recomputed value with its interval (docs/intervals.md).
 
     examples:
       clm-or-mlm table 10 11 --source released --format latex
       clm-or-mlm table all --out build/tables
 
     Args:
-        number: 1 to 17, or all
+        number: one or more of 1 to 17, or all
         format: output format
         out: write table01.md, ... to this folder instead of printing
     """
@@ -159,14 +159,14 @@ def audit(
 ) -> int:
     """Compare all 800 published cells with scores recomputed from a source's runs, and redo the paper's own arithmetic.
 
-    Exit code: 0 if no cell differs, 1 if one does, 2 for a mistake in the command.
+    Exit code: 0 if no cell differs, 1 if any does, 2 if the command is wrong.
 
     examples:
       clm-or-mlm audit --source released --format html --out audit.html
       clm-or-mlm audit --letter --source results/ --out letter.md
 
     Args:
-        letter: write a one-page letter: the answer, contradictions of paper, code and release, and the verdicts
+        letter: write a one-page letter: the answer, contradictions between paper, code and release, and the verdicts
         format: output format; a letter is markdown or html
     """
     if letter:
@@ -205,10 +205,10 @@ def report(
     logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
     out: Annotated[Path, Parameter(metavar="FILE")] = Path("build/report/index.html"),
 ) -> None:
-    """Write one self-contained HTML page with all results of a source.
+    """Write a self-contained HTML page with all results from a source.
 
-    The page starts with the answer and shows the findings with their comparisons, figures, tables, the audit's letter
-    and provenance. You can save each of these from the page as the file that its command writes.
+    The page starts with the answer to the paper's question. It then shows the findings with their comparisons, figures,
+    tables, the audit's letter and provenance. You can save each from the page, as the file that its command writes.
 
     example: clm-or-mlm report --source results/ --out report.html
 
@@ -239,7 +239,7 @@ def reproduce(
 ) -> None:
     """Make the audit, its letter, and every table and figure that the source has data for.
 
-    The command ends by listing what was made, and what was not and why.
+    The command ends by listing what was made, what was not, and why not.
 
     example: clm-or-mlm reproduce --source results/ --out build
 

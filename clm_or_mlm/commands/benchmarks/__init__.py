@@ -1,4 +1,4 @@
-"""Measure encoders on the paper's twelve datasets."""
+"""Evaluate encoders on the paper's twelve datasets."""
 
 from pathlib import Path
 from typing import Annotated

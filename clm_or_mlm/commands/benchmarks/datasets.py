@@ -34,7 +34,7 @@ def fetch(
     replace: bool = False,
     definitions: Annotated[Definitions, Parameter(name="--datasets")] = (),
 ) -> int:
-    """Download datasets from their hubs and convert them; all later commands work offline.
+    """Download datasets from their hubs and convert them; later commands use them offline.
 
     A dataset's manifest records the commits and hashes of its sources; --replace fetches the same commits again.
 
@@ -43,11 +43,11 @@ def fetch(
     example: clm-or-mlm fetch sst2 squad --out data/
 
     Args:
-        datasets: which to fetch (default: all twelve, or those in --datasets and the datasets they are trained on)
+        datasets: datasets to fetch (default: all twelve, or those that --datasets defines and their training datasets)
         out: folder of the datasets
         skip_bad_lines: skip invalid lines, with a warning for each
-        replace: fetch again datasets that are already there
-        definitions: files that define your own datasets and where they are on a hub, or names of ready-made ones
+        replace: fetch datasets again even if they are already there
+        definitions: files that define your own datasets and say where they are on a hub, or names of ready-made ones
     """
     defined = _read(definitions)
     known = known_datasets(defined)
@@ -88,17 +88,17 @@ def import_(
     skip_bad_lines: bool = False,
     replace: bool = False,
 ) -> None:
-    """Make a dataset from its original files, which may be plain, .gz or .zst.
+    """Convert a dataset's original files, which may be uncompressed, .gz or .zst.
 
     Args:
-        dataset: one of the datasets above
-        files: files with their original names, from which their roles are inferred
+        dataset: one of the datasets above, or one that --datasets defines
+        files: the original files, under their original names, which show each file's role
         train: training examples; for msmarco, pairs, triples or training judgements
-        validation: the official validation set; for retrieval, its judgements; for mldr_en, its queries
-        test: a labelled test set; for retrieval, its judgements; for mldr_en, its queries
+        validation: the official validation set (for retrieval, its relevance judgements; for mldr_en, its queries)
+        test: a labelled test set (for retrieval, its relevance judgements; for mldr_en, its queries)
         queries: texts of the queries (msmarco, nq)
         corpus: documents (msmarco, nq, mldr_en); only judged documents are kept
-        datasets: definitions of your own datasets (docs/add-a-dataset.md), which name their files
+        datasets: files that define your own datasets and name their original files (docs/add-a-dataset.md)
         out: folder of the datasets
         skip_bad_lines: skip invalid lines, with a warning for each
         replace: replace an existing, different version of the dataset
@@ -131,10 +131,10 @@ def synthetic(
     example: clm-or-mlm synthetic sst2 nq --out made-up/ --train 128
 
     Args:
-        datasets: which of the twelve (default: all)
-        out: folder of the datasets; not the folder of the real ones
+        datasets: which of the twelve datasets to write (default: all)
+        out: output folder, which must not be that of the real datasets
         train: number of training examples
-        evaluation: number of validation examples, and of test examples
+        evaluation: number of validation examples, and also of test examples
         replace: replace existing, different versions of these datasets
     """
     for name in datasets or DATASETS:
@@ -154,10 +154,10 @@ def datasets(
 ) -> int:
     """List, show or verify the datasets in data/.
 
-    `list` prints the twelve with their counts and licences. `ready` prints the names that --datasets accepts: GLUE's
-    other tasks, multilingual datasets and BEIR's. `show` prints a dataset's schema, counts, source, and examples as
-    the model sees them. `verify` checks every file against the manifest's hashes and exits with code 1 if one is
-    damaged.
+    `list` prints the twelve datasets with their sizes and licences. `ready` prints the ready-made datasets that
+    --datasets accepts by name: GLUE's other tasks, multilingual datasets and those of BEIR. `show` prints a dataset's
+    schema, counts, source, and examples as the model sees them. `verify` checks every file against the manifest's
+    hashes and exits with code 1 if one is damaged.
 
     examples:
       clm-or-mlm datasets list
@@ -166,7 +166,7 @@ def datasets(
 
     Args:
         action: what to do
-        names: datasets to show or verify (default: all that are there)
+        names: datasets to show (default: the twelve) or verify (default: all in the folder)
         data: folder of the datasets
         split: split to show examples from
         examples: number of examples to show

@@ -44,13 +44,14 @@ class GridOptions:
     """Which runs of a store."""
 
     dataset: Annotated[tuple[DatasetName, ...], MANY, Parameter(metavar="NAME")] = ()
-    """datasets or tasks (SC, TC, QA, IR); default: those in --datasets, or else the twelve and the store's own"""
+    """datasets or tasks (SC, TC, QA, IR); default: those that --datasets defines, or else the paper's twelve and any
+    others defined in the store (in `status`, those that `run` was called with)"""
     lr: Annotated[tuple[float, ...], MANY] = ()
-    """learning rates (default: the paper's six)"""
+    """learning rates (default: the paper's six; in `status`, those that `run` was called with)"""
     seed: Annotated[tuple[int, ...], MANY] = ()
-    """seeds (default: 0 1 2 3 4)"""
+    """seeds (default: 0 1 2 3 4; in `status`, those that `run` was called with)"""
     out: Path = Path("results")
-    """run store: runs go to OUT/results/..., or to OUT itself if it is named results"""
+    """run store: its runs are in OUT/results/..., or in OUT itself if it is named results"""
 
     datasets: Definitions = ()
     """files that define your own datasets, or names of ready-made ones: xnli, glue-cola (docs/add-a-dataset.md)"""
@@ -73,7 +74,7 @@ class RunOptions(GridOptions, Computation):
     revision: Annotated[str | None, Parameter(parse=False)] = None
     """what follows the @ of a hub id"""
     name: str | None = None
-    """the model's name in the store (default: the folder's name)"""
+    """the model's name in the store (default: the last part of its path or hub id)"""
     data: Path = DATA
     """folder of the datasets"""
     steps: int | None = None
@@ -119,7 +120,7 @@ def run(
     retry_failed: bool = False,
     dry_run: bool = False,
 ) -> int:
-    """Fine-tune a model with the paper's protocol and write its runs.
+    """Fine-tune a model with the paper's protocol and save its runs.
 
     To resume an interrupted command, run it again. Afterwards, `clm-or-mlm scores --source OUT` prints the scores.
 
@@ -133,7 +134,7 @@ def run(
 
     Args:
         retry_failed: repeat runs that failed
-        dry_run: check model, data and settings without a GPU, and estimate time and memory within a factor of two
+        dry_run: check model, data and settings without a GPU, and estimate time and memory to within a factor of two
     """
     request = options.request(retry_failed=retry_failed)
     resolve(request.model, revision=request.revision, code=request.trust_remote_code)
@@ -161,14 +162,14 @@ def status(
     grid: GridOptions = GridOptions(),
     json: bool = False,
 ) -> int:
-    """Show how many runs of each cell a run store has.
+    """Show how many of each cell's runs are in a run store.
 
     By default it shows the datasets, learning rates and seeds that `run` was called with, and any other runs in the
     store. For runs from elsewhere it shows the paper's grid.
 
-    In the table, 12/30 means that 12 of 30 runs are done, * that a process is working on the cell, and !2 that two
-    runs failed; their reasons follow. `left` is the time for the missing runs one after another; it is shorter if some
-    run in parallel.
+    In the table, 12/30 means that 12 of 30 runs are done, * that a process is working on the cell, and !2 that two runs
+    failed; their reasons follow. `left` is the time that the missing runs would take one after another; in parallel
+    they take less.
 
     exit code: 0 all done; 3 some failed; 4 some missing
 
