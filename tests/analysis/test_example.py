@@ -101,6 +101,6 @@ def test_the_readme_says_by_how_much_another_pretraining_widens_an_interval(exam
     seeds = sds["fine-tuning seed"] / 5**0.5
     wider = np.hypot(seeds, sds["pretraining"]) / seeds
     readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
-    said = f"pretraining variance would widen intervals {wider.min():.1f}\u2013{wider.max():.1f}-fold"
+    said = f"counting pretraining variance widens intervals {wider.min():.1f}\u2013{wider.max():.1f}-fold"
     assert f"(0.23M parameters), {said}" in readme
     assert set(table["pretrainings"]) == {5}

@@ -15,7 +15,7 @@ from analysis.tables import audit as audits
 from analysis.tables.audit import AUDIT_FORMATS, audit_document, runs_of_stand_ins, verdict
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
-from benchmarks.protocol import AVERAGE
+from benchmarks.protocol import AVERAGE, TASKS
 from clm_or_mlm.names import DatasetName, ModelNames, TableNumber
 from clm_or_mlm.options import (
     BootstrapOptions,
@@ -54,14 +54,14 @@ def scores(
 
     Args:
         model: print only these models
-        dataset: print only these datasets, or the mean over each task's datasets (average)
+        dataset: print only these datasets, those of a task (SC, TC, QA, IR) or the task averages (average)
         format: output format (parquet needs --out)
     """
     if out is None and not FORMATS[format].is_text:
         raise UserError(f"--format {format} is binary: write it to a file with --out scores.{format}")
     opened = source.open(need_instances=score.needs_instances())
     for name in dataset:
-        if name != AVERAGE:
+        if name not in (AVERAGE, *TASKS):
             _ = opened.datasets[name]  # refuses an unknown one
     frame = opened.scores(score.settings(opened))
     known = list(dict.fromkeys(frame["model"]))
@@ -71,7 +71,7 @@ def scores(
     if model:
         frame = frame[frame["model"].isin(model)]
     if dataset:
-        frame = frame[frame["dataset"].isin(dataset)]
+        frame = frame[frame["dataset"].isin(dataset) | frame["task"].isin(dataset)]
     write(scores_document(frame), format, out)
 
 
@@ -191,7 +191,7 @@ def _letter(source: SourceOptions, selection: str, format: str, out: Path | None
     from analysis.letter.letter import LETTER_FORMATS, letter_document, write_letter
 
     if format not in LETTER_FORMATS:
-        raise UserError(f"a letter cannot be {format}: use --format {' or '.join(LETTER_FORMATS)}")
+        raise UserError(f"a letter cannot be written as {format}; use --format {' or '.join(LETTER_FORMATS)}")
     opened = source.open()
     written = write_letter(opened, opened.settled(Settings(selection=selection)))
     write(letter_document(written), format, out)
