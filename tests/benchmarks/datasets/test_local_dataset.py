@@ -106,6 +106,13 @@ def test_another_content_needs_replace(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["sst2"]
 
 
+def test_other_words_about_the_same_data_are_no_other_version(tmp_path: Path) -> None:
+    write_sst2(tmp_path, sc_content())
+    reworded = Content(tables=sc_content().tables, splits="worded otherwise", notes=("a new note",))
+    write_sst2(tmp_path, reworded)
+    assert load(tmp_path, "sst2").manifest.splits == "as given"
+
+
 def test_any_flipped_byte_is_found(tmp_path: Path) -> None:
     write_sst2(tmp_path, sc_content())
     path = tmp_path / "sst2/test.parquet"
