@@ -78,7 +78,7 @@ class Source:
         """Raise a `UserError` for a rule that chooses learning rates where these were chosen already."""
         if self.is_published and selection != SEED.name:
             raise UserError(
-                f"the published cells choose the learning rate for each seed; {selection!r} needs individual "
+                f"in the published cells, the learning rate was chosen for each seed; {selection!r} needs individual "
                 "runs: give them with --source"
             )
 
@@ -213,8 +213,8 @@ class Request:
         """Raise a `UserError` when other scores are wanted of something that has the paper's metrics alone."""
         if self.protocol not in (None, PAPER):
             raise UserError(
-                f"{self.protocol} scores: {what} have only the paper's own protocol; other metrics are in the run.json "
-                "files that `clm-or-mlm benchmarks run` writes, so give --source a store of such runs"
+                f"{what} have no {self.protocol} scores, only those of the paper's own protocol; other metrics are in "
+                "the run.json files that `clm-or-mlm benchmarks run` writes, so give --source a store of such runs"
             )
 
 
@@ -310,7 +310,7 @@ def _open_table(source: str, path: Path, request: Request) -> Source:
     table, protocol = read_table(path, add_models=request.add_models), request.protocol
     recorded = table.protocol or protocol or PAPER
     if protocol not in (None, recorded):
-        raise UserError(f"{source}: has scores of the {recorded} protocol, not of {protocol}")
+        raise UserError(f"{source} has scores of the {recorded} protocol, not the {protocol} protocol")
     names = ("instances", "instances.parquet") if recorded == PAPER and path.suffix == ".parquet" else ()
     instances = next((one for name in names if (one := path.with_name(name)).exists()), None)
     return Source(

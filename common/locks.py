@@ -93,7 +93,7 @@ def _take(lease: SoftFileLease, seconds: float) -> None:
         if lease.owner is not None and lease.owner.hostname == socket.gethostname():
             raise
         logger.info(
-            "%s holds %s; waiting %.0f s to see whether it is still alive",
+            "%s holds %s; waiting %.0f s to see whether that process is still alive",
             _words(lease),
             lease.lock_file,
             seconds,

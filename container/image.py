@@ -131,8 +131,8 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     temporary = Path(os.environ.get("APPTAINER_TMPDIR") or tempfile.gettempdir())
     if (free := Machine().free_gb(temporary)) < image.needs_gb:
         raise UserError(
-            f"{temporary} has {free:.1f} GB free, but the build needs {image.needs_gb:.0f}; set APPTAINER_TMPDIR to a "
-            "larger folder"
+            f"{temporary} has {free:.1f} GB free, but the build needs {image.needs_gb:.0f} GB; set APPTAINER_TMPDIR "
+            "to a folder with more space"
         )
     # The one time in an image.
     seconds = int(_git("log", "-1", "--format=%ct"))
@@ -211,7 +211,7 @@ def build_oci(image: Image) -> Path:
             done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             if done.returncode:
                 last = (done.stderr.strip() or "no message").splitlines()[-1]
-                raise UserError(f"`{' '.join(words[:2])}` ended with code {done.returncode}: {last}")
+                raise UserError(f"`{' '.join(words[:2])}` exited with code {done.returncode}: {last}")
         unfinished.replace(target)
     kept = {
         key: value for key, value in read_manifest(record_of(image.path), _REMEDY).items() if key != FILES

@@ -139,7 +139,7 @@ def runtime_of(image: Path) -> Runtime:
         if image.suffix == runtime.suffix:
             return runtime
     known = ", ".join(f"{runtime.suffix} ({runtime.name})" for runtime in RUNTIMES.values())
-    raise UserError(f"{image} does not have an image's file name; image files end in {known}")
+    raise UserError(f"{image} is not named like an image file; such names end in {known}")
 
 
 def version_of(
@@ -159,8 +159,8 @@ def version_of(
     if code:
         last = (text or "no message").splitlines()[-1]
         raise UserError(
-            f"`{program} --version` ended with code {code} ({last}), so no image can run here; if user namespaces are "
-            f"disabled, ask the site to enable them, or for another build of {runtime.name}"
+            f"`{program} --version` exited with code {code} ({last}), so no image can run here; if user namespaces are "
+            f"disabled, ask your site to enable them or to provide another build of {runtime.name}"
         )
     return program, (text or "no version named").splitlines()[-1]
 
@@ -181,7 +181,7 @@ def stream(words: Sequence[str]) -> Iterator[str]:
         assert process.stdout is not None
         yield from process.stdout
     if process.returncode:
-        raise UserError(f"apptainer {words[0]} ended with code {process.returncode}")
+        raise UserError(f"apptainer {words[0]} exited with code {process.returncode}")
 
 
 _PASS = re.compile(
@@ -270,7 +270,7 @@ def answer(
         )
     except subprocess.TimeoutExpired:
         raise UserError(
-            f"{image} did not answer within {2 * SECONDS:.0f} s; run it by hand: {command[0]}"
+            f"{image} did not answer within {2 * SECONDS:.0f} s; run it by hand with {command[0]}"
         ) from None
     if done.returncode:
         last = (done.stderr.strip() or "no message").splitlines()[-1]

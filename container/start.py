@@ -65,7 +65,7 @@ def scratch_of(environ: Mapping[str, str]) -> Path:
         problems.append(f"{place} ({problem})")
     raise UserError(
         f"no usable scratch folder: {', '.join(problems)}; set {SCRATCH} to a folder you can write to, and bind "
-        "it into the image if it is elsewhere"
+        "it into the image if it is not visible there"
     )
 
 

@@ -68,7 +68,7 @@ class Miniature:
             write_text(path, content)
         elif path.read_text("utf-8") != content:
             raise UserError(
-                f"{path} was made with a different version of the form; choose another --out or delete the folder"
+                f"{path} differs from this version's study file; choose another --out or delete the folder"
             )
         tuning = (_tuning(self.form, name) for name in self.form.tuned)
         return [*self._data(), *self._pretraining(), *tuning]

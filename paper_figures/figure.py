@@ -177,7 +177,7 @@ class FigureSpec(ABC):
         """Draw one panel on axes; `UserError` for a figure that has no such panel."""
         del data, panel, ax
         raise UserError(
-            f"{self.label} has no such panel; figures with task panels take task= one of {', '.join(TASKS)}"
+            f"{self.label} has no such panel; for figures with task panels, task= is one of {', '.join(TASKS)}"
         )
 
     def tabulate(self, data: Any) -> pd.DataFrame:

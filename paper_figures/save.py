@@ -55,7 +55,7 @@ def formats_named(names: Iterable[str]) -> tuple[str, ...]:
     chosen = set(names)
     if unknown := sorted(chosen - set(FORMATS)):
         near = nearest(unknown[0], FORMATS)
-        raise UserError(f"unknown format {unknown[0]!r}{near}; one of {', '.join(FORMATS)}")
+        raise UserError(f"unknown format {unknown[0]!r}{near}; use one of {', '.join(FORMATS)}")
     return tuple(name for name in FORMATS if name in chosen)
 
 

@@ -58,7 +58,7 @@ def write_crate(folder: Path, *, agent: str, licence: str, mixed: bool = False) 
         UserError: no study is there, it is not finished, a call works in it, or it is a mixture.
     """
     if holder := holder_of(folder / LEASE):
-        raise UserError(f"another process is using {folder} ({holder}); archive the study when it has ended")
+        raise UserError(f"another process is using {folder} ({holder}); archive it after that process ends")
     workflow = load(folder)
     todo = reconcile(workflow, folder, change=False)
     if todo:
@@ -81,7 +81,8 @@ def write_crate(folder: Path, *, agent: str, licence: str, mixed: bool = False) 
             for (commit, image), count in kinds.most_common()
         )
         raise UserError(
-            f"jobs in {folder} used different code or images: {which}; rerun them with one, or archive with --mixed"
+            f"jobs in {folder} used different code or images: {which}; rerun them with a single commit and image, or "
+            "archive with --mixed"
         )
     newest = max(path.stat().st_mtime for path in paths if path.name != _SNAKEFILE)
     date = max((run.end for run in runs.values()), default=_date(newest))

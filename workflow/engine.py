@@ -152,7 +152,7 @@ def reconcile(
                 write_marker(job, folder)
             continue
         if change and path.is_file():
-            log.info("%s %s: its output is missing or failed; running it again", job.kind.name, job.name)
+            log.info("%s %s: its output is missing or it failed; running it again", job.kind.name, job.name)
             path.unlink()
         if marker in wanted:
             todo.append(job)
@@ -205,7 +205,9 @@ def _snakemake(
     with _ending(process, slurm), _watching(folder, process, lost, ask if slurm else None):
         code = process.wait()
     if lost.is_set():
-        raise UserError(f"another process took over {folder} while this one did not respond; this one stops")
+        raise UserError(
+            f"another process took over {folder} while this one was not responding, so this one is stopping"
+        )
     if (folder / CANCEL).exists():
         raise UserError(f"`clm-or-mlm cancel` stopped the process that was using {folder}")
     return code
@@ -272,7 +274,7 @@ def cancel(folder: Path, seconds: float = 120.0) -> list[str]:
             # It would submit them again.
             asked.touch()
             if time.monotonic() > end:
-                raise UserError(f"the process using {folder} ({holder}) does not stop; end it first")
+                raise UserError(f"the process using {folder} ({holder}) has not stopped; end it first")
             time.sleep(0.5)
     finally:
         asked.unlink(missing_ok=True)

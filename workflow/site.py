@@ -62,7 +62,7 @@ class Queue:
             object.__setattr__(self, "slurm_extra", shlex.join(shlex.split(self.slurm_extra)))
         except ValueError as error:
             raise UserError(
-                f"slurm_extra {self.slurm_extra!r}: {first_line(error).lower()}; close it"
+                f"slurm_extra {self.slurm_extra!r}: {first_line(error).lower()}; correct its quotes or backslashes"
             ) from None
 
 
@@ -129,7 +129,7 @@ class Site:
                 raise UserError(f"{key} must be at least 1, not {getattr(self, key)}")
         if self.gpus_per_node < 0 or self.limit_hours <= 0 or not 0 < self.mfu <= 1 or self.memory_gb < 0:
             raise UserError(
-                "limit_hours and mfu must be positive, gpus_per_node and memory_gb not negative, and mfu at most 1"
+                "limit_hours must be above 0, mfu above 0 and at most 1, and gpus_per_node and memory_gb at least 0"
             )
         if self.tuning_gpus < 1 or self.tuning_gpus > max(1, self.gpus_per_node):
             raise UserError(
@@ -179,8 +179,8 @@ def read_site(kind: type[S], path: Path | None, site: str = "") -> S:
     environment = {key: fill(str(value)) for key, value in tables["environment"].items()}
     if wrong := [key for key in environment if not _VARIABLE.fullmatch(key) or _LOADS_CODE.fullmatch(key)]:
         raise UserError(
-            f"[environment] sets {wrong[0]!r}, which is not a variable name or makes jobs load code from elsewhere; "
-            "set it in your own shell if you want that"
+            f"[environment] sets {wrong[0]!r}, which is not a valid variable name or would make jobs load code from "
+            "elsewhere; if you want the latter, set it in your own shell"
         )
     return replace(settings, jobs=queues, environment=environment)
 

@@ -195,9 +195,8 @@ def refuse_what_slurm_refuses(workflow: Workflow, machine: Machine | None = None
         words = _sbatch_words(queue, workflow.gres, job)
         if why := _refusal(words, queue.get("slurm_extra", ""), machine or Machine()):
             raise UserError(
-                f"Slurm refuses {name} jobs ({why}): sbatch {' '.join(words)}; "
-                f"correct [jobs.{name}] in the site's file or the settings (docs/hpc.md); `sinfo -o '%R %l %f %G'` "
-                "shows what the site has"
+                f"Slurm refuses {name} jobs ({why}) submitted as `sbatch {' '.join(words)}`; correct [jobs.{name}] in "
+                "the site's file or the settings (docs/hpc.md); `sinfo -o '%R %l %f %G'` shows what the site has"
             )
 
 

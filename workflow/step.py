@@ -228,7 +228,7 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
             log.info("%s: stopped; %s", what, "the next job resumes it" if further else repeats)
             return RESUME if further and seconds_left(job, started, os.environ) < _NEAR else AGAIN
         if code not in job.kind.accepted:
-            sys.stderr.write(f"{what} ended with code {code}; last lines of {log_file}:\n")
+            sys.stderr.write(f"{what} exited with code {code}; last lines of {log_file}:\n")
             tail = log_file.read_text("utf-8", errors="replace").splitlines()[-15:]
             sys.stderr.write("".join(f"    {line}\n" for line in tail))
             if code == MISTAKE:

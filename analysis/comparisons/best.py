@@ -78,7 +78,7 @@ def best_of(source: Source, settings: Settings, names: Sequence[str] = ()) -> An
     models = list(dict.fromkeys(name for _, contest in contests for name in contest.alternatives.values()))
     if not contests:
         wanted = ", ".join(question.name for question in asked)
-        raise UserError(f"{source.label}: too few of the study's models to compare ({wanted})")
+        raise UserError(f"{source.label} has too few of the study's models to compare ({wanted})")
     field = field_of(source, models, settings)
     found: list[Chance] = []
     seen: set[tuple[int, str]] = set()

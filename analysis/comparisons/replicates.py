@@ -40,13 +40,13 @@ def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd
         members = [name for name in names if pattern == arm_of(name)[0] or fnmatch.fnmatchcase(name, pattern)]
         if len(members) < 2:
             raise UserError(
-                f"--replicates {pattern}: matches {', '.join(members) or 'no model'}; an arm needs at "
-                "least two pretrainings: NAME stands for NAME, NAME-s1 and NAME-s2, and 'mine-s*' for all matches "
-                "(names outside the released scheme also need --add-model)"
+                f"--replicates {pattern} matches {', '.join(members) or 'no model'}, but an arm needs at least two "
+                "pretrainings; give NAME for NAME, NAME-s1 and NAME-s2, or a pattern such as 'mine-s*' (names outside "
+                "the released scheme also need --add-model)"
             )
         taken = [name for name in members if name not in set(kept["model"])]
         if taken:
-            raise UserError(f"--replicates {pattern}: {', '.join(taken)} is already in another arm")
+            raise UserError(f"--replicates {pattern}: already in another arm: {', '.join(taken)}")
         kept = kept[~kept["model"].isin(members)]
         places = {name: first + place for place, name in enumerate(members)}
         first += len(members)

@@ -96,8 +96,8 @@ def replication_of(
     if cells.empty:
         again = "two pretrainings" if pretrained else "two seeds"
         raise UserError(
-            f"{source.label} and {reference.label} have no model, dataset and learning rate in common for "
-            f"which {reference.label} has {again}"
+            f"{source.label} and {reference.label} share no combination of model, dataset and learning rate for which "
+            f"{reference.label} has {again}"
         )
     mine, theirs = map(_logged, logs) if logs else ({}, {})
     losses = _curves(mine, theirs)

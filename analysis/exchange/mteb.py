@@ -58,7 +58,7 @@ def read(path: Path, content: Any) -> list[Result] | None:
         meta = read_json(path.with_name(META), "fetch it again")
     except FileNotFoundError:
         raise UserError(
-            f"{path}: the model is unknown, because {META} is missing next to it; copy that file too"
+            f"{path}: the model is unknown, because there is no {META} in this folder; copy that file too"
         ) from None
     return (
         [Result(model=str(meta["name"]), dataset=dataset, score=score, extension=extension)]

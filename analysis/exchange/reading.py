@@ -58,12 +58,12 @@ def read(path: Path) -> pa.Table:
                 found = reader(file, content)
             except (LookupError, TypeError, AttributeError, OverflowError) as error:
                 raise UserError(
-                    f"{file}: unreadable as results of {name} ({error!r:.60}); {_REMEDY}"
+                    f"{file} cannot be read as {name} results ({error!r:.60}); {_REMEDY}"
                 ) from None
             results += [replace(one, origin=name) for one in found or ()]
     if not results:
         raise UserError(
-            f"{path}: has no score on a known dataset in a supported format (a model card with a model-index, results "
-            "of lm-evaluation-harness or of MTEB)"
+            f"{path} has no score on a known dataset in a supported format (a model card with a model-index, or "
+            "results of lm-evaluation-harness or MTEB)"
         )
     return runs_table(results, path)

@@ -121,7 +121,7 @@ def runs_table(found: Sequence[Result], path: Path) -> pa.Table:
     definitions: dict[str, Any] = {}
     protocols = {one.extension.protocol for one in found if one.extension}
     if len(protocols) > 1:
-        raise UserError(f"{path}: has scores of both protocols; keep one protocol per folder")
+        raise UserError(f"{path} has scores from both protocols; keep one protocol per folder")
     foreign = []
     for one in found:
         extension, model = one.extension, one.model
@@ -144,7 +144,7 @@ def runs_table(found: Sequence[Result], path: Path) -> pa.Table:
     if names := list(dict.fromkeys(foreign)):
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         logger.warning(
-            "%s: scores without learning rate and seed (%s); each counts as one run with seed 0 and a nominal "
+            "%s: scores have no learning rate or seed (%s); each counts as one run with seed 0 and a nominal "
             "learning rate of %g, so there is no interval over seeds", path, shown, NOMINAL_RATE,
         )  # fmt: skip
     record = {
@@ -158,7 +158,7 @@ def runs_table(found: Sequence[Result], path: Path) -> pa.Table:
     try:
         table = pa.table(cells)
     except (pa.ArrowException, OverflowError) as error:
-        raise UserError(f"{path}: cannot be converted to a runs table ({first_line(error)})") from None
+        raise UserError(f"{path} cannot be converted to a runs table ({first_line(error)})") from None
     return table.replace_schema_metadata({EXTENSION: json.dumps(record)})
 
 

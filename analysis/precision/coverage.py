@@ -259,7 +259,9 @@ def simulate(
             for target in TARGETS
         ]  # fmt: skip
     if not rows:
-        raise UserError(f"{source.label}: no model has two seeds on a dataset, so no variance is known")
+        raise UserError(
+            f"{source.label}: no model was fine-tuned with two seeds on any dataset, so no variance can be estimated"
+        )
     frame = pd.DataFrame(rows)
     means = frame.groupby("target", sort=False)[list(KINDS)].mean().reset_index()
     return pd.concat([frame, means.assign(dataset=AVERAGE)], ignore_index=True)[list(frame.columns)]

@@ -151,7 +151,9 @@ def design_table(source: Source, study: Study) -> pd.DataFrame:
         raise UserError("--seeds 1: a single run has no spread; give more seeds, or --pretrainings 2")
     spreads = dict(_spreads(source, study.interval))
     if not spreads:
-        raise UserError(f"{source.label}: no model has two seeds on a dataset, so no variance is known")
+        raise UserError(
+            f"{source.label}: no model was fine-tuned with two seeds on any dataset, so no variance can be estimated"
+        )
     scopes = {(one.task, one.name): [one.name] for one in source.datasets.values()}
     scopes |= {(task, AVERAGE): list(source.datasets_of(task)) for task in TASKS}
     rows = []

@@ -229,7 +229,7 @@ def _intervals(source: Source) -> list[tuple[str, str]]:
         names = [name for name, one in INTERVALS.items() if one.of_cells is not None]
         return [(name, too_narrow(name, N_SEEDS)) for name in names]
     if runs.empty:
-        raise UserError(f"{source.label}: has no runs to judge; give another --source")
+        raise UserError(f"{source.label} has no runs to judge; give another --source")
     n_seeds = int(runs.groupby(["model", "dataset"], observed=True)["seed"].nunique().median())
     known = source.instances is not None
     names = [name for name, one in INTERVALS.items() if known or not one.needs_instances]

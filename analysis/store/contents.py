@@ -30,7 +30,7 @@ def warn_of_other_sizes(source: str, runs: pd.DataFrame) -> None:
     """Say which datasets are not the paper's: their scores look the same next to the published ones."""
     if other := other_sizes(runs):
         logger.warning(
-            "%s: not the paper's test sets, so these scores are not comparable with the paper's numbers: %s",
+            "%s: some test sets are not the paper's, so scores on them are not comparable with the paper's numbers: %s",
             source, ", ".join(other),
         )  # fmt: skip
 

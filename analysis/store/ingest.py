@@ -104,10 +104,10 @@ def ingest(
         RefusedStoreError: no usable run, or `strict` and something is wrong.
     """
     if out.is_dir():
-        raise UserError(f"{out}: is a folder; --out must be a file such as {out / 'runs.parquet'}")
+        raise UserError(f"{out} is a folder; --out must be a file such as {out / 'runs.parquet'}")
     if protocol != PAPER and instances is not None:
         raise UserError(
-            f"{instances}: per-instance scores are those of the paper's protocol; leave --instances out "
+            f"{instances}: per-instance scores exist only for the paper's protocol; leave --instances out "
             f"with --protocol {protocol}"
         )
     with _reading(store, instances, add_models, protocol, jobs=jobs, strict=strict) as ingested:
@@ -162,7 +162,7 @@ def open_store(
     doubtful = [problem for problem in ingested.problems if problem.kind in DOUBTFUL]
     if doubtful and not verified:
         raise UserError(
-            f"{store}: some runs do not match their own records ({summary(doubtful)}), the first: {doubtful[0]}; "
+            f"{store}: some runs do not match their own records ({summary(doubtful)}); the first is {doubtful[0]}; "
             f"{names} and uses the rest"
         )
     if ingested.status:
@@ -271,7 +271,7 @@ def _refuse(store: Path, scan: Scan, ingested: Ingested, strict: bool) -> None:
     wrong = [problem for problem in ingested.problems if problem.kind != "left out"]
     if strict and wrong:
         raise RefusedStoreError(
-            f"{store}: has {counted(len(wrong), 'problem')}, and --strict allows none", wrong
+            f"{store} has {counted(len(wrong), 'problem')}, but --strict allows none", wrong
         )
     if len(ingested.runs) == 0:
         wrong = [problem for problem in ingested.problems if problem.kind != "missing"] or wrong
@@ -280,5 +280,5 @@ def _refuse(store: Path, scan: Scan, ingested: Ingested, strict: bool) -> None:
         count = f"{len(wrong):,} problem{'s' if len(wrong) > 1 else ''}"
         first = f" ({count}, the first: {worst})" if wrong else ""
         raise RefusedStoreError(
-            f"{store}: no usable run found; a run is a file such as {where}{first}", ingested.problems
+            f"{store}: no usable run found{first}; a run is a file such as {where}", ingested.problems
         )

@@ -116,7 +116,8 @@ def read_instances(
             scores = np.empty((len(runs), len(rows[0])))
         if (lengths := {scores.shape[1], *map(len, rows)}) != {scores.shape[1]}:
             raise UserError(
-                f"{path}: runs of {dataset} have {min(lengths)} to {max(lengths)} {split} instances"
+                f"{path}: runs on {dataset} have between {min(lengths)} and {max(lengths)} {split} instances, but all "
+                "must have the same number"
             )
         scores[places] = rows
     column = f"{split}_score"
@@ -200,7 +201,7 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
         UserError: `path` is a file, or a folder that holds something else.
     """
     if path.exists() and not path.is_dir():
-        raise UserError(f"{path}: is a file; --instances must be a new folder, or one from an earlier ingest")
+        raise UserError(f"{path} is a file; --instances must be a new folder, or one from an earlier ingest")
     if path.is_dir() and not (path / MANIFEST).is_file() and any(path.iterdir()):
         raise UserError(f"{path} has files, but not from an earlier ingest; give --instances a new folder")
     hashes: dict[str, str] = {}
@@ -258,13 +259,13 @@ def _chosen_rows(path: Path, sha256: str | None, column: str, keys: Sequence[tup
         check_file(path, sha256)
         table = pq.read_table(path, columns=["lr", "seed", column], use_threads=False, partitioning=None)
     except FileNotFoundError:
-        raise UserError(f"{path}: these instances are missing; {again}") from None
+        raise UserError(f"{path}: this file of per-instance scores is missing; {again}") from None
     except (DamagedError, pa.ArrowException, OSError) as error:
         raise DamagedError(f"{path}: {first_line(error)}; {again}") from None
     at = {key: i for i, key in enumerate(zip(*table.select([0, 1]).to_pydict().values(), strict=True))}
     for lr, seed in keys:
         if (lr, seed) not in at:
-            raise UserError(f"{path}: has no run with lr {lr:g}, seed {seed}; {again}")
+            raise UserError(f"{path} has no run with lr {lr:g} and seed {seed}; {again}")
     if column not in table.column_names:  # written before there were clusters
         return [None] * len(keys)
     found = table[column].combine_chunks()

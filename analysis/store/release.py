@@ -148,8 +148,7 @@ class _Clone:
         if changed:
             first = changed.split("\0")[0].lstrip().partition(" ")[2].lstrip()
             raise UserError(
-                f"{self.folder / first}: has changed since it was fetched; delete {self.folder} and "
-                "fetch again"
+                f"{self.folder / first} has changed since it was fetched; delete {self.folder} and fetch again"
             )
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
@@ -158,7 +157,7 @@ class _Clone:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(
-                f"{self.folder}: cannot be created ({error.strerror}); set CLM_OR_MLM_CACHE to another folder"
+                f"{self.folder} cannot be created ({error.strerror}); set CLM_OR_MLM_CACHE to another folder"
             ) from None
         path = self.folder.with_name(f"{self.folder.name}.lock")
         return wait_for_lock(path, f"another process is fetching into {self.folder}; waiting for it")
@@ -233,7 +232,8 @@ class _Clone:
             )
         if re.search(r"not our ref|couldn't find remote ref|not advertised|unadvertised", stderr):
             return UserError(
-                f"{redacted(self.url)} does not have the pinned commit {self.commit}; give --url a full mirror"
+                f"{redacted(self.url)} does not have the pinned commit {self.commit}; give --url the address of a full "
+                "mirror"
             )
         said = re.search(r"^(?:fatal|error|remote):\s*(.*)", stderr, re.MULTILINE)
         reason = said[1] if said else f"git {step} failed"

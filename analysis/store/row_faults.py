@@ -42,12 +42,12 @@ def with_test_scores(runs: pd.DataFrame, where: str) -> pd.DataFrame:
         run = lost.iloc[0]
         raise UserError(
             f"{where}: {run['model']} on {run['dataset']}, lr {format_lr(run['lr'])}, seed {run['seed']:.0f} has no "
-            f"test_score, but is needed: its validation_score {run['validation_score']:g} is this seed's best; fill in "
+            f"test_score but needs one: its validation_score {run['validation_score']:g} is this seed's best; fill in "
             "the test_score, or delete the row"
         )
     count = int(blank.sum())
     logger.warning(
-        "%s: left out %s without test_score, at learning rates that no seed chooses",
+        "%s: left out %s without a test_score, at learning rates that are not chosen for any seed",
         where, f"{count:,} run{'s' if count > 1 else ''}",
     )  # fmt: skip
     return runs[~blank]

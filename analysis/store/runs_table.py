@@ -141,11 +141,11 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
             table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
         reason, kind = first_line(error), "CSV" if is_text else "Parquet"
-        raise UserError(f"{path}: cannot be read as {kind} ({reason}); {_AGAIN}") from None
+        raise UserError(f"{path} cannot be read as {kind} ({reason}); {_AGAIN}") from None
     if exchanged:
         table = read(path)
     if not table.num_rows:
-        raise UserError(f"{path}: has a header but no runs; {_AGAIN}")
+        raise UserError(f"{path} has a header but no runs; {_AGAIN}")
     record = _record_of(table, path)  # renaming drops it
     table = table.rename_columns([_ALIASES.get(name, name) for name in table.column_names])
     _check_header(table.column_names, path)
@@ -255,7 +255,7 @@ def _manifest_of(path: Path, content: bytes) -> dict[str, Any] | None:
         return None
     # By its hash alone: both may have been given another name.
     if list(record.get(FILES, {}).values()) != [sha256_bytes(content)]:
-        raise DamagedError(f"{path}: has changed since it was written; {remedy}")
+        raise DamagedError(f"{path} has changed since it was written; {remedy}")
     return record
 
 
@@ -288,7 +288,7 @@ def _record_of(table: pa.Table, path: Path) -> _Record:
     try:
         record = strict_json(content)
         if not isinstance(record, dict):
-            raise BadJsonError("it is not a table of names and values")
+            raise BadJsonError("it is not a JSON object")
     except BadJsonError as error:
         raise UserError(f"{path}: its record is damaged ({error}); {_AGAIN}") from None
     return read_settings(_Record, {"datasets": {}} | record, f"{path}: its record is damaged")

@@ -82,5 +82,5 @@ def read_stand_ins(source: Path) -> StandIns | None:
     except ValidationError as error:
         first = error.errors()[0]
         why = ": ".join([*map(str, first["loc"]), first["msg"]])
-        raise UserError(f"{path}: is not a valid record of stand-ins ({why}); {remedy}") from None
+        raise UserError(f"{path} is not a valid record of stand-ins ({why}); {remedy}") from None
     return replace(read, logs=inside(path.parent, str(read.logs)) if read.logs else None)

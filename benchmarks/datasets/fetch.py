@@ -205,7 +205,7 @@ def _checked(file: _File, path: Path, pins: Sequence[Pin]) -> _File:
                 part.unlink(missing_ok=True)
             raise UserError(
                 f"{file['path']} of {file['repo']} has the SHA-256 {found[:12]}..., but {source} {expected[:12]}...; "
-                "the download was deleted: try again, and if this recurs, the file on the hub has changed"
+                "the download was deleted; try again: if this recurs, the file on the hub has changed"
             )
     return {**file, "sha256": found, "bytes": path.stat().st_size}
 

@@ -49,7 +49,7 @@ def show_text(
         UserError: the dataset is not in `data`, is damaged, or has no such split; or `count` is negative.
     """
     if count < 0:
-        raise UserError(f"--examples {count} must be at least 0")
+        raise UserError(f"--examples must be at least 0, not {count}")
     found = load(data, dataset)
     parts = [_facts(found, data)]
     for number, (text, target) in enumerate(examples_of(found, split, count), 1):
@@ -121,7 +121,7 @@ def examples_of(found: LocalDataset, split: str, count: int) -> Iterator[tuple[s
         return
     name = FORMS[found.dataset.form].train if split == "train" else split
     if name not in found.tables:
-        raise UserError(f"{found.name} has no training split; it is trained on {found.dataset.trained_on}")
+        raise UserError(f"{found.name} has no training split; its models train on {found.dataset.trained_on}")
     for row in found.tables[name].slice(0, count).to_pylist():
         yield "\n".join(texts_of(found.dataset, row)), _target(found, row)
 

@@ -195,7 +195,7 @@ class Manifest:
         content = read_manifest(path, remedy)
         if (found := content.get("schema")) != SCHEMA_VERSION:
             raise UserError(
-                f"{path} has version {found!r:.40} of the local form, but this package reads version "
+                f"{path} is in version {found!r:.40} of the local format, but this package reads version "
                 f"{SCHEMA_VERSION}; {remedy}"
             )
         tables, counts = content["tables"], content["counts"]

@@ -191,7 +191,8 @@ def choose_kind(device: str) -> DeviceKind:
     kind, colon, number = device.partition(":")
     if kind not in DEVICES or (colon and not number.isdigit()):
         raise UserError(
-            f"unknown device {device!r}; use auto, {', '.join(DEVICES)} or cuda:1{nearest(kind, DEVICES)}"
+            f"unknown device {device!r}; use auto, {', '.join(DEVICES)} or a numbered device such as cuda:1"
+            f"{nearest(kind, DEVICES)}"
         )
     return DEVICES[kind]
 

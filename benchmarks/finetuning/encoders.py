@@ -227,8 +227,8 @@ def load(
     folder = resolve(model, revision=revision, code=trust_remote_code)
     if (folder / _ADAPTER).is_file():
         raise UserError(
-            f"{folder} contains an adapter ({_ADAPTER}), without which it is a different model; merge it into the "
-            "weights (peft's merge_and_unload), save them and remove the adapter"
+            f"{folder} contains an adapter ({_ADAPTER}); without it, the model would be a different one; merge the "
+            "adapter into the weights (peft's merge_and_unload), save them and remove the adapter"
         )
     check_model(folder)
     tokenizer = load_tokenizer(folder)

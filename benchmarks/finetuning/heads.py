@@ -177,7 +177,7 @@ def _class_head(encoder: Encoder, kind: Any, labels: int, shape: tuple[int, ...]
     if kind not in encoder.heads:
         encoder.heads[kind] = _fault(encoder, kind, labels, shape)
         if encoder.heads[kind]:
-            log.info("using our head instead of that of %s, which %s", kind.__name__, encoder.heads[kind])
+            log.info("using our head, because the head of %s %s", kind.__name__, encoder.heads[kind])
     return None if encoder.heads[kind] else ClassHead(encoder, kind, labels)
 
 

@@ -65,7 +65,7 @@ def _transformer_of(folder: Path) -> Path:
             raise UserError(f"{folder / _MODULES} is not a list of modules ({first_line(error)})") from None
         if (first / "config.json").is_file():
             return first
-    raise UserError(f"{folder} has no config.json of a model; {_REMEDY}")
+    raise UserError(f"{folder} has no model config.json; {_REMEDY}")
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     """
     found = read_json(folder / "config.json", _AGAIN)
     if not isinstance(found, dict):
-        raise UserError(f"{folder / 'config.json'} contains no settings; {_AGAIN}")
+        raise UserError(f"{folder / 'config.json'} is not a JSON object; {_AGAIN}")
     return found
 
 

@@ -254,8 +254,8 @@ def _encode_block(
         if "too short to respect the provided max_length" not in str(error):
             raise
         raise UserError(
-            f"a question alone has more than {max_length} tokens, which leaves no room for its context; this "
-            "model's inputs are too short for the dataset (--max-length, positions in config.json)"
+            f"a question alone has more than {max_length} tokens, which leaves no room for its context; the "
+            "model's input limit is too low for the dataset (see --max-length and the positions in config.json)"
         ) from None
     sources = encoded.get("overflow_to_sample_mapping", range(len(block)))
     starts, ends, gold = [], [], []

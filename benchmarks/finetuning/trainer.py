@@ -198,10 +198,15 @@ def _backward(
         # Outside of the except clause: the traceback would keep the activations alive.
         optimiser.zero_grad(set_to_none=True)
         if smaller < 8:
-            raise FineTuningError("out of memory even in the smallest forward pass; use a larger device")
+            raise FineTuningError(
+                "out of memory even in the smallest forward pass; use a device with more memory"
+            )
         with contextlib.suppress(RuntimeError):
             torch.cuda.empty_cache()
-        log.warning("out of memory; now %d positions per forward pass (rounding and dropout differ)", smaller)
+        log.warning(
+            "out of memory; continuing with %d positions per forward pass, which changes rounding and dropout",
+            smaller,
+        )
         device = replace(device, train_positions=smaller)
 
 

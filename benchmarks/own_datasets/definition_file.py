@@ -105,7 +105,8 @@ def read_definitions(given: Path) -> list[Dataset]:
                 f"{stem} has no dataset {name!r}; use one of {', '.join(known)}{nearest(wanted, known)}"
             )
     raise UserError(
-        f"there is no file {given}, nor a ready-made one ({', '.join(READY)}){nearest(name, READY)}"
+        f"there is no file {given} and no ready-made definition of that name (there are {', '.join(READY)})"
+        f"{nearest(name, READY)}"
     )
 
 
@@ -125,7 +126,7 @@ def ready_text() -> str:
 def _tables_of(path: Path) -> list[Dataset]:
     if path.suffix != ".toml":
         raise UserError(
-            f"{path} does not define datasets: a definition is a TOML file whose name ends in .toml"
+            f"{path} is not a dataset definition: that must be a TOML file whose name ends in .toml"
         )
     try:
         tables = read_toml(path)
@@ -172,7 +173,9 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         UserError: it says something that is not understood.
     """
     if not isinstance(table, dict):
-        raise UserError(f"{where}: give the dataset its own table, [{name}], before its keys")
+        raise UserError(
+            f"{where} is not a table; put a header with the dataset's name, such as [reviews], above its keys"
+        )
     given = read_settings(_Table, table, where)
     try:
         kind = KINDS[given.kind]
@@ -234,7 +237,7 @@ def _faults(name: str, given: _Table, kind: Kind, labels: Sequence[str], metric:
     if metric == "f1" and kind.form == "SC" and len(labels) != 2:
         yield f"f1 is that of the second of two labels; with {len(labels)} labels use macro_f1"
     if given.epochs is not None and given.epochs < 1:
-        yield f"epochs = {given.epochs} must be at least 1"
+        yield f"epochs must be at least 1, not {given.epochs}"
     if given.trained_on not in ("", name) and (kind.task != "IR" or given.trained_on != "msmarco"):
         yield f"trained_on = {given.trained_on!r}; only retrieval can name another dataset, msmarco"
     if kind.form != "SC-value" and given.range:
@@ -284,8 +287,8 @@ def _pins(given: Any, kind: Kind, where: str) -> Iterator[Pin]:
             raise UserError(f"{where}: hub.repo must have the form OWNER/NAME")
         if revision != _AT_FETCH and not _COMMIT.fullmatch(revision):
             raise UserError(
-                f"{where}: hub.revision must be a commit of 40 hexadecimal digits, so that it stays the same, or "
-                f"{_AT_FETCH!r}: the first fetch then finds the commit and records it in the manifest"
+                f"{where}: hub.revision must be a commit of 40 hexadecimal digits, which fixes the version, or "
+                f"{_AT_FETCH!r}, with which the first fetch finds the commit and records it in the manifest"
             )
         for role in kind.roles:
             if role in part:

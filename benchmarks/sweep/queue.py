@@ -242,7 +242,7 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
                 f"a worker was killed by {signal.Signals(-process.exitcode).name}, as happens when memory runs out; "
                 "run the same command with fewer --workers to resume"
                 if process.exitcode < 0
-                else f"a worker ended with exit code {process.exitcode}"
+                else f"a worker exited with code {process.exitcode}"
             )
 
 

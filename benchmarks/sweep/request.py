@@ -70,7 +70,7 @@ class Request(Computation):
         for option in ("positions", "workers"):
             value = getattr(self, option)
             if value is not None and value < 1:
-                raise UserError(f"--{option} {value} must be at least 1")
+                raise UserError(f"--{option} must be at least 1, not {value}")
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -183,7 +183,7 @@ def in_halves(compute: Callable[..., Tensor], batch: PaddedBatch) -> Tensor:
     except torch.OutOfMemoryError:
         if len(batch.ids) == 1:
             raise FineTuningError(
-                "out of memory in evaluation even with one row; use a larger device"
+                "out of memory in evaluation even with one row; use a device with more memory"
             ) from None
     half = len(batch.ids) // 2
     halves = (

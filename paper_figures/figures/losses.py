@@ -86,7 +86,8 @@ class _Losses(FigureSpec):
         if not parts:
             known = sorted({stage for names in stages.values() for stage in names})
             raise UserError(
-                f"{logs} has no log of a stage that Figure 12 draws; their folders are named {', '.join(known)}"
+                f"{logs} has no log of a stage that Figure 12 draws; the folders of these stages are named "
+                f"{', '.join(known)}"
             )
         data = pd.concat(parts, ignore_index=True)
         order = data["panel"].map(_PANELS.index)
@@ -214,14 +215,14 @@ def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.D
             loss, where = row.get("loss") or 0.0, f"{path}: step {row['step']}"
             if row["objective"] not in OBJECTIVES:
                 kinds = ", ".join(OBJECTIVES)
-                raise UserError(f"{where} has objective {row['objective']!r}; it is one of {kinds}")
+                raise UserError(f"{where} has objective {row['objective']!r}; it must be one of {kinds}")
             if loss <= 0:
                 raise UserError(f"{where} has loss {loss}, which a logarithmic axis cannot show")
             known, first = rows.setdefault((row["stage"], row["step"], row["objective"]), (float(loss), path))
             if known != loss:
                 raise UserError(
                     f"{where} of {row['stage']} has a different loss here than in {first}; give --logs the "
-                    "folder of a single training"
+                    "folder of a single training run"
                 )
     losses = [(*key, loss) for key, (loss, _) in sorted(rows.items())]
     return pd.DataFrame(losses, columns=["stage", "step", "objective", "loss"])

@@ -92,8 +92,8 @@ class _Spread(FigureSpec):
         ]  # fmt: skip
         if not rows:
             raise UserError(
-                f"{self.label} cannot be drawn from this source: it has no task average "
-                f"({inputs.source.average_needs}, at one seed) of {', '.join(every)}"
+                f"{self.label} cannot be drawn from this source: it has no task average of {', '.join(every)}; that "
+                f"needs {inputs.source.average_needs}, at one seed"
             )
         return pd.DataFrame(rows, columns=COLUMNS[:-1]).assign(source=inputs.name)
 

@@ -51,14 +51,14 @@ def forest_data(inputs: Inputs, claim: Claim) -> pd.DataFrame:
     if not _has_forest(claim):
         without = " and ".join(name for name, one in CLAIMS.items() if not _has_forest(one))
         raise UserError(
-            f"{claim.id} compares ratios of standard deviations, so it has no forest plot; every finding "
-            f"but {without} has one, and clm-or-mlm claims --id {claim.id} --explain prints these numbers"
+            f"{claim.id} compares ratios of standard deviations, so it has no forest plot (every finding but {without} "
+            f"has one); clm-or-mlm claims --id {claim.id} --explain prints the ratios"
         )
     assessment = inputs.assessment
     found = assessment.datasets[claim.id]
     groups = list(_contrasts(found.contrasts)) or list(_pairs(found.verdict))
     if not groups:
-        raise UserError(f"{inputs.source.label} has no dataset of {claim.id}: {claim.short}")
+        raise UserError(f"{inputs.source.label} lacks the scores that {claim.id} needs: {claim.short}")
     data = pd.DataFrame([row for group in groups for row in group], columns=_COLUMNS)
     least = data[["p_for", "p_against"]].min(axis=1).groupby(data["contrast"], sort=False).min()
     return data.assign(

@@ -58,11 +58,11 @@ def read_ranks(path: Path) -> dict[bytes, int]:
             ranks[base64.b64decode(token, validate=True)] = int(rank)
         except (ValueError, binascii.Error):
             raise UserError(
-                f"{path}: line {number} is not a base64 token and its rank; not a tiktoken file"
+                f"{path} is not a tiktoken file: line {number} is not a base64 token and its rank"
             ) from None
     if not _are_ranks(ranks):
         raise UserError(
-            f"{path}: the ranks are not 0 to {len(ranks) - 1} with all 256 bytes; not a tiktoken file"
+            f"{path} is not a tiktoken file: its ranks are not 0 to {len(ranks) - 1}, or one of 256 bytes is missing"
         )
     return ranks
 

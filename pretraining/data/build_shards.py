@@ -82,9 +82,9 @@ def build(
         writer.discard()  # what was asked for cannot be, so that nothing of it may stop the next request
         raise UserError(
             f"{source.spec}: of {held_out + trained} documents, {held_out} were held out for validation "
-            f"(--validation-share {settings.validation_share:g}) and {trained} left for training, but each needs one; "
-            f"a text file is split by --document-separator (now: {settings.document_separator}; `line` makes each line "
-            f"a document)"
+            f"(--validation-share {settings.validation_share:g}) and {trained} were left for training, but each split "
+            "needs at least one; a text file is split into documents by --document-separator (now: "
+            f"{settings.document_separator}; `line` makes each line a document)"
         )
     _finish(source, out, writer, encoder, request)
     return True

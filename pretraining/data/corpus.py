@@ -168,7 +168,7 @@ def _hub_source(specs: Sequence[str]) -> Source:
         first = "no connection" if type(error).__name__ == "ConnectionError" else first_line(error)
         raise UserError(f"{spec}: the hub did not list its files: {first}") from None
     if not files or any(plain_suffix(file) not in FILE_KINDS for file in files):
-        raise UserError(f"{spec}: its train split has no Parquet, JSON-lines or text files")
+        raise UserError(f"{spec}: its train split must consist of Parquet, JSON-lines or text files")
     return Source(spec=spec, files=files, sizes=sizes, revision=revision)
 
 
@@ -199,7 +199,7 @@ def _parquet_texts(source: Source, name: str, raw: IO[bytes], start: int) -> Ite
     table, field = pyarrow.parquet.ParquetFile(raw), source.text_field
     if field not in table.schema_arrow.names:
         known = ", ".join(table.schema_arrow.names)
-        raise UserError(f"{name} has no column {field!r}; it has {known} (--text-field)")
+        raise UserError(f"{name} has no column {field!r}; choose one of {known} with --text-field")
     first = 0
     for group in range(table.num_row_groups):
         last = first + table.metadata.row_group(group).num_rows
@@ -223,14 +223,14 @@ def _from_json(line: bytes, where: str, field: str) -> str:
         raise UserError(f"{where} is not JSON") from None
     if not isinstance(row, dict) or field not in row:
         known = ", ".join(map(str, row)) if isinstance(row, dict) else "no keys"
-        raise UserError(f"{where} has no {field!r}; it has {known} (--text-field)")
+        raise UserError(f"{where} has no {field!r}; it has {known}; name the text's key with --text-field")
     # Halves of surrogate pairs have no UTF-8.
     return _text(row[field], where, field).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _text(value: object, where: str, field: str) -> str:
     if not isinstance(value, str | None):
-        raise UserError(f"{where} has a {type(value).__name__} in {field!r}, not text (--text-field)")
+        raise UserError(f"{where} has a {type(value).__name__} in {field!r}, not text; change --text-field")
     return value or ""
 
 

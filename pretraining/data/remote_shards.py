@@ -160,7 +160,8 @@ def find_shards(data: str | Path) -> tuple[Path, RemoteShards | None]:
     if scheme == "file":
         return Path(rest), None
     if scheme not in DOWNLOADS:
-        raise UserError(f"{data}: shards can be in a folder or at a URL: {', '.join(DOWNLOADS)}")
+        known = ", ".join(DOWNLOADS)
+        raise UserError(f"{data}: shards must be in a folder or at a URL with one of these schemes: {known}")
     remote = RemoteShards(str(data))
     return remote.folder, remote
 

@@ -192,7 +192,8 @@ class ShardWriter:
         record = read_manifest(self._scratch / _STATE, remedy)
         if record["request"] != self._request:
             raise UserError(
-                f"{self._out} has unfinished shards made with different settings; choose another --out or remove it"
+                f"{self._out} has unfinished shards made with different settings; choose another --out or remove "
+                "the folder"
             )
         check_files(self._scratch, record[FILES], remedy)
         self._digests = {name: sha for name, sha in record[FILES].items() if name.startswith(_DIGESTS)}

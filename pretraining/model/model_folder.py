@@ -113,7 +113,7 @@ def export(
             write_manifest(provenance_path(making, folder=True), origin, _hashes(making))
     except SafetensorError as error:
         raise UserError(
-            f"{out} could not be written: {error}; correct that and run the same command again"
+            f"{out} could not be written: {error}; fix the cause and run the same command again"
         ) from None
     return out
 

@@ -90,7 +90,7 @@ class Data:
             )
         if config.max_length > model_config.max_position_embeddings:
             raise UserError(
-                f"max_length={config.max_length} is longer than the model's "
+                f"max_length={config.max_length} is above the model's limit of "
                 f"{model_config.max_position_embeddings} tokens"
             )
         root = make_shard_cache_folder(config.cache)

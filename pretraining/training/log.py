@@ -88,7 +88,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
             if number > len(lines):
                 break
             raise UserError(
-                f"{path}: line {number} is not a row of a training log; give a {LOG} as `clm-or-mlm train` writes it "
+                f"{path}: line {number} is not a row of a training log; give a {LOG} written by `clm-or-mlm train` "
                 f"({error})"
             ) from None
         rows[tuple(row[name] for name in _NEEDED)] = row

@@ -65,7 +65,7 @@ def compile_model(
         model.uncompile_blocks()
         lines = str(error).strip().splitlines() or [type(error).__name__]
         reason = lines[0][:200]
-        logger.warning("torch.compile failed, training continues without it: %s", reason)
+        logger.warning("torch.compile failed (%s); training continues without it", reason)
         return f"off: {reason}"
     finally:
         model.zero_grad(set_to_none=True)

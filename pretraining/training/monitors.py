@@ -76,8 +76,8 @@ def _made(setting: str, words: str, kind: type) -> list[tuple[str, Any]]:
             made.append((word, item()))
         except (ImportError, AttributeError, TypeError, ValueError) as error:
             raise UserError(
-                f"{setting}: {word} cannot be created from its name alone: {error}; give one of composer.{setting} or "
-                f"your own as MODULE:CLASS, with its module in this folder or on PYTHONPATH"
+                f"{setting}: {word} cannot be created: {error}; give a class of composer.{setting} that needs no "
+                "arguments, or your own as MODULE:CLASS, with its module in this folder or on PYTHONPATH"
             ) from None
     return made
 

@@ -145,7 +145,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
 
     def _interrupted(self, received: signal.Signals) -> None:
         self.signals.append(received)
-        logger.warning("%s: saving a checkpoint after this step; Ctrl-C again stops at once", self.stage.name)
+        logger.warning(
+            "%s: saving a checkpoint after this step; press Ctrl-C again to stop at once", self.stage.name
+        )
 
     def _multiplier(self) -> Callable[[int], float]:
         """Return the share of the peak rate that an update has, by its number."""
@@ -174,10 +176,10 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         loss, norm = float(state.total_loss_dict["loss/train/total"]), float(self.norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise UserError(
-                f"the loss at step {self.step} is {loss} and the gradient norm {norm}; earlier checkpoints are "
-                f"untouched; to resume from the last one, run the same command with, for example, "
-                f"--set skip={self.step - 1}:10, which leaves out ten batches, or "
-                f"--set peak_lr_from={self.step - 1}:{self.config.peak_lr / 2:g}"
+                f"the loss at step {self.step} is {loss} and the gradient norm is {norm}; earlier checkpoints are "
+                "untouched; to resume from the last one, add a change to the same command, for example "
+                f"--set skip={self.step - 1}:10 (leaves out ten batches) or "
+                f"--set peak_lr_from={self.step - 1}:{self.config.peak_lr / 2:g} (lowers the peak rate)"
             )
         predicted, fingerprint, self.stopping = self.data.sums()
         self.since += self.tokens - before

@@ -132,7 +132,7 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path) -> None:
     check_tokenizer(folder, shards)
     if state["tokenizer"] != shards["tokenizer"]["sha256"]:
         raise UserError(
-            f"{checkpoint} was trained with a different tokenizer from that in {data}; use its original --data"
+            f"{checkpoint} was trained with a different tokenizer from the one in {data}; use its original --data"
         )
     causal = OBJECTIVES[state["objective"]].is_causal
     shape = read_settings(Shape, state["shape"], str(checkpoint))

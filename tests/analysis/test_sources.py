@@ -41,7 +41,7 @@ def test_the_miniature_stands_in_for_the_papers_models() -> None:
     source = open_source("miniature")
     assert source.stand_ins is not None and source.label == "miniature" and not source.comparable
     assert source.own_words.startswith(source.title) and source.options == ("--source", "miniature")
-    with pytest.raises(UserError, match="stand-ins have only the paper's own"):
+    with pytest.raises(UserError, match="stand-ins have no standard scores"):
         open_source("miniature", protocol="standard")
 
 
@@ -91,7 +91,7 @@ def test_an_unknown_source_is_refused_with_all_names(source: str) -> None:
 def test_published_cells_refuse_another_rule_for_the_learning_rate(table: Path) -> None:
     for refused in (PUBLISHED.settled, PUBLISHED.scores):
         with pytest.raises(
-            UserError, match=r"choose the learning rate for each seed; 'mean' needs individual runs"
+            UserError, match=r"the learning rate was chosen for each seed; 'mean' needs individual runs"
         ):
             refused(Settings(selection="mean"))
     assert open_source(str(table)).settled(Settings(selection="mean")).selection == "mean"
@@ -99,7 +99,7 @@ def test_published_cells_refuse_another_rule_for_the_learning_rate(table: Path) 
 
 @pytest.mark.parametrize("source", ["published", "released"])
 def test_the_papers_own_numbers_have_its_protocol_only(source: str) -> None:
-    with pytest.raises(UserError, match=r"standard scores: .* have only the paper's own protocol"):
+    with pytest.raises(UserError, match=r"have no standard scores, only those of the paper's own protocol"):
         open_source(source, protocol="standard")
 
 

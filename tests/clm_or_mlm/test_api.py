@@ -77,7 +77,7 @@ def test_verdicts_are_those_of_the_command(capsys: pytest.CaptureFixture[str]) -
 def test_the_audit_has_every_cell() -> None:
     frame = cm.audit()
     assert len(frame) == len(published_cells())
-    with pytest.raises(UserError, match="other networks or metrics"):
+    with pytest.raises(UserError, match="networks or metrics other than the paper's"):
         cm.audit("miniature")
 
 
@@ -119,7 +119,7 @@ def test_a_panel_on_axes_of_ones_own_shows_what_the_figure_shows(name: str) -> N
 
 
 def test_what_is_no_panel_is_refused() -> None:
-    with pytest.raises(UserError, match="take task= one of SC, TC, QA, IR"):
+    with pytest.raises(UserError, match="task= is one of SC, TC, QA, IR"):
         cm.figure(3, task="MT")
     with pytest.raises(UserError, match="Figure 1 has no such panel"):
         cm.figure(1, task="SC")

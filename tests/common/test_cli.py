@@ -29,7 +29,7 @@ class Place:
 
     def __post_init__(self) -> None:
         if self.count < 1:
-            raise UserError(f"--count {self.count} must be at least 1")
+            raise UserError(f"--count must be at least 1, not {self.count}")
 
 
 DONE: list[tuple[object, ...]] = []
@@ -119,7 +119,7 @@ def test_a_command_gets_typed_values_and_its_exit_code_is_returned() -> None:
             ["show", "a", "--count", "2.6"],
             'Invalid value for --count: unable to convert "2.6" into int (see x show --help)',
         ),
-        (["show", "a", "--count", "0"], "--count 0 must be at least 1"),
+        (["show", "a", "--count", "0"], "--count must be at least 1, not 0"),
         (["show"], 'Command "show" parameter NAME requires an argument (see x show --help)'),
     ],
 )  # fmt: skip

@@ -85,7 +85,7 @@ def test_the_same_image_gives_the_same_archive_with_its_command_labels_and_recor
 def test_a_damaged_image_and_a_podman_that_fails_are_one_sentence(sif: Path, tmp_path: Path) -> None:
     storage = (tmp_path / "storage.conf").read_text()
     (tmp_path / "storage.conf").write_text(storage.replace("vfs", "nosuch"))
-    with pytest.raises(UserError, match=r"`.*podman build` ended with code 125: "):
+    with pytest.raises(UserError, match=r"`.*podman build` exited with code 125: "):
         build_oci(IMAGES["analysis"])
     sif.write_bytes(b"imagf")
     with pytest.raises(UserError, match=r"analysis.sif: .*build the image again"):

@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_one_that_answers_is_named_and_its_output_comes_as_lines(folder: Path) -> None:
     assert version_of(Machine()) == (str(folder / "apptainer"), "apptainer version 1.4.5")
     assert "".join(stream(["test", "x.sif"])).strip() == "test x.sif"
-    with pytest.raises(UserError, match="apptainer build ended with code 7"):
+    with pytest.raises(UserError, match="apptainer build exited with code 7"):
         list(stream(["build", "x.sif"]))
 
 
@@ -51,7 +51,7 @@ def test_one_that_hangs_fails_or_is_missing_is_one_sentence(
     line = next(doctor.runtimes(Machine()))
     assert line.status == "fail" and "user namespaces" in line.advice
     program(folder / "apptainer", "echo starter: permission denied; exit 13")
-    with pytest.raises(UserError, match=r"ended with code 13 \(starter: permission denied\)"):
+    with pytest.raises(UserError, match=r"exited with code 13 \(starter: permission denied\)"):
         version_of(Machine())
     with pytest.raises(UserError, match=r"apptainer is not on PATH; load your site's module"):
         version_of(Machine(environ={"PATH": str(folder.parent)}))
@@ -168,6 +168,6 @@ def test_what_an_image_answers_is_returned_and_what_it_refuses_is_one_sentence(f
     with pytest.raises(UserError, match=r"x.sif cannot be started here \(255: no squashfs here\)"):
         answer(folder / "x.sif", ["analysis"], "", machine=Machine(environ=environ))
     with pytest.raises(
-        UserError, match=r"x.img does not have an image's file name; image files end in .sif .* .tar"
+        UserError, match=r"x.img is not named like an image file; such names end in .sif .* .tar"
     ):
         runtime_of(folder / "x.img")

@@ -67,7 +67,7 @@ def test_a_folder_of_another_version_of_the_form_is_refused(tmp_path: Path) -> N
     jobs_of(tmp_path)
     study = tmp_path / "study.toml"
     study.write_text(study.read_text().replace("seed = 0", "seed = 1"))
-    with pytest.raises(UserError, match="was made with a different version of the form"):
+    with pytest.raises(UserError, match="differs from this version's study file"):
         jobs_of(tmp_path)
 
 

@@ -218,7 +218,7 @@ def run_case(case: Case, driver: str, counter: str, data: Path) -> list[Record]:
             Record(**json.loads(path.read_text())) for path in sorted(Path(folder).glob("rank-*.json"))
         ]
         if len(records) < case.ranks:
-            failed = Record(error=f"ended with exit code {done.returncode}")
+            failed = Record(error=f"exited with code {done.returncode}")
             records += [failed] * (case.ranks - len(records))
         return records
 

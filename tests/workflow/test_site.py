@@ -100,9 +100,9 @@ def test_a_site_of_ones_own_starts_from_another(tmp_path: Path) -> None:
         ("cpus = '8'", "mine.toml: cpus takes a whole number, not '8'"),
         ("[jobs.gpu]\naccount = '{account}@gpu'", "needs the project's account"),
         ('[jobs.gpu]\nslurm_extra = "--comment=\'a"', "slurm_extra .*no closing quotation"),
-        ("[environment]\nPYTHONPATH = '/tmp'", "'PYTHONPATH', which .* makes jobs load code"),
+        ("[environment]\nPYTHONPATH = '/tmp'", "'PYTHONPATH', which .* would make jobs load code"),
         ("[environment]\nLD_PRELOAD = '/tmp/x.so'", "'LD_PRELOAD', which"),
-        ("[environment]\n\"A; touch x\" = '1'", "'A; touch x', which is not a variable name"),
+        ("[environment]\n\"A; touch x\" = '1'", "'A; touch x', which is not a valid variable name"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(tmp_path: Path, text: str, message: str) -> None:

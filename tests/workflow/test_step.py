@@ -176,7 +176,7 @@ def test_the_last_lines_of_a_failed_job_are_printed(
 ) -> None:
     job, workflow = _job(tmp_path, ("no_such_room",))
     assert do(job, workflow, tmp_path) == 2
-    assert "shards a ended with code 2" in (printed := capsys.readouterr().err)
+    assert "shards a exited with code 2" in (printed := capsys.readouterr().err)
     assert "unknown command 'no_such_room'" in printed
     assert "no_such_room" in (tmp_path / job.refused).read_text()
 
@@ -250,7 +250,7 @@ def test_a_users_mistake_is_not_tried_again_by_the_same_call(
     save(Workflow(target="all", jobs={job.marker: job}), tmp_path)
     for name in [name for name in ENVIRON if name.startswith("SLURM")]:
         monkeypatch.delenv(name)
-    for said in ("shards a ended with code 2", "not retried, because it would fail again"):
+    for said in ("shards a exited with code 2", "not retried, because it would fail again"):
         assert said in python("-m", "workflow.step", job.marker, cwd=tmp_path, code=2).stderr
     (attempt,) = (tmp_path / job.attempts).read_text().splitlines()
     took = json.loads(attempt)

@@ -21,10 +21,10 @@ GOOD = {
 
 MISTAKES = [
     ({"tuning_options": '["--epochs", "3"]'}, "Unknown option: --epochs"),
-    ({"tuning_options": '["--steps", "0"]'}, "--steps 0 must be at least 1"),
+    ({"tuning_options": '["--steps", "0"]'}, "--steps must be at least 1, not 0"),
     ({"tuning_options": '["--steps", "many"]'}, "--steps"),
     ({"tuning_options": '["--max-length"]'}, "--max-length"),
-    ({"tuning_options": '["--max-length", "-4"]'}, "--max-length -4 must be at least 1"),
+    ({"tuning_options": '["--max-length", "-4"]'}, "--max-length must be at least 1, not -4"),
     ({"tuning_options": '["--poolin", "mean"]'}, "Did you mean --pooling"),
     ({"shard_options": '["--validation", "3"]'}, "Unknown option: --validation"),
     ({"shard_options": '["--workers", "two"]'}, "--workers"),
@@ -58,7 +58,7 @@ MISTAKES = [
     ({"nodes": "0"}, "nodes must be at least 1"),
     ({"nodes": "'2'"}, "nodes takes a whole number, not '2'"),
     ({"nodes": ""}, "not a TOML file"),
-    ({"mfu": "40"}, "mfu at most 1"),
+    ({"mfu": "40"}, "mfu above 0 and at most 1"),
     ({"image_key": '"key.pem"'}, "key.pem does not exist"),
 ]
 
@@ -100,7 +100,7 @@ def test_a_mistake_in_the_settings_is_one_sentence(
         (("figure13",), "figure13"),
         (("210m-clm-42k", "--profile", "slrum"), "did you mean 'slurm'"),
         (("210m-clm-42k", "--image", "no.sif"), "no.sif does not exist"),
-        (("210m-clm-42k", "--image", "text.jsonl"), "does not have an image's file name"),
+        (("210m-clm-42k", "--image", "text.jsonl"), "is not named like an image file"),
         (("210m-clm-42k", "--image", "zeros.sif"), "zeros.sif is not a valid image file"),
         (("210m-clm-42k", "more"), "unexpected 'more'"),
     ],

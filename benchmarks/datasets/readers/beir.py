@@ -101,7 +101,7 @@ def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
         key = next((name for name in _ID if name in names), None)
         text = next((name for name in ("text", "query") if name in names), None)
         if key is None or text is None:
-            raise UserError(f"{path} has the columns {', '.join(names)}, but needs an id and a text")
+            raise UserError(f"{path} has the columns {', '.join(names)}, but needs an id and a text column")
         columns = [key, text, *(["title"] if "title" in names else [])]
         chosen = pc.field(key).cast(pa.string()).isin(pa.array(list(wanted), pa.string()))
         for row in pq.read_table(path, columns=columns, filters=chosen).to_pylist():
@@ -183,7 +183,7 @@ def retrieval(
         if len(relevant) < len(asked):
             dropped = len(asked) - len(relevant)
             reading.note(
-                f"{dropped} {split} queries without a relevant document are left out; their documents stay"
+                f"{split} queries without a relevant document left out: {dropped}; the documents judged for them stay"
             )
         query_rows += [{"split": split, "id": q, "text": queries[q]} for q in asked if q in relevant]
         qrel_rows += [
@@ -224,7 +224,7 @@ def _complete(
     missing = [identity for identity in wanted if identity not in found]
     if missing:
         raise UserError(
-            f"{len(missing):,} judged {what} ids are not in {', '.join(map(str, paths))}, the first {missing[0]!r}"
+            f"judged {what} ids missing from {', '.join(map(str, paths))}: {len(missing):,} (first: {missing[0]!r})"
         )
 
 

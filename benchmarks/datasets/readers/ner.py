@@ -224,8 +224,8 @@ def _hub_rows(
             rows.append({"words": list(found), "tags": ids, **document_of(row, columns["document"])})
     if not declared and rows and not _plausible(rows, labels):
         raise UserError(
-            f"{path} numbers its tags without naming them, and read as {', '.join(labels)} they are not "
-            f"valid IOB2; import a file with tag names"
+            f"{path} numbers its tags without naming them; read as {', '.join(labels)}, they are not valid IOB2; "
+            "import a file with tag names"
         )
     return rows
 

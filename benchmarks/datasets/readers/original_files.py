@@ -331,7 +331,7 @@ def _saved(path: Path) -> datasets.Dataset:
         raise UserError(f"{path} is not a dataset written by save_to_disk ({first_line(error)})") from None
     if isinstance(found, datasets.DatasetDict):
         raise UserError(
-            f"{path} contains the splits {', '.join(found)}; give the folder of one: {path / next(iter(found))}"
+            f"{path} contains the splits {', '.join(found)}; give the folder of one, such as {path / next(iter(found))}"
         )
     return found
 

@@ -72,7 +72,7 @@ class Inputs:
     def need(self, role: str, what: str) -> tuple[Path, ...]:
         """Return the files of a role; `UserError` says that `what` is missing."""
         if not self.of(role):
-            raise UserError(f"{self.dataset.name} needs {what}: give it with --{role} FILE")
+            raise UserError(f"{self.dataset.name} needs {what}: use --{role} FILE")
         return self.of(role)
 
 

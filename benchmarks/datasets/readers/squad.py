@@ -53,7 +53,7 @@ def question_rows(
             context = pick_text(row, ("context", "passage"))
             answers = answers_of(row.get("answers"), context)
             if not answers and not unanswerable:
-                raise BadRowError("the question has no answer, and this dataset has no unanswerable ones")
+                raise BadRowError("the question has no answer, but every question of this dataset needs one")
             identity = f"{path.name}-{number}"
             if ids:
                 identity = str(row.get("id", row.get("idx", identity)))
@@ -134,7 +134,7 @@ def _record_rows(path: Path, reading: Reading) -> list[Row]:
     """Return the questions of SuperGLUE's JSON lines, or of rows with question, context and answers."""
     if "qas" not in next(iter(records(path, reading)), (path, {}))[1]:
         return question_rows(path, reading, unanswerable=False)
-    reading.note("questions are the queries with @placeholder, contexts the passages with @highlight")
+    reading.note("queries, with @placeholder, serve as questions; passages, with @highlight, as contexts")
     found = []
     for where, passage in records(path, reading):
         with reading.row(where):
@@ -145,7 +145,7 @@ def _record_rows(path: Path, reading: Reading) -> list[Row]:
                     answers = answers_of(query.get("answers", []), context)
                     if not answers:
                         raise BadRowError(
-                            f"query {name} has no answer in its passage; test.jsonl is unlabelled"
+                            f"query {name} has no answer in its passage (test.jsonl is unlabelled and cannot be used)"
                         )
                     reading.once(name, str(path), place)
                     found.append(

@@ -60,12 +60,10 @@ class Labels:
             if text == "-1":
                 raise BadRowError("the example has no label; leave out unlabelled test files such as GLUE's")
             counted = "; numbers count from 0" if kind == "numbers" else nearest(text, self.names)
-            raise BadRowError(f"{value!r} is outside the label set {', '.join(self.names)}{counted}")
+            raise BadRowError(f"{value!r} is not in the label set {', '.join(self.names)}{counted}")
         if self.kinds - {kind}:
             before = min(self.kinds)
-            raise BadRowError(
-                f"{value!r} is one of the {kind}, but earlier labels are {before}; use names only"
-            )
+            raise BadRowError(f"the labels mix {before} with {kind} such as {value!r}; use names only")
         self.kinds.add(kind)
         self.seen.add(self.names.index(text))
         return self.names.index(text)
@@ -149,7 +147,7 @@ def _labels(dataset: Dataset, value: Any, labels: Labels) -> list[int]:
         raise BadRowError(f"{value!r:.80} is neither a list of labels nor comma-separated names")
     ids = [labels.id_of(part) for part in parts]
     if len(set(ids)) < len(ids):
-        raise BadRowError(f"a label occurs twice in {value!r}; list the names of the example's labels")
+        raise BadRowError(f"a label occurs twice in {value!r}; name each of the example's labels once")
     return sorted(ids)
 
 

@@ -67,7 +67,7 @@ def claims(
     if datasets and (multiverse or explain):
         raise UserError("--datasets cannot be combined with --explain or --multiverse; use one of them")
     if multiverse and not opened.comparable and opened.stand_ins is None:
-        raise UserError("--multiverse already compares both protocols; leave standard: out of --source")
+        raise UserError("--multiverse already compares both protocols; leave `standard:` out of --source")
     if opinion and (multiverse or datasets):
         raise UserError("--opinion cannot be combined with --multiverse or --datasets; use one of them")
     if multiverse:

@@ -87,7 +87,7 @@ def ingest(
     runs = ingested.runs
     note_unsealed(str(store), ingested.unsealed, len(runs))
     logger.info(
-        "%s: %s runs of %s; %s complete, %s without all 30 runs; %s",
+        "%s: %s runs of %s; %s complete, %s with fewer than 30 runs; %s",
         out,
         f"{len(runs):,}",
         counted(runs["model"].nunique(), "model"),
@@ -137,7 +137,7 @@ def models_for(what: str) -> tuple[str, ...]:
     if what not in _SETS:
         table1 = "; Table 1 has settings, not scores" if what == "table1" else nearest(what, _SETS)
         raise UserError(
-            f"no figure, table or model {what!r}{table1}; give figure1 to 12, table2 to 17, a model, or all"
+            f"no figure, table or model {what!r}{table1}; give figure1 to figure12, table2 to table17, a model, or all"
         )
     return _SETS[what]
 

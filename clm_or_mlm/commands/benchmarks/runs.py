@@ -98,7 +98,7 @@ class RunOptions(GridOptions, Computation):
         changed: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
         for option, value in changed.items():
             if value < 1:
-                raise UserError(f"--{option.replace('_', '-')} {value} must be at least 1")
+                raise UserError(f"--{option.replace('_', '-')} must be at least 1, not {value}")
         return Request(
             **{field.name: getattr(self, field.name) for field in fields(Computation)}
             | {"model": model, "revision": revision or None},

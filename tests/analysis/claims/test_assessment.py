@@ -52,5 +52,5 @@ def test_the_mixed_model_is_a_second_opinion_on_f1_to_f4():
 
 
 def test_published_cells_know_the_seed_wise_rule_only():
-    with pytest.raises(UserError, match="choose the learning rate for each seed"):
+    with pytest.raises(UserError, match="the learning rate was chosen for each seed"):
         assess(Source(label="published"), Settings(interval="t", selection="mean"))

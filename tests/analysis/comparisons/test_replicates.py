@@ -106,9 +106,9 @@ def test_a_models_name_takes_its_other_pretrainings_with_it() -> None:
 @pytest.mark.parametrize(
     ("patterns", "words"),
     [
-        (["nothing*"], "matches no model; an arm needs at least two pretrainings"),
-        (["mine0-s0"], "matches mine0-s0; an arm needs at least two"),
-        (["mine0-s*", "mine0-s[01]"], "is already in another arm"),
+        (["nothing*"], "matches no model, but an arm needs at least two pretrainings"),
+        (["mine0-s0"], "matches mine0-s0, but an arm needs at least two"),
+        (["mine0-s*", "mine0-s[01]"], "already in another arm: mine0-s"),
     ],
 )
 def test_what_makes_no_arm_is_refused(patterns: list[str], words: str) -> None:

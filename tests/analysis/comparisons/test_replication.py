@@ -167,5 +167,5 @@ def test_the_command_prints_the_certificate(capsys: pytest.CaptureFixture[str]) 
 
 def test_nothing_in_common_is_one_sentence() -> None:
     runs = study(np.random.default_rng(7)).assign(model="mine")
-    with pytest.raises(UserError, match="no model, dataset and learning rate in common"):
+    with pytest.raises(UserError, match="share no combination of model, dataset and learning rate"):
         replication_of(source(runs), REFERENCE)

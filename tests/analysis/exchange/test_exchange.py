@@ -214,19 +214,19 @@ def test_files_of_other_makers_in_one_folder_are_models_to_compare(
     [
         ("a.json", "{}", "has no score on a known dataset in a supported format"),
         ("a.json", "[1", r"a.json: line 1: .*; fetch or export it again"),
-        ("a.json", '{"task_name": "NQ", "scores": {}}', r"unreadable as results of mteb \(IndexError"),
-        ("a.json", json.dumps(MTEB), "model_meta.json is missing next to it"),
+        ("a.json", '{"task_name": "NQ", "scores": {}}', r"cannot be read as mteb results \(IndexError"),
+        ("a.json", json.dumps(MTEB), "there is no model_meta.json in this folder"),
         ("a.json", json.dumps(HARNESS).replace("0.5,", '"x",'), "acc of sst2 is 'x', not a number"),
         ("a.json", json.dumps(HARNESS).replace("0.5,", "1.5,"), r"score of org/bert on sst2 is 1.5, outside \[0, 1\]"),
         ("a.json", json.dumps(HARNESS | {"clm_or_mlm": {"sst2": {"protocol": "paper"}}}), "task is missing"),
         ("a.json", json.dumps(HARNESS | {"clm_or_mlm": {"sst2": 3}}), "clm_or_mlm must be a table"),
-        ("a.json", json.dumps(HARNESS | {"config": "x"}), r"unreadable as results of lm-eval \(AttributeError"),
+        ("a.json", json.dumps(HARNESS | {"config": "x"}), r"cannot be read as lm-eval results \(AttributeError"),
         ("a.json", MIXED, "cannot be converted to a runs table"),
         ("a.md", "# no card", "has no score"),
-        ("a.md", FOREIGN_CARD.replace("name: org", "nam: org"), r"unreadable as results of huggingface \(KeyError"),
+        ("a.md", FOREIGN_CARD.replace("name: org", "nam: org"), r"cannot be read as huggingface results \(KeyError"),
         ("a.md", FOREIGN_CARD.replace("93.25", "[93]"), "the value of sst2 is"),
         ("a.yaml", "{a: [", "not valid YAML"),
-        ("a.yaml", "- value: 3", "unreadable as results of huggingface"),
+        ("a.yaml", "- value: 3", "cannot be read as huggingface results"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused_in_a_sentence(
@@ -249,7 +249,7 @@ def test_scores_of_two_protocols_do_not_mix(runs: pd.DataFrame, tmp_path: Path) 
     for protocol in ("paper", STANDARD):
         one = runs.assign(model=protocol)
         exported(Source(label="x", runs=one, protocol=protocol), "lm-eval", tmp_path)
-    with pytest.raises(UserError, match="scores of both protocols"):
+    with pytest.raises(UserError, match="scores from both protocols"):
         open_source(str(tmp_path))
 
 

@@ -137,7 +137,7 @@ def test_it_is_repeatable_and_every_dataset_has_its_own_draws():
 
 def test_runs_of_one_seed_have_no_variance():
     runs = made_up_runs(np.random.default_rng(4), models=("610m-clm-42k",), seeds=(0,))
-    with pytest.raises(UserError, match="no model has two seeds on a dataset"):
+    with pytest.raises(UserError, match="no model was fine-tuned with two seeds on any dataset"):
         simulate(Source(label="x", runs=runs), trials=100, resamples=100, seed=0)
 
 

@@ -114,7 +114,7 @@ def test_one_run_or_none_with_a_spread_is_refused():
         design_table(PUBLISHED, Study(effect=1, seeds=1, pretrainings=2))["test"] == "over pretrainings"
     ).all()
     runs = made_up_runs(np.random.default_rng(2), models=MODELS[:1], seeds=(0,))
-    with pytest.raises(UserError, match="no variance is known"):
+    with pytest.raises(UserError, match="no variance can be estimated"):
         design_table(Source(label="x", runs=runs), Study(effect=1))
 
 

@@ -130,5 +130,5 @@ def test_no_runs_and_an_unknown_rule_are_refused() -> None:
     empty = best_runs(drawn({REAL: 1.0})).iloc[:0]
     with pytest.raises(UserError, match="has no runs to judge"):
         explore(Source(label="header.csv", runs=empty), SETTINGS)
-    with pytest.raises(UserError, match="choose the learning rate for each seed"):
+    with pytest.raises(UserError, match="the learning rate was chosen for each seed"):
         explore(PUBLISHED, Settings(interval="t", selection="mean"))

@@ -24,9 +24,11 @@ def test_reading_instances_names_what_is_missing(store: Path, tmp_path: Path) ->
     runs = read(store, tmp_path).runs
     rows = runs[runs["dataset"] == "sst2"]
     folder = tmp_path / "instances"
-    with pytest.raises(UserError, match=r"610m-clm-22k/sst2\.parquet: these instances are missing"):
+    with pytest.raises(
+        UserError, match=r"610m-clm-22k/sst2\.parquet: this file of per-instance scores is missing"
+    ):
         read_instances(folder, "sst2", rows.assign(model="610m-clm-22k"))
-    with pytest.raises(UserError, match=r"no run with lr 0\.3, seed 0"):
+    with pytest.raises(UserError, match=r"no run with lr 0\.3 and seed 0"):
         read_instances(folder, "sst2", rows.assign(lr=0.3))
     with pytest.raises(UserError, match="unknown split 'tset'"):
         read_instances(folder, "sst2", rows, "tset")

@@ -114,7 +114,7 @@ def test_a_file_that_was_changed_after_its_fetch_is_refused(fetch: Fetch, tmp_pa
     file.write_bytes(content.replace(b"1.0", b"0.9", 1))
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     fetch(HELD[0])
-    with pytest.raises(UserError, match=f"{file}: has changed since it was fetched; delete {store}"):
+    with pytest.raises(UserError, match=f"{file} has changed since it was fetched; delete {store}"):
         fetch(*HELD)
     file.write_bytes(content)
     fetch(*HELD)

@@ -120,7 +120,7 @@ def test_columns_of_another_type_are_refused(column: str, tmp_path: Path) -> Non
         ('{"added_models": [1]}', "record"),
         ('{"protocol": 1}', "record"),
         ('{"datasets": []}', "record"),
-        ('{"datasets": {"mine": 3}}', r"\[mine\]: give the dataset its own table"),
+        ('{"datasets": {"mine": 3}}', r"\[mine\] is not a table"),
         ('{"datasets": {"mine": {"kind": "txt"}}}', r"\[mine\]: unknown kind of dataset 'txt'"),
         ('{"datasets": {"sst2": {"kind": "text", "labels": ["a", "b"]}}}', "one of the paper's names"),
     ],

@@ -45,7 +45,7 @@ def test_an_edited_score_is_refused_in_one_sentence(tmp_path: Path) -> None:
     before = manifest_path(path).read_text()
     path.write_text(path.read_text().replace(",0.", ",0.9", 1))
     with pytest.raises(
-        UserError, match=f"{path}: has changed since it was written.*delete {manifest_path(path)} to have"
+        UserError, match=f"{path} has changed since it was written.*delete {manifest_path(path)} to have"
     ):
         open_source(str(path))
     manifest_path(path).unlink()

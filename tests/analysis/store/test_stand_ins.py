@@ -96,12 +96,12 @@ def test_without_the_file_the_runs_keep_their_names(table: Path) -> None:
 
 def test_a_damaged_file_is_told(table: Path) -> None:
     (table.parent / STAND_INS).write_text("{}")
-    with pytest.raises(UserError, match=r"stand_ins\.json: is not a valid record of stand-ins"):
+    with pytest.raises(UserError, match=r"stand_ins\.json is not a valid record of stand-ins"):
         open_source(str(table))
 
 
 def test_the_standard_protocol_is_refused(table: Path) -> None:
-    with pytest.raises(UserError, match="stand-ins have only the paper's own protocol"):
+    with pytest.raises(UserError, match="stand-ins have no standard scores"):
         open_source(str(table), protocol="standard")
 
 

@@ -170,7 +170,7 @@ def test_the_protocols_of_tables_are_not_mixed_up(both: tuple[Path, list[RunKey]
     ingest(both[0], standard, protocol="standard")
     assert open_source(str(paper)).instances is not None
     assert open_source(str(standard)).instances is None  # they are the paper's
-    with pytest.raises(UserError, match="of the paper protocol, not of standard"):
+    with pytest.raises(UserError, match="of the paper protocol, not the standard protocol"):
         open_source(str(paper), protocol="standard")
     with pytest.raises(UserError, match="standard metrics are in the run store"):
         main(["ingest", str(paper), "--protocol", "standard", "--out", str(tmp_path / "z.parquet")])
@@ -218,7 +218,7 @@ def test_what_has_no_standard_metrics_says_where_they_are(
 ) -> None:
     with pytest.raises(UserError, match="neither confirm nor contradict"):
         main(["audit", "--source", f"standard:{both[0]}"])
-    with pytest.raises(UserError, match="leave standard: out"):
+    with pytest.raises(UserError, match="leave `standard:` out"):
         main(["claims", "--source", f"standard:{both[0]}", "--multiverse"])
 
 

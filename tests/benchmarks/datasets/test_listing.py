@@ -51,14 +51,14 @@ def test_examples_are_what_a_model_reads(data: Path) -> None:
     text, target = next(examples_of(load(data, "msmarco"), "train", 1))
     assert text.startswith("Query: where is the ")
     assert "\nDocument: " in text
-    with pytest.raises(UserError, match="nq has no training split; it is trained on msmarco"):
+    with pytest.raises(UserError, match="nq has no training split; its models train on msmarco"):
         list(examples_of(load(data, "nq"), "train", 1))
 
 
 def test_so_many_examples_are_shown_and_long_ones_are_cut(data: Path) -> None:
     assert "\n  -> " not in show_text(data, "sst2", count=0)
     assert show_text(data, "sst2", count=99).count("\n  -> ") == 24
-    with pytest.raises(UserError, match="--examples -1 must be at least 0"):
+    with pytest.raises(UserError, match="--examples must be at least 0, not -1"):
         show_text(data, "sst2", count=-1)
     assert "more characters]" in show_text(data, "mldr_en")
 

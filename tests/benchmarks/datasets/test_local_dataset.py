@@ -195,7 +195,7 @@ def test_a_changed_manifest_is_noticed(tmp_path: Path) -> None:
         ):
             load(tmp_path, "sst2")
     path.write_text(manifest_text({"schema": 99}))
-    with pytest.raises(UserError, match="has version 99 of the local form"):
+    with pytest.raises(UserError, match="is in version 99 of the local format"):
         load(tmp_path, "sst2")
 
 

@@ -66,7 +66,7 @@ def test_a_list_of_modules_cannot_name_a_folder_outside(
     folder.mkdir()
     for modules, sentence in (
         ('[{"path": "../other"}]', "'../other' is not a valid path inside its folder"),
-        ('[{"path": "absent"}]', r"no config\.json of a model"),
+        ('[{"path": "absent"}]', r"no model config\.json"),
         ("[3]", "is not a list of modules"),
         ("[]", "is not a list of modules"),
     ):

@@ -19,7 +19,7 @@ COMMIT = "0" * 40
     [
         ("", "defines no dataset"),
         ("[mine\n", "not a TOML file: .*line 4"),
-        ("mine = 3\n", r"give the dataset its own table, \[mine\]"),
+        ("mine = 3\n", r"\[mine\] is not a table"),
         ('[Mine]\nkind = "text"\n', "consists of lowercase letters"),
         ("[mine]\nlabels = []\n", r"\[mine\]: kind is missing"),
         ('[mine]\nkind = "txt"\n', r"\[mine\]: unknown kind of dataset 'txt'; .*did you mean 'text'"),
@@ -52,7 +52,7 @@ COMMIT = "0" * 40
         (GOOD + 'language = "de"\n', "only answers have one: ar, de, en, es, hi, vi, zh"),
         ('[mine]\nkind = "answers"\nlanguage = "fr"\n', "language = 'fr'; only answers have one: ar"),
         (GOOD + 'quotes = "yes"\n', r"quotes takes .*, not 'yes'"),
-        (GOOD + "epochs = 0\n", "epochs = 0 must be at least 1"),
+        (GOOD + "epochs = 0\n", "epochs must be at least 1, not 0"),
         (GOOD + "epochs = true\n", "epochs takes a whole number, not True"),
         (GOOD + 'trained_on = "msmarco"\n', "only retrieval can name another dataset"),
     ],

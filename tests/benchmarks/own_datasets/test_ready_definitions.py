@@ -63,9 +63,12 @@ def test_names_are_those_of_files_and_datasets_and_the_nearest_is_named(tmp_path
     assert [definition.name for definition in read_definitions(Path("paws-x-de"))] == ["paws_x_de"]
     for word, message in (
         ("glue-col", "glue has no dataset 'glue-col'; .*; did you mean 'glue_cola'"),
-        ("xnl", "there is no file xnl, nor a ready-made one .*; did you mean 'xnli'"),
+        ("xnl", "there is no file xnl and no ready-made definition .*; did you mean 'xnli'"),
         ("my.toml", "there is no file my.toml"),
-        (str(tmp_path / "xnli"), "a definition is a TOML file whose name ends in .toml"),
+        (
+            str(tmp_path / "xnli"),
+            "is not a dataset definition: that must be a TOML file whose name ends in .toml",
+        ),
     ):
         with pytest.raises(UserError, match=message):
             read_definitions(Path(word))
@@ -78,7 +81,7 @@ def test_a_folder_of_the_name_hides_no_ready_file_and_a_file_does(
     (tmp_path / "beir").mkdir()
     assert len(read_definitions(Path("beir"))) == NUMBERS["beir"]
     (tmp_path / "xnli").touch()
-    with pytest.raises(UserError, match="a definition is a TOML file"):
+    with pytest.raises(UserError, match="is not a dataset definition: that must be a TOML file"):
         read_definitions(Path("xnli"))
 
 

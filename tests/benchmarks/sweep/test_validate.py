@@ -137,7 +137,7 @@ def cut_the_vocabulary(folder: Path) -> None:
 
 
 FAILURES: dict[str, tuple[Callable[[Path], None], list[str], str]] = {
-    "an adapter next to the weights": (add_adapter, [], "contains an adapter .* merge it into the weights"),
+    "an adapter next to the weights": (add_adapter, [], "contains an adapter .* merge the adapter into the weights"),
     "code of its own": (take_custom_code, [], "--trust-remote-code"),
     "no end of text": (take_all_ends, [], "neither an end-of-text nor a separator"),
     "weights that are no numbers": (make_infinite, [], "the weights norm.weight contain non-finite values"),
@@ -148,7 +148,7 @@ FAILURES: dict[str, tuple[Callable[[Path], None], list[str], str]] = {
     ),
     "a pooling nobody knows": (nothing, ["--pooling", "meen"], "did you mean 'mean'"),
     "a model that is not there": (shutil.rmtree, [], "there is no model folder"),
-    "no configuration": (lambda folder: (folder / "config.json").unlink(), [], "has no config.json"),
+    "no configuration": (lambda folder: (folder / "config.json").unlink(), [], "has no model config.json"),
     "a class nobody knows": (edit("config.json", model_type="nonesuch"), [], "cannot be loaded"),
     "no tokenizer": (take_the_tokenizer, [], "the tokenizer of .* cannot be loaded"),
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), [], "has no model.safetensors"),

@@ -42,7 +42,7 @@ MISTAKES = {
     "analysis claims --id F99": "unknown claim 'F99'",
     "analysis claims --interval bca": "needs individual runs",
     "analysis claims --interval tt": 'Did you mean "t"',
-    "analysis claims --source standard:published": "the paper's tables have only the paper's own protocol",
+    "analysis claims --source standard:published": "the paper's tables have no standard scores",
     "analysis compare 610m-mlm40-42k 610m-clm-42k --margin 0": "--margin 0",
     "analysis compare 610m-mlm40-42k 610m-clm-42k --rho 1": "--rho 1",
     "analysis compare 610m-clm-42k": "at least two models",

@@ -169,6 +169,7 @@ def test_folders_that_are_absent_or_hold_no_log(tmp_path: Path) -> None:
 def test_logs_of_other_runs_are_not_figure_12(tmp_path: Path) -> None:
     log(tmp_path, row(1), name="210m-clm")
     with pytest.raises(
-        UserError, match="has no log of a stage that Figure 12 draws; their folders are named 610m-clm,"
+        UserError,
+        match="has no log of a stage that Figure 12 draws; the folders of these stages are named 610m-clm,",
     ):
         FIGURE.collect(logged(tmp_path))

@@ -117,7 +117,7 @@ def test_groups_hold_all_documents(tmp_path: Path) -> None:
         ("a.jsonl", b'{"text": "x"}\nno\n', "line 2 is not JSON"),
         ("a.jsonl", b'{"body": "x"}\n', "line 1 has no 'text'; it has body"),
         ("a.jsonl", b"[1]\n", "line 1 has no 'text'; it has no keys"),
-        ("a.jsonl", b'{"text": ["x"]}\n', r"line 1 has a list in 'text', not text \(--text-field\)"),
+        ("a.jsonl", b'{"text": ["x"]}\n', r"line 1 has a list in 'text', not text; change --text-field"),
         ("a.jsonl.gz", b"no gzip", "cannot be read"),
         ("a.jsonl.zst", b"no zstd", "cannot be read"),
         ("a.parquet", b"no parquet", "cannot be read"),
@@ -142,9 +142,9 @@ def test_mistakes_are_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="unknown kind of file"):
         open_source([str(tmp_path / "a.docx")])
     table = write_all(tmp_path)["parquet"]
-    with pytest.raises(UserError, match=r"no column 'body'; it has text, id \(--text-field\)"):
+    with pytest.raises(UserError, match=r"no column 'body'; choose one of text, id with --text-field"):
         list(open_source([str(table)], "body").documents())
-    with pytest.raises(UserError, match=r"row 1 has a int in 'id', not text \(--text-field\)"):
+    with pytest.raises(UserError, match=r"row 1 has a int in 'id', not text; change --text-field"):
         list(open_source([str(table)], "id").documents())
     with pytest.raises(UserError, match="a hub dataset has the form"):
         open_source(["hf:nonsense"])

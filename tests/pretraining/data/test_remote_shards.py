@@ -228,7 +228,10 @@ def test_google_cloud_is_read_by_streamings_downloader(
 def test_folders_and_addresses_are_told_apart(tmp_path: Path) -> None:
     assert find_shards(tmp_path) == (tmp_path, None)
     assert find_shards(f"file://{tmp_path}") == (tmp_path, None)
-    with pytest.raises(UserError, match="ftp://host/x: shards can be in a folder or at a URL: s3, gs"):
+    with pytest.raises(
+        UserError,
+        match="ftp://host/x: shards must be in a folder or at a URL with one of these schemes: s3, gs",
+    ):
         find_shards("ftp://host/x")
 
 

@@ -154,7 +154,9 @@ def test_ctrl_c_saves_and_a_second_one_stops_at_once(
     with pytest.raises(KeyboardInterrupt):
         main(words)
     assert f"mini-s-clm: interrupted after step {ended}; {saved}" in caplog.text
-    assert "mini-s-clm: saving a checkpoint after this step; Ctrl-C again stops at once" in caplog.text
+    assert (
+        "mini-s-clm: saving a checkpoint after this step; press Ctrl-C again to stop at once" in caplog.text
+    )
     assert "; run the same command to resume" in caplog.text
     monkeypatch.undo()
     _resumed(words, tmp_path, done)

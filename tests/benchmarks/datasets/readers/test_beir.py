@@ -45,7 +45,7 @@ def test_beir(put: Put) -> None:
         ("test", "q3"),
     ]
     assert [row["relevance"] for row in rows(content, "qrels")] == [1, 1, 1, 3, 0]
-    assert any("1 test queries without a relevant document" in note for note in content.notes)
+    assert any("test queries without a relevant document left out: 1;" in note for note in content.notes)
     assert any("negatives" in note for note in content.notes)
 
 
@@ -128,7 +128,7 @@ def test_queries_without_a_relevant_document_are_left_out_and_their_documents_st
     ]
     assert [row["id"] for row in tables["corpus"].to_pylist()] == ["d1", "d2", "d3", "d4"]
     assert reading.notes() == (
-        "3 test queries without a relevant document are left out; their documents stay",
+        "test queries without a relevant document left out: 3; the documents judged for them stay",
     )
 
 
@@ -136,9 +136,9 @@ def test_texts_that_are_not_there_are_counted_and_the_first_is_named(put: Put) -
     files = beir_files(put)
     test = put("t.tsv", "q3 0 91 1\nq3 0 9 1\nq3 0 90 1\n")
     assert refused(lambda: read("msmarco", **{**files, "test": test})) == (
-        f"2 judged document ids are not in {files['corpus']}, the first '91'"
+        f"judged document ids missing from {files['corpus']}: 2 (first: '91')"
     )
-    with pytest.raises(UserError, match=r"2 judged query ids are not in .*, .*b\.tsv, the first 'q91'$"):
+    with pytest.raises(UserError, match=r"judged query ids missing from .*, .*b\.tsv: 2 \(first: 'q91'\)$"):
         queries = (files["queries"], put("b.tsv", "q0\tquery 0\n"))
         read("msmarco", **{**files, "queries": queries, "test": put("u.tsv", "q91 0 9 1\nq90 0 9 1\n")})
 
@@ -201,7 +201,7 @@ def test_mldr(put: Put) -> None:
         {"id": "doc2", "title": None, "text": "long 2"},
     ]
     with pytest.raises(
-        UserError, match="mldr_en needs the texts of its positive passages: give it with --corpus FILE"
+        UserError, match="mldr_en needs the texts of its positive passages: use --corpus FILE"
     ):
         read("mldr_en", validation=dev, test=test)
 
@@ -237,7 +237,7 @@ def test_the_corpus_gives_the_texts_of_wanted_documents_only(put: Put) -> None:
 
 def test_passages_without_text_are_counted_and_the_first_is_named(put: Put) -> None:
     path, corpus = put("dev.jsonl", [asked(1, "c"), asked(2, "a", "b")]), put("corpus.tsv", "a\tlong\n")
-    with pytest.raises(UserError, match=r"2 judged document ids are not in .*corpus\.tsv, the first 'c'"):
+    with pytest.raises(UserError, match=r"judged document ids missing from .*corpus\.tsv: 2 \(first: 'c'\)"):
         read("mldr_en", validation=path, test=path, corpus=corpus)
 
 

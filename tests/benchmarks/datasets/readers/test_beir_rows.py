@@ -97,7 +97,7 @@ def test_a_line_without_a_tab_is_no_text(put: Put) -> None:
 def test_parquet_without_id_and_text_is_refused(tmp_path: Path, columns: list[str]) -> None:
     pq.write_table(pa.table({name: ["x"] for name in columns}), tmp_path / "x.parquet")
     assert refused(lambda: list(wanted_texts(tmp_path / "x.parquet", {"x": 1}, Reading()))) == (
-        f"{tmp_path / 'x.parquet'} has the columns {', '.join(columns)}, but needs an id and a text"
+        f"{tmp_path / 'x.parquet'} has the columns {', '.join(columns)}, but needs an id and a text column"
     )
 
 

@@ -279,6 +279,6 @@ def test_unnamed_ids_may_have_one_stray_in_fifty_tags_inside_entities(
         assert [row["tags"] for row in tag_rows(path, UNER_TAGS, Reading())] == [tags]
     else:
         assert refused(lambda: tag_rows(path, UNER_TAGS, Reading())) == (
-            f"{path} numbers its tags without naming them, and read as O, B-PER, I-PER, B-ORG, I-ORG, B-LOC, I-LOC "
+            f"{path} numbers its tags without naming them; read as O, B-PER, I-PER, B-ORG, I-ORG, B-LOC, I-LOC, "
             f"they are not valid IOB2; import a file with tag names"
         )

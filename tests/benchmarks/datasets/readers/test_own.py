@@ -105,7 +105,7 @@ def test_several_labels_are_a_list_or_parted_by_commas(put: Put, value: object, 
 
 
 OUTSIDE = ("2", "9" * 5_000, 2, -2, "1.0", "01", "000000001", "0000000000", "Y", True, [], "\u0661")
-NAMES = "; list the names of the example's labels"
+NAMES = "; name each of the example's labels once"
 FORMS: dict[str, tuple[str, dict[str, Any], Any, Row]] = {
     "text": ("label", {"labels": ["x", "y"]}, "y", {"label": 1}),
     "labels": ("labels", {"labels": ["x", "y"]}, "y", {"labels": [1]}),
@@ -117,14 +117,14 @@ FORMS: dict[str, tuple[str, dict[str, Any], Any, Row]] = {
 @pytest.mark.parametrize(
     ("kind", "value", "sentence"),
     [
-        *(("text", value, f"{value!r} is outside the label set x, y"
+        *(("text", value, f"{value!r} is not in the label set x, y"
            + ("; numbers count from 0" if str(value).isdecimal() else "")) for value in OUTSIDE),
-        ("labels", "x, z", "'z' is outside the label set x, y"),
+        ("labels", "x, z", "'z' is not in the label set x, y"),
         ("labels", ["x", "x"], f"a label occurs twice in ['x', 'x']{NAMES}"),
         ("labels", "x, x", f"a label occurs twice in 'x, x'{NAMES}"),
-        ("labels", ["x", 1], "1 is one of the numbers, but earlier labels are names; use names only"),
+        ("labels", ["x", 1], "the labels mix names with numbers such as 1; use names only"),
         ("labels", {"x": 1, "y": 0}, "{'x': 1, 'y': 0} is neither a list of labels nor comma-separated names"),
-        ("labels", ["x", "x", "z"], "'z' is outside the label set x, y"),
+        ("labels", ["x", "x", "z"], "'z' is not in the label set x, y"),
         ("labels", 1, "1 is neither a list of labels nor comma-separated names"),
         ("value", -1.5, "the value -1.5 is outside the range -1 to 5"),
         ("value", "5.001", "the value 5.001 is outside the range -1 to 5"),
@@ -169,7 +169,7 @@ def test_answers_come_from_columns_of_any_name(put: Put, kind: str) -> None:
         {"id": "6", "question": "when?", "context": "Ada", "answers": []},
     ]
     if kind == "answers":
-        refused = "2: the question has no answer, and this dataset has no unanswerable ones"
+        refused = "2: the question has no answer, but every question of this dataset needs one"
         assert refusal_of(defined(kind, columns=columns), path) == refused
         assert read_rows(defined(kind, columns=columns), path, skip_bad=True)[0] == expected[:1]
     else:

@@ -115,11 +115,11 @@ def made(folder: Path, kind: str, names: list[Any], path: Path) -> tuple[list[An
 @pytest.mark.parametrize(
     ("kind", "names", "labels", "said"),
     [
-        ("text", [1, 2, 3, 4, 5], [0, 1, 2, 3, 4], "0 is outside the label set 1, 2, 3, 4, 5"),
+        ("text", [1, 2, 3, 4, 5], [0, 1, 2, 3, 4], "0 is not in the label set 1, 2, 3, 4, 5"),
         ("text", [1, 2, 3, 4, 5], [1, 2, 3, 4], "the files have only 1, 2, 3, 4, which may be numbered from 0"),
         ("text", ["a", "b", "c"], [1, 2, 1], "labels are numbers, but none is 0, the number of a"),
-        ("text", ["a", "b", "c"], [1, 2, 3], "3 is outside the label set a, b, c; numbers count from 0"),
-        ("text", ["a", "b"], ["a", 1], "1 is one of the numbers, but earlier labels are names; use names only"),
+        ("text", ["a", "b", "c"], [1, 2, 3], "3 is not in the label set a, b, c; numbers count from 0"),
+        ("text", ["a", "b"], ["a", 1], "the labels mix names with numbers such as 1; use names only"),
         ("labels", ["a", "b"], [[1, 0], [0, 1]], "every example has as many numbers as there are labels"),
         ("labels", ["a", "b", "c"], [[1, 0, 0]], "a label occurs twice in [1, 0, 0]"),
     ],

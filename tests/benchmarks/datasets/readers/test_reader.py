@@ -106,17 +106,17 @@ def test_rows_without_an_id_are_numbered_over_the_files_of_their_role(inputs: Ma
     assert content.tables["test"]["id"].to_pylist() == ["test-0"]
 
 
-OFFICIAL = "the official validation file, which the paper tests on: give it with --validation FILE"
+OFFICIAL = "the official validation file, which the paper tests on: use --validation FILE"
 
 
 @pytest.mark.parametrize(
     ("as_published", "counts", "wanting"),
     [
-        (False, {"validation": 1, "test": 1}, "a training file: give it with --train FILE"),
+        (False, {"validation": 1, "test": 1}, "a training file: use --train FILE"),
         (False, {"train": 1}, OFFICIAL),
-        (True, {"validation": 1, "test": 1}, "a training file: give it with --train FILE"),
-        (True, {"train": 1, "test": 1}, "a validation file: give it with --validation FILE"),
-        (True, {"train": 1, "validation": 1}, "a test file: give it with --test FILE"),
+        (True, {"validation": 1, "test": 1}, "a training file: use --train FILE"),
+        (True, {"train": 1, "test": 1}, "a validation file: use --validation FILE"),
+        (True, {"train": 1, "validation": 1}, "a test file: use --test FILE"),
     ],
 )
 def test_a_file_that_is_wanting_is_named(

@@ -59,7 +59,8 @@ def test_unanswerable_questions(put: Put) -> None:
     path = put("train-v2.0.json", squad_json(questions))
     assert rows(read("squad_v2", train=path, validation=path), "test")[0]["answers"] == []
     with pytest.raises(
-        UserError, match=r"question 1 \(a\): the question has no answer, and this dataset has no unanswerable"
+        UserError,
+        match=r"question 1 \(a\): the question has no answer, but every question of this dataset needs one",
     ):
         read("squad", train=path, validation=path)
 

@@ -33,7 +33,7 @@ def test_record(put: Put) -> None:
     bare = put("test.jsonl", [{**passage, "qas": [{"idx": 1, "query": "x"}]}])
     with pytest.raises(
         UserError,
-        match=r"test\.jsonl:1, query 1 of the passage: query 1 has no answer in its passage; test\.jsonl is unlabelled",
+        match=r"test\.jsonl:1, query 1 of the passage: query 1 has no answer in its passage \(test\.jsonl is",
     ):
         read("record", train=bare, validation=bare)
     with pytest.raises(
@@ -72,7 +72,7 @@ def test_all_queries_of_all_passages_are_questions(put: Put) -> None:
     reading = Reading()
     assert asked(path, reading) == [("1", "a"), ("2", "b"), ("3", "c")]
     assert reading.notes() == (
-        "questions are the queries with @placeholder, contexts the passages with @highlight",
+        "queries, with @placeholder, serve as questions; passages, with @highlight, as contexts",
     )
 
 
@@ -90,6 +90,6 @@ def test_rows_of_a_hub_are_questions_in_any_kind_of_file(put: Put) -> None:
     assert asked(put("train.jsonl", [row]), reading) == [("1", "@placeholder?")]
     assert reading.notes() == ()
     with pytest.raises(
-        UserError, match="1: the question has no answer, and this dataset has no unanswerable"
+        UserError, match="1: the question has no answer, but every question of this dataset needs one"
     ):
         asked(put("train.jsonl", [{**row, "answers": []}]), Reading())

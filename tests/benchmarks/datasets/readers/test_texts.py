@@ -56,7 +56,7 @@ def test_index_json(put: Put) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("text\t2", r"train\.tsv:3: '2' is outside the label set negative, positive"),
+        ("text\t2", r"train\.tsv:3: '2' is not in the label set negative, positive"),
         ("text\tpositiv", r"train\.tsv:3: .* did you mean 'positive'\?"),
         ("text\t-1", r"train\.tsv:3: the example has no label"),
         ("text", r"train\.tsv:3: the line has 1 columns instead of 2"),
@@ -85,5 +85,5 @@ def test_unlabelled_glue_test_file(put: Put) -> None:
 def test_a_number_beyond_the_names_that_the_file_gives_is_no_label(number: int) -> None:
     labels = Labels(names=["negative", "positive"], declared=["positive", "negative"])
     assert [labels.id_of(0), labels.id_of(1)] == [1, 0]
-    with pytest.raises(BadRowError, match=r"has no label|2 is outside the label set"):
+    with pytest.raises(BadRowError, match=r"has no label|2 is not in the label set"):
         labels.id_of(number)
