@@ -66,12 +66,12 @@ class Source:
 
     @property
     def is_published(self) -> bool:
-        """Whether only the paper's printed cells are there."""
+        """Whether the source has only the paper's printed cells."""
         return self.runs is None
 
     @property
     def default_interval(self) -> Interval:
-        """The interval wherever "95 %" is printed of this source and no other is named (docs/intervals.md)."""
+        """The kind of 95 % interval used for this source if no other is named (docs/intervals.md)."""
         return DEFAULT_OF_CELLS if self.is_published else DEFAULT_OF_RUNS
 
     def need_selection(self, selection: str) -> None:
@@ -134,7 +134,7 @@ class Source:
         """What a caption has to say first: whose models or metrics these are; empty for the paper's own."""
         if self.stand_ins is not None:
             return (
-                f"{self.title}: {self.stand_ins.note} Steps and FLOPs are those of the models they stand for."
+                f"{self.title}: {self.stand_ins.note} Steps and FLOPs shown are those of the paper's models."
             )
         note = (
             _STANDARD_NOTE
@@ -179,7 +179,9 @@ class Source:
         return f"{self.given_as} ({self.own_words.rstrip('.')})" if self.own_words else self.given_as
 
     def need_runs(self, what: str) -> pd.DataFrame:
-        """Return the runs table; without one a `UserError` says that `what` needs runs and how to get them."""
+        """Return the runs table; if there is none, raise a `UserError` saying that `what` needs runs and how to get
+        them.
+        """
         if self.runs is None:
             raise UserError(
                 f"{what} needs individual runs, which the published tables do not have: use --source released "

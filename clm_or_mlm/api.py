@@ -1,7 +1,7 @@
 """The package in Python: sources and frames in, frames and pictures out.
 
     import clm_or_mlm as cm
-    runs = cm.load("results/")                      # or "published", "released", "miniature", a frame of runs
+    runs = cm.load("results/")                      # or "published", "released", "miniature", a DataFrame of runs
     cm.scores(runs)                                 # a frame: mean and interval of each model and dataset
     cm.figure("3", runs)                            # a matplotlib figure
     cm.figure("3", runs, task="SC", ax=ax)          # one panel, on axes of your own
@@ -77,7 +77,9 @@ def load(source: SourceLike = "published", *, add_models: Sequence[str] = (), **
 
 
 def runs(source: SourceLike) -> pd.DataFrame:
-    """Return a source's runs, one row per fine-tuning: model, task, dataset, lr, seed, scores in [0, 1], counts.
+    """Return a source's runs, one row per fine-tuning run.
+
+    Columns: model, task, dataset, lr, seed, scores in [0, 1], counts.
 
     Raises:
         UserError: the source is the published cells, which hold no runs.
@@ -86,7 +88,7 @@ def runs(source: SourceLike) -> pd.DataFrame:
 
 
 def scores(source: SourceLike = "published", *, interval: str = "", selection: str = "seed") -> pd.DataFrame:
-    """Return mean and 95 % interval, in percent, of each model, dataset and task average.
+    """Return each model's mean and 95 % interval, in percent, on each dataset and for each task average.
 
     Args:
         source: as in `load`.
@@ -98,9 +100,11 @@ def scores(source: SourceLike = "published", *, interval: str = "", selection: s
 
 
 def table(number: int, source: SourceLike = "published", *, interval: str = "") -> pd.DataFrame:
-    """Return one of the paper's Tables 2 to 17, one row per cell: published and, where there are runs, recomputed.
+    """Return one of the paper's Tables 2 to 17: one row per cell, with the published score and, if the source has runs,
+    the recomputed one.
 
-    Columns: model, dataset (or `average`), published and its half-width ci95, mean, low, high, n_seeds; in percent.
+    Columns: model, dataset (or `average`), published, ci95 (its half-width), mean, low, high, n_seeds; scores in
+    percent.
 
     Raises:
         UserError: there is no such table, or it holds no scores (Table 1).
@@ -155,7 +159,7 @@ def explain(claim: str, source: SourceLike = "published", *, interval: str = "")
 
 
 def audit(source: SourceLike = "published", *, selection: str = "seed") -> pd.DataFrame:
-    """Return every published cell, one row each, with what the source's runs give and whether they agree.
+    """Return one row per published cell, with the value that the source's runs give and whether the two agree.
 
     Raises:
         UserError: the source's networks or metrics are not the paper's.
@@ -166,7 +170,8 @@ def audit(source: SourceLike = "published", *, selection: str = "seed") -> pd.Da
 def compare(
     *names: str, source: SourceLike = "published", interval: str = "", margin: float | None = None
 ) -> pd.DataFrame:
-    """Return the differences between models: for each pair a row for each dataset, for each task and for all tasks.
+    """Return the differences between models: for each pair, one row per dataset, one per task and one for all tasks
+    together.
 
     Columns: first, second, task, dataset (or `average`), effect, low, high (first minus second, in points), p, p_holm,
     outcome, and more.
@@ -186,7 +191,7 @@ def compare(
 
 
 def letter(source: SourceLike = "published") -> str:
-    """Return the audit as a page that a reviewer could send, in Markdown."""
+    """Return a summary of the audit, in Markdown, as a letter that a reviewer could send."""
     opened = load(source)
     return show(letter_document(write_letter(opened, _settings(opened, "", "seed"))), "markdown")
 
@@ -240,9 +245,10 @@ def figure(
 
 
 def models() -> pd.DataFrame:
-    """Return the study's 51 models, one row each, indexed by name, with what the name says.
+    """Return the study's 51 models, one row each, indexed by name, with the properties encoded in the name.
 
-    Columns: size, kind, objective, ratio (of the last stage, %), switch and steps (in optimizer steps).
+    Columns: size, kind, objective, ratio (of the last stage, %) and, in optimizer steps, switch (where the second stage
+    begins) and steps (in total).
     """
     columns = ["size", "kind", "objective", "ratio", "switch", "steps"]
     rows = [[name, *(getattr(model, column) for column in columns)] for name, model in MODELS.items()]

@@ -112,8 +112,8 @@ def stand_in_note(form: Form, source: DataSource) -> str:
         for size, shape in form.study.shapes.items()
     )
     return (
-        f"not the paper's models. {sizes}; {form.scale} of the paper's steps are 1 here; {source.kind}; a family is "
-        f"one dataset ({', '.join(DATASETS[name].title for name in FAMILIES.values())})."
+        f"not the paper's models. {sizes}; one step here stands for {form.scale} of the paper's; the data are "
+        f"{source.kind}; each task has one dataset ({', '.join(DATASETS[name].title for name in FAMILIES.values())})."
     )
 
 

@@ -43,8 +43,8 @@ def caption(figure: FigureSpec, data: Any, inputs: Inputs) -> str:
         where = "published cells of arXiv 2507.00994v4" if inputs.source.is_published else inputs.name
         return _joined(inputs.source.own_words, f"Source: {where}.", figure.details(inputs), figure.note)
     gaps = missing(figure, data)
-    said = missing_sentence(gaps, _why(figure, inputs))
-    crosses = "A cross marks a point without a score." if gaps and figure.crosses else ""
+    said = missing_sentence(gaps, _why(figure, inputs), "No score" if figure.crosses else "Not drawn")
+    crosses = "A cross marks a place without any score." if gaps and figure.crosses else ""
     source = source_sentence(figure, data, inputs)
     own = _own_sentences(data, inputs)
     dodged = figure.dodge and figure.crosses and data.duplicated(["panel", "x"]).any()
@@ -153,7 +153,9 @@ def missing(figure: FigureSpec, data: pd.DataFrame) -> dict[str, tuple[str, ...]
     }
 
 
-def missing_sentence(gaps: Mapping[str, Sequence[str]], why: str, *, most: int = 4) -> str:
+def missing_sentence(
+    gaps: Mapping[str, Sequence[str]], why: str, what: str = "Not drawn", *, most: int = 4
+) -> str:
     """Return `Not drawn: ..., why.` with at most `most` models by name; empty when nothing is missing."""
     if not gaps:
         return ""
@@ -163,7 +165,7 @@ def missing_sentence(gaps: Mapping[str, Sequence[str]], why: str, *, most: int =
     ]
     shown = names if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} other models"]
     *rest, last = shown
-    return f"Not drawn: {', '.join(rest)} and {last}, {why}." if rest else f"Not drawn: {last}, {why}."
+    return f"{what}: {', '.join(rest)} and {last}, {why}." if rest else f"{what}: {last}, {why}."
 
 
 def _heading(figure: FigureSpec, inputs: Inputs) -> str:

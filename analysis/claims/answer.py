@@ -70,8 +70,8 @@ def answer(assessment: Assessment) -> Answer:
     return Answer(
         headline=_on_the_question(main, stand_ins=assessment.source.stand_ins is not None),
         splits=tuple(
-            f"{name}: shown to be {_counted(verdict)}, {format_typical(verdict)} points on average; by dataset, "
-            f"{_counted(by_dataset[name])}."
+            f"{name} against MLM alone: shown to be {_counted(verdict)}; the mean difference is "
+            f"{format_typical(verdict)} points. By dataset: {_counted(by_dataset[name])}."
             for name, verdict in by_task.items() if verdict.known
         ),
         cautions=cautions,
@@ -81,8 +81,8 @@ def answer(assessment: Assessment) -> Answer:
 
 
 def _on_the_question(main: Verdict, *, stand_ins: bool) -> str:
-    whose = "in these stand-ins for the paper's models " if stand_ins else ""
-    scope = "" if stand_ins else f" ({main.claim.scope})"
+    where = "at equal budget" + " in these stand-ins for the paper's models" * stand_ins
+    level = "(simultaneous 95 %)" if stand_ins else f"({main.claim.scope}; simultaneous 95 %)"
     tree = main.tree
     pair = f"{SPLIT} % CLM followed by {100 - SPLIT} % MLM"
     if not main.known:
@@ -99,15 +99,14 @@ def _on_the_question(main: Verdict, *, stand_ins: bool) -> str:
         )
     if not tree.hold and not tree.fail:
         return (
-            f"{_lead(main)}: {whose}none of {of} shows {pair} better or worse than MLM alone at equal budget{scope} "
-            f"(simultaneous 95 %){mean and f'; {mean}'}."
+            f"{_lead(main)}: {where}, none of {of} shows {pair} better or worse than MLM alone {level}."
+            f"{mean and f' Over all {tree.known_units}, {mean}.'}"
         )
     middle = median(one.effect for one in tree.findings if one.known)
     beaten = "none" if tree.fail == 0 else f"at least {tree.fail}"
     return (
-        f"{_lead(main)}: {whose}{pair} beats MLM alone at equal budget{scope} in at least {tree.hold} of {of} and is "
-        f"shown to be worse in {beaten} (simultaneous 95 %)"
-        f"{mean and f'; over all {tree.known_units}, {mean}, the median {middle:+.1f}'}."
+        f"{_lead(main)}: {where}, {pair} beats MLM alone in at least {tree.hold} of {of} and is shown to be worse in "
+        f"{beaten} {level}.{mean and f' Over all {tree.known_units}, {mean}, the median {middle:+.1f}.'}"
     )
 
 
@@ -142,14 +141,15 @@ def _among(main: Verdict, splits: list[Verdict], verdicts: Iterable[Verdict]) ->
     }
     if not main.tree.hold:
         return []
-    left = [
-        f"{shown_among(main, more)} with {words} ({sum(len(one.tree.units) for one in (main, *more))})"
+    first, *left = (
+        (shown_among(main, more), words, sum(len(one.tree.units) for one in (main, *more)))
         for words, more in tested.items()
-    ]
-    counted = (
-        f"Corrected for more comparisons (total in brackets), the {main.tree.hold} shown at {SPLIT} % become"
     )
-    return [f"{counted} {', '.join(left[:-1])}, and {left[-1]}."]
+    *middle, last = (f"{shown} if it covers {words} ({total})" for shown, words, total in left)
+    return [
+        f"Of the {main.tree.hold} comparisons that {SPLIT} % CLM is shown to win, {first[0]} remain if the correction "
+        f"also covers {first[1]} ({first[2]} comparisons in all), {', '.join(middle)}, and {last}."
+    ]
 
 
 def _over_places(verdict: Verdict, assessment: Assessment) -> RandomEffects:
@@ -163,18 +163,20 @@ def _over_places(verdict: Verdict, assessment: Assessment) -> RandomEffects:
 
 def _as_samples(means: dict[str, RandomEffects]) -> list[str]:
     said = [
-        f"{one.mean:+.1f} [{one.low:+.1f}, {one.high:+.1f}] if the {kind} are a random sample"
+        f"{one.mean:+.1f} [{one.low:+.1f}, {one.high:+.1f}] if the {kind} are"
         for kind, one in means.items()
         if math.isfinite(one.mean)
     ]
-    return [f"The mean at {SPLIT} % is {' and '.join(said)}."] if said else []
+    said[:1] = [f"{one} treated as a random sample" for one in said[:1]]
+    return [f"The mean at {SPLIT} % is {', and '.join(said)}."] if said else []
 
 
 def _replicated(main: Verdict) -> str:
     seeds, shared = f" ({main.seeds} seeds)" if main.seeds else "", shared_trunks(main.known)
     return (
-        f"Fine-tuning was replicated{seeds}, but pretraining was not: each model was pretrained once"
-        f"{shared and f', and {shared}'}, so none of this says how much a second pretraining would change the numbers."
+        f"Fine-tuning was replicated{seeds}, but pretraining was not. Each model was pretrained once"
+        f"{shared and f', and {shared}'}. These results do not show how much a second pretraining would change the "
+        "numbers."
     )
 
 

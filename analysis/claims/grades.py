@@ -65,7 +65,8 @@ GRADES: Registry[Grade] = Registry(
         Grade(
             name="supported before adjustment", short="supported unadj.", symbol="p", sided=1,
             meaning="the whole statement holds on its own but not after the adjustment over its family",
-            counted=("holds without correction for multiple tests", "hold without correction for multiple tests"),
+            counted=("holds only without correction for multiple tests",
+                     "hold only without correction for multiple tests"),
             fits=lambda found: found.p_for <= ALPHA,
         ),
         Grade(
@@ -84,7 +85,7 @@ GRADES: Registry[Grade] = Registry(
             name="contradicted before adjustment", short="contradicted unadj.", symbol="c", sided=-1,
             meaning="the statement fails on its own, or the interval of a comparison that it needs is wholly outside "
             "the claimed region, and no part is shown to hold",
-            counted=("is contradicted without that correction", "are contradicted without that correction"),
+            counted=("is contradicted only without that correction", "are contradicted only without that correction"),
             fits=lambda found: found.p_against <= ALPHA or (found.outside and not found.hold),
         ),
         Grade(
@@ -102,7 +103,7 @@ GRADES: Registry[Grade] = Registry(
         Grade(
             name="not decidable from this source", short="not decidable", symbol=".",
             meaning="no part is shown to hold or to fail, and some comparisons could not be computed",
-            counted=("needs individual runs", "need individual runs"),
+            counted=("cannot be decided without individual runs",) * 2,
             fits=lambda found: True,
         ),
     ),

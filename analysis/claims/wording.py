@@ -67,7 +67,7 @@ def how_tested(interval: str, findings: Iterable[Finding], *, published: bool) -
             fewest = min(finding.seeds)
             used[finding.interval] = min(used.get(finding.interval, fewest), fewest)
     used = used or {interval: N_SEEDS}
-    over = "fine-tuning seeds, on the same test instances"
+    over = "fine-tuning seeds on the same test instances"
     if published:
         test = (
             f"{INTERVALS[interval].tests_of_cells} from each model's mean and printed interval "
@@ -78,13 +78,14 @@ def how_tested(interval: str, findings: Iterable[Finding], *, published: bool) -
         test = f"{', or '.join(tests)} (Welch's t where models share no seeds)"
         over = "fine-tuning seeds and test instances" if INTERVALS[interval].needs_instances else over
     known = "".join(
-        f"; {name} {words}" for name, count in used.items() if (words := coverage_words(name, count))
+        f"; the {name} interval of a single mean {words}"
+        for name, count in used.items()
+        if (words := coverage_words(name, count))
     )
     return (
         f"Tests and 95 % intervals ({', '.join(used)}): {test}{known}.",
-        f"The tests apply to other {over}; each model was pretrained once, so they say nothing about another "
-        "pretraining.",
-        "Holm's adjustment is over the claims about one question, not over all of them.",
+        f"The results generalise to other {over}, but not to other pretrainings: each model was pretrained once.",
+        "Holm's adjustment covers the claims about one question, not all claims.",
     )
 
 
@@ -105,10 +106,10 @@ def readout(tree: Branch) -> str:
 
 def levels_in_words() -> str:
     """Return the levels of all tests and the margins of "comparable"."""
-    margins = ", ".join(f"{margin:g} ({task})" for task, margin in MARGINS.items())
+    *margins, last = (f"{margin:g} ({task})" for task, margin in MARGINS.items())
     return (
-        "Claims of a direction: 5 % two-sided (2.5 % one-sided); of a range: two one-sided tests at 5 %; comparable: "
-        f"within {margins} points."
+        "A claimed direction is tested at 5 % two-sided (2.5 % one-sided), a claimed range by two one-sided tests at "
+        f'5 %. "Comparable" means within {", ".join(margins)} or {last} points.'
     )
 
 

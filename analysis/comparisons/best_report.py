@@ -29,7 +29,9 @@ def best_document(answer: Answer) -> Document:
     for question in answer.questions:
         of_question = [one for one in answer.chances if one.question == question.name]
         if of_question:
-            body += ["", question.words]
+            union = any(not math.isnan(one.p_union) for one in of_question)
+            either = f" {question.union_words}: probability that either is the best." if union else ""
+            body += ["", f"{question.words}{either}"]
         for group, rows in groupby(of_question, key=lambda one: one.group):
             body += ["", f"{group}:", "", Grid(_rows(question, list(rows)))]
     records = list(_records(answer))
@@ -71,7 +73,7 @@ def _rows(question: Question, chances: list[Chance]) -> list[list[str]]:
 
 def _how(answer: Answer) -> str:
     return (
-        f"From {answer.settings.resamples:,} draws of every mean, models treated as independent. The middle 95 % of a "
-        f"mean's draws are its {caption_of(answer.intervals)}. All of this applies to other fine-tuning seeds of these "
-        "models, each of which was pretrained once."
+        f"Based on {answer.settings.resamples:,} draws of every mean, with models treated as independent. The middle "
+        f"95 % of a mean's draws form its {caption_of(answer.intervals)}. The results generalise to other fine-tuning "
+        "seeds of these models, but not to other pretrainings: each model was pretrained once."
     )

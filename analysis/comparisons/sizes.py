@@ -164,7 +164,8 @@ def sizes_document(source: Source) -> Document:
             f"Share of {table['pairs'].iloc[0]} pairs of recipes that a smaller model orders as the larger one does; "
             f"scores: {source.words}.",
             "Brackets: 95 % intervals over fine-tuning seeds, for these pretrainings and datasets.",
-            "Decided: pairs that differ at the larger size (p < 0.05); kept: those ordered alike at the smaller size.",
+            "Decided: pairs that differ at the larger size (p < 0.05). Kept: decided pairs that the smaller size",
+            "orders the same way.",
             "",
             Grid(rows, numbers=range(1, len(rows[0]))),
             "",
@@ -178,11 +179,11 @@ def _words_of_few(sets: pd.DataFrame, source: Source) -> list[str]:
     """Return what three datasets keep, and how many sets of three do."""
     total = int(sets["decisions"].iloc[0])
     if not total:
-        return ["No pair of recipes is decided over all datasets."]
+        return ["By the mean over tasks, no pair of recipes is decided."]
     best, enough = sets.iloc[0], int((sets["kept"] >= 0.9 * total).sum())
     titles = [title_of(name, source.datasets) for name in str(best["datasets"]).split(", ")]
     return [
-        f"Over all datasets, {total} pairs are decided (all sizes together). {', '.join(titles[:-1])} and {titles[-1]}",
-        f"alone order {best['kept']} of them the same way; {enough} of {len(sets)} sets of three datasets do so for at "
-        "least nine in ten.",
+        f"By the mean over tasks, {total} pairs are decided (all sizes together). {', '.join(titles[:-1])} and",
+        f"{titles[-1]} alone order {best['kept']} of the {total} the same way. Of {len(sets)} sets of three datasets,",
+        f"{enough} order at least nine in ten of these pairs the same way.",
     ]

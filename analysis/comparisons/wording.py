@@ -55,8 +55,8 @@ def difference_tables(result: Comparison) -> Iterator[tuple[str, list[list[str]]
         opinions = [one for one in result.differences if one.across is not None]
         if opinions:
             title = (
-                "Second opinion (Bayesian, datasets as random effects): are the mean over datasets and the difference "
-                "on a further dataset below, in or above the region?"
+                "Second opinion (Bayesian, datasets as random effects): how likely are the mean over similar datasets "
+                "and the difference on a further dataset to be below, in or above the region?"
             )
             yield title, _opinion_rows(opinions)
         return
@@ -64,7 +64,8 @@ def difference_tables(result: Comparison) -> Iterator[tuple[str, list[list[str]]
     for scope in dict.fromkeys(one.scope for one in result.differences if not one.scope.is_dataset):
         rows = _against(result, first, scope)
         if len(rows) > 1:
-            yield f"{first} minus each other model, {scope.title}; Holm over all pairs of models:", rows
+            words = f"{first} (A) minus each of the other models (B), {scope.title}; Holm over all pairs of models:"
+            yield words, rows
             if scope == OVERALL:
                 return
 
@@ -97,7 +98,7 @@ def _pair_rows(result: Comparison) -> list[list[str]]:
             [
                 one.scope.title, f"{field.mean(first, one.scope):.2f}", f"{field.mean(second, one.scope):.2f}",
                 signed(one.effect), _interval(one.low, one.high), format_p(one.p), format_p(one.p_holm), chance,
-                "-" if one.posterior is None else f"{one.posterior.within:.0%} of ±{one.margin:.3g}",
+                "-" if one.posterior is None else f"{one.posterior.within:.0%} (±{one.margin:.3g})",
                 {AHEAD: "A ahead", BEHIND: "B ahead"}.get(one.outcome) or outcome_words(one),
                 "/".join(map(str, one.seeds)), needed,
             ]
@@ -151,9 +152,9 @@ def ranking_sentences(ranking: Ranking) -> list[str]:
     """Return what the ranking is over, Friedman's test, and which models are not distinguished."""
     count = len(ranking.datasets)
     sentences = [
-        f"Mean rank over the {count} datasets that all models have; interval and P(first) from draws of every mean, "
-        f"the middle 95 % of which are its {caption_of(ranking.intervals)}. IQM: interquartile mean of "
-        f"runs, minus the models' mean on the dataset; {stratified_words('iqm')}."
+        f"Mean rank is over the {count} datasets that all models have. Its interval and P(first) come from draws of "
+        f"every mean; the middle 95 % of a mean's draws form its {caption_of(ranking.intervals)}. IQM: interquartile "
+        f"mean of runs, minus the models' mean on the dataset; {stratified_words('iqm')}."
     ]
     if not math.isnan(ranking.critical_difference):
         sentences.append(
@@ -162,9 +163,9 @@ def ranking_sentences(ranking: Ranking) -> list[str]:
         )
         groups = [f"{group[0]} to {group[-1]} ({len(group)})" for group in ranking.groups]
         sentences.append(
-            f"Models within it are not distinguished: {'; '.join(groups)}."
+            f"Models whose mean ranks differ by less are not distinguished: {'; '.join(groups)}."
             if groups
-            else "No two models are within it."
+            else "No two models' mean ranks differ by less."
         )
     return sentences
 
@@ -173,15 +174,22 @@ def footer(result: Comparison) -> list[str]:
     """Return how it was done and what limits it, a line each."""
     seen = {(min(one.seeds), one.interval) for one in result.differences if not one.missing}
     names = ", ".join(name for name in INTERVALS if name in {name for _, name in seen})
-    lines = [f"Intervals of differences ({names}): {caption_of(seen)}."] if seen else []
+    lines = (
+        [f"Intervals of differences ({names}): {caption_of(seen, '; that of a single mean ')}."]
+        if seen
+        else []
+    )
     if result.is_pair:
         printed = ", assuming normal scores where only the cell is known" if result.field.printed else ""
+        shown = not all(math.isnan(one.superiority_low) for one in result.differences)
+        interval = f" {superiority_words()}." if shown else ""
         lines += [
-            "p: two-sided; Holm over the datasets, and over the tasks. P(A > B): the chance that a run of A scores "
-            f"above one of B{printed}; {superiority_words()}.",
-            "In region: posterior probability (flat prior) that the difference is practically nil. Outcome: by Holm's "
-            "p (at most 0.05) or two one-sided tests within the region. Needed: seeds per model to detect a "
-            "difference this large, or as large as the margin if that is larger, in 80 of 100 studies.",
+            "p: two-sided. Holm: over the datasets, and separately over the tasks; not applied to the mean over all "
+            f"tasks. P(A > B): the chance that a run of A scores above one of B{printed}.{interval}",
+            "In region: posterior probability (flat prior) that the difference lies within the margin shown. Outcome: "
+            "A or B ahead if Holm's p is at most 0.05; practically equal by two one-sided tests against the region; "
+            "otherwise open. Needed: seeds per model to detect a difference this large, or as large as the margin if "
+            "that is larger, in 80 of 100 studies.",
         ]
     once = [name for name in result.field.models if name not in result.replicates]
     if result.replicates:
@@ -190,6 +198,6 @@ def footer(result: Comparison) -> list[str]:
             "mean of its fine-tuning seeds, and its spread is over pretrainings."
         )
     if once:
-        which = "Each model" if not result.replicates else ", ".join(once)
-        lines.append(f"{which} was pretrained once, so nothing here applies to another pretraining of it.")
+        which = "Each model" if not result.replicates else "Each of " * (len(once) > 1) + ", ".join(once)
+        lines.append(f"{which} was pretrained once, so the results do not generalise to other pretrainings.")
     return [*lines, *result.notes]

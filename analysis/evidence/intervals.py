@@ -76,9 +76,9 @@ class Interval:
     needs_instances: bool = False
     """Whether it needs per-instance scores, so that it is about other test instances too."""
 
-    def caption(self, n_seeds: int) -> str:
+    def caption(self, n_seeds: int, link: str = ", which ") -> str:
         """Return the words of a caption: the interval, and its measured coverage with so many seeds, at least 2."""
-        return ", which ".join(filter(None, (self.words, coverage_words(self.name, n_seeds))))
+        return link.join(filter(None, (self.words, coverage_words(self.name, n_seeds))))
 
     def need_cells(self) -> Callable[[Student], Student]:
         """Return `of_cells`, or raise a `UserError` that names the intervals that printed cells can give."""
@@ -185,7 +185,7 @@ def _crossed_apart(sample: Sample) -> Estimated | None:
 
 PAPER = Interval(
     name="paper",
-    words="95 % interval as the paper computes it (1.96 sd/\u221an)",
+    words="95 % interval of the paper (\u00b11.96 sd/\u221an)",
     tests="the normal distribution on differences within seeds",
     of_runs=_paper,
     of_cells=_normal,
@@ -247,11 +247,12 @@ DEFAULT_OF_CELLS = T
 """The interval of published cells unless another is named: the printed one with Student's quantile in place of 1.96."""
 
 
-def caption_of(seen: Iterable[tuple[int, str]]) -> str:
+def caption_of(seen: Iterable[tuple[int, str]], link: str = ", which ") -> str:
     """Return the words of a caption for the intervals seen, with their measured coverages.
 
     Args:
         seen: of every score its number of seeds and the name of its interval; single seeds have none.
+        link: between an interval and its coverage.
     """
     fewest: dict[str, int] = {}
     for n_seeds, name in sorted(seen, reverse=True):
@@ -260,8 +261,8 @@ def caption_of(seen: Iterable[tuple[int, str]]) -> str:
     if not fewest:
         return "single seeds, which have no interval"
     (first, seeds), *others = fewest.items()
-    words = [INTERVALS[first].caption(seeds)]
-    words += [f"with {seeds} seeds {INTERVALS[name].caption(seeds)}" for name, seeds in others]
+    words = [INTERVALS[first].caption(seeds, link)]
+    words += [f"with {seeds} seeds {INTERVALS[name].caption(seeds, link)}" for name, seeds in others]
     return "; ".join(words)
 
 

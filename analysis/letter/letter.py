@@ -26,12 +26,13 @@ LETTER_FORMATS = ("markdown", "html")
 _TEMPLATE = Path(__file__).parent / "templates" / "letter.html"
 
 UNKNOWABLE = (
-    "the spread between pretraining seeds: every model was pretrained once, so every test here is about "
-    "fine-tuning seeds of these checkpoints",
-    "the training losses of Figure 12 and the scores of Figure 11's 1B two-stage model, neither printed nor released",
+    "the spread between pretraining seeds: every model was pretrained once, so the tests here cover only fine-tuning "
+    "seeds of these checkpoints",
+    "the training losses of Figure 12 and the scores of Figure 11's 1B two-stage model, which are plotted but not "
+    "given as numbers",
     "which queries each NQ score covers, and which revisions of the datasets were used",
-    "why released runs are missing, and what they would have scored",
-    "which library versions and numerics (bfloat16 on MI250X) the fine-tunings used",
+    "why runs are missing from the release, and what they would have scored",
+    "which library versions fine-tuning used, and how bfloat16 on MI250X affected the scores",
 )
 """What cannot be known from what is released."""
 
@@ -81,7 +82,7 @@ def write_letter(source: Source, settings: Settings, assessment: Assessment | No
         Section(title="What the release cannot answer", lead="", points=UNKNOWABLE),
     )
     return Letter(
-        title=f"Audit of arXiv 2507.00994v4, source {source.given_as}",
+        title=f"Audit of arXiv 2507.00994v4 (source: {source.given_as})",
         sections=sections,
         differs=result.differs,
     )
@@ -120,7 +121,8 @@ def _against_its_code(result: Audit, source: Source) -> Section:
         sizes = f"If in points ({measured}), effects are measured on this source's runs; others need both protocols."
     else:
         sizes = (
-            "Most effects follow from the definitions; measuring them needs runs scored by both protocols."
+            "Most of the effects below follow from the definitions; measuring them would require runs scored both as "
+            "in the paper and with the standard metrics."
         )
     return Section(
         title=Reference.CODE.heading,
@@ -160,7 +162,9 @@ def _against_its_release(result: Audit) -> Section:
 
 def _differing(checks: list[Check]) -> tuple[str, ...]:
     return tuple(
-        f"{check.statement}: {check.against.words[0]} {check.stated}; {check.against.words[1]} {check.recomputed}."
+        f"{check.statement}: {check.against.words[0]} {check.stated}; "
+        + ("the results it discusses are in" if check.id == "table-reference" else check.against.words[1])
+        + f" {check.recomputed}."
         for check in checks
         if check.status == "differs"
     )
@@ -172,7 +176,7 @@ def _verdicts(assessment: Assessment, counted: str) -> Section:
         groups.setdefault(verdict.verdict, []).append(f"{verdict.claim.id} ({verdict.claim.short})")
     return Section(
         title="The findings, tested",
-        lead=f"{counted} Source: {assessment.source.label}. p-values are adjusted within families. "
-        f"{assessment.tests[0]}",
+        lead=f"{counted} Source: {assessment.source.label}. p-values are adjusted within families of related "
+        f"findings. {assessment.tests[0]}",
         points=tuple(f"{word} ({len(names)}): {', '.join(names)}" for word, names in groups.items()),
     )

@@ -88,13 +88,15 @@ TRAPS: Registry[Trap] = Registry(
         Trap(
             name="ner-f1",
             sentence="The NER scores are macro-F1 over word tags (O included), averaged over sentences, not entity F1.",
-            known="a correctly tagged sentence without entities scores 100; missing the only entity costs half",
+            known="a correctly tagged sentence without entities scores 100; missing a sentence's only entity costs "
+            "about half of its score",
             measure=_between_protocols("TC"),
             how="mean distance from entity F1",
         ),
         Trap(
             name="qa-f1",
-            sentence="The QA score compares sets of sub-token positions with the first gold answer, unlike SQuAD's F1.",
+            sentence="The QA score compares the sets of sub-token positions of the prediction and the first gold "
+            "answer, unlike SQuAD's F1.",
             known="if truncation cut the answer off, abstaining scores 100",
             measure=_between_protocols("QA"),
             how="mean distance from SQuAD's F1",
@@ -102,8 +104,8 @@ TRAPS: Registry[Trap] = Registry(
         Trap(
             name="ndcg-ideal",
             sentence="NDCG@10 builds its ideal ranking from the ten retrieved documents only.",
-            known=f"a query with one of three relevant documents at rank 1 scores 100 instead of the usual "
-            f"{100 * _SECOND_GRADE:.1f}",
+            known=f"a query that retrieves only one of three relevant documents, at rank 1, scores 100 instead of the "
+            f"usual {100 * _SECOND_GRADE:.1f}",
             measure=_between_protocols("IR"),
             how="mean distance from NDCG@10 over all judged documents",
         ),
@@ -114,27 +116,28 @@ TRAPS: Registry[Trap] = Registry(
         ),
         Trap(
             name="rate-by-seed",
-            sentence="The learning rate is chosen for each seed by its own validation score, which hides "
-            "seeds that collapse.",
-            known="on the released SST-2 runs of 610m-mlm40-42k, one common learning rate gives 0.32 points more",
+            sentence="The learning rate is chosen separately for each seed, by that seed's validation score. This "
+            "hides seeds that collapse.",
+            known="on the released SST-2 runs of 610m-mlm40-42k, choosing one learning rate for all seeds gives 0.32 "
+            "points more",
             measure=_between_rules,
             how="mean distance from one learning rate per cell",
         ),
         Trap(
             name="nq-split",
             sentence="Every run drew a random half of NQ as its test set, without a fixed seed.",
-            known="differences between models include those between random halves; queries cannot be paired",
+            known="differences between models include differences between random halves, and queries cannot be paired",
         ),
         Trap(
             name="interval",
-            sentence=f"The printed 95 % interval is {NORMAL_QUANTILE} standard errors of {N_SEEDS} seeds.",
+            sentence=f"The printed 95 % interval is the mean of {N_SEEDS} seeds ± {NORMAL_QUANTILE} standard errors.",
             known=f"it covers the true mean 88 % of the time; Student's t interval is {_T_FACTOR:.2f} times as wide",
         ),
         Trap(
             name="bfloat16",
             sentence="Fine-tuning keeps weights, gradients and AdamW's state in bfloat16, which drops small updates.",
-            known="released SST-2 runs of 610m-mlm40-42k reach 74 to 76 at 1e-05 and about 92 at 1e-04 on the test "
-            "split; scores with float32 weights are not released",
+            known="on the test split, released SST-2 runs of 610m-mlm40-42k reach 74 to 76 at a learning rate of 1e-05 "
+            "and about 92 at 1e-04. Scores with float32 weights are not released, so the effect itself is unknown",
         ),
     ],
 )  # fmt: skip

@@ -52,7 +52,7 @@ _OF_SCORES = (
     _Part(words=SEED, axes=(MODEL, PRETRAINING, SEED)),
 )
 _OF_INSTANCES = (
-    _Part(words="test set, for all models alike", axes=(INSTANCE,), shared=INSTANCE),
+    _Part(words="test set, shared by all models", axes=(INSTANCE,), shared=INSTANCE),
     _Part(words="test set, by model", axes=(MODEL, INSTANCE), shared=INSTANCE),
     _Part(words="test set, by pretraining", axes=(MODEL, PRETRAINING, INSTANCE), shared=INSTANCE),
 )
@@ -202,11 +202,13 @@ def components_document(source: Source) -> Document:
             "",
             Grid(rows, numbers={3}),
             "",
-            "Standard error of the difference between two such models, by pretrainings x fine-tuning seeds of each:",
+            "Standard error of the difference between two of these models, by pretrainings x fine-tuning seeds per "
+            "model:",
             "",
             Grid([["dataset", *plans], *buys], numbers={1, 2, 3}),
             "",
-            "Pretraining and fine-tuning seed: for these test instances only. `clm-or-mlm design` plans a study.",
+            "The components for pretraining and fine-tuning seed apply to these test instances only. `clm-or-mlm "
+            "design` plans a study.",
         ],
         records=table, digits="%.6g",
     )  # fmt: skip

@@ -230,10 +230,10 @@ def design_document(source: Source, study: Study) -> Document:
         ])  # fmt: skip
     holm = f" after Holm's adjustment over {study.tests} tests" if study.tests > 1 else ""
     words = f"""\
-Seeds, pretrainings or datasets needed to detect a difference of {study.effect:g} points, the others as given, with
-power {study.power:.0%} at the 0.05 level{holm}. -: no number is enough.
+Seeds, pretrainings or datasets needed to detect a difference of {study.effect:g} points with {study.power:.0%} power
+at the 0.05 level{holm}, if the others stay as given. -: no number is enough.
 Given: seeds {study.seeds}, pretrainings {study.pretrainings} (sd {study.pretraining_sd:g} points), sd over datasets \
 {study.dataset_sd:g} points.
-sd: over seeds, in the median cell of the source ({source.label}), in points. power: of the study as given. finds: the
-smallest difference that the study as given detects with power {study.power:.0%}."""
+sd: standard deviation over seeds, in points, in the source's median cell ({source.label}). power: of the study as
+given. finds: the smallest difference that the study as given detects with {study.power:.0%} power."""
     return Document(body=[words, "", Grid(rows)], records=table, digits="%.6g")

@@ -50,15 +50,15 @@ SHARINGS: Registry[Sharing] = Registry(
     "sharing",
     (
         Sharing(
-            name="models", words="each model and task varies independently",
+            name="models", words="every model and task varies independently",
             unit=lambda term: (term.model, term.task),
         ),
         Sharing(
-            name="trunks", words="models of one trunk vary together, each task independently",
+            name="trunks", words="models of one trunk vary together, but tasks vary independently",
             unit=lambda term: (trunk_of(term.model), term.task),
         ),
         Sharing(
-            name="trunks and tasks", words="models of one trunk vary together, all tasks alike",
+            name="trunks and tasks", words="models of one trunk vary together, and so do all tasks",
             unit=lambda term: trunk_of(term.model),
         ),
     ),

@@ -142,7 +142,7 @@ def _forks(multiverse: Multiverse) -> list[str | Grid]:
         "",
         Grid(rows),
         "",
-        "Single changes to the package's analysis that change a verdict:",
+        "Single changes to the package's analysis that alter a verdict (rho: correlation of two models' seeds):",
         "",
         Grid(changes),
     ]
@@ -153,7 +153,7 @@ def sensitivity_document(result: Sensitivity) -> Document:
     body: list[str | Grid] = [
         f"What overturns the verdicts (source: {result.source}).",
         "",
-        "Every model was pretrained once, and models of one trunk share its single pretraining:",
+        "Every model was pretrained once, and models that branch from one trunk share that trunk's pretraining:",
         "",
         Grid(_trunk_rows()),
         "",
@@ -162,7 +162,8 @@ def sensitivity_document(result: Sensitivity) -> Document:
         "",
         Grid(_spread_rows(result)),
         "",
-        "Parts that hold, and interval of the mean effect, if another pretraining moves scores by this much:",
+        "Number of parts that hold, and interval of the mean effect, by standard deviation between pretrainings (sd,",
+        "in points):",
         "",
         Grid(_moved_rows(result)),
     ]
@@ -170,9 +171,9 @@ def sensitivity_document(result: Sensitivity) -> Document:
         "",
         *_forks(result.multiverse),
         "",
-        "Second opinion (Bayesian): the probability that everything a claim asks for holds, its parts treated as",
-        "independent. Priors are flat, except that of the spread between datasets: half-Cauchy, whose median is the",
-        f"margin of practical equivalence times the number in the heading ({SCALES[1]:g} where there is none):",
+        "Second opinion (Bayesian): the probability that a claim holds as a whole, with its parts treated as",
+        "independent. Priors are flat, except the one on the spread between datasets. It is half-Cauchy, with a median",
+        f"of the margin of practical equivalence times the number in the heading ({SCALES[1]:g} where there is none):",
         "",
         Grid(_opinion_rows(result)),
         "",
@@ -223,7 +224,8 @@ def _spread_rows(result: Sensitivity) -> Rows:
         if one.decided:
             falls = [math.inf if sd is None else sd for sd in one.spread.values()]
             shown = [f"> {SPREADS[-1]:.0f}" if math.isinf(sd) else f"{sd:.2g}" for sd in falls]
-            words = f"{one.id}, {CLAIMS[one.id].short}: {one.state} (Holm's p {format_p(one.p)}) up to here"
+            held = f"up to this spread (Holm's p {format_p(one.p)} without it)"
+            words = f"{one.id}, {CLAIMS[one.id].short}: {one.state} {held}"
             placed.append((min(falls), [*shown, words]))
     for seen in result.measured:
         sd = f"{seen.sd:.3g}" + ("" if seen.interval is None else " [{:.2g}, {:.2g}]".format(*seen.interval))

@@ -48,7 +48,7 @@ def too_narrow(interval: str, n_seeds: int) -> str:
 
 
 def coverage_words(interval: str, n_seeds: int) -> str:
-    """Return `covers the true mean 95 % of the time in simulation (...)`, or nothing if not known."""
+    """Return `covers the true mean 95 % of the time in simulations (...)`, or nothing if not known."""
     found = {words: measured_coverage(interval, shape, n_seeds) for shape, words in SHOWN_SHAPES.items()}
     known = {words: one for words, one in found.items() if one is not None}
     if not known:
@@ -56,4 +56,4 @@ def coverage_words(interval: str, n_seeds: int) -> str:
     seeds = next(iter(known.values()))[1]
     first, *others = (f"{100 * share:.0f} % {words}" for words, (share, _) in known.items())
     more = f" ({', '.join(others)})" if others else ""
-    return f"covers the true mean {first} in simulation with {seeds} seeds{more}"
+    return f"covers the true mean {first} in simulations with {seeds} seeds{more}"

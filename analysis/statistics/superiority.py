@@ -34,9 +34,9 @@ def superiority_words() -> str:
     """Return what a caption says of the interval of P(A > B), and of its coverage."""
     least, most = COVERAGES["superiority"]
     return (
-        "its 95 % interval is Newcombe's for the Mann-Whitney measure (2006, method 5), which covers the true chance "
-        f"{100 * least:.0f} to {100 * most:.0f} % of the time in simulation with 5 normal seeds, for models 0 to 4 "
-        "standard deviations apart"
+        "It has a 95 % interval for runs: Newcombe's for the Mann-Whitney measure (2006, method 5), which covers the "
+        f"true chance {100 * least:.0f} to {100 * most:.0f} % of the time in simulations with 5 normally distributed "
+        "seeds, for models 0 to 4 standard deviations apart"
     )
 
 
@@ -45,7 +45,8 @@ def stratified_words(name: str) -> str:
     one, twelve = COVERAGES[name]
     return (
         "its 95 % interval is a percentile bootstrap stratified by dataset, which covers the true value "
-        f"{100 * one:.0f} % (one dataset) to {100 * twelve:.0f} % (twelve) of the time in simulation (5 normal seeds)"
+        f"{100 * one:.0f} % (one dataset) to {100 * twelve:.0f} % (twelve) of the time in simulations with 5 normally "
+        "distributed seeds"
     )
 
 

@@ -186,7 +186,7 @@ def _rounded(value: float) -> float | None:
 
 def audit_document(result: Audit) -> Document:
     """Return the audit: verdict, summary, arithmetic, cells (without runs no list of cells); as HTML a page."""
-    lines = [f"# Audit of arXiv 2507.00994v4, source {result.source}", "", verdict(result)]
+    lines = [f"# Audit of arXiv 2507.00994v4 (source: {result.source})", "", verdict(result)]
     for title, rows in _sections(result):
         head, _, *body = markdown_table(rows)
         lines += ["", f"## {title}", "", head, f"|{'|'.join([' --- '] * len(rows[0]))}|", *body]
@@ -215,10 +215,11 @@ def verdict(result: Audit) -> str:
     """Return the outcome in one or two sentences."""
     counts = result.summary()[-1]
     wrong = ", ".join(
-        f"{sum(check.status == 'differs' for check in checks)} of {len(checks)} against {reference.value}"
+        f"{sum(check.status == 'differs' for check in checks)} of {len(checks)} against "
+        + reference.value.replace("itself", "the paper itself")
         for reference in Reference if (checks := result.checks(reference))
     )  # fmt: skip
-    statements = f"Statements of the paper that fail a check: {wrong}."
+    statements = f"Statements in the paper that fail a check: {wrong}."
     if not result.has_runs:
         return f"This source has no runs, so no cell can be recomputed. {statements}"
     listed = ", ".join(f"{counts[status]} {status}" for status in STATUSES)

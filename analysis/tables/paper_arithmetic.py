@@ -44,8 +44,8 @@ class Reference(StrEnum):
         """What gives the stated number, and what the other."""
         return {
             "itself": ("the paper says", "its own numbers give"),
-            "its code": ("the paper says", "its code uses"),
-            "its release": ("the release has", "a full grid has"),
+            "its code": ("the paper implies", "its code uses"),
+            "its release": ("the release has", "a full grid would have"),
         }[self.value]
 
 
@@ -90,7 +90,7 @@ def _code() -> Iterator[Check]:
         0.02,
         against=Reference.CODE,
         id="initial-weights",
-        statement="weights drawn from N(0, sigma^2 = 0.2), a standard deviation of 0.447 (text)",
+        statement="standard deviation of the initial weights, drawn from N(0, sigma^2 = 0.2) (text)",
         note="The released code draws with a standard deviation of 0.02; the plan follows the code.",
     )
 

@@ -304,7 +304,7 @@ def _reason(trials: Sequence[Trial]) -> str:
     found = next((trial for trial in reversed(trials) if trial.sees_later), None)
     found = found or next((trial for trial in trials if not trial.fault), None)
     if found is None:
-        return f"cannot be measured: a forward pass on a few tokens failed: {trials[0].fault}"
+        return f"cannot be measured, because a forward pass on a few tokens failed: {trials[0].fault}"
     why = "the first token's output does not depend on the last token"
     if found.one_sided:
         kinds = ", ".join(dict.fromkeys(found.one_sided))

@@ -195,7 +195,7 @@ FIGURES = (
         ticks=lambda shares: sorted(shares | {0.0, 100.0}),
         seen="Lines in four panels, one per task: score against the share of CLM steps, one line per budget.",
         numbers=partial(describe_points, x_text="{:g} % CLM"),
-        note=f"610M, MLM masks 40 %. Shares are nominal (whole thousands of steps). {_AXES}",
+        note=f"610M, MLM masks 40 %. Shares are nominal, because stages last whole thousands of steps. {_AXES}",
     ),
     TaskFigure(
         name="8",
@@ -209,7 +209,7 @@ FIGURES = (
         seen="Points with intervals in four panels, one per task: the MLM start and the CLM start, before (Base) and "
         "after (CPT) 22K further steps of MLM.",
         numbers=partial(describe_differences, x_text="{}"),
-        note=f"610M; CPT is 22K further steps of MLM at 40 % on the decayed 42K model (Base). {_AXES}",
+        note=f"610M; CPT is 22K further steps of MLM at 40 %, starting from the decayed 42K model (Base). {_AXES}",
         continued=True,
     ),
     TaskFigure(
@@ -224,7 +224,7 @@ FIGURES = (
         seen="Lines in four panels, one per task: score against the steps of continued pretraining with MLM, a line "
         "for the MLM start and one for the CLM start.",
         numbers=partial(describe_differences, x_text="{:g}K steps"),
-        note=f"610M, MLM masks 40 %; 0 is the decayed 42K model. {_AXES}",
+        note=f"610M, MLM masks 40 %; the point at 0 steps is the decayed 42K model. {_AXES}",
         continued=True,
     ),
     TaskFigure(
@@ -240,8 +240,8 @@ FIGURES = (
         dodge=False,
         seen="Lines in four panels, one per task: score against training FLOPs, a line for MLM and one for CLM.",
         numbers=partial(describe_differences, x_text="{:.2f}e20 FLOPs"),
-        note="610M, checkpoints before any decay; MLM masks 40 %; FLOPs by Hoffmann et al. (2022), Appendix F, the "
-        f"same for both objectives. {_AXES}",
+        note="610M, checkpoints before any decay; MLM masks 40 %; FLOPs are counted as in Hoffmann et al. (2022), "
+        f"Appendix F, and are the same for both objectives. {_AXES}",
     ),
     TaskFigure(
         name="11",

@@ -204,8 +204,8 @@ FIGURES = (
         title="Which findings survive a test",
         supplementary=True,
         note="Coloured mark: the most adverse comparison, with its interval; small diamond: the mean of all "
-        "comparisons in the claimed direction; shaded: the claimed region; small dots: the claim's other comparisons. "
-        "Axes of differences are linear near 0 and logarithmic further out, axes of ratios logarithmic. "
-        "Rules of the verdicts: docs/claims.md.",
+        "comparisons, signed so that positive supports the claim; shaded: the claimed region; small dots: the claim's "
+        "other comparisons. Axes for differences are linear near 0 and logarithmic further out; axes for ratios are "
+        "logarithmic. Rules for the verdicts: docs/claims.md.",
     ),
 )

@@ -91,8 +91,8 @@ class _Coverage(FigureSpec):
 
     def details(self, inputs: Inputs) -> str:
         simulation = (
-            f"Cells of five seeds, simulated with the source's variances: {coverage.COVERAGE_TRIALS:,} per dataset, "
-            f"{coverage.COVERAGE_RESAMPLES:,} resamples each."
+            f"Simulated five-seed cells with the source's variances: {coverage.COVERAGE_TRIALS:,} per dataset, each "
+            f"resampled {coverage.COVERAGE_RESAMPLES:,} times."
         )
         return f"{selection_sentence(inputs)} {simulation}".lstrip()
 

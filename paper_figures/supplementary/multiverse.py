@@ -148,8 +148,8 @@ FIGURES = (
         name="multiverse",
         title="Does the answer depend on the analyst?",
         supplementary=True,
-        note="Each column is an analysis: learning-rate rule / interval, or, for F1-F4 with runs, one mixed-effects "
-        "model. Supporting: of the analyses that decide a claim, the share that support it. p-values are Holm-adjusted "
-        "within an analysis, not across analyses (docs/claims.md).",
+        note="Each column is one analysis: a learning-rate rule and an interval. With runs, F1-F4 also have a "
+        "mixed-effects model. Supporting: the share of the analyses that support a claim, among those able to test it. "
+        "p-values are Holm-adjusted within an analysis, not across analyses (docs/claims.md).",
     ),
 )

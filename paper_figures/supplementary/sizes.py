@@ -66,7 +66,10 @@ class _Sizes(FigureSpec):
 
     def details(self, inputs: Inputs) -> str:
         del inputs
-        return "Recipes: the four masking ratios and CLM, ten pairs. Lines: 95 % intervals over fine-tuning seeds."
+        return (
+            "MLM at four masking ratios and CLM are five recipes, which form ten pairs. Lines: 95 % intervals over "
+            "fine-tuning seeds."
+        )
 
 
 def _title(name: str) -> str:

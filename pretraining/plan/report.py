@@ -61,7 +61,7 @@ def _tree(plan: Plan, device: str, utilisation: float) -> str:
         walk(item, "", True, True)
     lines += [
         "",
-        "* a model; steps count from random initialisation; shared steps run once",
+        "* a model; steps are counted from random initialisation; shared steps run only once",
         "",
     ]
     lines += _totals(plan, device, utilisation)
@@ -90,7 +90,8 @@ def _totals(plan: Plan, device: str, utilisation: float) -> list[str]:
     alone = sum(model.steps for model in plan.models)
     return [
         f"steps          {costs.steps:,} ({alone:,} if every model were trained alone)",
-        f"tokens         {_short(costs.tokens)}; shards with fewer than {_short(plan.data_tokens)} are repeated",
+        f"tokens         {_short(costs.tokens)}; if the shards hold fewer than {_short(plan.data_tokens)}, they are "
+        "repeated",
         "FLOPs          "
         + "; ".join(f"{costs.flops[name]:.4g} {rule.citation}" for name, rule in CONVENTIONS.items()),
         f"{device} hours".ljust(15)

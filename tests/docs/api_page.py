@@ -18,9 +18,9 @@ HEAD = """\
     import clm_or_mlm as cm
 
 [The notebook](tutorial.ipynb) uses each of these names; `help(cm.scores)` explains the arguments. `source` is
-`"published"`, `"released"`, `"miniature"`, the path of a run store or runs table, a frame of runs, or what `load`
-returned. Mistakes in the arguments or in a file raise `common.errors.UserError`. `python -m tests.docs.api_page` writes
-this page.
+`"published"`, `"released"`, `"miniature"`, the path of a run store or runs table, a pandas DataFrame of runs, or what
+`load` returned. Invalid arguments or files raise `common.errors.UserError`. `python -m tests.docs.api_page` writes this
+page.
 """
 
 

@@ -82,7 +82,7 @@ def test_every_model_has_its_scores_and_its_loss_or_a_dash(pretrained: Path) -> 
 def test_captions_say_what_the_networks_are() -> None:
     note = stand_in_note(FORMS["cpu"], DataSource(place=Path()))
     assert note.startswith("not the paper's models. 210M is a network of 0.15M parameters, 610M")
-    assert note.endswith("a family is one dataset (SST-2, UNER, SQuAD, NQ).")
+    assert note.endswith("each task has one dataset (SST-2, UNER, SQuAD, NQ).")
 
 
 def test_the_docs_page_names_every_form_as_it_is() -> None:

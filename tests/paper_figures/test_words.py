@@ -71,7 +71,7 @@ def test_a_missing_model_breaks_the_line_and_is_named_in_the_caption() -> None:
         drawn = figure.draw(data, "", "")
     (line,) = [line for line in drawn.axes[0].lines if line.get_label() == "610M"]
     assert np.isnan(np.asarray(line.get_ydata(), float)).tolist() == [False, True, False, False]
-    assert "Not drawn: 610m-mlm30-42k, not in this source." in caption(figure, data, inputs)
+    assert "No score: 610m-mlm30-42k, not in this source." in caption(figure, data, inputs)
 
 
 def test_a_caption_says_where_points_of_one_x_stand_side_by_side() -> None:

@@ -66,11 +66,11 @@ CLAIMS = (
                 _starts("54k", "QA", closed=True),
             ],
         ),
-        remark='"Close" on QA is read as comparable, within one point.',
+        remark='We take "close" on QA to mean comparable, within one point.',
     ),
     Claim(
         id="F13",
-        short="CLM start improves more at the end",
+        short="CLM start improves more late in CPT",
         statement="Between 12k and 22k steps of CPT, the CLM start improves more steeply than the MLM start, "
         "which plateaus, on SC in particular.",
         where="Figure 9",
@@ -89,7 +89,7 @@ CLAIMS = (
             ],
         ),
         reported=tuple(_last_gain(task) for task in ("TC", "QA", "IR")),
-        remark="The verdict is about SC, which the finding names.",
+        remark="The verdict covers only SC, which the finding names.",
     ),
     Claim(
         id="F15",
@@ -106,7 +106,8 @@ CLAIMS = (
             ],
         ),
         reported=tuple(_starts("54k", task) for task in ALL),
-        remark="The CLM model was trained for 54k steps in total and the MLM model for 42k, so it had 28.6 % more "
-        "compute. A further comparison, of models with the same 12k extra steps, does not count in the verdict.",
+        remark="The CLM model was trained for 54k steps in total, the MLM model for 42k, so the CLM model had 28.6 % "
+        "more compute. We also compare it with an MLM model given the same 12k extra steps; this does not count "
+        "towards the verdict.",
     ),
 )

@@ -48,7 +48,7 @@ CLAIMS = (
                 _early("TC", (1_000, 2_000, 5_000, 10_000, 20_000, 40_000)),
             ],
         ),
-        remark="The steps that the finding names, such as 10k, are included.",
+        remark="The ranges include the last step named, such as 10k.",
     ),
     Claim(
         id="F7",

@@ -37,7 +37,7 @@ CLAIMS = (
         body=all_of("MLM - CLM > 0", _gaps(("SC", "QA"))),
         reported=tuple(_gaps(("TC", "IR"))),
         mixed=True,
-        remark="The verdict is about SC and QA, which the finding names; F4 is about TC.",
+        remark="The verdict covers only SC and QA, which the finding names; F4 covers TC.",
     ),
     Claim(
         id="F2",
@@ -54,8 +54,8 @@ CLAIMS = (
             ],
         ),
         mixed=True,
-        remark="Points on different metrics are compared as printed. CLM and MLM differ in objective and in "
-        "attention mask, which the study cannot separate.",
+        remark="Differences in points are compared as printed, although the tasks use different metrics. CLM and MLM "
+        "differ in both objective and attention mask, and the study cannot separate the two effects.",
     ),
     Claim(
         id="F3",
@@ -89,11 +89,11 @@ CLAIMS = (
             for task, _, region in _BY_SIZE
         ),
         mixed=True,
-        remark="The finding is read as monotone over the three sizes.",
+        remark="We take the finding to mean a monotone trend over the three sizes.",
     ),
     Claim(
         id="F4",
-        short="CLM level on TC, ahead at 610M",
+        short="CLM level with MLM on TC, ahead at 610M",
         statement="On token classification CLM is competitive at 210M and 1B and wins at 610M.",
         where="Figure 2, Table 3",
         family="objective",

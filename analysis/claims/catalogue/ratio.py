@@ -152,7 +152,7 @@ CLAIMS = (
     ),
     Claim(
         id="F5e",
-        short="610M and 1B are U-shaped",
+        short="scores at 610M and 1B are U-shaped",
         statement="At 610M and 1B the score is U-shaped in the masking ratio.",
         where="Figure 3",
         family="ratio",
@@ -183,10 +183,10 @@ CLAIMS = (
                 [_two_lines(size, task) for size in ("610m", "1b") for task in ALL],
             ),
         ),
-        remark="Lind and Mehlum's test (2010) asks whether a parabola fitted to the scores at the four "
-        "ratios falls at the smallest ratio and rises at the largest; its p is the larger of these two tests' p. A "
-        "positive quadratic term is not enough: scores that rise ever faster also have one (IR at 1B). Simonsohn's "
-        "two-lines test (2018), which does not count in the verdict, tries a break at each of the two inner ratios "
-        "and adjusts p for both.",
+        remark="Lind and Mehlum's test (2010) fits a parabola to the scores at the four ratios. It tests whether the "
+        "parabola falls at the smallest ratio and whether it rises at the largest; p is the larger of the two "
+        "p-values. A positive quadratic term does not prove a U shape: scores that rise ever faster also give one (IR "
+        "at 1B). Simonsohn's two-lines test (2018) tries a break at each of the two inner ratios and adjusts p for "
+        "both. It does not count towards the verdict.",
     ),
 )

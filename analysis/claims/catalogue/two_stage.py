@@ -85,8 +85,8 @@ CLAIMS = (
                 ],
             ),
         ),
-        remark="Whether 75 % CLM is comparable to MLM alone is tested, but does not count in the verdict; being "
-        "better counts as a failure.",
+        remark="We also test whether 75 % CLM is comparable to MLM alone (clearly better counts as not comparable). "
+        "This test does not count towards the verdict.",
     ),
     Claim(
         id="F9",
@@ -118,7 +118,7 @@ CLAIMS = (
                 for task in ALL
             ],
         ),
-        remark="The two-stage models with other ratios have no published cells. Their MLM stage lasts only "
+        remark="The two-stage models 610m-clm-40k-mlm*-42k have no published cells. Their MLM stage lasts only "
         "2k of 42k steps, so the ratio has less time to matter than in MLM alone.",
     ),
     Claim(
@@ -142,7 +142,7 @@ CLAIMS = (
                 for task in ALL
             ),
         ),
-        remark='"Most tasks" means at least three of four here; the per cent of the summary are read as points.',
+        remark='We take "most tasks" to mean at least three of four, and the summary\'s per cent to mean points.',
     ),
 )
 

@@ -41,7 +41,7 @@ def dataset_sentences(reading: DatasetReading) -> list[str]:
     for name, contrasts in reading.makers.items():
         named = "; ".join(_without(one, name) for one in contrasts[:_MOST_NAMED])
         more = f"; and {len(contrasts) - _MOST_NAMED} more" if len(contrasts) > _MOST_NAMED else ""
-        lines.append(f"The result depends on {DATASETS[name].title}: {named}{more}.")
+        lines.append(f"Results that depend on {DATASETS[name].title}: {named}{more}.")
     silent = [f"{DATASETS[name].title} (0 of {count})" for name, count in reading.silent.items()]
     if silent:
         lines.append(f"No comparison holds on: {', '.join(silent)}.")
@@ -52,9 +52,9 @@ def short_dataset_sentences(reading: DatasetReading) -> list[str]:
     """Return which datasets make a result, and which show nothing, by name alone."""
     lines = []
     if reading.makers:
-        lines.append(f"Some averages lose significance without {_named(reading.makers)}.")
+        lines.append(f"Without {_named(reading.makers)}, some averages are no longer significant.")
     if reading.silent:
-        lines.append(f"No comparison holds on {_named(reading.silent)}.")
+        lines.append(f"No comparison holds on {_named(reading.silent)} alone.")
     return lines
 
 
@@ -66,7 +66,7 @@ def _named(names: Iterable[str]) -> str:
 def _without(contrast: Heterogeneity, name: str) -> str:
     average = contrast.average
     alone, rest = format_effect(average), format_effect(contrast.without[name])
-    return f"{average.comparison.label}: {alone}, and without it {rest}"
+    return f"{average.comparison.label} ({alone} with it, {rest} without)"
 
 
 def datasets_document(assessment: Assessment, shown: Sequence[Verdict]) -> Document:
@@ -103,8 +103,9 @@ def _body(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid |
             rows += _rows(contrast, reach)
         lines += ["", Grid(rows)]
     legend = (
-        "alone: holds or fails on its own at 5 %, or is open. Q, I2: how much datasets differ beyond sampling error;",
-        "over similar datasets: the mean if these are a sample (random effects, Hartung and Knapp's interval).",
+        "alone: whether the row, tested on its own at 5 %, holds, fails or is open. Q, I2: how much datasets differ",
+        "beyond sampling error; over similar datasets: the mean if these datasets are treated as a random sample",
+        "(random effects, Hartung and Knapp's interval).",
     )
     return [*lines, "", *legend, *assessment.tests]
 

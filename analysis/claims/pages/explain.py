@@ -98,9 +98,10 @@ def _source_and_tests(assessment: Assessment) -> list[str]:
 def _legend(assessment: Assessment) -> list[str]:
     return [
         *_source_and_tests(assessment),
-        "holds, fails: minimum number of the claim's parts that do (simultaneous 95 %); by dataset: the same counts,",
-        "with a part for each dataset in the source (--datasets shows them). typical: mean of its comparisons in the",
-        "claimed direction. p: for the whole claim, in the direction the evidence favours. Rules: docs/claims.md.",
+        "holds, fails: the claim holds or fails in at least this many parts (simultaneous 95 %); by dataset: the same",
+        "counts, holds/fails, with one part per dataset in the source (--datasets shows them). typical: mean of the",
+        "claim's comparisons, signed so that positive supports the claim. p: tests the whole claim, for or against it,",
+        "whichever the evidence favours. Rules: docs/claims.md.",
         *(textwrap.wrap(_OPINION, 118) if assessment.opinions else []),
     ]
 
@@ -226,14 +227,14 @@ def _points(assessment: Assessment, verdict: Verdict) -> str:
     said = [
         f"Most adverse: {verdict.decisive.comparison.label}, claimed {verdict.decisive.comparison.region}."
     ]
-    if verdict.grade is UNDECIDED and (words := seeds_in_words(verdict.decisive, "it")):
+    if verdict.grade is UNDECIDED and (words := seeds_in_words(verdict.decisive, "this comparison")):
         said.append(f"{words}.")
     lacking = [] if verdict.grade.sided > 0 else unsupported(verdict.tree)
     if len(lacking) > 1:
         names = _NAMED if len(lacking) > _NAMED + 1 else len(lacking)
         named = [branch.node.label for branch in lacking[:names]]
         more = f"; and {len(lacking) - names} more" if len(lacking) > names else ""
-        said.append(f"Not shown: {'; '.join(named)}{more}.")
+        said.append(f"Not significant individually: {'; '.join(named)}{more}.")
     if verdict.typical is not None and (shared := shared_trunks(verdict.known)):
         said.append(f"{shared[0].upper()}{shared[1:]}.")
     said += short_dataset_sentences(assessment.datasets[verdict.claim.id])

@@ -125,7 +125,7 @@ def test_printed_cells_have_no_pretrainings_to_take_together() -> None:
 LEVELS = {
     "pretraining": 0.01,
     "fine-tuning seed": 0.005,
-    "test set, for all models alike": 0.3,
+    "test set, shared by all models": 0.3,
     "test set, by model": 0.15,
     "test set, by pretraining": 0.1,
 }

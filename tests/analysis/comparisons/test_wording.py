@@ -17,12 +17,12 @@ def test_many_models_are_held_against_the_first_of_the_ranking():
     result = compare(PUBLISHED, ["610m-*-12k"], SETTINGS)
     first = result.ranking.ranked[0].model
     tables = dict(difference_tables(result))
-    assert all(title.startswith(f"{first} minus") for title in tables)
+    assert all(title.startswith(f"{first} (A) minus") for title in tables)
     assert [len(rows) for rows in tables.values()] == [5] * 5  # four tasks and all, a head and four models
     by_name = {one.second if one.first == first else one.first: one for one in result.differences if
                first in (one.first, one.second) and one.scope.title == "SC average"}  # fmt: skip
     for name, difference, *_ in tables[
-        f"{first} minus each other model, SC average; Holm over all pairs of models:"
+        f"{first} (A) minus each of the other models (B), SC average; Holm over all pairs of models:"
     ][1:]:
         one = by_name[name]
         assert difference == signed(one.effect if one.first == first else -one.effect)

@@ -22,8 +22,8 @@ def test_what_follows_from_the_definitions_is_right() -> None:
     runs = released_source().runs
     assert runs is not None
     low, high = (100 * runs[runs["lr"] == rate]["test_score"] for rate in (1e-5, 1e-4))
-    words = f"reach {low.min():.0f} to {low.max():.0f} at 1e-05 and about {high.mean():.0f} at 1e-04 on the test split"
-    assert words in TRAPS["bfloat16"].known
+    words = f"reach {low.min():.0f} to {low.max():.0f} at a learning rate of 1e-05 and about {high.mean():.0f} at 1e-04"
+    assert words in TRAPS["bfloat16"].known and "on the test split" in TRAPS["bfloat16"].known
 
 
 def test_protocols_are_compared_on_the_fine_tunings_that_the_paper_chose_and_ranked() -> None:

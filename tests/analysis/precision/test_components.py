@@ -107,7 +107,7 @@ def test_what_the_test_set_adds_is_apart(tmp_path: Path) -> None:
         label="x", runs=pd.DataFrame(rows, columns=list(COLUMNS)), instances=tmp_path / "instances"
     )
     found = components_table(source).set_index("component")["sd"]
-    assert found["test set, for all models alike"] == pytest.approx(30 / 20, rel=0.15)
+    assert found["test set, shared by all models"] == pytest.approx(30 / 20, rel=0.15)
     assert found["test set, by pretraining"] == pytest.approx(20 / 20, rel=0.15)
     assert found["test set, by model"] < 0.4
     text = "\n".join(str(part) for part in components_document(source).body)

@@ -50,7 +50,7 @@ def test_an_interval_that_holds_the_mean_often_enough_or_is_unknown_is_not_too_n
 def test_students_interval_is_said_to_hold_the_mean_of_normal_seeds_in_95_percent(n_seeds: int) -> None:
     words = coverage_words("t", n_seeds)
     shown = re.fullmatch(
-        rf"covers the true mean (\d\d) % of the time in simulation with {n_seeds} seeds "
+        rf"covers the true mean (\d\d) % of the time in simulations with {n_seeds} seeds "
         r"\((\d\d) % if one seed in ten collapses\)",
         words,
     )

@@ -107,5 +107,5 @@ def test_the_statements_are_listed_by_what_they_are_held_against() -> None:
     text = page("markdown", audit(open_source("published")))
     lists = text.split("\n## ")[1:]
     assert [one.split("\n")[0] for one in lists] == [reference.heading for reference in Reference]
-    assert "7 of 13 against itself, 1 of 1 against its code, 1 of 1 against its release" in text
+    assert "7 of 13 against the paper itself, 1 of 1 against its code, 1 of 1 against its release" in text
     assert "standard deviation of 0.02" in lists[1] and "1,017 runs are absent" in lists[2]

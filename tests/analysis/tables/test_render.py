@@ -94,6 +94,6 @@ def test_every_format_of_scores_holds_every_row() -> None:
     pd.testing.assert_frame_equal(pd.read_parquet(io.BytesIO(written(document, "parquet"))), scores)
     *lines, empty, words = show(document, "markdown").splitlines()
     assert empty == "" and len(lines) == len(scores) + 2
-    assert words.startswith("low, high: 95 % interval by") and "in simulation with 5 seeds" in words
+    assert words.startswith("low, high: 95 % interval by") and "in simulations with 5 seeds" in words
     assert {line.count("|") for line in lines} == {len(scores.columns) + 1}
     assert f"{scores['mean'].iloc[0]:.2f}" in lines[2]

@@ -35,11 +35,12 @@ _RUNS = "runs"
 
 _HEAD = """# Which models can be measured?
 
-A tiny, randomly initialised model of each text-only class of transformers {version} was to be fine-tuned for five
-steps on each of the four tasks with `clm-or-mlm benchmarks run`. The command tests each model: in every module, a
-token's output must depend on later tokens; if padding changes it, texts are batched by length. If the head of a
-class needs more than hidden states (GTE, Nomic BERT, Longformer, XLNet), this package's head replaces it. `run` and
-`--dry-run` print the result. `python -m tests.benchmarks.families.table` writes this page.
+We tried to fine-tune a tiny, randomly initialised model of each text-only class of transformers {version} for five
+steps on each of the four tasks with `clm-or-mlm benchmarks run`. The command tests each model: its outputs must depend
+on later tokens, and no module may see only one side. If padding changes the outputs, texts are batched by length. If
+a class's own head needs more than hidden states (GTE, Nomic BERT, Longformer, XLNet), this package uses its own head
+instead. `run`, with or without `--dry-run`, prints the result of this test. `python -m tests.benchmarks.families.table`
+writes this page.
 
 | kind of model | model types |
 |---|---|
@@ -51,9 +52,9 @@ _REFUSED = """
 |---|---|
 """
 _ONE_SIDED = """
-These models cannot be made bidirectional: whatever the mask, a token sees only one side in some modules.
+These models cannot be made bidirectional: whatever the mask, some of their modules see only one side of a token.
 
-| modules that see one side | model types |
+| number and class of one-sided modules | model types |
 |---|---|
 """
 _ONE_SIDE = (

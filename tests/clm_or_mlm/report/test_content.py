@@ -72,12 +72,12 @@ def test_a_source_without_task_averages_has_a_page_without_the_papers_figures(
     content = gather(Inputs(source=alone, settings=Settings(interval="t")), ["3", "8"])
     assert content.pictures == () and "does not say" in content.answer.headline
     page = render_page(content, {})
-    assert "need individual runs" in page and "Not drawn from this source" in page
+    assert "without individual runs" in page and "Not drawn from this source" in page
 
 
 def test_numbers_of_another_kind_get_the_letter_of_the_published_cells(own: Source, quick: None) -> None:
     other = replace(own, protocol="standard")
     settings = Settings(interval="bootstrap", resamples=200)
     content = gather(Inputs(source=other, settings=settings), ["3"])
-    assert content.letter.title.endswith("source published")
+    assert content.letter.title.endswith("(source: published)")
     assert not content.audit.has_runs

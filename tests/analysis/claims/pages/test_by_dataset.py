@@ -19,7 +19,7 @@ from tests.analysis.stores import RELEASED
 
 def test_the_sentences_name_what_one_dataset_makes(assessment: Assessment) -> None:
     said = " ".join(dataset_sentences(assessment.datasets["F3"]))
-    assert "The result depends on MNLI: gap on SC, 610m - 210m: +1.33" in said
+    assert "Results that depend on MNLI: gap on SC, 610m - 210m (+1.33" in said
     assert "SST-2 (0 of 3)" in " ".join(dataset_sentences(assessment.datasets["F1"]))
     assert counted_by_dataset(assessment.datasets["F8"]) == "9/0 of 36"
     assert counted_by_dataset(assessment.datasets["F7"]) == "-" and not dataset_sentences(
@@ -38,7 +38,7 @@ def test_a_bar_is_on_its_side_of_zero() -> None:
 def test_the_forest_has_a_row_a_dataset_and_the_average(form: str, capsys) -> None:
     assert main(["claims", "--datasets", "--id", "F3", "--format", form]) == 0
     text = capsys.readouterr().out
-    for name in ("SST-2", "QQP", "MNLI", "average", "I2 96%", "The result depends on MNLI"):
+    for name in ("SST-2", "QQP", "MNLI", "average", "I2 96%", "Results that depend on MNLI"):
         assert name in text
 
 

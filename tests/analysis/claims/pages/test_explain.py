@@ -43,7 +43,7 @@ def test_runs_are_explained_with_the_mixed_model(capsys, tmp_path):
     page = run(capsys, "--source", str(path), "--format", "markdown")
     assert "Mixed-effects model, a second opinion: " in page
     spread = page.split("\n### F7\n")[1].split("\n### ")[0]  # a spread has no standard error to plan with
-    assert "Not shown: spread" in spread and "seeds would decide" not in spread
+    assert "Not significant individually: spread" in spread and "seeds would decide" not in spread
 
 
 def test_a_single_cell_of_real_runs_decides_nothing_and_says_why(capsys):
