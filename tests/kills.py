@@ -90,5 +90,7 @@ def survives(
     assert killed == KILLS
     finished(words, tmp_path / "killed", **environment)
     clean, after = tree(tmp_path / "clean", aside), tree(tmp_path / "killed", aside)
-    assert sorted(after) == sorted(clean)
-    assert [name for name in clean if clean[name] != after[name]] == []
+    only_one_has = set(after) ^ set(clean)
+    assert not only_one_has, only_one_has
+    differ = [name for name in clean if clean[name] != after[name]]
+    assert not differ, differ

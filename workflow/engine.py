@@ -194,7 +194,7 @@ def _snakemake(
         command += ["--resources", f"gpus_here={gpus}"]
     environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONNOUSERSITE": "1"}
     # Snakemake keeps copies of rule files there; a home that cannot be written must not stop a study.
-    environ.setdefault("XDG_CACHE_HOME", str(folder / ".cache"))
+    environ.setdefault("XDG_CACHE_HOME", str(folder / ".snakemake" / "cache"))
     # Killed, this process leaves nothing behind that the next call would meet. On Slurm Snakemake is in a session of
     # its own: a Ctrl-C that reached it would cancel every job.
     with_us = functools.partial(end_with_parent, os.getpid())

@@ -50,5 +50,5 @@ def test_two_processes_on_this_machine_say_how_fast_they_were_and_leave_nothing_
     write_tiny_study(tmp_path)
     settings = Settings(study=str(tmp_path / "study.toml"), gpus_per_node=2, cpus=1, memory_gb=2.0)
     found = dict(try_steps(settings, tmp_path / "rehearsal", profile="local"))
-    assert "tokens/s by 2 x cpu" in found["speed"] and found["network"].startswith("gloo")
+    assert "tokens/s on 2 x cpu" in found["speed"] and found["network"].startswith("gloo")
     assert not (tmp_path / "rehearsal/pretraining").exists()
