@@ -186,7 +186,7 @@ CLAIMS = (
         remark="Lind and Mehlum's test (2010) fits a parabola to the scores at the four ratios. It tests whether the "
         "parabola falls at the smallest ratio and whether it rises at the largest; p is the larger of the two "
         "p-values. A positive quadratic term does not prove a U shape: scores that rise ever faster also give one (IR "
-        "at 1B). Simonsohn's two-lines test (2018) tries a break at each of the two inner ratios and adjusts p for "
-        "both. It does not count towards the verdict.",
+        "at 1B). Simonsohn's two-lines test (2018), with a break at either inner ratio, does not count towards the "
+        "verdict.",
     ),
 )
