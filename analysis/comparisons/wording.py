@@ -186,7 +186,7 @@ def footer(result: Comparison) -> list[str]:
         lines += [
             "p: two-sided. Holm: over the datasets, and separately over the tasks; not applied to the mean over all "
             f"tasks. P(A > B): the chance that a run of A scores above one of B{printed}.{interval}",
-            "In region: posterior probability (flat prior) that the difference lies within the margin shown. Outcome: "
+            "In region: posterior probability (flat prior) that the difference is within the margin shown. Outcome: "
             "A or B ahead if Holm's p is at most 0.05; practically equal by two one-sided tests against the region; "
             "otherwise open. Needed: seeds per model to detect a difference this large, or as large as the margin if "
             "that is larger, in 80 of 100 studies.",

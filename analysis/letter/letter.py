@@ -162,9 +162,7 @@ def _against_its_release(result: Audit) -> Section:
 
 def _differing(checks: list[Check]) -> tuple[str, ...]:
     return tuple(
-        f"{check.statement}: {check.against.words[0]} {check.stated}; "
-        + ("the results it discusses are in" if check.id == "table-reference" else check.against.words[1])
-        + f" {check.recomputed}."
+        f"{check.statement}: {check.against.words[0]} {check.stated}; {check.against.words[1]} {check.recomputed}."
         for check in checks
         if check.status == "differs"
     )

@@ -43,7 +43,7 @@ class Reference(StrEnum):
     def words(self) -> tuple[str, str]:
         """What gives the stated number, and what the other."""
         return {
-            "itself": ("the paper says", "its own numbers give"),
+            "itself": ("the paper says", "the rest of the paper gives"),
             "its code": ("the paper implies", "its code uses"),
             "its release": ("the release has", "a full grid would have"),
         }[self.value]
