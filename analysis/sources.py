@@ -179,9 +179,7 @@ class Source:
         return f"{self.given_as} ({self.own_words.rstrip('.')})" if self.own_words else self.given_as
 
     def need_runs(self, what: str) -> pd.DataFrame:
-        """Return the runs table; if there is none, raise a `UserError` saying that `what` needs runs and how to get
-        them.
-        """
+        """Return the runs table; without one, raise a `UserError` that says how to get the runs that `what` needs."""
         if self.runs is None:
             raise UserError(
                 f"{what} needs individual runs, which the published tables do not have: use --source released "

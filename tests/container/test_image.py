@@ -53,7 +53,7 @@ def test_too_little_space_is_found_before_anything_is_downloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Machine, "free_gb", lambda *_: 1.0)
-    with pytest.raises(UserError, match=r"has 1.0 GB free, but the build needs 20; set APPTAINER_TMPDIR"):
+    with pytest.raises(UserError, match=r"has 1.0 GB free, but the build needs 20 GB; set APPTAINER_TMPDIR"):
         build(IMAGES["full"], mirror="http://near.example/debian")
 
 

@@ -28,7 +28,7 @@ def test_every_claim_has_a_forest_but_those_about_spreads_which_say_so() -> None
             # Of runs that decide them too.
             for inputs in (INPUTS, Inputs(source=open_source("miniature"))):
                 with pytest.raises(
-                    UserError, match=rf"^{name} compares ratios .* every finding but F7 and F10 "
+                    UserError, match=rf"^{name} compares ratios .*every finding but F7 and F10 has one"
                 ):
                     forest_data(inputs, claim)
         else:
