@@ -42,7 +42,7 @@ class SourceOptions:
     """also accept models of this name, even outside the paper's naming scheme (name or pattern; may be repeated)"""
 
     metric: Annotated[str, Parameter(metavar="NAME", show_default=False)] = ""
-    """score the runs by another metric in run.json, which may be your own (default: the source's usual metric)"""
+    """score the runs by another metric recorded in run.json, such as your own (default: the source's usual metric)"""
 
     def open(self, models: Sequence[str] | None = None, *, need_instances: bool = False) -> Source:
         """Return the source; `models` and `need_instances` as in `analysis.sources.open_source`."""

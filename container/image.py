@@ -122,7 +122,7 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     """
     commit = git_commit()
     if commit == "unknown":
-        raise UserError("an image contains a commit of this repository: build it from a git checkout")
+        raise UserError(f"{ROOT} is not a git checkout; an image contains a commit, so build it from a clone")
     if commit.endswith("-dirty"):
         log.warning("the image will contain the last commit, without uncommitted changes")
         commit = commit.removesuffix("-dirty")

@@ -23,6 +23,7 @@ from common.errors import UserError
 from common.files import sha256_file, write_text
 from common.locks import holder_of
 from common.manifest import CRATE
+from common.plain_text import counted
 from common.progress import progress
 from common.provenance import ROOT
 from workflow.attempts import Attempt, attempts_in
@@ -63,8 +64,8 @@ def write_crate(folder: Path, *, agent: str, licence: str, mixed: bool = False) 
     todo = reconcile(workflow, folder, change=False)
     if todo:
         raise UserError(
-            f"{len(todo)} jobs in {folder} are not done, starting with {todo[0].kind.name} {todo[0].name}; finish the "
-            "study, then archive it"
+            f"{folder} has {counted(len(todo), 'unfinished job')} (the first: {todo[0].kind.name} {todo[0].name}); "
+            "finish the study before archiving it"
         )
     write_text(folder / _SNAKEFILE, (ROOT / "workflow" / _SNAKEFILE).read_text("utf-8"))
     paths = list(_files(folder))

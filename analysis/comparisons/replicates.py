@@ -41,8 +41,8 @@ def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd
         if len(members) < 2:
             raise UserError(
                 f"--replicates {pattern} matches {', '.join(members) or 'no model'}, but an arm needs at least two "
-                "pretrainings; give NAME for NAME, NAME-s1 and NAME-s2, or a pattern such as 'mine-s*' (names outside "
-                "the released scheme also need --add-model)"
+                "pretrainings; give a name without its ending (NAME stands for NAME, NAME-s1 and NAME-s2) or a pattern "
+                "such as 'mine-s*' (names outside the released scheme also need --add-model)"
             )
         taken = [name for name in members if name not in set(kept["model"])]
         if taken:

@@ -207,8 +207,8 @@ def components_document(source: Source) -> Document:
             "",
             Grid([["dataset", *plans], *buys], numbers={1, 2, 3}),
             "",
-            "The components for pretraining and fine-tuning seed apply to these test instances only. `clm-or-mlm "
-            "design` plans a study.",
+            "The components for the pretraining and for the fine-tuning seed apply only to these test instances. To "
+            "plan a study from the components, run `clm-or-mlm design`.",
         ],
         records=table, digits="%.6g",
     )  # fmt: skip

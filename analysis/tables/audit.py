@@ -137,9 +137,10 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
     """
     source.need_selection(selection)
     if not source.comparable:
+        kind = "metrics" if source.stand_ins is None else "networks"
         raise UserError(
-            f"{source.label}: {source.title.lower()} scores come from networks or metrics other than the paper's, so "
-            "they can neither confirm nor contradict its numbers"
+            f"{source.label}: these scores come from {kind} other than the paper's, so they can neither confirm nor "
+            "contradict its numbers"
         )
     found: dict[tuple[str, str, str], tuple[float, float, int]] = {}
     counts: Counter[tuple[str, str]] = Counter()

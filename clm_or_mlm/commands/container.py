@@ -110,8 +110,8 @@ def doctor(
 
     Args:
         study: folder of the planned study
-        rehearse: run a few steps of the study's largest model on made-up text, as its jobs would, and report speed,
-            memory and network
+        rehearse: train the study's largest model for a few steps on made-up text, in jobs like the study's, and report
+            speed, memory and network
         settings: with --rehearse, the study's settings (TOML; default: the paper's)
         profile: with --rehearse, where jobs run: local or slurm
         image_file: with --rehearse, the image that jobs run in (default: this environment)

@@ -154,7 +154,7 @@ FIGURES = (
         others="Others",
         seen="Points with intervals in four panels, one per task: MLM at 40 % and CLM at each model size.",
         numbers=partial(describe_differences, x_text="{}"),
-        note=f"MLM masks 40 %; 42K steps. {_AXES}",
+        note=f"Masking ratio 40 %; 42K steps. {_AXES}",
     ),
     TaskFigure(
         name="3",
@@ -181,7 +181,7 @@ FIGURES = (
         log_x=True,
         seen="Lines in four panels, one per task: score against the pretraining step, a line for MLM and one for CLM.",
         numbers=partial(describe_differences, x_text="{:g}K steps"),
-        note=f"610M, checkpoints before any decay; MLM masks 40 %. {_AXES}",
+        note=f"610M, checkpoints before any decay; masking ratio 40 %. {_AXES}",
     ),
     TaskFigure(
         name="6",
@@ -195,7 +195,7 @@ FIGURES = (
         ticks=lambda shares: sorted(shares | {0.0, 100.0}),
         seen="Lines in four panels, one per task: score against the share of CLM steps, one line per budget.",
         numbers=partial(describe_points, x_text="{:g} % CLM"),
-        note=f"610M, MLM masks 40 %. Shares are nominal, because stages last whole thousands of steps. {_AXES}",
+        note=f"610M, masking ratio 40 %. Shares are nominal, because stages last whole thousands of steps. {_AXES}",
     ),
     TaskFigure(
         name="8",
@@ -224,7 +224,7 @@ FIGURES = (
         seen="Lines in four panels, one per task: score against the steps of continued pretraining with MLM, a line "
         "for the MLM start and one for the CLM start.",
         numbers=partial(describe_differences, x_text="{:g}K steps"),
-        note=f"610M, MLM masks 40 %; the point at 0 steps is the decayed 42K model. {_AXES}",
+        note=f"610M, masking ratio 40 %; the point at 0 steps is the decayed 42K model. {_AXES}",
         continued=True,
     ),
     TaskFigure(
@@ -240,7 +240,7 @@ FIGURES = (
         dodge=False,
         seen="Lines in four panels, one per task: score against training FLOPs, a line for MLM and one for CLM.",
         numbers=partial(describe_differences, x_text="{:.2f}e20 FLOPs"),
-        note="610M, checkpoints before any decay; MLM masks 40 %; FLOPs are counted as in Hoffmann et al. (2022), "
+        note="610M, checkpoints before any decay; masking ratio 40 %; FLOPs are counted as in Hoffmann et al. (2022), "
         f"Appendix F, and are the same for both objectives. {_AXES}",
     ),
     TaskFigure(
@@ -254,7 +254,7 @@ FIGURES = (
         ticks=lambda shares: sorted(shares | {0.0, 25.0, 100.0}),
         seen="Points in four panels, one per task: score against the share of CLM steps in 42K steps at 1B.",
         numbers=partial(describe_points, x_text="{:g} % CLM"),
-        note=f"42K steps, MLM masks 40 %. {_AXES}",
+        note=f"42K steps, masking ratio 40 %. {_AXES}",
     ),
 )
 """In the paper's order."""

@@ -89,6 +89,6 @@ FIGURES = (
         title="MLM with and without CLM before it, on sequence classification",
         models=STUDY_FIGURES[1],
         tables="Tables 10 and 14",
-        note="610M, MLM masks 40 %. Both panels share one y-axis range, which does not start at 0.",
+        note="610M, masking ratio 40 %. Both panels share one y-axis range, which does not start at 0.",
     ),
 )

@@ -92,8 +92,8 @@ class _Spread(FigureSpec):
         ]  # fmt: skip
         if not rows:
             raise UserError(
-                f"{self.label} cannot be drawn from this source: it has no task average of {', '.join(every)}; that "
-                f"needs {inputs.source.average_needs}, at one seed"
+                f"{self.label} cannot be drawn from this source: it has no task average of {', '.join(every)}; an "
+                f"average needs {inputs.source.average_needs}, at the same seed"
             )
         return pd.DataFrame(rows, columns=COLUMNS[:-1]).assign(source=inputs.name)
 

@@ -191,7 +191,7 @@ def refuse_empty(figure: FigureSpec, data: pd.DataFrame, inputs: Inputs) -> pd.D
     some = ", ".join(names) if len(names) < 4 else f"{names[0]}, {names[1]} and {len(names) - 2} other models"
     raise UserError(
         f"{figure.label} cannot be drawn from {source.label}: it has no task average of "
-        f"{', '.join(sorted(inputs.own_models)) or some}; that needs {source.average_needs}"
+        f"{', '.join(sorted(inputs.own_models)) or some}; an average needs {source.average_needs}"
     )
 
 

@@ -166,7 +166,7 @@ def _hub_source(specs: Sequence[str]) -> Source:
     except Exception as error:
         # requests has a ConnectionError of its own, whose text is a page of nested objects.
         first = "no connection" if type(error).__name__ == "ConnectionError" else first_line(error)
-        raise UserError(f"{spec}: the hub did not list its files: {first}") from None
+        raise UserError(f"{spec}: its files could not be listed on the hub: {first}") from None
     if not files or any(plain_suffix(file) not in FILE_KINDS for file in files):
         raise UserError(f"{spec}: its train split must consist of Parquet, JSON-lines or text files")
     return Source(spec=spec, files=files, sizes=sizes, revision=revision)

@@ -151,7 +151,7 @@ class TrainingConfig:
             if kind is float and not math.isfinite(value):
                 raise UserError(f"{key} must be a finite number, not {value}")
             if kind is int and value >= _MOST:
-                raise UserError(f"{key} must be below 2^40, not a number with {len(str(value))} digits")
+                raise UserError(f"{key} must be below 2^40 (about 1.1e12), but has {len(str(value))} digits")
             if kind is str and (len(value) > 1_000 or not value.isprintable()):
                 raise UserError(f"{key} must be one line of printable text, not {value!r:.60}")
         for key in (*_FROM_ZERO, *_FROM_ONE):

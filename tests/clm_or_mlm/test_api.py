@@ -77,7 +77,7 @@ def test_verdicts_are_those_of_the_command(capsys: pytest.CaptureFixture[str]) -
 def test_the_audit_has_every_cell() -> None:
     frame = cm.audit()
     assert len(frame) == len(published_cells())
-    with pytest.raises(UserError, match="networks or metrics other than the paper's"):
+    with pytest.raises(UserError, match="networks other than the paper's"):
         cm.audit("miniature")
 
 

@@ -205,7 +205,7 @@ def test_audit_looks_at_every_file(crate: Path) -> None:
 
 def test_what_is_not_finished_is_not_archived(crate: Path, tmp_path: Path) -> None:
     _results(crate).unlink()
-    with pytest.raises(UserError, match=r"2 jobs in .* are not done, starting with cell m/sst2"):
+    with pytest.raises(UserError, match=r"has 2 unfinished jobs \(the first: cell m/sst2\)"):
         write_crate(crate, agent="x", licence=LICENCE)
     with pytest.raises(UserError, match="there is no study in"):
         write_crate(tmp_path, agent="x", licence=LICENCE)

@@ -185,8 +185,8 @@ CLAIMS = (
         ),
         remark="Lind and Mehlum's test (2010) fits a parabola to the scores at the four ratios. It tests whether the "
         "parabola falls at the smallest ratio and whether it rises at the largest; p is the larger of the two "
-        "p-values. A positive quadratic term does not prove a U shape: scores that rise ever faster also give one (IR "
-        "at 1B). Simonsohn's two-lines test (2018), with a break at either inner ratio, does not count towards the "
+        "p-values. A positive quadratic term does not prove a U shape: it is also positive if scores rise ever faster "
+        "(IR at 1B). Simonsohn's two-lines test (2018), with a break at either inner ratio, does not count towards the "
         "verdict.",
     ),
 )

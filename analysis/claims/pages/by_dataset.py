@@ -52,9 +52,9 @@ def short_dataset_sentences(reading: DatasetReading) -> list[str]:
     """Return which datasets make a result, and which show nothing, by name alone."""
     lines = []
     if reading.makers:
-        lines.append(f"Without {_named(reading.makers)}, some averages are no longer significant.")
+        lines.append(f"Some averages are significant only with {_named(reading.makers)}.")
     if reading.silent:
-        lines.append(f"No comparison holds on {_named(reading.silent)} alone.")
+        lines.append(f"On {_named(reading.silent)} alone, no comparison holds.")
     return lines
 
 

@@ -223,10 +223,9 @@ def _points(assessment: Assessment, verdict: Verdict) -> str:
     """Return what the table does not say of a claim: its most adverse comparison, what it lacks, by dataset."""
     if not verdict.known:
         missing = next(finding.missing for finding in verdict.tree.findings)
-        return f"{missing[0].upper()}{missing[1:]}. {verdict.claim.remark}".rstrip()
-    said = [
-        f"Most adverse: {verdict.decisive.comparison.label}, claimed {verdict.decisive.comparison.region}."
-    ]
+        return f"Cannot be tested: {missing}. {verdict.claim.remark}".rstrip()
+    decisive = verdict.decisive.comparison
+    said = [f"Most adverse: {decisive.label} (claimed: {decisive.region})."]
     if verdict.grade is UNDECIDED and (words := seeds_in_words(verdict.decisive, "this comparison")):
         said.append(f"{words}.")
     lacking = [] if verdict.grade.sided > 0 else unsupported(verdict.tree)

@@ -67,7 +67,9 @@ def ingest(
     """
     if store.is_file() or is_exchanged(store):
         if instances is not None:
-            raise UserError(f"{store}: a runs table has no per-instance scores; leave --instances out")
+            raise UserError(
+                f"{store} is not a run store and has no per-instance scores; leave --instances out"
+            )
         _convert(store, out, add_model, protocol)
         _report((), problems_out)
         return 0

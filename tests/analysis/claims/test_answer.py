@@ -93,7 +93,10 @@ def test_the_headline_names_split_models_budgets_and_tasks(assessment: Assessmen
     assert {m.steps for m in better} == {1_000 * budget for budget in SPLITS} == {12_000, 22_000, 42_000}
     headline = answer(assessment).headline
     assert "at equal budget, 25 % CLM followed by 75 % MLM beats MLM alone in " in headline
-    assert "(610M models, 40 % masking; 12K, 22K and 42K steps; four tasks; simultaneous 95 %)" in headline
+    assert (
+        "(610M models, 40 % masking; 12K, 22K and 42K steps; four tasks; simultaneous 95 % confidence)"
+        in headline
+    )
 
 
 def test_the_counts_of_every_split_and_of_more_tested_at_once_are_those_of_scipy_and_statsmodels(

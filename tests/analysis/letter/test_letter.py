@@ -63,7 +63,7 @@ def test_the_paper_is_held_against_itself_its_code_and_its_release_in_lists_of_t
 
 def test_other_metrics_are_no_letter_about_the_paper() -> None:
     runs = released_source().runs
-    with pytest.raises(UserError, match="networks or metrics other than the paper's"):
+    with pytest.raises(UserError, match="metrics other than the paper's"):
         write_letter(Source(label="x", runs=runs, protocol="standard"), SETTINGS)
 
 
