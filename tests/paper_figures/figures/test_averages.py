@@ -112,7 +112,7 @@ def test_an_own_model_without_a_place_is_no_figure_of_its_own(number: int, model
 def test_an_own_model_without_a_task_average_is_named() -> None:
     runs = made_up_runs(["mine"])
     with pytest.raises(
-        UserError, match=r"it has no task average of mine; that needs all three datasets of a task"
+        UserError, match=r"it has no task average of mine; an average needs all three datasets of a task"
     ):
         paper_figure(2).collect(from_runs(runs[runs["dataset"] == "sst2"]))
 
