@@ -111,8 +111,8 @@ def beyond_seeds(runs: pd.DataFrame, *models: str) -> Check:
         each = ", ".join(f"{task} {low:+.2f}" for task, low in lows.items())
         detail.append(f"{name} on {beyond[-1]}: {each}")
     return Check(
-        what="MLM and CLM each beat the untrained network on at least 3 of 4 tasks, by more than variation between "
-        "seeds",
+        what="MLM and CLM each beat the untrained network on at least 3 of 4 tasks, by more than the variation "
+        "between seeds",
         holds=min(beyond) >= 3,
         seen=f"{'; '.join(detail)} (lower ends of Welch's 95 % intervals of the difference, points)",
     )

@@ -142,8 +142,8 @@ FORMS: Registry[Form] = Registry(
         Form(
             name="long",
             study_file=_STUDIES / "long.toml",
-            about="whether pretraining helps by more than variation between seeds: the largest size of `cpu`, ten "
-            "times the steps",
+            about="whether pretraining helps by more than the variation between seeds: the largest size of `cpu`, "
+            "ten times the steps",
             tokens=20_000_000,
             tokenizer_documents=100,
             examples={"SC": (5_120, 1_000), "TC": (5_120, 2_000), "QA": (2_560, 400), "IR": (1_800, 150)},

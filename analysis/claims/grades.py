@@ -85,7 +85,7 @@ GRADES: Registry[Grade] = Registry(
             name="contradicted before adjustment", short="contradicted unadj.", symbol="c", sided=-1,
             meaning="the statement fails on its own, or the interval of a comparison that it needs is wholly outside "
             "the claimed region, and no part is shown to hold",
-            counted=("is contradicted, but only without correction", "are contradicted, but only without correction"),
+            counted=("is contradicted only without correction", "are contradicted only without correction"),
             fits=lambda found: found.p_against <= ALPHA or (found.outside and not found.hold),
         ),
         Grade(

@@ -146,8 +146,8 @@ class Order:
             )
         if self.samples < self.batch:
             raise UserError(
-                f"the data has {self.samples} sequences, fewer than the {self.batch} of one step; "
-                f"write more shards or choose a smaller global_batch"
+                f"the data has only {self.samples} sequences, but one step needs {self.batch}; write more shards or "
+                "choose a smaller global_batch"
             )
 
     @property

@@ -177,8 +177,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise UserError(
                 f"the loss at step {self.step} is {loss} and the gradient norm is {norm}; earlier checkpoints are "
-                "untouched; to resume from the last one, add a change to the same command, for example "
-                f"--set skip={self.step - 1}:10 (leaves out ten batches) or "
+                "untouched; to resume from the last one, rerun the command with one change, for example "
+                f"--set skip={self.step - 1}:10 (skips ten batches) or "
                 f"--set peak_lr_from={self.step - 1}:{self.config.peak_lr / 2:g} (lowers the peak rate)"
             )
         predicted, fingerprint, self.stopping = self.data.sums()

@@ -99,9 +99,11 @@ CLAIMS = (
         where="a public summary; Tables 14-17",
         family="continued",
         body=all_of(
-            "CLM 42k + MLM 12k - MLM 42k",
+            "CLM 42k then MLM 12k, minus MLM 42k",
             [
-                difference(f"CLM 42k + MLM 12k - MLM 42k on {task}", _cpt("clm", "54k"), mlm("610m"), task)
+                difference(
+                    f"CLM 42k then MLM 12k, minus MLM 42k, on {task}", _cpt("clm", "54k"), mlm("610m"), task
+                )
                 for task in ALL
             ],
         ),

@@ -52,15 +52,14 @@ def short_dataset_sentences(reading: DatasetReading) -> list[str]:
     """Return which datasets make a result, and which show nothing, by name alone."""
     lines = []
     if reading.makers:
-        lines.append(f"Some averages are significant only with {_named(reading.makers)}.")
+        lines.append(f"Depends on: {_named(reading.makers)}.")
     if reading.silent:
-        lines.append(f"On {_named(reading.silent)} alone, no comparison holds.")
+        lines.append(f"No support from: {_named(reading.silent)}.")
     return lines
 
 
 def _named(names: Iterable[str]) -> str:
-    *titles, last = (DATASETS[name].title for name in names)
-    return f"{', '.join(titles)} or {last}" if titles else last
+    return ", ".join(DATASETS[name].title for name in names)
 
 
 def _without(contrast: Heterogeneity, name: str) -> str:

@@ -55,7 +55,8 @@ def claims(
     Args:
         id: show only this finding (may be repeated); F5 means F5a to F5e
         explain: show the contrasts, the numbers used and the reasoning
-        datasets: show each claim's contrasts by dataset, how much datasets differ, and which contrasts depend on one
+        datasets: show each claim's contrasts by dataset, how much the datasets differ, and which contrasts
+            depend on a single dataset
         opinion: add a Bayesian second opinion: each claim's probability for these datasets and for datasets like them
         multiverse: show every verdict under every selection rule and interval, and under both protocols if the runs
             have both; `clm-or-mlm sensitivity` covers other choices

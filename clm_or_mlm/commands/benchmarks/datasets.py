@@ -34,7 +34,7 @@ def fetch(
     replace: bool = False,
     definitions: Annotated[Definitions, Parameter(name="--datasets")] = (),
 ) -> int:
-    """Download datasets from their hubs and convert them; later commands use them offline.
+    """Download datasets from the Hugging Face Hub and convert them; later commands use them offline.
 
     A dataset's manifest records the commits and hashes of its sources; --replace fetches the same commits again.
 

@@ -37,10 +37,10 @@ _HEAD = """# Which models can be measured?
 
 We tried to fine-tune a tiny, randomly initialised model of each text-only class of transformers {version} for five
 steps on each of the four tasks with `clm-or-mlm benchmarks run`. The command tests each model: its outputs must depend
-on later tokens, and no module may see only one side. If padding changes the outputs, texts are batched by length. If
-a class's own head needs more than hidden states (GTE, Nomic BERT, Longformer, XLNet), this package uses its own head
-instead. `run`, with or without `--dry-run`, prints the result of this test. `python -m tests.benchmarks.families.table`
-writes this page.
+on later tokens, and every module must see both sides of a token. If padding changes the outputs, texts are batched by
+length. Where a class's head needs more than hidden states (GTE, Nomic BERT, Longformer, XLNet), the package uses its
+standard head. `run`, with or without `--dry-run`, prints the result of this test.
+`python -m tests.benchmarks.families.table` writes this page.
 
 | kind of model | model types |
 |---|---|
