@@ -207,8 +207,9 @@ class CheckpointWriter:
 
     def finish(self) -> UserError | OSError | None:
         """Wait until what was begun is written, and return what went wrong: the disk is full, or failed."""
-        pending, self._pending = self._pending, None
-        error = None if pending is None else pending.exception()
+        # A Ctrl-C may end the wait: the next call then waits again.
+        error = None if self._pending is None else self._pending.exception()
+        self._pending = None
         if error is None or isinstance(error, UserError | OSError):
             return error
         raise error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from pathlib import Path
 
@@ -56,6 +57,26 @@ def test_it_holds_the_step_it_is_named_for_however_long_the_disk_takes(
     assert all(torch.equal(found[name], value) for name, value in weights.items())
     assert not torch.equal(found["weight"], model.weight)
     assert torch.equal(load_file(saved.path / "optimizer.safetensors")["exp_avg.weight"], moment)
+
+
+def test_a_wait_that_ctrl_c_ends_is_made_good_by_the_next(
+    tmp_path: Path, trained: tuple[torch.nn.Module, torch.optim.Optimizer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, original = threading.Event(), checkpoints.write
+
+    def slow(*args: object) -> object:
+        threading.Timer(0.2, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT]).start()
+        assert go_on.wait(30)
+        return original(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(checkpoints, "write", slow)
+    writer = CheckpointWriter(tmp_path)
+    writer.begin(1, *trained, STATE, ())
+    with pytest.raises(KeyboardInterrupt):
+        writer.finish()
+    go_on.set()
+    assert writer.finish() is None
+    assert [item.step for item in checkpoints.checkpoint_steps(tmp_path)] == [1]
 
 
 def test_one_at_a_time_and_the_one_before_is_removed_after(
