@@ -15,9 +15,15 @@ class UserError(ValueError):
     """
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the closest of `known`, or an empty string when nothing is close."""
-    close = difflib.get_close_matches(word, list(known), n=1)
+def nearest(word: str, known: Iterable[str], *, at_least: float = 0.6) -> str:
+    """Return `; did you mean 'x'?` for the closest of `known`, or an empty string when nothing is close.
+
+    Args:
+        word: what was given.
+        known: what could have been meant.
+        at_least: share of the characters that agree, `difflib`'s ratio.
+    """
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=at_least)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

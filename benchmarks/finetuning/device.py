@@ -1,4 +1,7 @@
-"""Where and how a fine-tuning is computed: device, precision, sizes of forward passes. Changes no definition."""
+"""Where and how a fine-tuning is computed: device, precision, sizes of forward passes. Changes no definition.
+
+`benchmarks.finetuning.trainer` halves a pass that runs out of memory.
+"""
 
 from __future__ import annotations
 

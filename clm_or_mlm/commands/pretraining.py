@@ -107,12 +107,9 @@ def _model(study: Study, name: str) -> Model:
     """Return the model of a name, with a warning if the study does not list it: the name alone makes it."""
     model = study.model(name)
     if study.models and arm_of(name)[0] not in study.models:
-        log.warning(
-            "%s is not listed in the study %r; going by its name%s",
-            name,
-            study.name,
-            nearest(name, study.models),
-        )
+        # Any name is a model's; only a letter or two of difference look like a slip.
+        slip = nearest(name, study.models, at_least=0.9)
+        log.warning("%s is not listed in the study %r; going by its name%s", name, study.name, slip)
     return model
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from common.errors import UserError
 from common.files import write_text
 from common.reading import MOST_LARGE, read_bounded, strict_json
+from pretraining.data.shard_settings import COMPRESSION
 
 __all__ = ["INDEX", "MDS_COLUMNS", "RECORD", "Shard", "read_index", "write_index"]
 
@@ -88,7 +89,7 @@ class Shard:
             "column_encodings": list(MDS_COLUMNS.values()),
             "column_names": list(MDS_COLUMNS),
             "column_sizes": [None],
-            "compression": "zstd:1",
+            "compression": f"zstd:{COMPRESSION}",
             "format": "mds",
             "hashes": ["sha256"],
             "raw_data": raw,

@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 from common.cli import shared_options
 from common.errors import UserError
 
-__all__ = ["SHARDS", "ShardSettings"]
+__all__ = ["COMPRESSION", "SHARDS", "ShardSettings"]
+
+COMPRESSION = 1
+"""Level of zstd at which shards are compressed."""
 
 SHARDS = 1
 """Version of the code that decides which tokens are in which shard; it is raised together with the golden tokens, and

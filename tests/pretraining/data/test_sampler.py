@@ -152,7 +152,7 @@ def test_impossible_settings_are_refused() -> None:
         Cut(shortest=5, longest=4, seed=0)
     with pytest.raises(UserError, match="unknown cut 'packed'; use one of random, fixed"):
         Cut(mode="packed", shortest=1, longest=4, seed=0)
-    with pytest.raises(UserError, match="fewer than the 12"):
+    with pytest.raises(UserError, match="but one step needs 12"):
         Order(samples=11, batch=12, seed=0)
     for name in ("batch", "block", "chunk"):
         with pytest.raises(UserError, match="must be at least 1"):
