@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import pkgutil
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,6 +69,9 @@ def quiet_libraries() -> Iterator[None]:
 def _made(setting: str, words: str, kind: type) -> list[tuple[str, Any]]:
     """Return an object of each class that a setting names, with its name."""
     made = []
+    if ":" in words and (here := str(Path.cwd())) not in sys.path:
+        # An installed command's path begins with its own folder, not with the user's.
+        sys.path.append(here)
     for word in filter(None, (word.strip() for word in words.split(","))):
         try:
             item: Any = pkgutil.resolve_name(word if ":" in word else f"composer.{setting}:{word}")

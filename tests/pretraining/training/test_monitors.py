@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,18 @@ def test_names_are_checked() -> None:
     ):
         with pytest.raises(UserError, match=f"{setting}: {word} cannot be created: .*{problem}"):
             additions(TrainingConfig(**{setting: word}), "stage", Path("tensorboard"))  # type: ignore[arg-type]
+
+
+def test_a_class_of_ones_own_is_found_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "watch_here.py").write_text(
+        "from composer.core import Callback\nclass Watch(Callback): ...\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    # As for an installed command.
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
+    assert "Watch" in names(TrainingConfig(callbacks="watch_here:Watch"))["callbacks"]
 
 
 OWN = """
