@@ -60,7 +60,7 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
         near = nearest(target, (*paper, "all", *study.models))
         raise UserError(
             f"unknown target {target!r}{near}; targets are figure1 to figure{max(FIGURES)}, "
-            f"table1 to table{max(TABLES)}, all, and names of models"
+            f"table2 to table{max(TABLES)}, all, tiny and names of models"
         ) from None
 
 

@@ -153,7 +153,7 @@ def sizes_document(source: Source) -> Document:
     """Return `sizes_table`, one row per dataset, and the three datasets that keep most decisions."""
     table = sizes_table(source)
     steps = list(dict.fromkeys(zip(table["small"], table["large"], strict=True)))
-    rows = [["dataset", *(f"{small} to {large}" for small, large in steps), "decided and kept"]]
+    rows = [["dataset", *(f"{small} to {large}" for small, large in steps), "kept of decided"]]
     for name, part in table.groupby("dataset", sort=False):
         shown = [f"{row.kept:.0%} [{row.low:.0%}, {row.high:.0%}]" for row in part.itertuples()]
         clear = ", ".join(f"{row.decided_kept} of {row.decided}" for row in part.itertuples())

@@ -89,7 +89,7 @@ TRAPS: Registry[Trap] = Registry(
             name="ner-f1",
             sentence="The NER scores are macro-F1 over word tags (O included), averaged over sentences, not entity F1.",
             known="a correctly tagged sentence without entities scores 100; missing a sentence's only entity costs "
-            "about half of its score",
+            "half of its score or more",
             measure=_between_protocols("TC"),
             how="mean distance from entity F1",
         ),

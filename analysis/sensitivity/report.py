@@ -153,7 +153,7 @@ def sensitivity_document(result: Sensitivity) -> Document:
     body: list[str | Grid] = [
         f"What overturns the verdicts (source: {result.source}).",
         "",
-        "Every model was pretrained once, and models that branch from one trunk share that trunk's pretraining:",
+        "The paper pretrained every model once; models that branch from one trunk share its pretraining:",
         "",
         Grid(_trunk_rows()),
         "",
@@ -173,7 +173,7 @@ def sensitivity_document(result: Sensitivity) -> Document:
         "",
         "Second opinion (Bayesian): the probability that a claim holds as a whole, with its parts treated as",
         "independent. Priors are flat, except the one on the spread between datasets. It is half-Cauchy, with a median",
-        f"of the margin of practical equivalence times the number in the heading ({SCALES[1]:g} where there is none):",
+        f"of the margin of practical equivalence times the number in the heading (`claims --opinion`: {SCALES[1]:g}):",
         "",
         Grid(_opinion_rows(result)),
         "",

@@ -140,7 +140,7 @@ def _posterior(
         n_means: points of the grid of means.
     """
     if len(estimates) < 2 or any(not one.error > 0 for one in estimates):
-        raise ValueError("two datasets or more, each with an error above 0")
+        raise ValueError("a second opinion needs two datasets or more, each with an error above 0")
     scaled = np.array([
         (one.effect / margin, one.error / margin, one.df)
         for one, margin in zip(estimates, margins, strict=True)

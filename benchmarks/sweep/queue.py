@@ -101,7 +101,9 @@ def _devices(request: Request, needed: int) -> list[str]:
     if workers == 1 or not count:
         return [request.device]
     if request.device not in ("auto", kind.name):
-        raise UserError(f"--workers {workers} uses all GPUs in turn: leave out --device {request.device}")
+        raise UserError(
+            f"--workers {workers} spreads runs over all GPUs: leave out --device {request.device}"
+        )
     return [f"{kind.name}:{place % count}" for place in range(workers)]
 
 

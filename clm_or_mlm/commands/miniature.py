@@ -61,7 +61,7 @@ def random(
     data: Annotated[Path, Parameter(metavar="DIR")],
     out: Annotated[Path, Parameter(metavar="DIR")],
 ) -> None:
-    """Write the untrained model of the middle size, with the initial weights that all models of that size share.
+    """Write the untrained model of the middle size, with the initial weights of the study's seed.
 
     example: clm-or-mlm random --study study.toml --data shards/ --out untrained/
 

@@ -266,7 +266,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         """End on all processes where the first one could not write a checkpoint."""
         if self.ranks.total(float(error is not None))[0]:
             raise error or UserError(
-                f"a checkpoint before step {self.step} could not be written by the first process"
+                f"the first process could not write a checkpoint at or before step {self.step}"
             )
 
     def _say_what_is_saved(self) -> None:

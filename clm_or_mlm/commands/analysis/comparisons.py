@@ -80,7 +80,7 @@ def best(
     format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
-    """Print how likely each CLM-MLM split, masking ratio, objective or model is to be best on every dataset and task.
+    """Print how likely each CLM-MLM split, masking ratio, objective or model is to be best on each dataset and task.
 
     For the probabilities, each model's mean is drawn at random so that the middle 95 % of the draws match its interval:
     pooled for runs, t for the published cells, or the one that --interval names (crossed also covers test instances).
@@ -130,7 +130,7 @@ def certify(
 
     At every learning rate, the mean of each cell must be in the prediction interval computed from the reference's
     seeds (with --pretrained, from its pretrainings). With --logs, each validation loss must be in the interval from
-    its pretrainings. With Holm's adjustment, at most one genuine replication in twenty fails by chance.
+    the reference's pretrainings. With Holm's adjustment, at most one genuine replication in twenty fails by chance.
 
     examples:
       clm-or-mlm certify --source results/ --reference released

@@ -51,7 +51,7 @@ def ingest(
 ) -> int:
     """Convert a run store, in the layout of the authors' release, to a runs table (docs/run-store.md).
 
-    Exit code: 0 if there were no problems; 1 if there were, but the good runs were written; 2 if nothing was written.
+    Exit code: 0 if all runs found were good; 1 if only the good ones were written; 2 if nothing was written.
 
     example: clm-or-mlm ingest results/ --out runs.parquet --instances instances/
 

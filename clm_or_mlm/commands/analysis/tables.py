@@ -208,7 +208,7 @@ def report(
     """Write a self-contained HTML page with all results from a source.
 
     The page starts with the answer to the paper's question. It then shows the findings with their comparisons, figures,
-    tables, the audit's letter and provenance. You can save each from the page, as the file that its command writes.
+    tables, the audit's letter and provenance. You can save all but the provenance from the page (figures as CSV).
 
     example: clm-or-mlm report --source results/ --out report.html
 

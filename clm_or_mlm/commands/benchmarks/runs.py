@@ -171,7 +171,7 @@ def status(
     failed; their reasons follow. `left` is the time that the missing runs would take one after another; in parallel
     they take less.
 
-    exit code: 0 all done; 3 some failed; 4 some missing
+    exit code: 0 all done; 3 some failed, none missing; 4 some missing
 
     example: clm-or-mlm benchmarks status --out results/
 
