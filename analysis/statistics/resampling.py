@@ -1,5 +1,6 @@
-"""Resamples of seeds, for the bootstrap intervals of `analysis.evidence.intervals`: all of them for up to six seeds,
-drawn ones for more.
+"""Resamples of seeds: all of them for up to six seeds, drawn ones for more.
+
+`analysis.statistics.estimates.seed_bootstrap` computes the bootstrap interval from them.
 
 Six seeds have 6^6 = 46,656 resamples, of which 462 differ by more than their order. Listing those with the number of
 times each occurs gives what infinitely many draws would: a bound that depends on no generator.
