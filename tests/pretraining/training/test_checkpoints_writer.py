@@ -72,7 +72,8 @@ def test_a_wait_that_ctrl_c_ends_is_made_good_by_the_next(
     monkeypatch.setattr(checkpoints, "write", slow)
     writer = CheckpointWriter(tmp_path)
     writer.begin(1, *trained, STATE, ())
-    with pytest.raises(KeyboardInterrupt):
+    # Composer, once imported, makes the second of the first.
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
         writer.finish()
     go_on.set()
     assert writer.finish() is None
