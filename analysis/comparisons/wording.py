@@ -175,7 +175,7 @@ def footer(result: Comparison) -> list[str]:
     seen = {(min(one.seeds), one.interval) for one in result.differences if not one.missing}
     names = ", ".join(name for name in INTERVALS if name in {name for _, name in seen})
     lines = (
-        [f"Intervals of differences ({names}): {caption_of(seen, '; that of a single mean ')}."]
+        [f"Intervals for differences ({names}): {caption_of(seen, '; for a single mean, it ')}."]
         if seen
         else []
     )

@@ -51,7 +51,7 @@ def run(
     *words: Annotated[str, Parameter(metavar="COMMAND", allow_leading_hyphen=True)],
     bind: Annotated[tuple[str, ...], Parameter(metavar="DIR", show_default=False)] = (),
 ) -> None:
-    """Run a command in an image, isolated from your home folder and environment variables.
+    """Run a command in an image, without your home folder and most of your environment variables.
 
     examples:
       clm-or-mlm container run analysis reproduce-figure3 --source published

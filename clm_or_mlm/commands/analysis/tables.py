@@ -159,7 +159,7 @@ def audit(
 ) -> int:
     """Compare all 800 published cells with scores recomputed from a source's runs, and redo the paper's own arithmetic.
 
-    Exit code: 0 if no cell differs, 1 if any does, 2 if the command is wrong.
+    Exit code: 0 if no cell differs, 1 if any does, 2 for an error.
 
     examples:
       clm-or-mlm audit --source released --format html --out audit.html

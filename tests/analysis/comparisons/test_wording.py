@@ -37,5 +37,5 @@ def test_the_footer_names_the_interval_over_instances(tmp_path):
     )
     source = Source(label="x", runs=runs, instances=folder)
     found = compare(source, [REAL, MADE_UP], Settings(interval="crossed", resamples=200))
-    assert footer(found)[0].startswith("Intervals of differences (crossed): 95 % interval by Student")
+    assert footer(found)[0].startswith("Intervals for differences (crossed): 95 % interval by Student")
     assert {one.interval for one in found.differences} == {"crossed"}
