@@ -82,11 +82,8 @@ def answer(assessment: Assessment) -> Answer:
 
 def _on_the_question(main: Verdict, *, stand_ins: bool) -> str:
     where = "at equal budget" + " in these stand-ins for the paper's models" * stand_ins
-    level = (
-        "(simultaneous 95 % confidence)"
-        if stand_ins
-        else f"({main.claim.scope}; simultaneous 95 % confidence)"
-    )
+    scope = "" if stand_ins else f"{main.claim.scope}; "
+    level = f"({scope}simultaneous 95 % confidence)"
     tree = main.tree
     pair = f"{SPLIT} % CLM followed by {100 - SPLIT} % MLM"
     if not main.known:

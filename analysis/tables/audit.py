@@ -216,8 +216,7 @@ def verdict(result: Audit) -> str:
     """Return the outcome in one or two sentences."""
     counts = result.summary()[-1]
     wrong = ", ".join(
-        f"{sum(check.status == 'differs' for check in checks)} of {len(checks)} against "
-        + reference.value.replace("itself", "the paper itself")
+        f"{sum(check.status == 'differs' for check in checks)} of {len(checks)} against {reference.named}"
         for reference in Reference if (checks := result.checks(reference))
     )  # fmt: skip
     statements = f"Statements in the paper that fail a check: {wrong}."

@@ -40,6 +40,11 @@ class Reference(StrEnum):
         return f"The paper against {self.value}"
 
     @property
+    def named(self) -> str:
+        """Its name where the paper is not the subject of the sentence."""
+        return "the paper itself" if self is Reference.ITSELF else self.value
+
+    @property
     def words(self) -> tuple[str, str]:
         """What gives the stated number, and what the other."""
         return {
