@@ -63,7 +63,7 @@ report: $(SMALL)/.installed ## one self-contained page of everything: build/repo
 	@$(SMALL)/bin/python -m analysis report --source "$(SOURCE)" --out "$(OUT)/report/index.html" $(ARGS)
 
 findings: $(SMALL)/.installed ## regenerate docs/findings.md from the published cells
-	@$(SMALL)/bin/python -m analysis claims --source published --opinion --format markdown --out docs/findings.md
+	@$(SMALL)/bin/python -m analysis claims --source published --format markdown --out docs/findings.md
 
 ## A study in miniature (docs/miniature.md)
 .PHONY: miniature

@@ -138,7 +138,7 @@ def claims(source: SourceLike = "published", *, interval: str = "", selection: s
     """
     opened = load(source)
     assessed = assess(opened, _settings(opened, interval, selection))
-    records = [as_record(verdict, assessed.mixed.get(verdict.claim.id)) for verdict in assessed.verdicts]
+    records = [as_record(verdict) for verdict in assessed.verdicts]
     return pd.DataFrame(records).set_index("id")
 
 

@@ -1,4 +1,4 @@
-"""All claims against one source: the verdicts, and the mixed model's second opinion where there are runs."""
+"""All claims against one source, analysed in one way."""
 
 from __future__ import annotations
 
@@ -9,23 +9,12 @@ from functools import cache, cached_property
 from analysis.claims.by_dataset import DatasetReading, FindingOf, read_by_dataset
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import Claim
-from analysis.claims.verdicts import Verdict, judge, judge_claim
+from analysis.claims.verdicts import Verdict, judge
 from analysis.claims.wording import how_tested
 from analysis.evidence.settings import Settings
 from analysis.sources import Source
 
-__all__ = ["Assessment", "Opinion", "assess"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opinion:
-    """How probable a claim is by the Bayesian second opinion; nan where the source does not say."""
-
-    id: str
-    here: float
-    """On these datasets."""
-    over_datasets: float
-    """Of the means over datasets like them."""
+__all__ = ["Assessment", "assess"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +27,6 @@ class Assessment:
     """What it says about a comparison."""
     verdicts: tuple[Verdict, ...]
     """One for each claim, in the catalogue's order."""
-    mixed: Mapping[str, Verdict]
-    """By claim id, the verdict of the mixed-effects model alone (F1-F4, with runs)."""
-    opinions: Mapping[str, Opinion] = field(default_factory=dict)
-    """By claim id the Bayesian second opinion, where it was asked for (`analysis.sensitivity.second_opinion`)."""
 
     @cached_property
     def datasets(self) -> dict[str, DatasetReading]:
@@ -59,30 +44,18 @@ class Assessment:
         return how_tested(self.settings.interval, tested, published=self.source.is_published)
 
 
-def assess(source: Source, settings: Settings, *, second_opinion: bool = True) -> Assessment:
+def assess(source: Source, settings: Settings) -> Assessment:
     """Judge every claim.
 
     Args:
         source: published cells or runs.
         settings: `interval` chooses the test (see `analysis.evidence.intervals`).
-        second_opinion: fit the mixed-effects models too, when there are runs.
 
     Raises:
         UserError: a selection rule or interval that the source cannot give.
     """
     settings = source.settled(settings)
-    runs, finding_of = source.runs, cache(source.evidence(settings).finding)
-    mixed: dict[str, Verdict] = {}
-    # One dataset a family leaves the mixed model nothing to be random over.
-    if second_opinion and runs is not None and source.stand_ins is None:
-        from analysis.claims.mixed_model import MixedEvidence
-
-        claims = [claim for claim in CLAIMS.values() if claim.mixed]
-        opinion = MixedEvidence(
-            runs, settings.selection, {model for claim in claims for model in claim.models}
-        )
-        mixed = {claim.id: judge_claim(claim, opinion.finding) for claim in claims}
+    finding_of = cache(source.evidence(settings).finding)
     return Assessment(
         source=source, settings=settings, finding_of=finding_of, verdicts=tuple(judge(CLAIMS, finding_of)),
-        mixed=mixed,
     )  # fmt: skip

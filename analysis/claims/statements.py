@@ -70,8 +70,6 @@ class Claim:
     """Statements judged next to it that its verdict does not use."""
     needs: str = "cells"
     """`cells`: published means and intervals are enough; `runs`: single runs are needed."""
-    mixed: bool = False
-    """Whether runs also get a mixed-effects model (objective x size) as a second opinion."""
     remark: str = ""
     """What a reader should know about the wording, whatever the source."""
     scope: str = ""

@@ -15,7 +15,7 @@ from analysis.published_cells import N_SEEDS
 from analysis.statistics.measured_coverage import coverage_words
 
 __all__ = [
-    "format_effect", "format_p", "format_typical", "how_tested", "levels_in_words", "mixed_notes", "p_texts",
+    "format_effect", "format_p", "format_typical", "how_tested", "levels_in_words", "p_texts",
     "readout", "says", "seeds_in_words", "seeds_that_decide", "sentence",
 ]  # fmt: skip
 
@@ -139,7 +139,7 @@ def seeds_that_decide(finding: Finding) -> int | None:
 def seeds_in_words(finding: Finding, comparison: str) -> str:
     """Return `About 18 seeds would decide <comparison>` or that none would; empty without a standard error.
 
-    A percentile bootstrap, a spread and a mixed model have none: how their errors shrink with seeds is not known.
+    A percentile bootstrap and a spread have none: how their errors shrink with seeds is not known.
     """
     if not _has_error(finding):
         return ""
@@ -184,8 +184,3 @@ def sentence(verdict: Verdict) -> str:
     if grade is UNDECIDED and (words := seeds_in_words(decisive, "that comparison")):
         parts.append(f"{words} if its effect is as large as observed (power 80 %).")
     return " ".join(parts)
-
-
-def mixed_notes(mixed: Verdict) -> list[str]:
-    """Return what the fits of the mixed-effects model say of themselves."""
-    return sorted({note for finding in mixed.tree.findings for note in finding.inputs})

@@ -71,7 +71,7 @@ def write_letter(source: Source, settings: Settings, assessment: Assessment | No
     """
     result = audit(source, selection=settings.selection)
     if assessment is None:
-        assessment = assess(source, settings, second_opinion=False)
+        assessment = assess(source, settings)
     given = answer(assessment)
     sections = (
         Section(title=QUESTION, lead=given.headline, points=(*given.splits, *given.cautions)),

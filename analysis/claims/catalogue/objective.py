@@ -36,7 +36,6 @@ CLAIMS = (
         family="objective",
         body=all_of("MLM - CLM > 0", _gaps(("SC", "QA"))),
         reported=tuple(_gaps(("TC", "IR"))),
-        mixed=True,
         remark="The verdict covers only SC and QA, which the finding names; F4 covers TC.",
     ),
     Claim(
@@ -53,7 +52,6 @@ CLAIMS = (
                 for task in ("SC", "TC", "IR")
             ],
         ),
-        mixed=True,
         remark="Differences in points are compared as printed, although the tasks use different metrics. CLM and MLM "
         "differ in both objective and attention mask, and the study cannot separate the two effects.",
     ),
@@ -88,7 +86,6 @@ CLAIMS = (
             )
             for task, _, region in _BY_SIZE
         ),
-        mixed=True,
         remark="We take the finding to mean a monotone trend over the three sizes.",
     ),
     Claim(
@@ -116,6 +113,5 @@ CLAIMS = (
                 difference("CLM - MLM on TC, 610m", clm("610m"), mlm("610m"), "TC"),
             ],
         ),
-        mixed=True,
     ),
 )

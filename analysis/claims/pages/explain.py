@@ -24,7 +24,6 @@ from analysis.claims.wording import (
     format_p,
     format_typical,
     levels_in_words,
-    mixed_notes,
     p_texts,
     seeds_in_words,
     sentence,
@@ -41,17 +40,15 @@ _NAMED = 2
 
 def verdicts_text(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return one line a claim, and what the columns mean."""
-    asked = bool(assessment.opinions)
     head = (
-        "id", "grade", "holds", "fails", "by dataset", "typical [95 %]", "most adverse [95 %]", "p", "Holm",
-        *(["opinion"] if asked else []), "seeds", "claim",
+        "id", "grade", "holds", "fails", "by dataset", "typical [95 %]", "most adverse [95 %]", "p", "Holm", "seeds",
+        "claim",
     )  # fmt: skip
     rows = [
         (
             verdict.claim.id, verdict.grade.short, *_counted(verdict),
             counted_by_dataset(assessment.datasets[verdict.claim.id]), format_typical(verdict),
-            format_effect(verdict.decisive), *p_texts(verdict),
-            *([_opinion(assessment, verdict)] if asked else []), verdict.seeds or "-", verdict.claim.short,
+            format_effect(verdict.decisive), *p_texts(verdict), verdict.seeds or "-", verdict.claim.short,
         )
         for verdict in shown
     ]  # fmt: skip
@@ -65,20 +62,6 @@ def _counted(verdict: Verdict) -> tuple[str, str]:
     if not verdict.known:
         return "-", "-"
     return f"{verdict.tree.hold} of {len(verdict.tree.units)}", str(verdict.tree.fail)
-
-
-def _opinion(assessment: Assessment, verdict: Verdict) -> str:
-    """Return `1.00/0.72`: how probable the claim is on these datasets and over datasets."""
-    one = assessment.opinions[verdict.claim.id]
-    return "/".join(
-        "-" if math.isnan(chance) else f"{chance:.2f}" for chance in (one.here, one.over_datasets)
-    )
-
-
-_OPINION = (
-    "opinion: posterior probability of the whole claim (Bayesian, flat prior, parts treated as independent), on these "
-    "datasets and for the means over datasets like them (Corani et al. 2017)."
-)
 
 
 def _source_and_tests(assessment: Assessment) -> list[str]:
@@ -102,7 +85,6 @@ def _legend(assessment: Assessment) -> list[str]:
         "counts, holds/fails, with one part per dataset in the source (--datasets shows them). typical: mean of the",
         "claim's comparisons, signed so that positive supports the claim. p: tests the whole claim, for or against it,",
         "whichever the evidence favours. Rules: docs/claims.md.",
-        *(textwrap.wrap(_OPINION, 118) if assessment.opinions else []),
     ]
 
 
@@ -113,7 +95,7 @@ def explanations(assessment: Assessment, shown: Sequence[Verdict]) -> str:
 
 
 def _explain_one(assessment: Assessment, verdict: Verdict) -> str:
-    claim, mixed = verdict.claim, assessment.mixed.get(verdict.claim.id)
+    claim = verdict.claim
     lines = [
         f"{claim.id}: {claim.statement}",
         f"  where    {claim.where}",
@@ -128,17 +110,10 @@ def _explain_one(assessment: Assessment, verdict: Verdict) -> str:
             f"{format_p(verdict.p_against)} (Holm {format_p(verdict.p_against_adjusted)}), over "
             f"{verdict.family_size} claims about {FAMILIES[claim.family]}"
         )
-    if claim.id in assessment.opinions:
-        lines.append(
-            f"  opinion  {_opinion(assessment, verdict)} (Bayesian, on these datasets / on datasets like them)"
-        )
     lines += [f"  datasets {line}" for line in dataset_sentences(assessment.datasets[verdict.claim.id])]
     lines += _explain_branch(verdict.tree, "  ")
     for branch in verdict.reported:
         lines += ["  not part of the verdict:", *_explain_branch(branch, "    ")]
-    if mixed is not None:
-        lines.append(f"  mixed model (objective x size fixed; dataset and seed random): {sentence(mixed)}")
-        lines += [f"    {note}" for note in mixed_notes(mixed)]
     return "\n".join(lines)
 
 
@@ -186,8 +161,6 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     options = shlex.join(
         (*assessment.source.options, "--selection", settings.selection, "--interval", settings.interval)
     )
-    if assessment.opinions:
-        options += " --opinion"
     if settings.method.is_resampled:
         options += f" --resamples {settings.resamples} --seed {settings.seed}"
     members = {
@@ -208,7 +181,6 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
         counted=_counted,
         format_typical=format_typical,
         by_dataset=lambda verdict: counted_by_dataset(assessment.datasets[verdict.claim.id]),
-        opinion=lambda verdict: _opinion(assessment, verdict),
         options=options,
         tests=assessment.tests,
         levels=levels_in_words(),
@@ -238,6 +210,4 @@ def _points(assessment: Assessment, verdict: Verdict) -> str:
         said.append(f"{shared[0].upper()}{shared[1:]}.")
     said += short_dataset_sentences(assessment.datasets[verdict.claim.id])
     said += [verdict.claim.remark] if verdict.claim.remark else []
-    if verdict.claim.id in assessment.mixed:
-        said.append(f"Mixed-effects model, a second opinion: {assessment.mixed[verdict.claim.id].verdict}.")
     return " ".join(said)

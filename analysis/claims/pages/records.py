@@ -13,13 +13,13 @@ from analysis.claims.catalogue import FAMILIES, MARGINS
 from analysis.claims.grades import ALPHA, UNDECIDED
 from analysis.claims.pages.by_dataset import dataset_record
 from analysis.claims.verdicts import Branch, Verdict
-from analysis.claims.wording import mixed_notes, seeds_that_decide, sentence
+from analysis.claims.wording import seeds_that_decide, sentence
 from analysis.evidence.contrasts import Finding
 
 __all__ = ["as_record", "contrasts_frame", "verdicts_data", "verdicts_frame"]
 
 
-def as_record(verdict: Verdict, mixed: Verdict | None = None) -> dict[str, object]:
+def as_record(verdict: Verdict) -> dict[str, object]:
     """Return everything about a verdict in plain types, for JSON."""
     claim, decisive = verdict.claim, verdict.decisive
     record: dict[str, object] = {
@@ -49,27 +49,18 @@ def as_record(verdict: Verdict, mixed: Verdict | None = None) -> dict[str, objec
         "p_against_holm": verdict.p_against_adjusted,
         "family_size": verdict.family_size,
         "seeds": verdict.seeds,
-        **_contrasts(verdict.tree),
-        "reported": [
-            {"label": branch.node.label} | _opinion(branch) | _contrasts(branch)
-            for branch in verdict.reported
-        ],
+        "contrasts": list(map(_contrast, verdict.tree.findings)),
+        "reported": list(map(_branch, verdict.reported)),
     }
     if not verdict.known:
         record |= dict.fromkeys(("p_raw", "p_holm", "p_for", "p_for_holm", "p_against", "p_against_holm"))
-    if mixed is not None:
-        words = {"sentence": sentence(mixed), "notes": mixed_notes(mixed)}
-        record["mixed"] = _opinion(mixed.tree) | words | _contrasts(mixed.tree)
     return _rounded(record)
 
 
-def _opinion(branch: Branch) -> dict[str, object]:
-    opinion = {"verdict": branch.verdict, "p_for": branch.p_for, "p_against": branch.p_against}
-    return _rounded(opinion)
-
-
-def _contrasts(branch: Branch) -> dict[str, object]:
-    return {"contrasts": [_contrast(finding) for finding in branch.findings]}
+def _branch(branch: Branch) -> dict[str, object]:
+    """Return a statement that is judged next to a claim."""
+    numbers = {"verdict": branch.verdict, "p_for": branch.p_for, "p_against": branch.p_against}
+    return {"label": branch.node.label} | _rounded(numbers) | {"contrasts": list(map(_contrast, branch.findings))}
 
 
 def _contrast(finding: Finding) -> dict[str, object]:
@@ -102,13 +93,6 @@ def _rounded(record: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _opinion_record(assessment: Assessment, verdict: Verdict) -> dict[str, object]:
-    one = assessment.opinions.get(verdict.claim.id)
-    if one is None:
-        return {}
-    return _rounded({"probability": one.here, "probability_over_datasets": one.over_datasets})
-
-
 def verdicts_data(assessment: Assessment, shown: Sequence[Verdict]) -> dict[str, object]:
     """Return everything about the verdicts in plain types."""
     return {
@@ -120,9 +104,7 @@ def verdicts_data(assessment: Assessment, shown: Sequence[Verdict]) -> dict[str,
         "margins": MARGINS,
         "families": FAMILIES,
         "claims": [
-            as_record(verdict, assessment.mixed.get(verdict.claim.id))
-            | {"datasets": dataset_record(assessment.datasets[verdict.claim.id])}
-            | _opinion_record(assessment, verdict)
+            as_record(verdict) | {"datasets": dataset_record(assessment.datasets[verdict.claim.id])}
             for verdict in shown
         ],
     }
@@ -141,9 +123,7 @@ _CSV_CONTRAST = (
 
 def verdicts_frame(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:
     """Return one row a claim."""
-    more = ("probability", "probability_over_datasets") if assessment.opinions else ()
-    rows = (as_record(verdict) | _opinion_record(assessment, verdict) for verdict in shown)
-    return _frame(assessment, (*_CSV_CLAIM, *more), rows)
+    return _frame(assessment, _CSV_CLAIM, map(as_record, shown))
 
 
 def contrasts_frame(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:

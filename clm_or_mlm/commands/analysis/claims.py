@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -36,7 +35,6 @@ def claims(
     id: Annotated[tuple[ClaimName, ...], MANY, Parameter(metavar="F8", group=_SHOWN)] = (),
     explain: Annotated[bool, Parameter(group=_SHOWN)] = False,
     datasets: Annotated[bool, Parameter(group=_SHOWN)] = False,
-    opinion: Annotated[bool, Parameter(group=_SHOWN)] = False,
     multiverse: Annotated[bool, Parameter(group=_SHOWN)] = False,
     format: Annotated[str, Parameter(choices=PRINTED, group=_SHOWN)] = "text",
     out: Annotated[OutFile, Parameter(group=_SHOWN)] = None,
@@ -57,7 +55,6 @@ def claims(
         explain: show the contrasts, the numbers used and the reasoning
         datasets: show each claim's contrasts by dataset, how much the datasets differ, and which contrasts
             depend on a single dataset
-        opinion: add a Bayesian second opinion: each claim's probability for these datasets and for datasets like them
         multiverse: show every verdict under every selection rule and interval, and under both protocols if the runs
             have both; `clm-or-mlm sensitivity` covers other choices
         format: output format; with --explain, csv has one row per contrast
@@ -69,8 +66,6 @@ def claims(
         raise UserError("--datasets cannot be combined with --explain or --multiverse; use one of them")
     if multiverse and not opened.comparable and opened.stand_ins is None:
         raise UserError("--multiverse already compares both protocols; leave `standard:` out of --source")
-    if opinion and (multiverse or datasets):
-        raise UserError("--opinion cannot be combined with --multiverse or --datasets; use one of them")
     if multiverse:
         from analysis.sensitivity.forks import explore
 
@@ -78,10 +73,6 @@ def claims(
         document = report.multiverse_document(grid, wanted)
     else:
         assessment = assess(opened, settings)
-        if opinion:
-            from analysis.sensitivity.second_opinion import opinions_on
-
-            assessment = replace(assessment, opinions=opinions_on(opened, settings))
         shown = [verdict for verdict in assessment.verdicts if verdict.claim.id in wanted]
         if datasets:
             document = datasets_document(assessment, shown)

@@ -221,7 +221,7 @@ def report(
     from paper_figures.figure import Inputs
 
     opened = source.open(need_instances=True)
-    content = gather(Inputs(source=opened, settings=scores.settings(opened), logs=logs, second_opinion=True))
+    content = gather(Inputs(source=opened, settings=scores.settings(opened), logs=logs))
     around = {"source": redacted(opened.given_as)} | provenance("analysis", PACKAGES)
     page = render_page(content, {name: value for name, value in around.items() if name not in OF_A_CALL})
     write_text(out, page)
