@@ -21,7 +21,7 @@ import pandas as pd
 
 from analysis.claims.assessment import assess
 from analysis.claims.pages.explain import explanations
-from analysis.claims.pages.records import as_record
+from analysis.claims.pages.finding_records import as_record
 from analysis.comparisons.comparison import compare as compare_models
 from analysis.comparisons.report import records_of
 from analysis.evidence.settings import Settings

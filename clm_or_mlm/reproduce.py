@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from analysis.claims.assessment import assess
-from analysis.claims.pages.documents import verdicts_document
+from analysis.claims.pages.explain import verdicts_document
 from analysis.evidence.settings import Settings
 from analysis.letter.letter import LETTER_FORMATS, letter_document, write_letter
 from analysis.sources import Source

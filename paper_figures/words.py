@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.grades import CONTRADICTED, GRADES, SUPPORTED
+from analysis.claims.verdicts import CONTRADICTED, GRADES, SUPPORTED
 from analysis.claims.statements import Claim
 from analysis.claims.verdicts import Verdict, judge
 from analysis.evidence.intervals import caption_of

@@ -16,9 +16,8 @@ from analysis.claims.assessment import Assessment
 from analysis.claims.by_dataset import RandomEffects, random_effects
 from analysis.claims.catalogue import FAMILIES
 from analysis.claims.catalogue.two_stage import BY_SPLIT
-from analysis.claims.grades import GRADES
-from analysis.claims.typical import shared_trunks, typical_contrast
-from analysis.claims.verdicts import Verdict, judge, shown_among
+from analysis.claims.statements import shared_trunks, typical_contrast
+from analysis.claims.verdicts import GRADES, Verdict, judge, units_that_hold_among
 from analysis.claims.wording import format_typical
 from analysis.evidence.contrasts import Finding
 
@@ -70,8 +69,8 @@ def answer(assessment: Assessment) -> Answer:
     return Answer(
         headline=_on_the_question(main, stand_ins=assessment.source.stand_ins is not None),
         splits=tuple(
-            f"{name} against MLM alone: shown to be {_counted(verdict)}; the mean difference is "
-            f"{format_typical(verdict)} points. By dataset: {_counted(by_dataset[name])}."
+            f"{name} against MLM alone: shown to be {_better_and_worse(verdict)}; the mean difference is "
+            f"{format_typical(verdict)} points. By dataset: {_better_and_worse(by_dataset[name])}."
             for name, verdict in by_task.items() if verdict.known
         ),
         cautions=cautions,
@@ -124,7 +123,7 @@ def _lead(verdict: Verdict) -> str:
     return "Undecided"
 
 
-def _counted(verdict: Verdict) -> str:
+def _better_and_worse(verdict: Verdict) -> str:
     tree = verdict.tree
     better = f"in at least {tree.hold}" if tree.hold else "in none"
     worse = f"worse in at least {tree.fail}" if tree.fail else "worse in none"
@@ -143,7 +142,7 @@ def _among(main: Verdict, splits: list[Verdict], verdicts: Iterable[Verdict]) ->
     if not main.tree.hold:
         return []
     first, *left = (
-        (shown_among(main, more), words, sum(len(one.tree.units) for one in (main, *more)))
+        (units_that_hold_among(main, more), words, sum(len(one.tree.units) for one in (main, *more)))
         for words, more in tested.items()
     )
     *middle, last = (f"{shown} if it covers {words} ({total})" for shown, words, total in left)

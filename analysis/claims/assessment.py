@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
-from analysis.claims.by_dataset import DatasetReading, FindingOf, read_by_dataset
+from analysis.claims.by_dataset import DatasetReading, read_by_dataset
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import Claim
-from analysis.claims.verdicts import Verdict, judge
+from analysis.claims.verdicts import FindingOf, Verdict, judge
 from analysis.claims.wording import how_tested
 from analysis.evidence.settings import Settings
 from analysis.sources import Source

@@ -14,9 +14,8 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from analysis.claims.grades import ALPHA
 from analysis.claims.statements import AtLeast, Claim, Node, comparisons
-from analysis.claims.verdicts import Verdict, judge
+from analysis.claims.verdicts import ALPHA, FindingOf, Verdict, judge
 from analysis.evidence.contrasts import Comparison, Contrast, Finding, Spread, Term
 from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
 
@@ -27,8 +26,6 @@ __all__ = [
 
 Datasets = Callable[[str], tuple[str, ...]]
 """From a task to its datasets."""
-FindingOf = Callable[[Comparison], Finding]
-"""What a source says about a comparison."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +135,7 @@ def read_by_dataset(
 
 def claim_by_dataset(claim: Claim, datasets: Datasets = datasets_of) -> Claim:
     """Return the claim with a part for each dataset in place of a part for a task."""
-    return replace(claim, body=_split(claim.body, datasets), reported=())
+    return replace(claim, body=_by_dataset(claim.body, datasets), reported=())
 
 
 def heterogeneity(
@@ -164,17 +161,18 @@ def heterogeneity(
     )
 
 
-def _split(node: Node, datasets: Datasets) -> Node:
+def _by_dataset(node: Node, datasets: Datasets) -> Node:
+    """Return the statement with a part for each dataset: of an "all of" one by one, of other rules see below."""
     if isinstance(node, AtLeast) and node.count == len(node.parts) and not node.whole:
-        return AtLeast(label=node.label, count=sum(1 for _ in _split_all(node.parts, datasets)),
-                       parts=tuple(_split_all(node.parts, datasets)))  # fmt: skip
+        parts = _parts_by_dataset(node, datasets)
+        return AtLeast(label=node.label, count=len(parts), parts=parts)
     tasks = list(dict.fromkeys(task for one in comparisons(node) for task in one.tasks))
     if isinstance(node, AtLeast):
         if len(tasks) == 1:
             copies = tuple(_placed(node, {tasks[0]: name}) for name in datasets(tasks[0])) or (node,)
             return AtLeast(label=node.label, count=len(copies), parts=copies)
         # Parts of several tasks: "k of n" and searches take a part for each dataset; k grows with n.
-        parts = tuple(_split_all(node.parts, datasets))
+        parts = _parts_by_dataset(node, datasets)
         count = node.count if node.count == 1 else math.ceil(node.count / len(node.parts) * len(parts))
         return AtLeast(label=node.label, count=count, parts=parts)
     copies = tuple(
@@ -184,13 +182,16 @@ def _split(node: Node, datasets: Datasets) -> Node:
     return copies[0] if len(copies) == 1 else AtLeast(label=node.label, count=len(copies), parts=copies)
 
 
-def _split_all(parts: Iterable[Node], datasets: Datasets) -> Iterable[Node]:
-    for part in parts:
-        split = _split(part, datasets)
-        if isinstance(part, AtLeast) or not isinstance(split, AtLeast):
-            yield split
+def _parts_by_dataset(node: AtLeast, datasets: Datasets) -> tuple[Node, ...]:
+    """Return the parts by dataset: a contrast gives one for each of its datasets, a nested statement stays one part."""
+    found: list[Node] = []
+    for part in node.parts:
+        placed = _by_dataset(part, datasets)
+        if isinstance(part, AtLeast) or not isinstance(placed, AtLeast):
+            found.append(placed)
         else:
-            yield from split.parts
+            found += placed.parts
+    return tuple(found)
 
 
 def _placed(node: Node, names: Mapping[str, str]) -> Node:

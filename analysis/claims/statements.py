@@ -1,28 +1,29 @@
 """What a claim is made of: contrasts of scores, ratios of spreads, and how many of them have to hold.
 
 A claim is a tree of contrasts (`analysis.evidence.contrasts`): "at each size" needs all of its parts, "most tasks"
-some of them, "differs somewhere" one.
+some of them, "differs somewhere" one. Its typical effect is the mean of its contrasts, each in the claimed direction.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 
-from analysis.evidence.contrasts import Comparison, Contrast, Term
+from analysis.claims.titles import TITLES
+from analysis.evidence.contrasts import Comparison, Contrast, Finding, Term
+from common.errors import UserError
+from pretraining.model_names import parse
 
 __all__ = [
-    "AtLeast",
-    "Claim",
-    "Node",
-    "all_of",
-    "any_of",
-    "both_of",
-    "comparisons",
-    "difference",
-    "weighted",
+    "AtLeast", "Claim", "Node", "all_of", "any_of", "both_of", "comparisons", "difference", "shared_trunks", "trunk_of",
+    "typical_contrast", "weighted",
 ]  # fmt: skip
+
+_MOST_NAMED = 6
+"""Trunks that are named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +75,11 @@ class Claim:
     """What a reader should know about the wording, whatever the source."""
     scope: str = ""
     """Which of the study's models it compares, where they are few."""
-    short: str = field(default="")
-    """A few words for figures."""
+
+    @property
+    def short(self) -> str:
+        """A few words for figures (`analysis.claims.titles`)."""
+        return TITLES[self.id]
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -132,3 +136,65 @@ def comparisons(node: Node) -> Iterator[Comparison]:
             yield from comparisons(part)
     else:
         yield node
+
+
+def typical_contrast(known: Iterable[Finding]) -> Contrast | None:
+    """Return the mean of a claim's contrasts as a contrast of its own, so that it has an interval of its own.
+
+    Contrasts that claim a range ("comparable") have no direction; they count only where there are no others. A
+    contrast and its reverse (F5a searches both ways) have no mean, nor have ratios of spreads.
+    """
+    contrasts = [finding.comparison for finding in known if isinstance(finding.comparison, Contrast)]
+    directed = [one for one in contrasts if not one.is_range]
+    chosen = directed or contrasts
+    if not chosen:
+        return None
+    unit = Counter(one.unit for one in chosen).most_common(1)[0][0]
+    chosen = [one for one in chosen if one.unit == unit]
+    weights: dict[tuple[str, str, str], float] = {}
+    for one in chosen:
+        sign = -1.0 if not math.isfinite(one.low) else 1.0
+        for term in one.terms:
+            weights[term.cell] = weights.get(term.cell, 0.0) + sign * term.weight / len(chosen)
+    terms = tuple(
+        Term(weight=weight, model=model, task=task, dataset=dataset)
+        for (model, task, dataset), weight in weights.items()
+        if abs(weight) > 1e-12
+    )
+    if not terms:
+        return None
+    low, high = 0.0, math.inf
+    if not directed:
+        low, high = (
+            math.fsum(ends) / len(chosen) for ends in zip(*((o.low, o.high) for o in chosen), strict=True)
+        )
+    many = f"mean of {len(chosen)} comparisons" if len(chosen) > 1 else chosen[0].label
+    return Contrast(label=f"{many}, in the claimed direction", terms=terms, low=low, high=high, unit=unit)
+
+
+def shared_trunks(known: Iterable[Finding]) -> str:
+    """Return `the 6 models compared branch from 2 trunks (610m-clm, 610m-mlm40)`; empty where each has its own.
+
+    A trunk starts from random weights. Models of one trunk were not pretrained independently of each other: what luck
+    the trunk had is in all of them, and their mean does not average it out.
+    """
+    models = dict.fromkeys(model for finding in known for model in finding.comparison.models)
+    trunks = dict.fromkeys(trunk_of(model) for model in models)
+    if len(trunks) == len(models):
+        return ""
+    named = f" ({', '.join(trunks)})" if len(trunks) <= _MOST_NAMED else ""
+    return (
+        f"the {len(models)} models compared branch from {len(trunks)} trunk{'s' * (len(trunks) > 1)}{named}"
+    )
+
+
+@cache
+def trunk_of(model: str) -> str:
+    """Return the first stage of a model: `610m-clm` for all that begins with CLM at 610M.
+
+    A name that says nothing about stages is a trunk of its own.
+    """
+    try:
+        return parse(model).stages[0].name
+    except UserError:
+        return model

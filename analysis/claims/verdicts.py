@@ -1,4 +1,7 @@
-"""From contrasts to verdicts: the tree of a claim, its parts, the families, the grade. The rules: docs/claims.md."""
+"""From contrasts to verdicts: the tree of a claim, its parts, the families, the grades. The rules: docs/claims.md.
+
+The grades are in the order in which they are tried: the first that fits is the claim's.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,127 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
-from analysis.claims.grades import ALPHA, Grade, Weighed, grade_of
-from analysis.claims.statements import AtLeast, Claim, Node
-from analysis.claims.typical import typical_contrast
+from analysis.claims.statements import AtLeast, Claim, Node, typical_contrast
 from analysis.evidence.contrasts import Comparison, Finding
 from analysis.statistics.inference import holm, partial_conjunction
+from common.registry import Registry
 
 __all__ = [
-    "ALPHA",
-    "Branch",
-    "Verdict",
-    "judge",
-    "judge_claim",
-    "shown_among",
-    "shown_to_hold",
-    "unsupported",
-]
+    "ALPHA", "CONTRADICTED", "GRADES", "SUPPORTED", "UNDECIDABLE", "UNDECIDED", "Branch", "FindingOf", "Grade", "Tally",
+    "Verdict", "grade_of", "judge", "judge_claim", "shown_to_hold", "units_that_hold_among", "unsupported",
+]  # fmt: skip
+
+FindingOf = Callable[[Comparison], Finding]
+"""What a source says about a comparison."""
+
+ALPHA = 0.05
+"""Level of every test; families are held to it by Holm's adjustment."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """What the evidence says about a statement, in the numbers that a grade follows from."""
+
+    p_for: float
+    """p of the whole statement."""
+    p_for_adjusted: float
+    """The same after Holm over the family."""
+    p_against: float
+    p_against_adjusted: float
+    hold: int
+    """Parts that hold at least (simultaneous 95 %)."""
+    fail: int
+    """Parts that fail at least (simultaneous 95 %)."""
+    outside: bool
+    """Whether the interval of the comparison that speaks most against it is wholly outside its claimed region."""
+    known: bool
+    """Whether every comparison could be computed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grade:
+    """What a claim is worth."""
+
+    name: str
+    short: str
+    """One or two words for narrow columns."""
+    symbol: str
+    """One character for grids."""
+    meaning: str
+    """When it is given."""
+    counted: tuple[str, str]
+    """What one finding of this grade does, and what several do."""
+    fits: Callable[[Tally], bool]
+    sided: int = 0
+    """1 when it speaks for the claim, -1 when against, 0 when neither."""
+
+
+GRADES: Registry[Grade] = Registry(
+    "grade",
+    (
+        Grade(
+            name="supported", short="supported", symbol="+", sided=1,
+            meaning="the whole statement holds after Holm's adjustment over its family",
+            counted=("holds as stated", "hold as stated"),
+            fits=lambda found: found.p_for_adjusted <= ALPHA,
+        ),
+        Grade(
+            name="supported before adjustment", short="supported unadj.", symbol="p", sided=1,
+            meaning="the whole statement holds on its own but not after the adjustment over its family",
+            counted=("holds only without correction for multiple tests",
+                     "hold only without correction for multiple tests"),
+            fits=lambda found: found.p_for <= ALPHA,
+        ),
+        Grade(
+            name="mixed", short="mixed", symbol="m",
+            meaning="at least one part holds and at least one fails",
+            counted=("is mixed", "are mixed"),
+            fits=lambda found: found.hold > 0 and found.fail > 0,
+        ),
+        Grade(
+            name="contradicted", short="contradicted", symbol="x", sided=-1,
+            meaning="the statement fails after Holm's adjustment over its family, and no part is shown to hold",
+            counted=("is contradicted", "are contradicted"),
+            fits=lambda found: found.p_against_adjusted <= ALPHA,
+        ),
+        Grade(
+            name="contradicted before adjustment", short="contradicted unadj.", symbol="c", sided=-1,
+            meaning="the statement fails on its own, or the interval of a comparison that it needs is wholly outside "
+            "the claimed region, and no part is shown to hold",
+            counted=("is contradicted only without correction", "are contradicted only without correction"),
+            fits=lambda found: found.p_against <= ALPHA or (found.outside and not found.hold),
+        ),
+        Grade(
+            name="partly supported", short="partly", symbol="/",
+            meaning="some parts hold and none is shown to fail",
+            counted=("holds in part", "hold in part"),
+            fits=lambda found: found.hold > 0,
+        ),
+        Grade(
+            name="undecided", short="undecided", symbol="o",
+            meaning="no part is shown to hold or to fail, although every comparison could be computed",
+            counted=("stays open", "stay open"),
+            fits=lambda found: found.known,
+        ),
+        Grade(
+            name="not decidable from this source", short="not decidable", symbol=".",
+            meaning="no part is shown to hold or to fail, and some comparisons could not be computed",
+            counted=("cannot be decided without individual runs",) * 2,
+            fits=lambda found: True,
+        ),
+    ),
+)  # fmt: skip
+"""The grades; the first that fits is given."""
+
+SUPPORTED = GRADES["supported"]
+CONTRADICTED = GRADES["contradicted"]
+UNDECIDED = GRADES["undecided"]
+UNDECIDABLE = GRADES["not decidable from this source"]
+
+
+def grade_of(found: Tally) -> Grade:
+    """Return the first of `GRADES` that fits."""
+    return next(grade for grade in GRADES.values() if grade.fits(found))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +152,7 @@ class Branch:
     @property
     def verdict(self) -> str:
         """Grade of the statement taken alone, without adjustment for its family."""
-        return grade_of(self.weighed(self.p_for, self.p_against)).name
+        return grade_of(self.tally(self.p_for, self.p_against)).name
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -80,9 +188,9 @@ class Branch:
         """Units that fail at least, simultaneous 95 %."""
         return shown_to_hold([unit.p_against for unit in self.units])
 
-    def weighed(self, p_for_adjusted: float, p_against_adjusted: float) -> Weighed:
+    def tally(self, p_for_adjusted: float, p_against_adjusted: float) -> Tally:
         """Return what a grade follows from."""
-        return Weighed(
+        return Tally(
             p_for=self.p_for, p_for_adjusted=p_for_adjusted, p_against=self.p_against,
             p_against_adjusted=p_against_adjusted, hold=self.hold, fail=self.fail,
             outside=self.decides_against.outside, known=all(finding.known for finding in self.findings),
@@ -129,7 +237,7 @@ class Verdict:
     @cached_property
     def grade(self) -> Grade:
         """What the claim is worth."""
-        return grade_of(self.tree.weighed(self.p_for_adjusted, self.p_against_adjusted))
+        return grade_of(self.tree.tally(self.p_for_adjusted, self.p_against_adjusted))
 
     @property
     def verdict(self) -> str:
@@ -186,7 +294,7 @@ class Verdict:
         return str(counts[0]) if min(counts) == max(counts) else f"{min(counts)}-{max(counts)}"
 
 
-def judge_claim(claim: Claim, finding_of: Callable[[Comparison], Finding]) -> Verdict:
+def judge_claim(claim: Claim, finding_of: FindingOf) -> Verdict:
     """Return the verdict on one claim as a family of its own."""
     tree = _evaluate(claim.body, finding_of)
     return Verdict(
@@ -196,7 +304,7 @@ def judge_claim(claim: Claim, finding_of: Callable[[Comparison], Finding]) -> Ve
     )  # fmt: skip
 
 
-def judge(claims: Mapping[str, Claim], finding_of: Callable[[Comparison], Finding]) -> list[Verdict]:
+def judge(claims: Mapping[str, Claim], finding_of: FindingOf) -> list[Verdict]:
     """Return the verdict on every claim, p's adjusted by Holm within each family, with the typical effects.
 
     A claim can be wrongly supported or wrongly contradicted, never both, so the p's for and against are adjusted
@@ -221,7 +329,7 @@ def judge(claims: Mapping[str, Claim], finding_of: Callable[[Comparison], Findin
     return list(verdicts.values())
 
 
-def _evaluate(node: Node, finding_of: Callable[[Comparison], Finding]) -> Branch:
+def _evaluate(node: Node, finding_of: FindingOf) -> Branch:
     if not isinstance(node, AtLeast):
         finding = finding_of(node)
         return Branch(
@@ -245,7 +353,7 @@ def _evaluate(node: Node, finding_of: Callable[[Comparison], Finding]) -> Branch
     )  # fmt: skip
 
 
-def shown_among(verdict: Verdict, others: Iterable[Verdict]) -> int:
+def units_that_hold_among(verdict: Verdict, others: Iterable[Verdict]) -> int:
     """Return how many parts of a verdict hold at least when those of others are tested at the same time.
 
     Verdicts on claims that the source says nothing about do not count.

@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterable
 
 from analysis.claims.catalogue.terms import MARGINS
-from analysis.claims.grades import ALPHA, UNDECIDED
-from analysis.claims.typical import shared_trunks
-from analysis.claims.verdicts import Branch, Verdict
+from analysis.claims.statements import shared_trunks
+from analysis.claims.verdicts import ALPHA, UNDECIDED, Branch, Verdict
 from analysis.evidence.contrasts import Finding
 from analysis.evidence.intervals import INTERVALS
 from analysis.published_cells import N_SEEDS

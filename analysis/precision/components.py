@@ -1,31 +1,42 @@
 """What moves a score: pretraining, fine-tuning seed, test instance, dataset; and what more of each would buy.
 
 It needs models that were pretrained more than once (`NAME`, `NAME-s1`, `NAME-s2`), each fine-tuned with several seeds.
+
+The components are those of one model for all levels, by the moments of a balanced design (Searle, Casella and McCulloch
+1992, chapter 4): where none is negative they are those of restricted maximum likelihood. statsmodels' MixedLM takes
+130 ms of CPU time where this takes 0.2 (12 data sets, 5 pretrainings, 5 seeds), and has no room for thousands of
+instances crossed with seeds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy import special
 
 from analysis.evidence.cells import seed_scores
 from analysis.sources import Source
+from analysis.statistics.estimates import LEVEL
 from analysis.statistics.learning_rate_selection import select_runs
-from analysis.statistics.variance_components import variance_components
 from analysis.store.instances import read_instances
 from benchmarks.protocol import AVERAGE, TASKS, is_paired, title_of
-from common.errors import UserError
-from common.tables import Document, Grid
+from common.tables import Grid
 from pretraining.model_names import arm_of
 
-__all__ = ["PRETRAINING", "arms_of", "components_document", "components_table"]
+__all__ = [
+    "PRETRAINING", "Component", "VarianceTerm", "arms_of", "components_body", "components_table", "difference_error",
+    "variance_components",
+]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
+VarianceTerm = frozenset[str]
+"""The axes whose levels have an effect in common: {pretraining}, or {data set, pretraining} for their interaction."""
 
 DATASET, MODEL, PRETRAINING, SEED, INSTANCE = (
     "dataset",
@@ -81,7 +92,7 @@ def components_table(source: Source) -> pd.DataFrame:
     Raises:
         UserError: a source without runs.
     """
-    runs = source.need_runs("variance")
+    runs = source.need_runs("sensitivity")
     arms = arms_of(runs)
     chosen = select_runs(runs[runs["model"].isin([name for names in arms.values() for name in names])])
     return pd.DataFrame(_rows(source, arms, chosen) if len(chosen) else [])
@@ -165,18 +176,8 @@ def _shown(
         yield {**head, "component": part.words, **dict(zip(("sd", "low", "high"), points, strict=True))}
 
 
-def components_document(source: Source) -> Document:
-    """Return `components_table`, and the error that more pretrainings and more seeds leave to a difference.
-
-    Raises:
-        UserError: nothing to show.
-    """
-    table = components_table(source)
-    if table.empty:
-        raise UserError(
-            f"{source.label}: no model was pretrained twice and fine-tuned with two seeds; `clm-or-mlm train NAME-s1` "
-            "pretrains NAME with another seed"
-        )
+def components_body(table: pd.DataFrame, source: Source) -> list[str | Grid]:
+    """Return a `components_table`, and the error that more pretrainings and more seeds leave to a difference."""
     rows, buys = [["dataset", "models x pretrainings x seeds", "component", "sd", "95 % interval"]], []
     for key, part in table.groupby(["task", "dataset"], sort=False):
         task, dataset = map(str, key)
@@ -196,24 +197,103 @@ def components_document(source: Source) -> Document:
         buys.append([name, *(f"{error:.2f}" for error in errors)])
     most = int(table["seeds"].max())
     plans = [f"1 x {most}", f"1 x {2 * most}", f"2 x {most}"]
-    return Document(
-        body=[
-            f"What moves a score: standard deviations in points. Source: {source.words}.",
-            "",
-            Grid(rows, numbers={3}),
-            "",
-            "Standard error of the difference between two of these models, by pretrainings x fine-tuning seeds per "
-            "model:",
-            "",
-            Grid([["dataset", *plans], *buys], numbers={1, 2, 3}),
-            "",
-            "The components for the pretraining and for the fine-tuning seed apply only to these test instances. To "
-            "plan a study from the components, run `clm-or-mlm design`.",
-        ],
-        records=table, digits="%.6g",
-    )  # fmt: skip
+    return [
+        "What moves a score: standard deviations in points. Those for the pretraining and for the fine-tuning seed "
+        "apply only to these test instances:",
+        "",
+        Grid(rows, numbers={3}),
+        "",
+        "Standard error of the difference between two of these models, by pretrainings x fine-tuning seeds per model "
+        "(`clm-or-mlm design` plans a study):",
+        "",
+        Grid([["dataset", *plans], *buys], numbers={1, 2, 3}),
+    ]
 
 
 def difference_error(pretraining: float, seed: float, pretrainings: int, seeds: int) -> float:
     """Return the standard error of the difference between two models' means, both with this many of each."""
     return math.sqrt(2 * (pretraining**2 / pretrainings + seed**2 / (pretrainings * seeds)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Component:
+    """A variance, in squared units of the scores."""
+
+    variance: float
+    """Unbiased, so that it can be below 0 where there is none."""
+    low: float
+    """Of its interval, at least 0."""
+    high: float
+    df: int
+    """Degrees of freedom of its mean square."""
+
+
+def variance_components(
+    values: npt.ArrayLike,
+    axes: Sequence[str],
+    *,
+    within: Mapping[str, Sequence[str]] | None = None,
+    level: float = LEVEL,
+) -> dict[VarianceTerm, Component]:
+    """Return the variance of every random effect of a balanced design.
+
+    Axes are crossed unless one is `within` others: fine-tuning seeds within pretrainings, for the runs of two
+    pretrainings have nothing in common but a number; instances within data sets, and crossed with pretrainings, which
+    are all judged on them. The effect of the full set of axes is the residual.
+
+    Intervals are the modified large-sample ones of a sum of mean squares (Graybill and Wang 1980): they hold the
+    variance of 3, 5 or 10 simulated pretrainings in 94 to 97 % (test_variance_components.py).
+
+    Args:
+        values: an axis for each of `axes`, two levels or more.
+        axes: their names.
+        within: for an axis the axes that its levels are within.
+        level: of the intervals.
+
+    Raises:
+        ValueError: an axis of one level, or a value that is missing.
+    """
+    cube, within = np.asarray(values, dtype=np.float64), within or {}
+    if min(cube.shape) < 2 or not np.isfinite(cube).all():
+        raise ValueError("variance components need two levels or more of every axis, none missing")
+    levels = dict(zip(axes, cube.shape, strict=True))
+    terms = [
+        VarianceTerm(chosen)
+        for count in range(1, len(axes) + 1)
+        for chosen in combinations(axes, count)
+        if all(set(within.get(name, ())) <= set(chosen) for name in chosen)
+    ]
+    effects: dict[VarianceTerm, Array] = {}
+    freedom: dict[VarianceTerm, int] = {}
+    for term in terms:
+        smaller = [one for one in effects if one < term]
+        others = tuple(place for place, name in enumerate(axes) if name not in term)
+        effects[term] = (
+            cube.mean(axis=others, keepdims=True) - cube.mean() - sum(effects[one] for one in smaller)
+        )
+        freedom[term] = math.prod(levels[name] for name in term) - 1 - sum(freedom[one] for one in smaller)
+    squares = np.array([
+        cube.size / effects[term].size * float((effects[term] ** 2).sum()) / freedom[term] for term in terms
+    ])  # fmt: skip
+    # A mean square expects the variance of every term that its own is part of, as often as its levels repeat.
+    expected = np.array([
+        [cube.size / math.prod(levels[name] for name in one) * (term <= one) for one in terms] for term in terms
+    ])  # fmt: skip
+    weighted = np.linalg.inv(expected) * squares
+    reach = _reach(np.array([freedom[term] for term in terms]), level)
+    down, up = (np.sqrt(((weighted * np.where(weighted > 0, *pair)) ** 2).sum(axis=1)) for pair in reach)
+    return {
+        term: Component(
+            variance=float(variance), low=max(0.0, float(variance - below)), high=max(0.0, float(variance + above)),
+            df=freedom[term],
+        )
+        for term, variance, below, above in zip(terms, weighted.sum(axis=1), down, up, strict=True)
+    }  # fmt: skip
+
+
+def _reach(df: npt.NDArray[np.int64], level: float) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Return how far, relative to themselves, mean squares reach down (added, subtracted) and up."""
+    tail = (1 - level) / 2
+    less: Array = 1 - df / special.chdtri(df, tail)
+    more: Array = df / special.chdtri(df, 1 - tail) - 1
+    return (less, more), (more, less)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.verdicts import ALPHA, Verdict, judge
-from analysis.evidence.contrasts import Finding
-from analysis.sensitivity.pretraining import SHARINGS, FindingOf, with_pretraining_spread
+from analysis.claims.statements import comparisons
+from analysis.claims.verdicts import ALPHA, FindingOf, Verdict, judge
+from analysis.evidence.contrasts import Contrast, Finding
+from analysis.evidence.intervals import T
+from analysis.evidence.settings import Settings
+from analysis.sensitivity.pretraining_spread import SHARED_LUCK, with_pretraining_spread
+from analysis.sources import Source
 
-__all__ = [
-    "CONTRADICTED", "MOVED", "SPREADS", "SUPPORTED", "UNDECIDED", "UNKNOWN", "Moved", "Overturned", "overturn",
-    "state_of",
-]  # fmt: skip
+__all__ = ["MOVED", "SPREADS", "Moved", "Overturned", "evidence_of", "overturn", "state_of", "with_errors"]
 
 SUPPORTED, CONTRADICTED, UNDECIDED, UNKNOWN = "supported", "contradicted", "undecided", "not decidable"
 
@@ -67,12 +68,32 @@ def state_of(verdict: Verdict) -> str:
     return UNDECIDED if all(finding.known for finding in verdict.tree.findings) else UNKNOWN
 
 
+def evidence_of(source: Source, settings: Settings) -> FindingOf:
+    """Return what the source says about a comparison."""
+    return cache(source.evidence(settings).finding)
+
+
+def with_errors(source: Source, settings: Settings) -> tuple[FindingOf, str]:
+    """Return the evidence by the interval of `settings`, or by Student's t where that has no standard errors, said so.
+
+    A spread between pretrainings is added to a standard error.
+    """
+    found = evidence_of(source, settings)
+    contrasts = [
+        one for claim in CLAIMS.values() for one in comparisons(claim.body) if isinstance(one, Contrast)
+    ]
+    if all(math.isfinite(one.error) for one in map(found, contrasts) if one.known):
+        return found, ""
+    words = f"{settings.interval} gives no standard errors, so overturning starts from Student's t."
+    return evidence_of(source, replace(settings, interval=T.name)), words
+
+
 def overturn(finding_of: FindingOf) -> list[Overturned]:
     """Return, for every claim, what overturns its verdict; `finding_of` says what a source says about a comparison."""
 
     @cache
     def family(name: str, sharing: str, sd: float) -> dict[str, Verdict]:
-        findings = with_pretraining_spread(finding_of, sd, SHARINGS[sharing])
+        findings = with_pretraining_spread(finding_of, sd, SHARED_LUCK[sharing])
         members = {key: claim for key, claim in CLAIMS.items() if claim.family == name}
         return {one.claim.id: one for one in judge(members, findings)}
 
@@ -90,14 +111,14 @@ def overturn(finding_of: FindingOf) -> list[Overturned]:
     for verdict in judge(CLAIMS, finding_of):
         name = verdict.claim.id
         moved = {}
-        for sharing in SHARINGS:
+        for sharing in SHARED_LUCK:
             for sd in MOVED:
                 one = family(verdict.claim.family, sharing, sd)[name]
                 moved[sharing, sd] = Moved(hold=one.tree.hold, parts=len(one.tree.units), mean=one.typical)
         found.append(
             Overturned(
                 id=name, state=state_of(verdict), p=verdict.p_adjusted if verdict.known else math.nan,
-                spread={sharing: gone_at(verdict, sharing) for sharing in SHARINGS}, moved=moved,
+                spread={sharing: gone_at(verdict, sharing) for sharing in SHARED_LUCK}, moved=moved,
             )
         )  # fmt: skip
     return found

@@ -1,7 +1,7 @@
 """Pretraining as a level: what a claim is worth if pretraining again moves scores, and by how much others saw it do so.
 
 Every model was pretrained once, and models of one trunk share that one pretraining. How much of a trunk's luck its
-models inherit nobody knows, so the findings are given for the ends: none of it (`SHARINGS["models"]`), or all.
+models inherit nobody knows, so the findings are given for the ends: none of it (`SHARED_LUCK["models"]`), or all.
 """
 
 from __future__ import annotations
@@ -10,28 +10,27 @@ import csv
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from functools import cache
 from importlib import resources
 
+import pandas as pd
+
 from analysis.claims.catalogue import CLAIMS
+from analysis.claims.statements import trunk_of
+from analysis.claims.verdicts import FindingOf
 from analysis.evidence.contrasts import Comparison, Finding, Spread, Term, contrast_finding
-from analysis.precision.components import PRETRAINING, components_table
+from analysis.precision.components import PRETRAINING
 from analysis.sources import Source
 from analysis.statistics.estimates import Student
 from benchmarks.protocol import AVERAGE, TASKS
-from common.registry import Registry
-from pretraining.model_names import parse
 
 __all__ = [
-    "SHARINGS", "FindingOf", "MeasuredSpread", "Sharing", "measured_spreads", "spreads_of", "trunk_of", "trunks",
+    "SHARED_LUCK", "MeasuredSpread", "SharedLuck", "measured_spreads", "spreads_of", "trunks",
     "with_pretraining_spread",
 ]  # fmt: skip
 
-FindingOf = Callable[[Comparison], Finding]
-
 
 @dataclass(frozen=True, kw_only=True)
-class Sharing:
+class SharedLuck:
     """Which scores a pretraining moves together."""
 
     name: str
@@ -40,29 +39,24 @@ class Sharing:
     """What of a score moves: scores of equal units move alike."""
 
 
-@cache
-def trunk_of(model: str) -> str:
-    """Return the stage that a model's pretraining starts with: `610m-clm` for all that begins with CLM at 610M."""
-    return parse(model).stages[0].name
-
-
-SHARINGS: Registry[Sharing] = Registry(
-    "sharing",
-    (
-        Sharing(
+SHARED_LUCK = {
+    one.name: one
+    for one in (
+        SharedLuck(
             name="models", words="every model and task varies independently",
             unit=lambda term: (term.model, term.task),
         ),
-        Sharing(
+        SharedLuck(
             name="trunks", words="models of one trunk vary together, but tasks vary independently",
             unit=lambda term: (trunk_of(term.model), term.task),
         ),
-        Sharing(
+        SharedLuck(
             name="trunks and tasks", words="models of one trunk vary together, and so do all tasks",
             unit=lambda term: trunk_of(term.model),
         ),
-    ),
-)  # fmt: skip
+    )
+}  # fmt: skip
+"""How much of a pretraining's luck scores share, by name: the ends, and what is between."""
 
 
 def trunks() -> dict[str, list[str]]:
@@ -74,7 +68,7 @@ def trunks() -> dict[str, list[str]]:
     return {trunk: models for trunk, models in found.items() if len(models) > 1}
 
 
-def with_pretraining_spread(finding_of: FindingOf, sd: float, sharing: Sharing) -> FindingOf:
+def with_pretraining_spread(finding_of: FindingOf, sd: float, sharing: SharedLuck) -> FindingOf:
     """Return the findings if pretraining again moved each task score of a unit by `sd` points.
 
     A contrast's variance grows by sd^2 times the squared weight of every unit, which is 0 for two models of a trunk
@@ -136,17 +130,16 @@ def measured_spreads() -> list[MeasuredSpread]:
         ]  # fmt: skip
 
 
-def spreads_of(source: Source) -> list[MeasuredSpread]:
-    """Return what the source's own pretrainings measured, by task (`analysis.precision.components`)."""
-    if source.runs is None or (table := components_table(source)).empty:
+def spreads_of(source: Source, components: pd.DataFrame) -> list[MeasuredSpread]:
+    """Return what the source's own pretrainings measured, by task, of its `components_table`."""
+    if components.empty:
         return []
-    table = table[table["component"] == PRETRAINING]
     averages = {task: names[0] if len(names := source.datasets_of(task)) == 1 else AVERAGE for task in TASKS}
     return [
         MeasuredSpread(
             sd=row["sd"], network=row["models"], pretrainings=row["pretrainings"], score=row["task"],
             varies="pretraining", where=source.label, interval=(row["low"], row["high"]),
         )
-        for row in table.to_dict("records")
+        for row in components[components["component"] == PRETRAINING].to_dict("records")
         if row["dataset"] == averages[row["task"]]
     ]  # fmt: skip

@@ -1,43 +1,51 @@
-"""The multiverse, and what overturns the verdicts, as text, Markdown, CSV and JSON."""
+"""What would overturn the verdicts, and the verdicts of other analyses, as text, Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 import pandas as pd
 
-from analysis.claims.assessment import Opinion, assess
+from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.grades import GRADES
+from analysis.claims.verdicts import GRADES
 from analysis.claims.wording import format_p
 from analysis.evidence.settings import Settings
+from analysis.precision.components import components_body, components_table
 from analysis.records import records
-from analysis.sensitivity.evidence import with_errors
-from analysis.sensitivity.forks import GRID, Multiverse, explore
-from analysis.sensitivity.overturning import MOVED, SPREADS, Overturned, overturn
-from analysis.sensitivity.pretraining import SHARINGS, MeasuredSpread, measured_spreads, spreads_of, trunks
-from analysis.sensitivity.second_opinion import SCALES, opinion_curve
+from analysis.sensitivity.forks import Multiverse, explore
+from analysis.sensitivity.overturning import MOVED, SPREADS, Overturned, overturn, with_errors
+from analysis.sensitivity.pretraining_spread import (
+    SHARED_LUCK,
+    MeasuredSpread,
+    measured_spreads,
+    spreads_of,
+    trunks,
+)
 from analysis.sources import Source, standard_of
 from common.tables import Document, Grid, Rows
 from pretraining.model_names import parse
 
 __all__ = ["Sensitivity", "multiverse_document", "sensitivity_document", "sensitivity_of"]
 
+_FEW = 2
+"""Analyses that compare next to nothing."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity:
     """What overturns each verdict."""
 
-    source: str
+    source: Source
     overturned: tuple[Overturned, ...]
     measured: tuple[MeasuredSpread, ...]
     """Spreads between pretrainings that others measured, and the source's own."""
+    components: pd.DataFrame
+    """What moves a score, where models were pretrained more than once (`components_table`); else empty."""
     multiverse: Multiverse
-    opinions: Mapping[float, list[Opinion]]
-    """The Bayesian second opinion on every claim, by the scale of its prior."""
     tests: tuple[str, ...]
     """How the verdicts that it starts from are tested."""
 
@@ -51,114 +59,82 @@ def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
     settings = source.settled(settings)
     multiverse = explore(source, settings, standard=standard_of(source) if source.comparable else None)
     found, instead = with_errors(source, settings)
+    components = pd.DataFrame() if source.runs is None else components_table(source)
     return Sensitivity(
-        source=source.words, overturned=tuple(overturn(found)),
-        measured=(*measured_spreads(), *spreads_of(source)), multiverse=multiverse, opinions=opinion_curve(found),
-        tests=tuple(filter(None, (*assess(source, settings, second_opinion=False).tests, instead))),
+        source=source, overturned=tuple(overturn(found)), components=components, multiverse=multiverse,
+        measured=(*measured_spreads(), *spreads_of(source, components)),
+        tests=tuple(filter(None, (*assess(source, settings).tests, instead))),
     )  # fmt: skip
 
 
 def multiverse_document(multiverse: Multiverse, wanted: Sequence[str]) -> Document:
-    """Return the grid with a symbol an analysis, and the gaps by selection rule."""
+    """Return a symbol for each claim and analysis, and the single choices that alter a verdict.
+
+    A source that allows few analyses, such as published cells, gets a sentence in place of the symbols.
+    """
+    analyses = multiverse.analyses[multiverse.analyses["id"].isin(wanted)]
     frame = multiverse.grid[multiverse.grid["id"].isin(wanted)]
-    keys = list(dict.fromkeys(records(frame, *GRID)))
+    keys = list(dict.fromkeys(records(frame, "protocol", "selection", "interval")))
     several = len({key[0] for key in keys}) > 1
     names = ["/".join(key if several else key[1:]) for key in keys]
-    symbols = {grade.name: grade.symbol for grade in GRADES.values()}
-    cells = {(name, *key): symbols[grade] for name, *key, grade in records(frame, "id", *GRID, "verdict")}
-    rows = [["id", "supporting", *map(str, range(1, len(keys) + 1)), "claim"]]
-    for name in wanted:
-        decided, share = multiverse.supporting[name]
-        supporting = f"{share:.0%} of {decided}" if decided else "-"
-        rows.append([name, supporting, *(cells.get((name, *key), " ") for key in keys), CLAIMS[name].short])
     body: list[str | Grid] = [
-        f"Verdicts against {multiverse.source} under {len(keys)} analyses (selection rule/interval).",
-        "",
-        Grid(rows),
-        "",
-        f"{', '.join(f'{symbol} {name}' for name, symbol in symbols.items())}; blank: not part of that analysis.",
-        "",
-        *(f"{number:3d}  {name}" for number, name in enumerate(names, start=1)),
+        f"The source {multiverse.source} allows only {len(keys)} analyses (selection rule/interval: {', '.join(names)}), too few "
+        "to compare; runs allow more."
     ]
-    if not multiverse.gaps.empty:
-        body += [
-            "",
-            "The MLM-CLM gap in points by dataset and selection rule (+- is the paper's interval):",
-            "",
-            Grid(_gap_rows(multiverse.gaps)),
-            "",
-            "A published cell uses the seed-wise rule, whatever the rule in its row.",
-        ]
-    shares = [
-        {
-            "id": name,
-            "decided": multiverse.supporting[name][0],
-            "share_supporting": multiverse.supporting[name][1],
+    if len(keys) > _FEW:
+        symbols = {grade.name: grade.symbol for grade in GRADES.values()}
+        cells = {
+            (name, *key): symbols[grade]
+            for name, *key, grade in records(frame, "id", "protocol", "selection", "interval", "verdict")
         }
-        for name in wanted
-    ]
+        rows = [["id", *map(str, range(1, len(keys) + 1)), "claim"]]
+        rows += [[name, *(cells[name, *key] for key in keys), CLAIMS[name].short] for name in wanted]
+        body = [
+            f"Verdicts against {multiverse.source} under {len(keys)} analyses (selection rule/interval).",
+            "",
+            Grid(rows),
+            "",
+            f"{', '.join(f'{symbol} {name}' for name, symbol in symbols.items())}.",
+            "",
+            *(f"{number:3d}  {name}" for number, name in enumerate(names, start=1)),
+        ]
+    flips = {name: multiverse.flips[name] for name in wanted}
     data = {
-        "source": multiverse.source,
-        "analysis": dict(multiverse.base),
-        "claims": shares,
-        "analyses": frame.to_dict("records"),
-        "gaps": multiverse.gaps.to_dict("records"),
-    }
-    return Document(body=body, records=frame, digits="%.10g", data=data, indent=2)
+        "source": multiverse.source, "analysis": dict(multiverse.base), "flipped_by": flips,
+        "analyses": analyses.to_dict("records"),
+    }  # fmt: skip
+    body += ["", *_changes(multiverse, wanted)]
+    return Document(body=body, records=analyses, digits="%.10g", data=data, indent=2)
 
 
-def _gap_rows(gaps: pd.DataFrame) -> Rows:
-    rows = [["size", "dataset", "rule", "MLM", "CLM", "gap", "from"]]
-    for row in gaps.to_dict("records"):
-        origins = {f"{side.upper()} {row[f'{side}_from']}" for side in ("mlm", "clm")}
-        alike = row["mlm_from"] == row["clm_from"]
-        rows.append(
-            [
-                row["size"], row["dataset"], row["selection"],
-                *(f"{row[side]:.2f} +- {row[f'{side}_ci95']:.2f}" for side in ("mlm", "clm")), f"{row['gap']:+.2f}",
-                row["mlm_from"] if alike else "; ".join(sorted(origins, reverse=True)),
-            ]
-        )  # fmt: skip
-    return rows
-
-
-def _forks(multiverse: Multiverse) -> list[str | Grid]:
-    """Return the shares of valid and of invalid analyses behind each claim, and the changes that change a verdict."""
-    words = [(word, state) for word in ("valid", "invalid") for state in ("", "_supported", "_contradicted")]
-    rows = [["id", "valid", "supported", "contradicted", "invalid", "supported", "contradicted", "claim"]]
-    changes = [["id", "changes"]]
-    for name in CLAIMS:
-        held = multiverse.shares[name]
-        counts = [f"{held[word + state]:{'.0%' if state else '.0f'}}" for word, state in words]
-        rows.append([name, *counts, CLAIMS[name].short])
+def _changes(multiverse: Multiverse, wanted: Iterable[str]) -> list[str | Grid]:
+    """Return the choices that alter a verdict."""
+    rows = [["id", "changes"]]
+    for name in wanted:
         flips = [
             f"{fork} {option}: {state}{'' if valid else ' (invalid)'}"
             for fork, option, state, valid in multiverse.flips[name]
         ]
-        changes.append([name, "; ".join(flips) or "none"])
+        rows.append([name, "; ".join(flips) or "none"])
     return [
-        "Shares of the valid analyses, and of the invalid ones (interval too narrow, no adjustment, a weaker claim), "
-        "that support or contradict a claim:",
+        "Single changes to the package's analysis that alter a verdict (invalid: the interval is known to be too "
+        "narrow, or p is not adjusted):",
         "",
         Grid(rows),
-        "",
-        "Single changes to the package's analysis that alter a verdict (rho: correlation of two models' seeds):",
-        "",
-        Grid(changes),
     ]
 
 
 def sensitivity_document(result: Sensitivity) -> Document:
-    """Return what overturns each verdict: pretrainings, forks; and the second opinion."""
+    """Return what overturns each verdict: other pretrainings, other analyses; and what moves a score."""
     body: list[str | Grid] = [
-        f"What overturns the verdicts (source: {result.source}).",
+        f"What overturns the verdicts (source: {result.source.words}).",
         "",
         "The paper pretrained every model once; models that branch from one trunk share its pretraining:",
         "",
         Grid(_trunk_rows()),
         "",
         "Spread between pretrainings (standard deviation of a task score, in points) that overturns a verdict, and",
-        f"measured spreads. {'; '.join(f'{one.name}: {one.words}' for one in SHARINGS.values())}.",
+        f"measured spreads. {'; '.join(f'{one.name}: {one.words}' for one in SHARED_LUCK.values())}.",
         "",
         Grid(_spread_rows(result)),
         "",
@@ -166,16 +142,9 @@ def sensitivity_document(result: Sensitivity) -> Document:
         "in points):",
         "",
         Grid(_moved_rows(result)),
-    ]
-    body += [
         "",
-        *_forks(result.multiverse),
-        "",
-        "Second opinion (Bayesian): the probability that a claim holds as a whole, with its parts treated as",
-        "independent. Priors are flat, except the one on the spread between datasets. It is half-Cauchy, with a median",
-        f"of the margin of practical equivalence times the number in the heading (`claims --opinion`: {SCALES[1]:g}):",
-        "",
-        Grid(_opinion_rows(result)),
+        *([] if result.components.empty else [*components_body(result.components, result.source), ""]),
+        *_changes(result.multiverse, CLAIMS),
         "",
         *result.tests,
     ]
@@ -183,29 +152,25 @@ def sensitivity_document(result: Sensitivity) -> Document:
 
 
 def _data(result: Sensitivity) -> dict[str, object]:
-    """Return what overturns each verdict, the shares, and the single changes."""
-    claims = []
-    for place, one in enumerate(result.overturned):
-        opinions = {scale: opinions[place] for scale, opinions in result.opinions.items()}
-        claims.append(
-            {
-                "id": one.id, "verdict": one.state, "p": one.p, "pretraining_sd": dict(one.spread),
-                "moved": [
-                    {
-                        "sharing": sharing, "sd": sd, "hold": moved.hold, "parts": moved.parts,
-                        "mean": None if moved.mean is None else [moved.mean.effect, moved.mean.low, moved.mean.high],
-                    }
-                    for (sharing, sd), moved in one.moved.items()
-                ],
-                "probability": opinions[SCALES[0]].here,
-                "probability_over_datasets": {f"{scale:g}": one.over_datasets for scale, one in opinions.items()},
-                "analyses": result.multiverse.shares[one.id],
-                "flipped_by": [list(change) for change in result.multiverse.flips[one.id]],
-            }
-        )  # fmt: skip
+    """Return what overturns each verdict, the single changes, and what moves a score."""
+    claims = [
+        {
+            "id": one.id, "verdict": one.state, "p": one.p, "pretraining_sd": dict(one.spread),
+            "moved": [
+                {
+                    "sharing": sharing, "sd": sd, "hold": moved.hold, "parts": moved.parts,
+                    "mean": None if moved.mean is None else [moved.mean.effect, moved.mean.low, moved.mean.high],
+                }
+                for (sharing, sd), moved in one.moved.items()
+            ],
+            "flipped_by": [list(change) for change in result.multiverse.flips[one.id]],
+        }
+        for one in result.overturned
+    ]  # fmt: skip
     return {
-        "source": result.source, "analysis": dict(result.multiverse.base), "tests": list(result.tests),
-        "trunks": trunks(), "measured": [asdict(one) for one in result.measured], "claims": claims,
+        "source": result.source.words, "analysis": dict(result.multiverse.base), "tests": list(result.tests),
+        "trunks": trunks(), "measured": [asdict(one) for one in result.measured],
+        "components": result.components.to_dict("records"), "claims": claims,
     }  # fmt: skip
 
 
@@ -233,7 +198,7 @@ def _spread_rows(result: Sensitivity) -> Rows:
             f"{seen.network}, {seen.pretrainings} pretrainings, {seen.score} ({seen.varies}): {seen.where}"
         )
         placed.append((seen.sd, [f"measured {sd}", "", "", words]))
-    return [[*SHARINGS, "what"], *(row for _, row in sorted(placed, key=lambda one: one[0]))]
+    return [[*SHARED_LUCK, "what"], *(row for _, row in sorted(placed, key=lambda one: one[0]))]
 
 
 def _moved_rows(result: Sensitivity) -> Rows:
@@ -241,7 +206,7 @@ def _moved_rows(result: Sensitivity) -> Rows:
     rows = [["id", "sharing", *(f"sd {sd:g}" for sd in MOVED)]]
     for one in result.overturned:
         by_cells: dict[tuple[str, ...], list[str]] = {}
-        for sharing in SHARINGS:
+        for sharing in SHARED_LUCK:
             moved = [one.moved[sharing, sd] for sd in MOVED]
             cells = tuple(
                 f"{at.hold} of {at.parts}, [{at.mean.low:+.2f}, {at.mean.high:+.2f}]"
@@ -251,13 +216,4 @@ def _moved_rows(result: Sensitivity) -> Rows:
             if cells:
                 by_cells.setdefault(cells, []).append(sharing)
         rows += [[one.id, "; ".join(names), *cells] for cells, names in by_cells.items()]
-    return rows
-
-
-def _opinion_rows(result: Sensitivity) -> Rows:
-    rows = [["id", "on these datasets", *(f"over datasets, {scale:g}" for scale in SCALES), "claim"]]
-    for opinions in zip(*(result.opinions[scale] for scale in SCALES), strict=True):
-        chances = [opinions[0].here, *(one.over_datasets for one in opinions)]
-        shown = ["-" if math.isnan(chance) else f"{chance:.2f}" for chance in chances]
-        rows.append([opinions[0].id, *shown, CLAIMS[opinions[0].id].short])
     return rows

@@ -10,9 +10,9 @@ import pandas as pd
 from analysis.claims.answer import Answer, answer
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import CLAIMS, FAMILIES
-from analysis.claims.grades import Grade
-from analysis.claims.pages.by_dataset import dataset_sentences, datasets_document
-from analysis.claims.pages.documents import verdicts_document
+from analysis.claims.verdicts import Grade
+from analysis.claims.pages.dataset_tables import dataset_sentences, datasets_document
+from analysis.claims.pages.explain import verdicts_document
 from analysis.claims.pages.explain import explanations
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, says, sentence

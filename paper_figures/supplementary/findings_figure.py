@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.grades import GRADES
+from analysis.claims.verdicts import GRADES
 from analysis.claims.wording import format_effect, format_p
 from analysis.evidence.contrasts import Contrast, Finding
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from analysis.claims.by_dataset import Heterogeneity
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.pages.by_dataset import dataset_sentences
+from analysis.claims.pages.dataset_tables import dataset_sentences
 from analysis.claims.statements import Claim, comparisons
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_p, says

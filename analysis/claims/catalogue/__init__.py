@@ -1,4 +1,4 @@
-"""The paper's findings as data. To add a claim, add an entry to the module of its family.
+"""The paper's findings as data. A finding is named in `analysis.claims.titles` and has an entry in its family's module.
 
 Each entry says what has to hold, in contrasts of task averages (in points of percent). The rules by which a
 source of scores supports or contradicts an entry are the same for all: docs/claims.md.
@@ -6,11 +6,10 @@ source of scores supports or contradicts an entry are the same for all: docs/cla
 
 from __future__ import annotations
 
-import re
-
 from analysis.claims.catalogue import continued, dynamics, objective, ratio, two_stage
 from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.statements import Claim
+from analysis.claims.titles import TITLES
 
 __all__ = ["CLAIMS", "FAMILIES", "MARGINS"]
 
@@ -24,16 +23,12 @@ FAMILIES = {
 """The questions; Holm's adjustment is over the claims of one."""
 
 
-def _place(claim: Claim) -> tuple[int, str]:
-    match = re.fullmatch(r"F(\d+)([a-z]?)", claim.id)
-    assert match is not None, claim.id
-    return int(match[1]), match[2]
-
-
-CLAIMS: dict[str, Claim] = {
+_ENTRIES = {
     claim.id: claim
-    for claim in sorted(
-        (*objective.CLAIMS, *ratio.CLAIMS, *dynamics.CLAIMS, *two_stage.CLAIMS, *continued.CLAIMS), key=_place
-    )
+    for family in (objective, ratio, dynamics, two_stage, continued)
+    for claim in family.CLAIMS
 }
-"""Every claim by id, in the order of the findings."""
+assert _ENTRIES.keys() == TITLES.keys(), sorted(_ENTRIES.keys() ^ TITLES.keys())
+
+CLAIMS: dict[str, Claim] = {name: _ENTRIES[name] for name in TITLES}
+"""Every claim by id, in the order of the titles."""

@@ -35,7 +35,6 @@ def _last_gain(task: str) -> Contrast:
 CLAIMS = (
     Claim(
         id="F11",
-        short="CPT from CLM beats CPT from MLM",
         statement="After 22k steps of MLM continued pretraining, the CLM start beats the MLM start on SC and TC "
         "and has closed the gap on QA and IR.",
         where="Figure 8, Tables 14-17",
@@ -53,7 +52,6 @@ CLAIMS = (
     ),
     Claim(
         id="F12",
-        short="12k steps of CPT suffice",
         statement="12k steps of continued pretraining already suffice: the CLM start is ahead on TC and IR, on "
         "par on SC and close on QA.",
         where="Figure 9",
@@ -70,7 +68,6 @@ CLAIMS = (
     ),
     Claim(
         id="F13",
-        short="CLM start improves more late in CPT",
         statement="Between 12k and 22k steps of CPT, the CLM start improves more steeply than the MLM start, "
         "which plateaus, on SC in particular.",
         where="Figure 9",
@@ -93,7 +90,6 @@ CLAIMS = (
     ),
     Claim(
         id="F15",
-        short="CLM then CPT beats MLM from scratch",
         statement="Starting from a finished CLM model and adding 12k steps of MLM is better than training MLM "
         "from scratch for 42k steps.",
         where="a public summary; Tables 14-17",

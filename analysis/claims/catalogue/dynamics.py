@@ -35,7 +35,6 @@ SENSITIVITY_RATES = (1e-5, 2e-5, 5e-5, 1e-4)
 CLAIMS = (
     Claim(
         id="F6",
-        short="CLM learns faster early",
         statement="CLM is more data-efficient early: ahead up to 10k steps on SC and QA, 20k on IR and 40k on TC.",
         where="Figure 4, Tables 6-9",
         family="dynamics",
@@ -52,7 +51,6 @@ CLAIMS = (
     ),
     Claim(
         id="F7",
-        short="CLM is less sensitive to the learning rate",
         statement="CLM-pretrained models are less sensitive to the fine-tuning learning rate.",
         where="Figure 5",
         family="dynamics",

@@ -29,7 +29,6 @@ _BY_SIZE: tuple[tuple[str, str, Region], ...] = (("SC", "widens", {}), ("IR", "n
 CLAIMS = (
     Claim(
         id="F1",
-        short="MLM beats CLM on SC and QA",
         statement="MLM beats CLM at the full budget, notably on sequence classification and question "
         "answering, at every size.",
         where="Figure 2, Tables 2-5",
@@ -40,7 +39,6 @@ CLAIMS = (
     ),
     Claim(
         id="F2",
-        short="QA is hurt most by CLM",
         statement="Question answering is hurt most by the lack of bidirectional attention, at every size.",
         where="Figure 2",
         family="objective",
@@ -57,7 +55,6 @@ CLAIMS = (
     ),
     Claim(
         id="F3",
-        short="gap widens on SC, narrows on IR",
         statement="The MLM-CLM gap widens with model size on sequence classification and narrows on retrieval.",
         where="Figure 2",
         family="objective",
@@ -90,7 +87,6 @@ CLAIMS = (
     ),
     Claim(
         id="F4",
-        short="CLM level with MLM on TC, ahead at 610M",
         statement="On token classification CLM is competitive at 210M and 1B and wins at 610M.",
         where="Figure 2, Table 3",
         family="objective",

@@ -89,7 +89,6 @@ _SLOPE = "points per 10 % masking"
 CLAIMS = (
     Claim(
         id="F5a",
-        short="no ratio is best everywhere",
         statement="No masking ratio is best at every size and on every task.",
         where="Figure 3",
         family="ratio",
@@ -98,7 +97,6 @@ CLAIMS = (
     ),
     Claim(
         id="F5b",
-        short="larger models prefer higher ratios",
         statement="Larger models prefer higher masking ratios: the slope of the score on the ratio increases "
         "with size.",
         where="Figure 3",
@@ -127,7 +125,6 @@ CLAIMS = (
     ),
     Claim(
         id="F5c",
-        short="IR prefers higher ratios",
         statement="Retrieval prefers higher masking ratios at every size.",
         where="Figure 3, Table 5",
         family="ratio",
@@ -138,7 +135,6 @@ CLAIMS = (
     ),
     Claim(
         id="F5d",
-        short="small models prefer lower ratios on TC, QA",
         statement="Small models prefer lower masking ratios on token classification and question answering.",
         where="Figure 3",
         family="ratio",
@@ -152,7 +148,6 @@ CLAIMS = (
     ),
     Claim(
         id="F5e",
-        short="scores at 610M and 1B are U-shaped",
         statement="At 610M and 1B the score is U-shaped in the masking ratio.",
         where="Figure 3",
         family="ratio",

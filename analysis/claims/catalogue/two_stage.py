@@ -62,7 +62,6 @@ def _beats_mlm_alone(place: int) -> AtLeast:
 CLAIMS = (
     Claim(
         id="F8",
-        short="CLM then MLM beats MLM alone",
         scope="610M models, 40 % masking; 12K, 22K and 42K steps; four tasks",
         statement="At equal budget, CLM then MLM (25 % CLM, 75 % MLM) beats MLM alone at 12k, 22k and 42k on each "
         "task.",
@@ -90,7 +89,6 @@ CLAIMS = (
     ),
     Claim(
         id="F9",
-        short="25 to 50 % CLM is the best split",
         statement="The best share of CLM is 25 to 50 %, at every budget and on every task.",
         where="Figure 6",
         family="two-stage",
@@ -101,7 +99,6 @@ CLAIMS = (
     ),
     Claim(
         id="F10",
-        short="two-stage is less sensitive to the ratio",
         statement="Two-stage models are less sensitive to the masking ratio than MLM alone.",
         where="Figure 7",
         family="two-stage",
@@ -123,7 +120,6 @@ CLAIMS = (
     ),
     Claim(
         id="F14",
-        short="biphasic wins by 1-3 %",
         statement="Biphasic pretraining beats MLM alone by 1 to 3 points on most tasks at the same compute.",
         where="a public summary; Tables 10-13",
         family="two-stage",

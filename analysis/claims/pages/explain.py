@@ -14,11 +14,14 @@ import jinja2
 from analysis.claims.answer import QUESTION, answer
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES
-from analysis.claims.grades import GRADES, UNDECIDED
-from analysis.claims.pages.by_dataset import counted_by_dataset, dataset_sentences, short_dataset_sentences
-from analysis.claims.statements import AtLeast
-from analysis.claims.typical import shared_trunks
-from analysis.claims.verdicts import Branch, Verdict, unsupported
+from analysis.claims.pages.dataset_tables import (
+    counted_by_dataset,
+    dataset_sentences,
+    short_dataset_sentences,
+)
+from analysis.claims.pages.finding_records import contrasts_frame, verdicts_data, verdicts_frame
+from analysis.claims.statements import AtLeast, shared_trunks
+from analysis.claims.verdicts import GRADES, UNDECIDED, Branch, Verdict, unsupported
 from analysis.claims.wording import (
     format_effect,
     format_p,
@@ -29,13 +32,27 @@ from analysis.claims.wording import (
     sentence,
 )
 from analysis.evidence.contrasts import Finding
-from common.tables import plain_table
+from common.tables import Document, plain_table, show
 
-__all__ = ["explanations", "findings_page", "verdicts_text"]
+__all__ = ["explanations", "findings_page", "verdicts_document", "verdicts_text"]
 
 _LONGEST = 12
 _NAMED = 2
 """Parts that the page of findings names; `--explain` has all."""
+
+
+def verdicts_document(assessment: Assessment, shown: Sequence[Verdict], *, explain: bool = False) -> Document:
+    """Return verdicts, one row a claim; with `explain` the reasoning behind them, and one row a contrast."""
+    text = explanations if explain else verdicts_text
+    frame = contrasts_frame if explain else verdicts_frame
+    return Document(
+        pages={
+            "text": lambda: text(assessment, shown),
+            "markdown": lambda: findings_page(assessment, shown),
+            "csv": lambda: show(Document(records=frame(assessment, shown)), "csv"),
+            "json": lambda: show(Document(data=verdicts_data(assessment, shown), indent=2), "json"),
+        },
+    )
 
 
 def verdicts_text(assessment: Assessment, shown: Sequence[Verdict]) -> str:
@@ -46,7 +63,7 @@ def verdicts_text(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     )  # fmt: skip
     rows = [
         (
-            verdict.claim.id, verdict.grade.short, *_counted(verdict),
+            verdict.claim.id, verdict.grade.short, *_hold_and_fail(verdict),
             counted_by_dataset(assessment.datasets[verdict.claim.id]), format_typical(verdict),
             format_effect(verdict.decisive), *p_texts(verdict), verdict.seeds or "-", verdict.claim.short,
         )
@@ -57,7 +74,7 @@ def verdicts_text(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     return "\n".join([*lines, "", *_legend(assessment)]) + "\n"
 
 
-def _counted(verdict: Verdict) -> tuple[str, str]:
+def _hold_and_fail(verdict: Verdict) -> tuple[str, str]:
     """Return `8 of 12` that hold at least and `0` that fail at least; `-` when the source knows nothing."""
     if not verdict.known:
         return "-", "-"
@@ -178,7 +195,7 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
         answer=answer(assessment) if len(shown) == len(assessment.verdicts) else None,
         shown=shown,
         summary=", ".join(f"{counted[name]} {name}" for name in GRADES if counted[name]),
-        counted=_counted,
+        counted=_hold_and_fail,
         format_typical=format_typical,
         by_dataset=lambda verdict: counted_by_dataset(assessment.datasets[verdict.claim.id]),
         options=options,

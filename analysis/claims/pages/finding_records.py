@@ -10,9 +10,8 @@ import pandas as pd
 
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES, MARGINS
-from analysis.claims.grades import ALPHA, UNDECIDED
-from analysis.claims.pages.by_dataset import dataset_record
-from analysis.claims.verdicts import Branch, Verdict
+from analysis.claims.pages.dataset_tables import dataset_record
+from analysis.claims.verdicts import ALPHA, UNDECIDED, Branch, Verdict
 from analysis.claims.wording import seeds_that_decide, sentence
 from analysis.evidence.contrasts import Finding
 
@@ -60,7 +59,11 @@ def as_record(verdict: Verdict) -> dict[str, object]:
 def _branch(branch: Branch) -> dict[str, object]:
     """Return a statement that is judged next to a claim."""
     numbers = {"verdict": branch.verdict, "p_for": branch.p_for, "p_against": branch.p_against}
-    return {"label": branch.node.label} | _rounded(numbers) | {"contrasts": list(map(_contrast, branch.findings))}
+    return (
+        {"label": branch.node.label}
+        | _rounded(numbers)
+        | {"contrasts": list(map(_contrast, branch.findings))}
+    )
 
 
 def _contrast(finding: Finding) -> dict[str, object]:

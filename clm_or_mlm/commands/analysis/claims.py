@@ -9,9 +9,10 @@ from cyclopts import Parameter
 
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.pages.by_dataset import datasets_document
-from analysis.claims.pages.documents import verdicts_document
-from analysis.sensitivity import report
+from analysis.claims.pages.dataset_tables import datasets_document
+from analysis.claims.pages.explain import verdicts_document
+from analysis.sensitivity.forks import explore
+from analysis.sensitivity.sensitivity_page import multiverse_document, sensitivity_document, sensitivity_of
 from analysis.sources import standard_of
 from clm_or_mlm.names import offered
 from clm_or_mlm.options import BootstrapOptions, OutFile, ScoreOptions, SourceOptions
@@ -55,8 +56,8 @@ def claims(
         explain: show the contrasts, the numbers used and the reasoning
         datasets: show each claim's contrasts by dataset, how much the datasets differ, and which contrasts
             depend on a single dataset
-        multiverse: show every verdict under every selection rule and interval, and under both protocols if the runs
-            have both; `clm-or-mlm sensitivity` covers other choices
+        multiverse: show every verdict under every selection rule and interval, under both protocols if the runs
+            have both, and the choices of these and of the adjustment that alter a verdict
         format: output format; with --explain, csv has one row per contrast
     """
     wanted = choose(id)
@@ -67,10 +68,7 @@ def claims(
     if multiverse and not opened.comparable and opened.stand_ins is None:
         raise UserError("--multiverse already compares both protocols; leave `standard:` out of --source")
     if multiverse:
-        from analysis.sensitivity.forks import explore
-
-        grid = explore(opened, settings, standard=standard_of(opened), grid_only=True)
-        document = report.multiverse_document(grid, wanted)
+        document = multiverse_document(explore(opened, settings, standard=standard_of(opened)), wanted)
     else:
         assessment = assess(opened, settings)
         shown = [verdict for verdict in assessment.verdicts if verdict.claim.id in wanted]
@@ -112,10 +110,11 @@ def sensitivity(
     """Print what would overturn each verdict on the paper's findings.
 
     It prints how far another pretraining would have to move scores to overturn a verdict, for models with and without a
-    shared trunk, and the spread between pretrainings that others measured. It lists the other protocols, margins,
-    adjustments, readings, datasets, intervals and correlations between seeds that change a verdict, valid and invalid
-    analyses separately. It also gives a Bayesian second opinion under four priors. It starts from the verdicts of
-    `claims`, which use the pooled interval for runs and t for the published cells, unless --interval names another.
+    shared trunk, and the spread between pretrainings that others measured. It lists the other protocols, selection
+    rules, intervals and adjustments that change a verdict. It starts from the verdicts of `claims`, which use the
+    pooled interval for runs and t for the published cells, unless --interval names another. For runs of models that
+    were pretrained more than once (NAME, NAME-s1, NAME-s2), it also prints how much a score varies with the
+    pretraining, fine-tuning seed, test set and dataset, and what more pretrainings or seeds would buy.
 
     example: clm-or-mlm sensitivity --format markdown --out sensitivity.md
 
@@ -123,5 +122,5 @@ def sensitivity(
         format: output format; csv has one row per claim and analysis
     """
     opened = source.open(need_instances=score.needs_instances())
-    result = report.sensitivity_of(opened, score.settings(opened))
-    write(report.sensitivity_document(result), format, out)
+    result = sensitivity_of(opened, score.settings(opened))
+    write(sensitivity_document(result), format, out)

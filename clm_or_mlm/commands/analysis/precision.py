@@ -1,4 +1,4 @@
-"""`clm-or-mlm coverage`, `design`, `variance`: how far intervals can be trusted, how many runs are enough."""
+"""`clm-or-mlm coverage`, `design`: how far intervals can be trusted, how many runs are enough."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from cyclopts.validators import Number
 from analysis.evidence.intervals import INTERVALS
 from analysis.evidence.settings import DEFAULT_SEED
 from analysis.precision.clusters import clusters_document, simulate_clusters
-from analysis.precision.components import components_document
 from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, coverage_document, simulate
 from analysis.precision.design import PLANNED, Study, design_document
 from analysis.precision.power import MOST_SEEDS
@@ -20,7 +19,7 @@ from clm_or_mlm.options import OutFile, SourceOptions
 from common.errors import UserError
 from common.tables import PRINTED, write
 
-__all__ = ["coverage", "design", "variance"]
+__all__ = ["coverage", "design"]
 
 _COUNT = Parameter(validator=Number(gte=1, lte=MOST_SEEDS))
 _POINTS = Parameter(metavar="POINTS", validator=Number(gte=0, lt=math.inf))
@@ -113,22 +112,3 @@ def design(
     )  # fmt: skip
     opened = source.open(need_instances=INTERVALS[interval].needs_instances)
     write(design_document(opened, study), format, out)
-
-
-def variance(
-    *,
-    source: SourceOptions = SourceOptions(),
-    format: Annotated[str, Parameter(choices=PRINTED)] = "text",
-    out: OutFile = None,
-) -> None:
-    """Print how much a score varies with the pretraining, fine-tuning seed, test set and dataset.
-
-    It needs runs of models that were pretrained more than once: NAME, NAME-s1, NAME-s2. It also prints what the
-    standard error of a difference between two models would be with more pretrainings or seeds.
-
-    example: clm-or-mlm variance --source miniature
-
-    Args:
-        format: output format
-    """
-    write(components_document(source.open()), format, out)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.claims.grades import ALPHA, GRADES, Weighed, grade_of
+from analysis.claims.verdicts import ALPHA, GRADES, Tally, grade_of
 from common.provenance import ROOT
 
 EXPECTED = {
@@ -53,7 +53,7 @@ def test_no_claim_whose_deciding_interval_is_outside_its_region_is_undecided(ver
 
 
 weighed = st.builds(
-    Weighed,
+    Tally,
     p_for=st.floats(0, 1), p_for_adjusted=st.floats(0, 1), p_against=st.floats(0, 1),
     p_against_adjusted=st.floats(0, 1), hold=st.integers(0, 3), fail=st.integers(0, 3), outside=st.booleans(),
     known=st.booleans(),
@@ -61,7 +61,7 @@ weighed = st.builds(
 
 
 @given(weighed)
-def test_every_statement_has_one_grade_and_it_says_what_is_shown(found: Weighed) -> None:
+def test_every_statement_has_one_grade_and_it_says_what_is_shown(found: Tally) -> None:
     name = grade_of(found).name
     if name == "supported":
         assert found.p_for_adjusted <= ALPHA
@@ -91,4 +91,4 @@ def test_every_statement_has_one_grade_and_it_says_what_is_shown(found: Weighed)
     ],
 )
 def test_the_first_that_fits_is_given(numbers: tuple, name: str) -> None:
-    assert grade_of(Weighed(**dict(zip(Weighed.__dataclass_fields__, numbers, strict=True)))).name == name
+    assert grade_of(Tally(**dict(zip(Tally.__dataclass_fields__, numbers, strict=True)))).name == name

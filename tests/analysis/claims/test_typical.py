@@ -8,7 +8,7 @@ import pytest
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import comparisons, difference
-from analysis.claims.typical import shared_trunks, typical_contrast
+from analysis.claims.statements import shared_trunks, typical_contrast
 from analysis.evidence.contrasts import Finding, Spread
 from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED

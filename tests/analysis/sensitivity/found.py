@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.evidence.settings import Settings
 from analysis.sensitivity.overturning import Overturned
-from analysis.sensitivity.report import Sensitivity, sensitivity_of
+from analysis.sensitivity.sensitivity_page import Sensitivity, sensitivity_of
 from analysis.sources import PUBLISHED
 
 

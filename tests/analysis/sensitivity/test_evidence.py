@@ -9,7 +9,7 @@ from analysis.claims.statements import comparisons, difference
 from analysis.claims.verdicts import judge_claim
 from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
-from analysis.sensitivity.evidence import correlated, evidence_of
+from analysis.sensitivity.overturning import correlated, evidence_of
 from analysis.sources import PUBLISHED, Source
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
 

@@ -6,7 +6,7 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.verdicts import judge
 from analysis.evidence.settings import Settings
 from analysis.sensitivity.overturning import MOVED, SPREADS, state_of
-from analysis.sensitivity.pretraining import SHARINGS, with_pretraining_spread
+from analysis.sensitivity.pretraining_spread import SHARED_LUCK, with_pretraining_spread
 from analysis.sources import PUBLISHED
 from tests.analysis.sensitivity.found import overturned
 
@@ -28,14 +28,14 @@ def test_the_spread_is_the_first_that_overturns(name: str, sharing: str) -> None
     assert spread is not None
     before = SPREADS[SPREADS.index(spread) - 1]
     for sd, state in ((before, "supported"), (spread, "undecided")):
-        findings = with_pretraining_spread(FOUND, sd, SHARINGS[sharing])
+        findings = with_pretraining_spread(FOUND, sd, SHARED_LUCK[sharing])
         assert state_of({one.claim.id: one for one in judge(CLAIMS, findings)}[name]) == state
 
 
 def test_parts_and_means_at_each_spread_are_those_of_the_claim() -> None:
     f8 = overturned()["F8"].moved
     assert [f8["models", sd].hold for sd in MOVED] == [8, 7, 4, 1, 1]
-    for sharing in SHARINGS:
+    for sharing in SHARED_LUCK:
         widths = [mean.high - mean.low for sd in MOVED if (mean := f8[sharing, sd].mean)]
         assert len(widths) == len(MOVED) and widths == sorted(widths)
     # A difference of gaps over tasks loses what moves all tasks of a trunk alike.

@@ -13,9 +13,9 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import comparisons, difference, weighted
 from analysis.claims.verdicts import judge, judge_claim
 from analysis.evidence.settings import Settings
-from analysis.sensitivity.evidence import evidence_of
-from analysis.sensitivity.pretraining import (
-    SHARINGS,
+from analysis.sensitivity.overturning import evidence_of
+from analysis.sensitivity.pretraining_spread import (
+    SHARED_LUCK,
     measured_spreads,
     spreads_of,
     trunk_of,
@@ -28,7 +28,7 @@ from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
 from tests.analysis.made_up import made_up_runs
 
 FOUND = PUBLISHED.evidence(Settings(interval="t")).finding
-MODELS_APART = SHARINGS["models"]
+MODELS_APART = SHARED_LUCK["models"]
 GAP = difference("gap", REAL, MADE_UP, "SC")
 
 
@@ -40,7 +40,7 @@ def test_its_variance_is_added_for_each_model_and_task() -> None:
     assert moved.p_zero == pytest.approx(2 * stats.t.sf(moved.effect / moved.error, df))
     halves = weighted("halves", [(0.5, REAL, "SC"), (0.5, REAL, "QA"), (-1.0, MADE_UP, "SC")])
     for name, squares in (("models", 0.25 + 0.25 + 1), ("trunks and tasks", 1.0 + 1.0)):
-        added = with_pretraining_spread(FOUND, 0.3, SHARINGS[name])(halves).error ** 2
+        added = with_pretraining_spread(FOUND, 0.3, SHARED_LUCK[name])(halves).error ** 2
         assert added - FOUND(halves).error ** 2 == pytest.approx(0.3**2 * squares)
 
 
@@ -49,7 +49,7 @@ def test_models_of_one_trunk_move_together() -> None:
     assert trunk_of("610m-clm-10k-mlm40-42k") == trunk_of("610m-clm-42k-1000") == "610m-clm"
     within = difference("within", "610m-clm-10k-mlm40-42k", "610m-clm-42k", "SC")
     for name, added in (("models", 2.0), ("trunks", 0.0), ("trunks and tasks", 0.0)):
-        moved = with_pretraining_spread(FOUND, 1.0, SHARINGS[name])(within)
+        moved = with_pretraining_spread(FOUND, 1.0, SHARED_LUCK[name])(within)
         assert moved.error**2 - FOUND(within).error ** 2 == pytest.approx(added)
     for trunk, names in trunks().items():
         assert set(names) <= set(MODELS) and all(MODELS[name].stages[0].name == trunk for name in names)
@@ -61,7 +61,7 @@ def test_the_mean_of_f8_is_known_less_well_where_trunks_are_shared() -> None:
     mean = next(one for one in judge(CLAIMS, FOUND) if one.claim.id == "F8").typical
     assert mean is not None
     for name, ends in (("models", (1.24, 1.93)), ("trunks and tasks", (0.95, 2.22))):
-        moved = with_pretraining_spread(FOUND, 0.2, SHARINGS[name])(mean.comparison)
+        moved = with_pretraining_spread(FOUND, 0.2, SHARED_LUCK[name])(mean.comparison)
         assert (moved.low, moved.high) == pytest.approx(ends, abs=0.012)
 
 

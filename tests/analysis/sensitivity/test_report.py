@@ -6,7 +6,7 @@ import pytest
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.evidence.settings import Settings
-from analysis.sensitivity.report import multiverse_document, sensitivity_document, sensitivity_of
+from analysis.sensitivity.sensitivity_page import multiverse_document, sensitivity_document, sensitivity_of
 from analysis.sources import Source, open_source
 from common.tables import PRINTED, show
 from tests.analysis.comparisons.given import best_runs, drawn
@@ -72,7 +72,7 @@ def test_an_interval_without_standard_errors_leaves_them_to_students_t(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = published().multiverse
-    monkeypatch.setattr("analysis.sensitivity.report.explore", lambda *_, **__: made)
+    monkeypatch.setattr("analysis.sensitivity.sensitivity_page.explore", lambda *_, **__: made)
     levels = {
         f"{size}-{name}-42k": 2.0 * (name == "mlm40")
         for size in ("210m", "610m", "1b")

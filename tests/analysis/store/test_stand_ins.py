@@ -11,7 +11,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.claims.assessment import assess
-from analysis.claims.pages.documents import verdicts_document
+from analysis.claims.pages.explain import verdicts_document
 from analysis.evidence.cells import seed_scores
 from analysis.evidence.settings import Settings
 from analysis.sources import open_source

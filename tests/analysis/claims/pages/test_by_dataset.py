@@ -10,7 +10,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.claims.assessment import Assessment
-from analysis.claims.pages.by_dataset import _bar, counted_by_dataset, dataset_sentences
+from analysis.claims.pages.dataset_tables import _bar, counted_by_dataset, dataset_sentences
 from analysis.claims.statements import difference
 from analysis.evidence.contrasts import Finding
 from common.errors import UserError

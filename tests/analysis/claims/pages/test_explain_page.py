@@ -6,7 +6,7 @@ from pathlib import Path
 
 from analysis.__main__ import main
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.grades import GRADES
+from analysis.claims.verdicts import GRADES
 
 ROOT = Path(__file__).parents[4]
 

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.evidence.settings import Settings
-from analysis.sensitivity import report
+from analysis.sensitivity import sensitivity_page
 from analysis.sources import PUBLISHED
 
 
