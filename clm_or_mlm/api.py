@@ -222,13 +222,13 @@ def figure(
         UserError: the source does not allow the figure, or the figure has no such panel.
     """
     from paper_figures.drawing.style import paper_style
-    from paper_figures.figure import Inputs, figures_named
+    from paper_figures.figure import FigureInputs, figures_named
     from paper_figures.save import DrawnFigure
 
     [entry] = figures_named([str(name)])
     drawn = entry.load()
     opened = load(source)
-    inputs = Inputs(
+    inputs = FigureInputs(
         source=opened,
         settings=Settings(interval=interval),
         logs=None if logs is None else Path(logs),

@@ -22,7 +22,7 @@ from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import PROVENANCE, provenance
 from common.tables import FORMATS, Document, write
-from paper_figures.figure import FIGURES, Inputs, LazyFigure
+from paper_figures.figure import FIGURES, FigureInputs, LazyFigure
 from paper_figures.save import draw_figures
 
 __all__ = ["Outcome", "reproduce"]
@@ -78,7 +78,7 @@ def reproduce(
                     outcome.made.append(name)
         except UserError as error:
             outcome.missing.append((what, str(error)))
-    inputs = Inputs(source=source, settings=settings, logs=logs)
+    inputs = FigureInputs(source=source, settings=settings, logs=logs)
     chosen = [figure.load() for figure in (FIGURES.values() if figures is None else figures)]
     files, problems = draw_figures(chosen, inputs, out / "figures")
     outcome.made += [path.relative_to(out).as_posix() for path in files]

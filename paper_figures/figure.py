@@ -1,7 +1,7 @@
 """What a figure is (data collected from a source, a picture drawn from it, words), and all figures by name.
 
 The paper's (`3`) and the supplementary ones (`claims`) are imported when they are drawn. A new figure is a module with
-`FIGURES` and an entry of `FIGURES` here.
+`FIGURES` and an entry of `FIGURES` here. Every finding has a forest.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from analysis.claims.titles import TITLES
 from analysis.evidence.evidence import scores_of
 from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, TASKS
 from common.errors import UserError
 from common.registry import Registry
+from paper_figures.figures import NUMBERS
 from pretraining.model_names import MODELS
 
 if TYPE_CHECKING:
@@ -32,10 +34,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from analysis.claims.assessment import Assessment
-    from analysis.claims.verdicts import Verdict
 
 __all__ = [
-    "COLUMNS", "FIGURES", "FigureSpec", "Inputs", "LazyFigure", "figures_named", "file_stem", "point_id",
+    "COLUMNS",
+    "FIGURES",
+    "FigureInputs",
+    "FigureSpec",
+    "LazyFigure",
+    "figures_named",
+    "file_stem",
+    "point_id",
 ]  # fmt: skip
 
 COLUMNS = ["panel", "series", "model", "x", "mean", "low", "high", "n_seeds", "interval", "source"]
@@ -65,7 +73,7 @@ def file_stem(name: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inputs:
+class FigureInputs:
     """Where a figure's numbers come from."""
 
     source: Source
@@ -74,41 +82,16 @@ class Inputs:
     """How runs become scores; without an interval the source's default."""
     logs: Path | None = None
     """Folder of training logs; Figure 12 reads it."""
-    second_opinion: bool = False
-    """Whether the claims are judged by the mixed-effects models too, which no figure shows."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", self.source.settled(self.settings))
-
-    @property
-    def name(self) -> str:
-        """The source by its content (`Source.name`)."""
-        return self.source.name
-
-    @cached_property
-    def verdicts(self) -> dict[str, Verdict]:
-        """Verdicts by claim, filled as figures need them for their titles."""
-        return {}
 
     @cached_property
     def assessment(self) -> Assessment:
         """The claims judged against the source."""
         from analysis.claims.assessment import assess  # statistics that most figures do not need
 
-        return assess(self.source, self.settings, second_opinion=self.second_opinion)
-
-    @cached_property
-    def coverage(self) -> pd.DataFrame:
-        """The coverage of every interval by simulation (`analysis.precision.coverage.simulate`)."""
-        from analysis.precision import coverage
-
-        return coverage.simulate(
-            self.source,
-            trials=coverage.COVERAGE_TRIALS,
-            resamples=coverage.COVERAGE_RESAMPLES,
-            seed=self.settings.seed,
-            selection=self.settings.selection,
-        )
+        return assess(self.source, self.settings)
 
     @cached_property
     def own_models(self) -> frozenset[str]:
@@ -124,7 +107,7 @@ class Inputs:
     def averages(self) -> pd.DataFrame:
         """The task averages of the source's scores; with `own_models` the printed ones of models without runs too."""
         evidence = self.source.evidence(self.settings, printed=bool(self.own_models))
-        scores = scores_of(evidence, source=self.name)
+        scores = scores_of(evidence, source=self.source.name)
         if self.own_models and self.source.runs is not None:
             printed = ~scores["model"].isin(self.source.runs["model"])
             scores = scores.assign(source=scores["source"].mask(printed, PUBLISHED.label))
@@ -144,14 +127,14 @@ class FigureSpec(ABC):
     """What it shows, in a few words."""
     note: str = ""
     """A sentence of the caption on how to read it."""
-    claim: str = ""
-    """Id of the finding that it shows, by whose verdict it is entitled (`words.title`); empty: by its topic."""
     models: tuple[str, ...] = ()
     """The models that it shows; empty: all of the source."""
     tables: str = ""
     """The paper's tables that hold its cells, such as `Tables 2-5`."""
     supplementary: bool = False
     """Whether it is not like the paper's: it reads the whole source, and `all` leaves it out."""
+    simulated: bool = False
+    """Whether its numbers are those of a simulation, whatever the source."""
     averaged: bool = True
     """Whether it shows means over seeds with an interval."""
     selected: bool = True
@@ -162,30 +145,25 @@ class FigureSpec(ABC):
     """Whether the points that lines have at one x stand side by side."""
 
     @abstractmethod
-    def collect(self, inputs: Inputs) -> Any:
-        """Return what is drawn; `UserError` where the source does not allow the figure."""
+    def collect(self, inputs: FigureInputs) -> pd.DataFrame:
+        """Return what is drawn, which its CSV holds; `UserError` where the source does not allow the figure."""
 
     @abstractmethod
-    def draw(self, data: Any, heading: str, caption: str) -> Figure:
+    def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         """Return the picture of what was collected; call it within `drawing.style.paper_style`."""
 
     @abstractmethod
-    def describe(self, data: Any) -> str:
+    def describe(self, data: pd.DataFrame) -> str:
         """Return what is seen, in sentences, for those who do not see it."""
 
-    def draw_panel(self, data: Any, panel: str, ax: Axes) -> None:
+    def draw_panel(self, data: pd.DataFrame, panel: str, ax: Axes) -> None:
         """Draw one panel on axes; `UserError` for a figure that has no such panel."""
         del data, panel, ax
         raise UserError(
             f"{self.label} has no such panel; for figures with task panels, task= is one of {', '.join(TASKS)}"
         )
 
-    def tabulate(self, data: Any) -> pd.DataFrame:
-        """Return what the CSV holds: the data, unless they are no frame."""
-        frame: pd.DataFrame = data
-        return frame
-
-    def details(self, inputs: Inputs) -> str:
+    def details(self, inputs: FigureInputs) -> str:
         """Return sentences of a supplementary figure's caption on how the numbers were computed."""
         del inputs
         return ""
@@ -216,7 +194,7 @@ class FigureSpec(ABC):
 
     @property
     def heading(self) -> str:
-        """What stands above the picture by its topic: `Figure 3. Title`, or the title."""
+        """What stands above the picture: `Figure 3. Title`, or the title."""
         return f"{self.label}. {self.title}" if self.name.isdecimal() else self.title
 
 
@@ -249,21 +227,11 @@ class LazyFigure:
         return next(figure for figure in figures if figure.name == self.name)
 
 
-_CLAIMS = (
-    "f1", "f2", "f3", "f4", "f5a", "f5b", "f5c", "f5d", "f5e", "f6", "f7", "f8", "f9", "f10", "f11", "f12", "f13",
-    "f14", "f15",
-)  # fmt: skip
-"""The findings (`analysis.claims.catalogue`), which take too long to import for a list of names."""
 _MODULES = {
-    "figures.overview": ("1",),
-    "figures.averages": ("2", "3", "4", "6", "8", "9", "10", "11"),
-    "figures.spread": ("5", "7"),
-    "figures.losses": ("12",),
-    "supplementary.forests": tuple(f"forest-{claim}" for claim in _CLAIMS),
-    "supplementary.claims": ("claims",),
-    "supplementary.multiverse": ("multiverse",),
-    "supplementary.coverage": ("coverage",),
-    "supplementary.sizes": ("sizes",),
+    **{f"figures.{module}": names for module, names in NUMBERS.items()},
+    "supplementary.forests": tuple(f"forest-{finding.lower()}" for finding in TITLES),
+    "supplementary.findings_figure": ("claims",),
+    "supplementary.coverage_figure": ("coverage",),
 }
 
 FIGURES: Registry[LazyFigure] = Registry(

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -24,7 +24,8 @@ from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import provenance, provenance_path
 from common.tables import csv_text
-from paper_figures.figure import FigureSpec, Inputs
+from paper_figures import words
+from paper_figures.figure import FigureInputs, FigureSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,31 +83,26 @@ class DrawnFigure:
     """A figure of some inputs: its data and its words."""
 
     spec: FigureSpec
-    inputs: Inputs
-    data: Any
-    """What it collected."""
-    table: pd.DataFrame
-    """What its CSV holds, with all digits."""
+    inputs: FigureInputs
+    data: pd.DataFrame
+    """What it collected, with all digits."""
     title: str
     caption: str
     alt: str
 
     @classmethod
-    def of(cls, spec: FigureSpec, inputs: Inputs) -> DrawnFigure:
+    def of(cls, spec: FigureSpec, inputs: FigureInputs) -> DrawnFigure:
         """Collect a figure's data and find its words; `UserError` where the inputs do not allow the figure."""
-        # The verdicts that entitle a figure, and matplotlib, which the loading of a figure has prepared.
-        from paper_figures import words
-
         data = spec.collect(inputs)
         return cls(
-            spec=spec, inputs=inputs, data=data, table=spec.tabulate(data), title=words.title(spec, inputs),
+            spec=spec, inputs=inputs, data=data, title=words.title(spec, inputs),
             caption=words.caption(spec, data, inputs), alt=words.alt_text(spec, data, inputs),
         )  # fmt: skip
 
     @property
     def csv(self) -> str:
         """Its numbers."""
-        return csv_text(rounded(self.table, self.inputs.source), digits="%.12g")
+        return csv_text(rounded(self.data, self.inputs.source), digits="%.12g")
 
     def draw(self) -> Figure:
         """Return the picture; call it within `style.paper_style`."""
@@ -119,14 +115,14 @@ class DrawnFigure:
             "figure": int(self.spec.name) if self.spec.name.isdecimal() else self.spec.name,
             "title": self.title,
             "caption": self.caption,
-            "source": {"name": "logs" if self.spec.from_logs else self.inputs.name},
+            "source": {"name": "logs" if self.spec.from_logs else self.inputs.source.name},
             "settings": {
                 "selection": settings.selection,
                 "interval": settings.interval,
                 "resamples": settings.resamples,
                 "seed": settings.seed,
             },
-            "points": len(self.table),
+            "points": len(self.data),
             "x_axis": self.spec.x_axis,
         }
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
@@ -164,7 +160,7 @@ class DrawnFigure:
 
 
 def draw_figures(
-    figures: Sequence[FigureSpec], inputs: Inputs, folder: Path, formats: Iterable[str] = FORMATS
+    figures: Sequence[FigureSpec], inputs: FigureInputs, folder: Path, formats: Iterable[str] = FORMATS
 ) -> tuple[list[Path], list[UserError]]:
     """Draw figures and write their files (`DrawnFigure.save`); one that cannot be drawn does not stop the others.
 

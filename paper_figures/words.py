@@ -1,46 +1,37 @@
-"""The words of a figure: its title, its caption, its alt text, and what it says about points that are not there.
-
-A figure is entitled by the result where its source decides the finding that it shows, else by its topic. The words
-are those of the finding's verdict (`analysis.claims`), judged with its family, so that a figure is entitled alike
-whether it is drawn alone or among all.
-"""
+"""The words of a figure: its title, its caption, its alt text, and what it says about points that are not there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Any
 
 import pandas as pd
 
-from analysis.claims.catalogue import CLAIMS
-from analysis.claims.verdicts import CONTRADICTED, GRADES, SUPPORTED
-from analysis.claims.statements import Claim
-from analysis.claims.verdicts import Verdict, judge
 from analysis.evidence.intervals import caption_of
 from analysis.records import records
 from analysis.store.contents import other_sizes
 from benchmarks.protocol import TASKS
 from common.plain_text import counted
-from paper_figures.figure import FigureSpec, Inputs
+from paper_figures.figure import FigureInputs, FigureSpec
 from pretraining.model_names import MODELS, arm_of
 
 __all__ = [
-    "alt_text", "caption", "family_models", "missing", "missing_sentence", "result", "selection_sentence",
-    "source_sentence", "title",
+    "alt_text", "caption", "missing", "missing_sentence", "selection_sentence", "source_sentence", "title",
 ]  # fmt: skip
 
 
-def title(figure: FigureSpec, inputs: Inputs) -> str:
-    """Return what stands above the picture: first that the source is not of the paper's kind, then the result."""
-    whole = _heading(figure, inputs)
-    return whole if inputs.source.comparable else f"{inputs.source.title}. {whole}"
+def title(figure: FigureSpec, inputs: FigureInputs) -> str:
+    """Return what stands above the picture: first that the source is not of the paper's kind, then what it shows."""
+    if inputs.source.comparable or figure.simulated:
+        return figure.heading
+    return f"{inputs.source.title}. {figure.heading}"
 
 
-def caption(figure: FigureSpec, data: Any, inputs: Inputs) -> str:
+def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
     """Return the line below the picture: source, how its numbers were computed, how to read it, what is missing."""
+    if figure.simulated:
+        return figure.note
     if figure.supplementary:
-        where = "published cells of arXiv 2507.00994v4" if inputs.source.is_published else inputs.name
+        where = "published cells of arXiv 2507.00994v4" if inputs.source.is_published else inputs.source.name
         return _joined(inputs.source.own_words, f"Source: {where}.", figure.details(inputs), figure.note)
     gaps = missing(figure, data)
     said = missing_sentence(gaps, _why(figure, inputs), "No score" if figure.crosses else "Not drawn")
@@ -53,55 +44,31 @@ def caption(figure: FigureSpec, data: Any, inputs: Inputs) -> str:
     return joined.replace(" %", "\u00a0%")
 
 
-def alt_text(figure: FigureSpec, data: Any, inputs: Inputs) -> str:
+def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
     """Return the alt text: what the picture is, what is seen in each panel with its numbers, and the source."""
+    if figure.simulated:
+        return figure.describe(data)
     if figure.supplementary:
         return _joined(inputs.source.own_words, figure.describe(data))
     gaps = missing_sentence(missing(figure, data), _why(figure, inputs), most=99)
     source = source_sentence(figure, data, inputs)
     seen = figure.describe(data)
     own = _own_sentences(data, inputs)
-    return _joined(
-        f"{_heading(figure, inputs)}.", inputs.source.own_words, seen, figure.note, own, source, gaps
-    )
+    return _joined(f"{figure.heading}.", inputs.source.own_words, seen, figure.note, own, source, gaps)
 
 
-def family_models(claim: str) -> tuple[str, ...]:
-    """Return the models that a finding and those it is judged with compare; none without a finding."""
-    members = _family(claim).values() if claim else ()
-    return tuple(dict.fromkeys(model for member in members for model in member.models))
-
-
-def result(verdict: Verdict) -> str:
-    """Return a verdict as a title; empty where it leaves the finding open.
-
-    A finding that holds in part is entitled by how many of its comparisons hold and fail at least (simultaneous
-    95 %); what is decided only before the adjustment over its family is not.
-    """
-    short, tree = verdict.claim.short, verdict.tree
-    short = short[0].upper() + short[1:]
-    holds, parts = f"{short}: holds in at least {tree.hold}", f"{len(tree.units)} comparisons"
-    words = {
-        SUPPORTED.name: short,
-        CONTRADICTED.name: f"Contradicted: {short}",
-        GRADES["partly supported"].name: f"{holds} of {parts}",
-        GRADES["mixed"].name: f"{holds}, fails in {tree.fail} of {parts}",
-    }
-    return words.get(verdict.verdict, "")
-
-
-def source_sentence(figure: FigureSpec, data: pd.DataFrame, inputs: Inputs) -> str:
+def source_sentence(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
     """Return where the numbers come from and what the interval is."""
     if figure.from_logs:
         return "Source: training logs."
     runs = inputs.source.runs
     where = f"published {figure.tables} of arXiv 2507.00994v4"
     if runs is not None:
-        own = data[data["source"] == inputs.name]
+        own = data[data["source"] == inputs.source.name]
         drawn = {name for names in own["model"] for name in names.split()}
         size = f"{runs['model'].isin(drawn).sum():,} runs of {counted(len(drawn), 'model')}"
         others = f"; the other points are {where}" if len(own) < len(data) else ""
-        name = "the authors' released runs" if inputs.name == "released" else inputs.name
+        name = "the authors' released runs" if inputs.source.name == "released" else inputs.source.name
         where = f"{name} ({size}){others}"
     chosen = "" if runs is None or not figure.selected else f", {inputs.settings.rule.words}"
     if not figure.averaged:
@@ -109,13 +76,13 @@ def source_sentence(figure: FigureSpec, data: pd.DataFrame, inputs: Inputs) -> s
     low, high = int(data["n_seeds"].min()), int(data["n_seeds"].max())
     many = f"{low}" if low == high else f"{low} to {high}"
     mean = f"Task averages, means over {many} {'seed' if high == 1 else 'seeds'}{chosen}"
-    its = data["source"] == inputs.name
+    its = data["source"] == inputs.source.name
     parts = (records(part, "n_seeds", "interval") for part in (data[its], data[~its]) if len(part))
     bars = "; for the other points, ".join(dict.fromkeys(map(caption_of, parts)))
     return f"Source: {where}. {mean}; bars: {bars}."
 
 
-def _own_sentences(data: pd.DataFrame, inputs: Inputs) -> str:
+def _own_sentences(data: pd.DataFrame, inputs: FigureInputs) -> str:
     """Return what the rest of a caption is not about: added models on other test sets, and repeated pretrainings."""
     drawn = dict.fromkeys(name for names in data["model"] for name in names.split())
     names = [name for name in drawn if name not in MODELS]
@@ -133,7 +100,7 @@ def _own_sentences(data: pd.DataFrame, inputs: Inputs) -> str:
     return " ".join(said)
 
 
-def selection_sentence(inputs: Inputs) -> str:
+def selection_sentence(inputs: FigureInputs) -> str:
     """Return how learning rates were chosen; empty for the published cells, for which the paper chose them."""
     words = inputs.settings.rule.words
     return "" if inputs.source.is_published else f"{words[0].upper()}{words[1:]}."
@@ -168,27 +135,7 @@ def missing_sentence(
     return f"{what}: {', '.join(rest)} and {last}, {why}." if rest else f"{what}: {last}, {why}."
 
 
-def _heading(figure: FigureSpec, inputs: Inputs) -> str:
-    """Return `Figure 3. Result or topic`, or the title of a figure that the paper does not have."""
-    found = result(_verdict(figure.claim, inputs)) if figure.claim else ""
-    return f"{figure.label}. {found}" if found else figure.heading
-
-
-def _verdict(claim: str, inputs: Inputs) -> Verdict:
-    known = inputs.verdicts
-    if claim not in known:
-        family, source, settings = _family(claim), inputs.source, inputs.settings
-        finding_of = cache(source.evidence(settings).finding)
-        known.update(zip(family, judge(family, finding_of), strict=True))
-    return known[claim]
-
-
-def _family(claim: str) -> dict[str, Claim]:
-    """Return the findings that are judged together with one, itself included."""
-    return {name: one for name, one in CLAIMS.items() if one.family == CLAIMS[claim].family}
-
-
-def _why(figure: FigureSpec, inputs: Inputs) -> str:
+def _why(figure: FigureSpec, inputs: FigureInputs) -> str:
     if figure.from_logs:
         return "for lack of a training log"
     return "not in any published table" if inputs.source.is_published else "not in this source"

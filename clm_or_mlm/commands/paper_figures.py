@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from clm_or_mlm.names import offered
 from clm_or_mlm.options import ScoreOptions, SourceOptions
-from paper_figures.figure import FIGURES, Inputs, figures_named
+from paper_figures.figure import FIGURES, FigureInputs, figures_named
 from paper_figures.save import FORMATS, draw_figures, formats_named
 
 __all__ = ["draw"]
@@ -43,7 +43,7 @@ def draw(
       clm-or-mlm figure 3
       clm-or-mlm figure all --source runs.parquet --interval bca
       clm-or-mlm figure 12 --logs build/pretraining
-      clm-or-mlm figure claims multiverse coverage      (not in the paper: docs/claims.md, docs/intervals.md)
+      clm-or-mlm figure claims coverage      (not in the paper: docs/claims.md, docs/intervals.md)
 
     Args:
         logs: folder with the training logs, for Figure 12
@@ -51,19 +51,15 @@ def draw(
         formats: image formats, separated by commas
     """
     chosen = [figure.load() for figure in figures_named(figures)]
-    from paper_figures.words import family_models  # the findings, which take too long to import for a help
-
     forms = formats_named(name for name in formats.lower().split(",") if name)
     every = "all" in map(str.lower, figures)
     supplementary = any(figure.supplementary for figure in chosen)
-    models = dict.fromkeys(
-        name for figure in chosen for name in (*figure.models, *family_models(figure.claim))
-    )
+    models = dict.fromkeys(name for figure in chosen for name in figure.models)
     opened = source.open(
         None if every or supplementary else list(models),
         need_instances=scores.needs_instances() or supplementary,
     )
-    inputs = Inputs(source=opened, settings=scores.settings(opened), logs=logs)
+    inputs = FigureInputs(source=opened, settings=scores.settings(opened), logs=logs)
     files, problems = draw_figures(chosen, inputs, out, forms)
     if problems and len(chosen) == 1:
         raise problems[0]

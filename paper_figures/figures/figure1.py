@@ -14,10 +14,10 @@ from benchmarks.protocol import TASKS
 from paper_figures.drawing.marks import draw_groups, draw_lines, score_bounds, write_names
 from paper_figures.drawing.page import Panel, make_page
 from paper_figures.drawing.style import RAMP_PURPLE, looks_of
-from paper_figures.figure import FigureSpec, Inputs
-from paper_figures.figures.averages import BUDGET, GROUPS, STARTS, at_610m, before_and_after
+from paper_figures.figure import FigureInputs, FigureSpec
+from paper_figures.figures.figures2_11 import BUDGET, GROUPS, STARTS, at_610m, before_and_after
 from paper_figures.figures.task_figures import (
-    Position,
+    AxisPosition,
     collect,
     continued_only,
     describe_differences,
@@ -38,7 +38,7 @@ _PANELS = (
 )
 
 
-def position_by_share(model: Model) -> Position | None:
+def position_by_share(model: Model) -> AxisPosition | None:
     """Return the point of a model of the full budget by its share of CLM, as in Figure 6."""
     return at_610m(model) if model.steps == BUDGET else None
 
@@ -47,7 +47,7 @@ def position_by_share(model: Model) -> Position | None:
 class _Overview(FigureSpec):
     """Accuracy against the share of CLM, and before and after CPT."""
 
-    def collect(self, inputs: Inputs) -> pd.DataFrame:
+    def collect(self, inputs: FigureInputs) -> pd.DataFrame:
         shares = collect(self, position_by_share, inputs)
         cpt = continued_only(collect(self, before_and_after, inputs, others=True), STARTS)
         parts = [

@@ -22,8 +22,8 @@ from common.errors import UserError
 from paper_figures.drawing.marks import empty_panel, names_fit, write_names
 from paper_figures.drawing.page import Panel, make_page
 from paper_figures.drawing.style import GREY, Look
-from paper_figures.figure import COLUMNS, FigureSpec, Inputs
-from paper_figures.figures.averages import BUDGET, STARTS, start_series
+from paper_figures.figure import COLUMNS, FigureInputs, FigureSpec
+from paper_figures.figures.figures2_11 import BUDGET, STARTS, start_series
 from pretraining.model_names import FIGURES as STUDY_FIGURES
 from pretraining.model_names import MODELS, OBJECTIVES, Model, format_steps
 from pretraining.training.log import LOG, read_log
@@ -58,7 +58,7 @@ class _Losses(FigureSpec):
     def x_axis(self) -> Mapping[str, Any]:
         return {**super().x_axis, "label": _X_LABEL}
 
-    def collect(self, inputs: Inputs) -> pd.DataFrame:
+    def collect(self, inputs: FigureInputs) -> pd.DataFrame:
         stand_ins = inputs.source.stand_ins
         logs = inputs.logs or (stand_ins.logs if stand_ins else None)
         if logs is None:

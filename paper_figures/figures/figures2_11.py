@@ -6,7 +6,7 @@ from functools import partial
 
 from paper_figures.drawing.style import CLM, MLM, RAMP_BLUE, RAMP_PURPLE
 from paper_figures.figures.task_figures import (
-    Position,
+    AxisPosition,
     TaskFigure,
     describe_differences,
     describe_points,
@@ -35,10 +35,10 @@ _SHARE = "CLM share of the budget (%): 0 is MLM only, 100 CLM only"
 
 def objective_series(model: Model) -> str:
     """Return the first objective (`MLM`, `CLM`), with the ratio when it is not 40 % and the size when not 610M."""
-    objective = model.objectives[0]
-    letters = objective.rstrip("0123456789")
-    ratio = objective.removeprefix(letters)
-    name = letters.upper() if ratio in ("", "40") else f"{letters.upper()} {ratio} %"
+    first = model.stages[0]
+    name = (
+        first.objective.upper() if first.ratio in (40, None) else f"{first.objective.upper()} {first.ratio} %"
+    )
     return name if model.size == "610m" else f"{model.size.upper()} {name}"
 
 
@@ -73,19 +73,19 @@ def training_flops(model: Model) -> float:
     return hoffmann_flops_per_token(SHAPES[model.size]) * TRAINING.tokens_per_step * model.steps
 
 
-def by_size(model: Model) -> Position | None:
+def by_size(model: Model) -> AxisPosition | None:
     """Return the point of a model in the group of its size: MLM at 40 % or CLM of the full budget, or one's own."""
     if model.kind == "intermediate":
         return None
     is_usual = model.kind == "base" and model.steps == BUDGET and model.ratio in (40, None)
-    return Position(series=model.objective.upper() if is_usual else model.name, x=model.size.upper())
+    return AxisPosition(series=model.objective.upper() if is_usual else model.name, x=model.size.upper())
 
 
-def by_ratio(model: Model) -> Position | None:
+def by_ratio(model: Model) -> AxisPosition | None:
     """Return the point of an MLM base model, whatever its ratio, on the line of its size and budget."""
     if model.kind != "base" or model.objective != "mlm" or model.ratio is None:
         return None
-    return Position(series=_series(model, model.size.upper(), steps=BUDGET), x=float(model.ratio))
+    return AxisPosition(series=_series(model, model.size.upper(), steps=BUDGET), x=float(model.ratio))
 
 
 def _series(model: Model, *words: str, steps: int = 0, ratio: int | None = None) -> str:
@@ -95,18 +95,18 @@ def _series(model: Model, *words: str, steps: int = 0, ratio: int | None = None)
     return ", ".join(filter(None, (*words, own_ratio, own_steps)))
 
 
-def by_steps(model: Model) -> Position | None:
+def by_steps(model: Model) -> AxisPosition | None:
     """Return the point of an undecayed checkpoint, x in thousands of steps, on the line of its objective."""
     if model.kind != "intermediate":
         return None
-    return Position(series=objective_series(model), x=model.steps / 1000)
+    return AxisPosition(series=objective_series(model), x=model.steps / 1000)
 
 
-def by_flops(model: Model) -> Position | None:
+def by_flops(model: Model) -> AxisPosition | None:
     """Return the point of an undecayed checkpoint, x in 1e20 FLOPs, on the line of its objective."""
     if model.kind != "intermediate" or model.size not in SHAPES:
         return None
-    return Position(series=objective_series(model), x=training_flops(model) / 1e20)
+    return AxisPosition(series=objective_series(model), x=training_flops(model) / 1e20)
 
 
 def _flops_ticks(flops: set[float]) -> list[float]:
@@ -114,30 +114,32 @@ def _flops_ticks(flops: set[float]) -> list[float]:
     return [0.0, *(tick for tick in range(1, int(most) + 1))] if most < 8 else [0.0, most]
 
 
-def at_610m(model: Model) -> Position | None:
+def at_610m(model: Model) -> AxisPosition | None:
     """Return the point of a model of MLM, CLM or CLM and then MLM, on the line of its budget; the paper's are 610M."""
     share, size = clm_share(model), "" if model.size == "610m" else model.size.upper()
-    return None if share is None else Position(series=_series(model, size, ratio=40), x=share)
+    return None if share is None else AxisPosition(series=_series(model, size, ratio=40), x=share)
 
 
-def at_1b(model: Model) -> Position | None:
+def at_1b(model: Model) -> AxisPosition | None:
     """Return the point of a model by its share of CLM; the paper's are 1B, of the full budget."""
     share, size = clm_share(model), model.size.upper()
-    return None if share is None else Position(series=_series(model, size, steps=BUDGET, ratio=40), x=share)
+    return (
+        None if share is None else AxisPosition(series=_series(model, size, steps=BUDGET, ratio=40), x=share)
+    )
 
 
-def before_and_after(model: Model) -> Position | None:
+def before_and_after(model: Model) -> AxisPosition | None:
     """Return the point of a base model of 42K steps, or of 22K steps of MLM at 40 % on top of one."""
     steps = _cpt_steps(model)
     if steps not in (0, _CPT):
         return None
-    return Position(series=start_series(model), x=GROUPS[1] if steps else GROUPS[0])
+    return AxisPosition(series=start_series(model), x=GROUPS[1] if steps else GROUPS[0])
 
 
-def by_length(model: Model) -> Position | None:
+def by_length(model: Model) -> AxisPosition | None:
     """Return the point of a base model of 42K steps (0) or of what continues it, x in thousands of steps."""
     steps = _cpt_steps(model)
-    return None if steps is None else Position(series=start_series(model), x=steps / 1000)
+    return None if steps is None else AxisPosition(series=start_series(model), x=steps / 1000)
 
 
 FIGURES = (
@@ -148,7 +150,6 @@ FIGURES = (
         tables="Tables 2\u20135",
         position=by_size,
         looks=OBJECTIVES,
-        claim="F1",
         x_label="Model size",
         groups=lambda sizes: sorted(sizes, key=size_rank),
         others="Others",
@@ -163,7 +164,6 @@ FIGURES = (
         tables="Tables 2\u20135",
         position=by_ratio,
         looks=dict(zip(("210M", "610M", "1B"), RAMP_BLUE, strict=True)),
-        claim="F5a",
         x_label="Masking ratio (%)",
         seen="Lines in four panels, one per task: score against the masking ratio of MLM, one line per model size.",
         numbers=partial(describe_points, x_text="{:g} % masking"),
@@ -176,7 +176,6 @@ FIGURES = (
         tables="Tables 6\u20139",
         position=by_steps,
         looks=OBJECTIVES,
-        claim="F6",
         x_label="Pretraining steps (thousands, logarithmic)",
         log_x=True,
         seen="Lines in four panels, one per task: score against the pretraining step, a line for MLM and one for CLM.",
@@ -190,7 +189,6 @@ FIGURES = (
         tables="Tables 10\u201313",
         position=at_610m,
         looks=dict(zip(("12K steps", "22K steps", "42K steps"), RAMP_PURPLE, strict=True)),
-        claim="F8",
         x_label=_SHARE,
         ticks=lambda shares: sorted(shares | {0.0, 100.0}),
         seen="Lines in four panels, one per task: score against the share of CLM steps, one line per budget.",
@@ -204,7 +202,6 @@ FIGURES = (
         tables="Tables 14\u201317",
         position=before_and_after,
         looks=STARTS,
-        claim="F11",
         groups=lambda _: GROUPS,
         seen="Points with intervals in four panels, one per task: the MLM start and the CLM start, before (Base) and "
         "after (CPT) 22K further steps of MLM.",
@@ -219,7 +216,6 @@ FIGURES = (
         tables="Tables 14\u201317",
         position=by_length,
         looks=STARTS,
-        claim="F12",
         x_label="Steps of continued pretraining with MLM (thousands)",
         seen="Lines in four panels, one per task: score against the steps of continued pretraining with MLM, a line "
         "for the MLM start and one for the CLM start.",
@@ -234,7 +230,6 @@ FIGURES = (
         tables="Tables 6\u20139",
         position=by_flops,
         looks=OBJECTIVES,
-        claim="F6",
         x_label="Training FLOPs (10\u00b2\u2070)",
         ticks=_flops_ticks,
         dodge=False,

@@ -22,7 +22,7 @@ from common.errors import UserError
 from paper_figures.drawing.marks import draw_spread
 from paper_figures.drawing.page import make_page, task_panels
 from paper_figures.drawing.style import CLM, MLM, RAMP_PURPLE, Look
-from paper_figures.figure import COLUMNS, FigureSpec, Inputs
+from paper_figures.figure import COLUMNS, FigureInputs, FigureSpec
 from pretraining.model_names import FIGURES as STUDY_FIGURES
 from pretraining.model_names import RATIOS
 
@@ -59,14 +59,14 @@ def _task_averages(runs: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[["task", *keys, "score"]]
 
 
-def _at_every_rate(runs: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
+def _at_every_rate(runs: pd.DataFrame, inputs: FigureInputs) -> pd.DataFrame:
     if inputs.source.stand_ins is None:  # small networks are tuned at other rates
         margin = 1e-9
         runs = runs[runs["lr"].between(_RATES[0] * (1 - margin), _RATES[1] * (1 + margin))]
     return _task_averages(runs, ("model", "lr", "seed"))
 
 
-def _at_chosen_rates(runs: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
+def _at_chosen_rates(runs: pd.DataFrame, inputs: FigureInputs) -> pd.DataFrame:
     return _task_averages(select_runs(runs, inputs.settings.selection), ("model", "seed"))
 
 
@@ -76,13 +76,13 @@ class _Spread(FigureSpec):
 
     columns: Mapping[str, tuple[Look, Sequence[str]]]
     """The look and the models of each column, left to right."""
-    scores: Callable[[pd.DataFrame, Inputs], pd.DataFrame]
+    scores: Callable[[pd.DataFrame, FigureInputs], pd.DataFrame]
     """Runs of these models and the inputs -> columns `task, model, seed, score` and what else `each` names."""
     each: str
     """A format that names a single score, such as `lr {lr:.0e}, seed {seed}`."""
     averaged: bool = False
 
-    def collect(self, inputs: Inputs) -> pd.DataFrame:
+    def collect(self, inputs: FigureInputs) -> pd.DataFrame:
         runs = inputs.source.need_runs(self.label)
         every = [name for _, names in self.columns.values() for name in names]
         scores = self.scores(runs[runs["model"].isin(every)], inputs)
@@ -95,7 +95,7 @@ class _Spread(FigureSpec):
                 f"{self.label} cannot be drawn from this source: it has no task average of {', '.join(every)}; an "
                 f"average needs {inputs.source.average_needs}, at the same seed"
             )
-        return pd.DataFrame(rows, columns=COLUMNS[:-1]).assign(source=inputs.name)
+        return pd.DataFrame(rows, columns=COLUMNS[:-1]).assign(source=inputs.source.name)
 
     def _column(self, column: str, task: str, scores: pd.DataFrame) -> Iterator[list[object]]:
         """Yield the row of a column's standard deviation, and one for each of its scores."""
@@ -138,7 +138,6 @@ FIGURES = (
         name="5",
         title="Sensitivity to seed and learning rate",
         models=STUDY_FIGURES[5],
-        claim="F7",
         columns={"MLM": (MLM, ("610m-mlm40-42k",)), "CLM": (CLM, ("610m-clm-42k",))},
         scores=_at_every_rate,
         each="lr {lr:.0e}, seed {seed}",
@@ -151,7 +150,6 @@ FIGURES = (
         name="7",
         title="Sensitivity to seed and masking ratio",
         models=STUDY_FIGURES[7],
-        claim="F10",
         columns={
             "MLM": (MLM, [f"610m-mlm{ratio}-42k" for ratio in RATIOS]),
             "CLM+MLM": (

@@ -20,12 +20,12 @@ from common.errors import UserError
 from paper_figures.drawing.marks import draw_groups, draw_lines, names_fit, write_names
 from paper_figures.drawing.page import inches, line_handles, make_page, task_panels
 from paper_figures.drawing.style import Look, looks_of
-from paper_figures.figure import COLUMNS, FigureSpec, Inputs
+from paper_figures.figure import COLUMNS, FigureInputs, FigureSpec
 from pretraining.model_names import MODELS, Model, arm_of, find_model
 
 __all__ = [
-    "Position", "PositionRule", "TaskFigure", "collect", "continued_only", "describe_differences", "describe_points",
-    "expected_points", "refuse_empty", "size_rank",
+    "AxisPosition", "PositionRule", "TaskFigure", "collect", "continued_only", "describe_differences",
+    "describe_points", "expected_points", "refuse_empty", "size_rank",
 ]  # fmt: skip
 
 
@@ -33,7 +33,7 @@ _LONGEST = 1.2
 """Inches of a name that can stand right of the panels and leaves them room for their titles."""
 
 
-class Position(NamedTuple):
+class AxisPosition(NamedTuple):
     """Where a figure draws a model."""
 
     series: str
@@ -42,7 +42,7 @@ class Position(NamedTuple):
     """Value on the x axis, or name of a group of points."""
 
 
-PositionRule = Callable[[Model], Position | None]
+PositionRule = Callable[[Model], AxisPosition | None]
 """A figure's rule: a model's position, or None for a model that the figure does not show."""
 
 
@@ -82,7 +82,7 @@ class TaskFigure(FigureSpec):
         expected = expected_points(self.models, self.position)
         return {"label": self.x_label, "log": self.log_x, "expected": expected}
 
-    def collect(self, inputs: Inputs) -> pd.DataFrame:
+    def collect(self, inputs: FigureInputs) -> pd.DataFrame:
         """Return the averages of its models and of one's own (`collect`); `UserError` where there is none."""
         data = collect(self, self.position, inputs, others=self.continued, foreign=self.others)
         return refuse_empty(self, continued_only(data, self.looks) if self.continued else data, inputs)
@@ -137,7 +137,12 @@ class TaskFigure(FigureSpec):
 
 
 def collect(
-    figure: FigureSpec, position: PositionRule, inputs: Inputs, *, others: bool = False, foreign: str = ""
+    figure: FigureSpec,
+    position: PositionRule,
+    inputs: FigureInputs,
+    *,
+    others: bool = False,
+    foreign: str = "",
 ) -> pd.DataFrame:
     """Return the data of a figure of task averages: its models, then models of one's own for which the rule has one.
 
@@ -173,13 +178,13 @@ def collect(
     )[COLUMNS]
 
 
-def refuse_empty(figure: FigureSpec, data: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
+def refuse_empty(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> pd.DataFrame:
     """Return `data`, unless nothing of it is the source's.
 
     Raises:
         UserError: nothing is; the sentence names what the figure needs.
     """
-    if inputs.name in set(data["source"]):
+    if inputs.source.name in set(data["source"]):
         return data
     source, names = inputs.source, figure.models
     own = sorted(inputs.own_models & set(inputs.averages["model"]))
@@ -270,10 +275,10 @@ def _panels(data: pd.DataFrame, title: str) -> Iterator[tuple[str, pd.DataFrame]
         yield title or f"{TASKS[str(name)].title} ({TASKS[str(name)].metric}, %)", rows
 
 
-def _placed(name: str, position: PositionRule, foreign: str = "") -> Position | None:
+def _placed(name: str, position: PositionRule, foreign: str = "") -> AxisPosition | None:
     model = find_model(name)
     if model is None:
-        return Position(series=name, x=foreign) if foreign else None
+        return AxisPosition(series=name, x=foreign) if foreign else None
     return position(model)
 
 
@@ -283,5 +288,5 @@ def _x_rank(x: float | str) -> float:
     return -1.0 if x == "Base" else size_rank(x)
 
 
-def _rank(position: Position) -> tuple[str, float]:
+def _rank(position: AxisPosition) -> tuple[str, float]:
     return position.series, _x_rank(position.x)

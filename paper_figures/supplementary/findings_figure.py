@@ -20,7 +20,7 @@ from analysis.claims.wording import format_effect, format_p
 from analysis.evidence.contrasts import Contrast, Finding
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches
 from paper_figures.drawing.style import GREY, INK, LIGHT
-from paper_figures.figure import FigureSpec, Inputs, point_id
+from paper_figures.figure import FigureInputs, FigureSpec, point_id
 from paper_figures.words import selection_sentence
 
 __all__ = ["COLORS", "FIGURES", "MARKERS", "claims_data", "details"]
@@ -92,10 +92,10 @@ def _point(finding: Finding) -> dict[str, object]:
 class _Claims(FigureSpec):
     """The forest plot: one row per claim, one axis per unit, linear near no effect and then bent."""
 
-    def collect(self, inputs: Inputs) -> pd.DataFrame:
+    def collect(self, inputs: FigureInputs) -> pd.DataFrame:
         return claims_data(inputs.assessment)
 
-    def details(self, inputs: Inputs) -> str:
+    def details(self, inputs: FigureInputs) -> str:
         return details(inputs)
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
@@ -151,7 +151,7 @@ class _Claims(FigureSpec):
         return f"Forest plot of {len(decisive)} findings: {tally}. " + " ".join(lines)
 
 
-def details(inputs: Inputs) -> str:
+def details(inputs: FigureInputs) -> str:
     """Return how the claims were tested, for the caption of a figure of them."""
     return " ".join((selection_sentence(inputs), *inputs.assessment.tests)).lstrip()
 

@@ -24,8 +24,8 @@ from benchmarks.protocol import AVERAGE, title_of
 from common.errors import UserError
 from paper_figures.drawing.page import WIDTH, Sheet, bend, inches
 from paper_figures.drawing.style import CLM, INK, LIGHT, MLM
-from paper_figures.figure import FigureSpec, Inputs
-from paper_figures.supplementary.claims import details
+from paper_figures.figure import FigureInputs, FigureSpec
+from paper_figures.supplementary.findings_figure import details
 
 __all__ = ["FIGURES", "forest_data"]
 
@@ -42,7 +42,7 @@ _COLUMNS = [
 ]  # fmt: skip
 
 
-def forest_data(inputs: Inputs, claim: Claim) -> pd.DataFrame:
+def forest_data(inputs: FigureInputs, claim: Claim) -> pd.DataFrame:
     """Return a row for each contrast and dataset of a claim.
 
     Raises:
@@ -216,10 +216,10 @@ class _Forest(FigureSpec):
 
     finding: Claim
 
-    def collect(self, inputs: Inputs) -> pd.DataFrame:
+    def collect(self, inputs: FigureInputs) -> pd.DataFrame:
         return forest_data(inputs, self.finding)
 
-    def details(self, inputs: Inputs) -> str:
+    def details(self, inputs: FigureInputs) -> str:
         return details(inputs)
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:

@@ -21,7 +21,7 @@ from analysis.sources import PUBLISHED, Source
 from analysis.store.runs_table import write_runs
 from clm_or_mlm.rooms import ROOMS
 from common.errors import UserError
-from paper_figures.figure import FIGURES, Inputs
+from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.words import caption
 from tests.analysis.made_up import made_up_runs
 
@@ -50,7 +50,7 @@ def test_the_report_names_the_default_and_its_coverage(
     monkeypatch.setattr(coverage, "COVERAGE_TRIALS", 20)
     monkeypatch.setattr(coverage, "COVERAGE_RESAMPLES", 100)
     source = sources[kind]
-    page = render_page(gather(Inputs(source=source), ["2"]), {"source": kind})
+    page = render_page(gather(FigureInputs(source=source), ["2"]), {"source": kind})
     assert f"({DEFAULTS[kind]})" in page and HOLDS.search(page.replace("&nbsp;", " "))
     assert {name for name in INTERVALS if f"({name})" in page} == {DEFAULTS[kind]}
 
@@ -157,7 +157,7 @@ def test_every_command_that_reads_scores_names_the_default_wherever_it_prints_an
 
 def test_every_figure_with_an_interval_names_it(sources: dict[str, Source]) -> None:
     """Of the published cells; new figures are in the registry."""
-    inputs = Inputs(source=sources["published"])
+    inputs = FigureInputs(source=sources["published"])
     seen = set()
     for name, entry in FIGURES.items():
         if name in SEVERAL or name in ELSEWHERE:
@@ -167,7 +167,7 @@ def test_every_figure_with_an_interval_names_it(sources: dict[str, Source]) -> N
             data = figure.collect(inputs)
         except UserError:
             continue
-        frame = figure.tabulate(data)
+        frame = data
         if not {"low", "high"} <= set(frame.columns):
             continue
         seen.add(name)

@@ -19,7 +19,7 @@ from analysis.sources import PUBLISHED, open_source
 from common.provenance import ROOT
 from common.tables import show
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure import Inputs
+from paper_figures.figure import FigureInputs
 from paper_figures.save import DrawnFigure, picture
 from pretraining.plan.plan import load_study, plan_of
 from pretraining.plan.report import plan_document
@@ -34,7 +34,7 @@ def words_of(name: str) -> str:
 
 @pytest.mark.parametrize("number", [3, 6])
 def test_the_readmes_picture_holds_the_data_drawn_now(number: int) -> None:
-    figure, inputs = paper_figure(number), Inputs(source=open_source("published"))
+    figure, inputs = paper_figure(number), FigureInputs(source=open_source("published"))
     made = DrawnFigure.of(figure, inputs)
     with paper_style():
         png = picture(made.draw(), "png", title=made.title, description=made.alt)

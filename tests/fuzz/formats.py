@@ -27,7 +27,7 @@ from benchmarks.protocol import get_dataset
 from benchmarks.results_json import read_results
 from benchmarks.runs import RESULTS, RUN, RunKey, results_text
 from common.errors import UserError
-from paper_figures.figures.losses import training_losses
+from paper_figures.figures.figure12 import training_losses
 from pretraining.data.tokenizer import train_tokenizer
 from pretraining.training.log import write_log
 from tests.fuzz.mutations import FileFormat

@@ -11,7 +11,7 @@ import pandas as pd
 from analysis.evidence.settings import Settings
 from analysis.sources import Source
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
-from paper_figures.figure import FIGURES, FigureSpec, Inputs
+from paper_figures.figure import FIGURES, FigureInputs, FigureSpec
 from pretraining.model_names import FIGURES as STUDY_FIGURES
 from pretraining.model_names import MODELS
 from pretraining.training.log import LOG, write_log
@@ -43,8 +43,8 @@ def made_up_runs(models: Iterable[str] = ALL_MODELS, seed: int = 0) -> pd.DataFr
     return runs.assign(n_validation=counts, n_test=counts)
 
 
-def from_runs(runs: pd.DataFrame, **settings: object) -> Inputs:
-    return Inputs(source=Source(label="runs.parquet", runs=runs), settings=Settings(**settings))  # type: ignore[arg-type]
+def from_runs(runs: pd.DataFrame, **settings: object) -> FigureInputs:
+    return FigureInputs(source=Source(label="runs.parquet", runs=runs), settings=Settings(**settings))  # type: ignore[arg-type]
 
 
 def write_logs(

@@ -12,10 +12,10 @@ from analysis.sources import PUBLISHED, open_source
 from benchmarks.protocol import AVERAGE
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure import FIGURES, Inputs
+from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.supplementary.forests import forest_data
 
-INPUTS = Inputs(source=PUBLISHED)
+INPUTS = FigureInputs(source=PUBLISHED)
 OF_SPREADS = {"F7", "F10"}
 
 
@@ -26,7 +26,7 @@ def test_every_claim_has_a_forest_but_those_about_spreads_which_say_so() -> None
     for name, claim in CLAIMS.items():
         if name in OF_SPREADS:
             # Of runs that decide them too.
-            for inputs in (INPUTS, Inputs(source=open_source("miniature"))):
+            for inputs in (INPUTS, FigureInputs(source=open_source("miniature"))):
                 with pytest.raises(
                     UserError, match=rf"^{name} compares ratios .*every finding but F7 and F10 has one"
                 ):

@@ -23,7 +23,7 @@ from analysis.store.runs_table import write_runs
 from common.errors import UserError
 from common.provenance import ROOT
 from common.tables import csv_text
-from paper_figures.figure import COLUMNS, Inputs
+from paper_figures.figure import COLUMNS, FigureInputs
 from paper_figures.save import DrawnFigure, draw_figures, formats_named, rounded
 from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import made_up_runs, paper_figure, write_logs
@@ -34,7 +34,7 @@ PICTURES = ("pdf", "png", "svg")
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("figure3")
-    paths = DrawnFigure.of(paper_figure(3), Inputs(source=open_source("published"))).save(folder)
+    paths = DrawnFigure.of(paper_figure(3), FigureInputs(source=open_source("published"))).save(folder)
     endings = (*PICTURES, "csv", "txt", "json", "provenance.json")
     assert [path.name for path in paths] == [f"figure3.{end}" for end in endings]
     return {path.name.partition(".")[2]: path.read_bytes() for path in paths}
@@ -42,7 +42,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 def test_the_csv_is_what_is_drawn_to_the_digits_that_are_known(files: dict[str, bytes]) -> None:
     read = pd.read_csv(io.BytesIO(files["csv"]))
-    data = paper_figure(3).collect(Inputs(source=open_source("published")))
+    data = paper_figure(3).collect(FigureInputs(source=open_source("published")))
     assert list(read.columns) == COLUMNS
     pd.testing.assert_frame_equal(read.astype({"x": float}), data.astype({"x": float}), rtol=0, atol=0.005)
     cells = [cell for line in files["csv"].decode().splitlines()[1:] for cell in line.split(",")[4:7]]
@@ -145,7 +145,7 @@ def test_the_same_runs_give_the_same_bytes_in_another_world(tmp_path: Path) -> N
 
 def test_a_figure_has_files_or_a_problem(tmp_path: Path) -> None:
     figures = [paper_figure(number) for number in (5, 3)]
-    inputs = Inputs(source=open_source("published"))
+    inputs = FigureInputs(source=open_source("published"))
     files, [problem] = draw_figures(figures, inputs, tmp_path, ["svg"])
     assert str(problem).startswith("Figure 5 needs individual runs")
     endings = ("svg", "csv", "txt", "json", "provenance.json")

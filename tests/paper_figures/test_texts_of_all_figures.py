@@ -9,7 +9,7 @@ from analysis.precision import coverage
 from analysis.sources import Source, open_source
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure import FIGURES, Inputs
+from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import DrawnFigure
 from tests.paper_figures.checker import faults
 from tests.paper_figures.made_up import made_up_runs, write_logs
@@ -26,15 +26,15 @@ NOT_DRAWN = {
 
 
 @pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Inputs]:
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FigureInputs]:
     """The three kinds of source: printed cells, a small study in the paper's place, the whole grid of runs."""
     logs = tmp_path_factory.mktemp("logs")
     write_logs(logs, every=300)
     whole = Source(label="runs.parquet", runs=made_up_runs())
     return {
-        "published": Inputs(source=open_source("published")),
-        "miniature": Inputs(source=open_source("miniature")),
-        "stand-in": Inputs(source=whole, logs=logs),
+        "published": FigureInputs(source=open_source("published")),
+        "miniature": FigureInputs(source=open_source("miniature")),
+        "stand-in": FigureInputs(source=whole, logs=logs),
     }
 
 
@@ -53,7 +53,7 @@ QUICK = {
     [pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.slow]) for case in CASES],
 )
 def test_texts_are_apart_on_the_page_and_large_enough(
-    source: str, name: str, inputs: dict[str, Inputs], monkeypatch: pytest.MonkeyPatch
+    source: str, name: str, inputs: dict[str, FigureInputs], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coverage, "COVERAGE_TRIALS", 50)
     monkeypatch.setattr(coverage, "COVERAGE_RESAMPLES", 100)
@@ -63,7 +63,7 @@ def test_texts_are_apart_on_the_page_and_large_enough(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("source", "name"), sorted(NOT_DRAWN))
-def test_the_others_cannot_be_drawn(source: str, name: str, inputs: dict[str, Inputs]) -> None:
+def test_the_others_cannot_be_drawn(source: str, name: str, inputs: dict[str, FigureInputs]) -> None:
     with pytest.raises(UserError):
         FIGURES[name].load().collect(inputs[source])
 

@@ -7,12 +7,12 @@ import numpy as np
 from analysis.claims.assessment import assess
 from analysis.sources import Source, open_source
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure import FIGURES, Inputs
+from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.words import alt_text, caption, family_models, result, source_sentence, title
 from pretraining.model_names import FIGURES as STUDY_FIGURES
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
-PUBLISHED = Inputs(source=open_source("published"))
+PUBLISHED = FigureInputs(source=open_source("published"))
 
 
 def test_a_figure_is_entitled_by_what_its_claim_decides_or_by_its_topic() -> None:
@@ -34,7 +34,7 @@ def test_a_figure_is_entitled_by_what_its_claim_decides_or_by_its_topic() -> Non
 
 
 def test_the_source_decides_not_the_code() -> None:
-    miniature = Inputs(source=open_source("miniature"))
+    miniature = FigureInputs(source=open_source("miniature"))
     figure = FIGURES["2"].load()
     assert title(figure, PUBLISHED) == "Figure 2. MLM beats CLM on SC and QA"
     assert title(figure, miniature) == f"MINIATURE. {figure.heading}"
@@ -47,12 +47,13 @@ def test_a_figure_alone_is_entitled_as_among_all() -> None:
     """By the verdict with its family's adjustment, from the models of the family alone."""
     whole = open_source("miniature")
     verdicts = {
-        v.claim.id: v for v in assess(whole, Inputs(source=whole).settings, second_opinion=False).verdicts
+        v.claim.id: v
+        for v in assess(whole, FigureInputs(source=whole).settings, second_opinion=False).verdicts
     }
     for name in ("2", "3", "8"):
         figure = FIGURES[name].load()
         models = list(dict.fromkeys((*figure.models, *family_models(figure.claim))))
-        alone = Inputs(source=open_source("miniature", models=models))
+        alone = FigureInputs(source=open_source("miniature", models=models))
         found = result(verdicts[figure.claim])
         assert (
             title(figure, alone) == f"MINIATURE. {figure.label}. {found}"
@@ -88,7 +89,7 @@ def test_the_caption_counts_what_is_drawn_so_that_more_runs_beside_it_change_not
         Source(label="released", runs=made_up_runs(names))
         for names in (STUDY_FIGURES[8], dict.fromkeys(STUDY_FIGURES[8] + STUDY_FIGURES[2]))
     )
-    one, two = (Inputs(source=source) for source in (few, many))
+    one, two = (FigureInputs(source=source) for source in (few, many))
     assert source_sentence(figure, figure.collect(one), one) == source_sentence(
         figure, figure.collect(two), two
     )
@@ -98,7 +99,7 @@ def test_a_caption_says_which_models_are_not_the_papers_and_that_their_test_sets
     runs = made_up_runs(["my-s-mlm15-120", "my-s-mlm15-120-s1", "my-s-mlm15-240", "610m-mlm40-42k"])
     source = Source(label="mine", runs=runs, added_models=("my-*",))
     figure = FIGURES["3"].load()
-    inputs = Inputs(source=source)
+    inputs = FigureInputs(source=source)
     data = figure.collect(inputs)
     for words in (caption(figure, data, inputs), alt_text(figure, data, inputs)):
         said = words.replace("\u00a0", " ").partition("Added models, not in the paper: ")[2]
@@ -114,7 +115,7 @@ def test_names_too_long_for_the_side_of_the_panels_are_in_a_legend_of_several_li
     names = [f"a-rather-long-name-{place}-clm-60-mlm15-120" for place in "abcd"]
     source = Source(label="mine", runs=made_up_runs(names), added_models=("a-*",))
     figure = FIGURES["6"].load()
-    inputs = Inputs(source=source)
+    inputs = FigureInputs(source=source)
     with paper_style():
         drawn = figure.draw(figure.collect(inputs), "x", "y")
         drawn.draw_without_rendering()
@@ -124,7 +125,7 @@ def test_names_too_long_for_the_side_of_the_panels_are_in_a_legend_of_several_li
 
 
 def test_of_several_pretrainings_the_first_is_drawn_and_the_caption_says_so() -> None:
-    inputs = Inputs(source=open_source("miniature"))
+    inputs = FigureInputs(source=open_source("miniature"))
     figure = FIGURES["2"].load()
     data = figure.collect(inputs)
     assert not [name for name in data["model"] if name.endswith(("-s1", "-s4"))]

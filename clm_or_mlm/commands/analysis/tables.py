@@ -218,10 +218,10 @@ def report(
     """
     from clm_or_mlm.report.content import gather
     from clm_or_mlm.report.html_page import render_page
-    from paper_figures.figure import Inputs
+    from paper_figures.figure import FigureInputs
 
     opened = source.open(need_instances=True)
-    content = gather(Inputs(source=opened, settings=scores.settings(opened), logs=logs))
+    content = gather(FigureInputs(source=opened, settings=scores.settings(opened), logs=logs))
     around = {"source": redacted(opened.given_as)} | provenance("analysis", PACKAGES)
     page = render_page(content, {name: value for name, value in around.items() if name not in OF_A_CALL})
     write_text(out, page)

@@ -22,7 +22,7 @@ from paper_figures.drawing.style import (
     looks_of,
     paper_style,
 )  # fmt: skip
-from paper_figures.supplementary.claims import COLORS
+from paper_figures.supplementary.findings_figure import COLORS
 from tests.paper_figures.colours import EYES, contrast, lab
 
 GROUPS: dict[str, tuple[Look, ...]] = {"objectives": (MLM, CLM), "sizes": RAMP_BLUE, "budgets": RAMP_PURPLE}

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from analysis.sources import open_source
 from common.provenance import ROOT
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure import COLUMNS, Inputs
+from paper_figures.figure import COLUMNS, FigureInputs
 from tests.paper_figures.made_up import STEP_FLOPS, paper_figure
 
 TASKS = ("SC", "TC", "QA", "IR")
@@ -75,8 +75,8 @@ def _expected(number: int) -> Iterator[tuple[str, str, float | str, str, float, 
 
 
 @pytest.fixture(scope="module")
-def published() -> Inputs:
-    return Inputs(source=open_source("published"))
+def published() -> FigureInputs:
+    return FigureInputs(source=open_source("published"))
 
 
 def _key(x: object) -> object:
@@ -91,7 +91,7 @@ STUDENT = 2.7764451 / 1.96
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_every_drawn_value_is_the_published_cell(number: int, published: Inputs) -> None:
+def test_every_drawn_value_is_the_published_cell(number: int, published: FigureInputs) -> None:
     data = paper_figure(number).collect(published)
     assert list(data.columns) == COLUMNS
     drawn = {
@@ -135,7 +135,7 @@ def _intervals(ax: Axes) -> list[tuple[float, float, float]]:
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_points_lines_and_intervals_stand_at_the_data(number: int, published: Inputs) -> None:
+def test_points_lines_and_intervals_stand_at_the_data(number: int, published: FigureInputs) -> None:
     figure = paper_figure(number)
     data = figure.collect(published)
     with paper_style():

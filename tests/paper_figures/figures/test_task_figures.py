@@ -8,7 +8,7 @@ import pytest
 from analysis.sources import open_source
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure import Inputs
+from paper_figures.figure import FigureInputs
 from paper_figures.words import alt_text, missing, missing_sentence
 from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import ALL_MODELS, from_runs, made_up_runs, paper_figure
@@ -86,7 +86,7 @@ def test_a_source_of_one_panel_of_figure_1_leaves_the_other_empty() -> None:
 def test_figure_11_leaves_a_gap_where_the_two_stage_model_is_missing() -> None:
     figure = paper_figure(11)
     with paper_style():
-        drawn = figure.draw(figure.collect(Inputs(source=open_source("published"))), "", "")
+        drawn = figure.draw(figure.collect(FigureInputs(source=open_source("published"))), "", "")
     (line,) = [line for line in drawn.axes[0].lines if line.get_label() == "1B"]
     assert list(line.get_xdata()) == [0, 25, 100]  # type: ignore[arg-type]
     assert np.isnan(np.asarray(line.get_ydata(), float)).tolist() == [False, True, False]

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 def test_figure_12_reads_the_logs(done: Path, study: Study) -> None:
-    from paper_figures.figures.losses import training_losses
+    from paper_figures.figures.figure12 import training_losses
 
     frame = training_losses(done, {MODEL: [s.name for s in study.models[MODEL].stages]})
     rows = [row for row in read_log(done / "models" / MODEL / "log.jsonl") if row["split"] == "train"]

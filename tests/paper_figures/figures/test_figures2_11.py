@@ -7,10 +7,10 @@ import pytest
 
 from analysis.sources import PUBLISHED
 from common.errors import UserError
-from paper_figures.figure import Inputs
-from paper_figures.figures import averages
-from paper_figures.figures.averages import clm_share, objective_series, training_flops
-from paper_figures.figures.overview import position_by_share
+from paper_figures.figure import FigureInputs
+from paper_figures.figures.figure1 import position_by_share
+from paper_figures.figures import figures2_11
+from paper_figures.figures.figures2_11 import clm_share, objective_series, training_flops
 from paper_figures.figures.task_figures import size_rank
 from paper_figures.words import caption
 from pretraining.model_names import OBJECTIVES, ObjectiveName, find_model, parse
@@ -37,13 +37,13 @@ OWN: dict[tuple[int, str], tuple[str, float | str]] = {
 }
 """By figure and model: series and x. The paper's own are in `test_published`."""
 ELSEWHERE = {
-    averages.by_size: "610m-clm-42k-1000",
-    averages.by_ratio: "610m-clm-42k 610m-clm-40k-mlm20-42k",
-    averages.by_steps: "610m-mlm40-42k",
-    averages.at_610m: "610m-clm-dec42k-mlm40-64k 610m-mlm40-21k-mlm20-42k",
-    averages.at_1b: "1b-clm-42k-1000",
-    averages.before_and_after: "610m-clm-dec42k-mlm40-54k 610m-clm-dec42k-mlm20-64k",
-    averages.by_length: "610m-clm-22k 610m-clm-10k-mlm40-42k",
+    figures2_11.by_size: "610m-clm-42k-1000",
+    figures2_11.by_ratio: "610m-clm-42k 610m-clm-40k-mlm20-42k",
+    figures2_11.by_steps: "610m-mlm40-42k",
+    figures2_11.at_610m: "610m-clm-dec42k-mlm40-64k 610m-mlm40-21k-mlm20-42k",
+    figures2_11.at_1b: "1b-clm-42k-1000",
+    figures2_11.before_and_after: "610m-clm-dec42k-mlm40-54k 610m-clm-dec42k-mlm20-64k",
+    figures2_11.by_length: "610m-clm-22k 610m-clm-10k-mlm40-42k",
     position_by_share: "610m-clm-3k-mlm40-12k",
 }
 
@@ -82,7 +82,7 @@ def test_shares_of_clm_are_nominal_for_the_papers_splits(name: str, share: float
 def test_own_models_stand_among_the_printed_points_of_models_without_runs() -> None:
     own, figure = "toy-s-clm-60-mlm25-120", paper_figure(6)
     inputs = from_runs(made_up_runs([own, "610m-mlm40-42k"]))
-    data, printed = figure.collect(inputs), figure.collect(Inputs(source=PUBLISHED))
+    data, printed = figure.collect(inputs), figure.collect(FigureInputs(source=PUBLISHED))
     assert dict(zip(data["model"], data["source"], strict=True)) == {
         name: inputs.name if name in (own, "610m-mlm40-42k") else "published"
         for name in (*figure.models, own)
@@ -122,7 +122,7 @@ def test_a_made_up_objective_is_named_as_it_is_called() -> None:
     try:
         names = ("610m-rtd20-42k", "610m-rtd40-42k", "1b-rtd20-42k", "610m-mlm20-42k", "610m-clm-42k")
         series = [objective_series(parse(name)) for name in names]
-        assert averages.by_ratio(parse("610m-rtd20-42k")) is None
+        assert figures2_11.by_ratio(parse("610m-rtd20-42k")) is None
     finally:
         OBJECTIVES.pop("rtd")
     assert series == ["RTD 20 %", "RTD", "1B RTD 20 %", "MLM 20 %", "CLM"]

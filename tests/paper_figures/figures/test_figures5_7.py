@@ -11,7 +11,7 @@ from analysis.sources import open_source
 from benchmarks.protocol import LEARNING_RATES, datasets_of
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure import Inputs
+from paper_figures.figure import FigureInputs
 from paper_figures.words import source_sentence
 from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
@@ -102,7 +102,7 @@ def test_the_picture_holds_the_spread(number: int) -> None:
 @pytest.mark.parametrize("number", CASES)
 def test_published_cells_cannot_show_a_spread(number: int) -> None:
     with pytest.raises(UserError, match=rf"^Figure {number} needs individual runs, .* --source released"):
-        paper_figure(number).collect(Inputs(source=open_source("published")))
+        paper_figure(number).collect(FigureInputs(source=open_source("published")))
 
 
 FIVE = RUNS[RUNS["model"].isin(FIGURES[5])]

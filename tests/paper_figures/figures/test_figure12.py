@@ -11,8 +11,8 @@ import pytest
 from analysis.sources import open_source
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure import Inputs
-from paper_figures.figures.losses import POINTS, training_losses
+from paper_figures.figure import FigureInputs
+from paper_figures.figures.figure12 import POINTS, training_losses
 from paper_figures.words import alt_text, missing
 from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import paper_figure, write_logs
@@ -20,8 +20,8 @@ from tests.paper_figures.made_up import paper_figure, write_logs
 FIGURE = paper_figure(12)
 
 
-def logged(folder: Path | None) -> Inputs:
-    return Inputs(source=open_source("published"), logs=folder)
+def logged(folder: Path | None) -> FigureInputs:
+    return FigureInputs(source=open_source("published"), logs=folder)
 
 
 def test_every_curve_is_the_loss_of_the_steps_that_led_to_its_model(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_start_without_any_log_is_named(tmp_path: Path) -> None:
 
 def test_the_curves_are_on_the_papers_axis() -> None:
     """420 steps of pretraining and 220 of continued pretraining stand where the paper has 42,000 and 22,000."""
-    data = paper_figure(12).collect(Inputs(source=open_source("miniature")))
+    data = paper_figure(12).collect(FigureInputs(source=open_source("miniature")))
     last = data[data["model"] == "610m-clm-dec42k-mlm40-64k"]["x"]
     assert 63 < last.max() <= 64 and last.min() < 1
 
