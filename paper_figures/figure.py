@@ -36,14 +36,7 @@ if TYPE_CHECKING:
     from analysis.claims.assessment import Assessment
 
 __all__ = [
-    "COLUMNS",
-    "FIGURES",
-    "FigureInputs",
-    "FigureSpec",
-    "LazyFigure",
-    "figures_named",
-    "file_stem",
-    "point_id",
+    "COLUMNS", "FIGURES", "FigureInputs", "FigureSpec", "LazyFigure", "figures_named", "file_stem", "point_id",
 ]  # fmt: skip
 
 COLUMNS = ["panel", "series", "model", "x", "mean", "low", "high", "n_seeds", "interval", "source"]

@@ -78,8 +78,8 @@ def multiverse_document(multiverse: Multiverse, wanted: Sequence[str]) -> Docume
     several = len({key[0] for key in keys}) > 1
     names = ["/".join(key if several else key[1:]) for key in keys]
     body: list[str | Grid] = [
-        f"The source {multiverse.source} allows only {len(keys)} analyses (selection rule/interval: {', '.join(names)}), too few "
-        "to compare; runs allow more."
+        f"The source {multiverse.source} allows only {len(keys)} analyses (selection rule/interval: "
+        f"{', '.join(names)}), too few to compare; runs allow more."
     ]
     if len(keys) > _FEW:
         symbols = {grade.name: grade.symbol for grade in GRADES.values()}
