@@ -22,7 +22,7 @@ def test_figures_are_named_by_number_or_word_or_all() -> None:
 
 @pytest.mark.parametrize("word", ["0", "13", "3.0", ""])
 def test_an_unknown_figure_is_refused(word: str) -> None:
-    with pytest.raises(UserError, match=r"unknown figure '.*one of 1, 2, .*, sizes"):
+    with pytest.raises(UserError, match=r"unknown figure '.*one of 1, 2, .*, coverage"):
         names("3", word)
 
 

@@ -64,7 +64,7 @@ def test_the_svg_needs_no_font_and_carries_its_description(files: dict[str, byte
     assert root.get("role") == "img"
     title, description = root.find(f"{space}title"), root.find(f"{space}desc")
     assert title is not None
-    assert title.text == "Figure 3. No ratio is best everywhere"
+    assert title.text == "Figure 3. MLM masking ratio by model size"
     assert description is not None
     assert description.text == files["txt"].decode().strip()
     assert not list(root.iter(f"{space}text"))

@@ -1,18 +1,17 @@
-"""The findings as a forest plot, the multiverse as a grid of verdicts, the coverage of intervals as dots."""
+"""The findings as a forest plot, the coverage of intervals as dots."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.claims.catalogue import CLAIMS
+from analysis.statistics.measured_coverage import measured_coverage
 from common.errors import UserError
 from paper_figures.__main__ import main
-from tests.analysis.stores import RELEASED
 
 
 def test_the_forest_plot_has_a_row_for_each_claim_and_all_its_comparisons(tmp_path: Path) -> None:
@@ -34,35 +33,16 @@ def test_the_interval_asked_for_is_used_and_refused_where_it_cannot_be(tmp_path:
     assert main(["claims", "--interval", "paper", "--format", "svg", "--out", str(tmp_path)]) == 0
     assert json.loads((tmp_path / "claims.json").read_text())["settings"]["interval"] == "paper"
     with pytest.raises(UserError, match="needs"):
-        main(["claims", "--interval", "bca", "--out", str(tmp_path)])
+        main(["claims", "--interval", "bootstrap", "--out", str(tmp_path)])
 
 
-def test_the_grid_has_a_row_for_each_claim_and_analysis(tmp_path: Path) -> None:
-    assert main(["multiverse", "--format", "svg", "--out", str(tmp_path)]) == 0
-    data = pd.read_csv(tmp_path / "multiverse.csv")
-    assert set(data["id"]) == set(CLAIMS)
-    assert not data.duplicated(["id", "protocol", "selection", "interval"]).any()
-    assert data.groupby("id")["share_supporting"].nunique().max() == 1
-
-
-def test_the_multiverse_shows_the_gap_of_the_released_runs(tmp_path: Path) -> None:
-    source = ["--source", str(RELEASED)]
-    assert main(["multiverse", *source, "--format", "svg", "--out", str(tmp_path)]) == 0
-    assert "gap on SST-2 at 610m by rule: seed +0.32, mean +0.64" in (tmp_path / "multiverse.txt").read_text()
-
-
-def test_the_coverage_is_drawn_from_the_simulation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("analysis.precision.coverage.COVERAGE_TRIALS", 200)
-    monkeypatch.setattr("analysis.precision.coverage.COVERAGE_RESAMPLES", 100)
-    assert main(["coverage", "--format", "png", "--out", str(tmp_path)]) == 0
+def test_the_coverage_is_that_of_the_shipped_file(tmp_path: Path) -> None:
+    assert main(["coverage", "--format", "svg", "--out", str(tmp_path)]) == 0
     data = pd.read_csv(tmp_path / "coverage.csv")
-    assert set(data["target"]) == {"seeds", "seeds and instances"} and len(data) == 26
-    assert data["t"].between(0, 1).all() and np.isfinite(data["crossed"]).all()
-    assert "MS MARCO" not in (tmp_path / "coverage.txt").read_text()  # ranges are given, not every dataset
-
-
-def test_sizes_are_drawn_from_their_table(tmp_path: Path) -> None:
-    assert main(["sizes", "--format", "svg", "--out", str(tmp_path)]) == 0
-    data = pd.read_csv(tmp_path / "sizes.csv")
-    assert len(data) == 3 * 13
-    assert "610M orders 90% of 10 pairs of recipes as 1B does" in (tmp_path / "sizes.txt").read_text()
+    assert set(data["n_seeds"]) == {5, 20} and data["coverage"].between(0, 1).all()
+    for count in (5, 20):
+        known = data[(data["shape"] == "normal") & (data["n_seeds"] == count)]
+        for kind, coverage in zip(known["interval"], known["coverage"], strict=True):
+            found = measured_coverage(kind, "normal", count)
+            assert found is not None and found[0] == pytest.approx(coverage, abs=1e-5)
+    assert "5 seeds: paper 73 to 89 %" in (tmp_path / "coverage.txt").read_text()

@@ -1,65 +1,33 @@
-"""The words of a figure: titles that say what a verdict decides, where numbers come from, what is not drawn."""
+"""The words of a figure: what it shows, where numbers come from, what is not drawn."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from analysis.claims.assessment import assess
 from analysis.sources import Source, open_source
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FIGURES, FigureInputs
-from paper_figures.words import alt_text, caption, family_models, result, source_sentence, title
+from paper_figures.words import alt_text, caption, source_sentence, title
 from pretraining.model_names import FIGURES as STUDY_FIGURES
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 PUBLISHED = FigureInputs(source=open_source("published"))
 
 
-def test_a_figure_is_entitled_by_what_its_claim_decides_or_by_its_topic() -> None:
-    holds = "CLM learns faster early: holds in at least 15 of 19 comparisons"
-    titles = {
-        "1": "Figure 1. MLM with and without CLM before it, on sequence classification",
-        "2": "Figure 2. MLM beats CLM on SC and QA",
-        "4": f"Figure 4. {holds}",
-        "9": "Figure 9. Length of continued pretraining after CLM or MLM",
-        "claims": "Which findings survive a test",
-    }
-    assert {name: title(FIGURES[name].load(), PUBLISHED) for name in titles} == titles
-    verdicts = {verdict.claim.id: verdict for verdict in PUBLISHED.assessment.verdicts}
-    assert result(verdicts["F6"]) == holds and result(verdicts["F14"]) == ""
-    mixed = verdicts["F9"].tree
-    assert result(verdicts["F9"]).endswith(
-        f": holds in at least {mixed.hold}, fails in {mixed.fail} of {len(mixed.units)} comparisons"
-    )
-
-
-def test_the_source_decides_not_the_code() -> None:
+def test_titles_say_what_is_drawn_and_first_that_it_is_not_of_the_papers_models() -> None:
     miniature = FigureInputs(source=open_source("miniature"))
-    figure = FIGURES["2"].load()
-    assert title(figure, PUBLISHED) == "Figure 2. MLM beats CLM on SC and QA"
-    assert title(figure, miniature) == f"MINIATURE. {figure.heading}"
-    data = figure.collect(miniature)
-    assert caption(figure, data, miniature).startswith("MINIATURE: not the paper")
-    assert "MINIATURE: not the paper" in alt_text(figure, data, miniature)
-
-
-def test_a_figure_alone_is_entitled_as_among_all() -> None:
-    """By the verdict with its family's adjustment, from the models of the family alone."""
-    whole = open_source("miniature")
-    verdicts = {
-        v.claim.id: v
-        for v in assess(whole, FigureInputs(source=whole).settings, second_opinion=False).verdicts
+    titles = {
+        "2": "Figure 2. MLM and CLM by model size",
+        "claims": "Which findings survive a test",
+        "coverage": "Coverage of nominal 95 % intervals",
     }
-    for name in ("2", "3", "8"):
-        figure = FIGURES[name].load()
-        models = list(dict.fromkeys((*figure.models, *family_models(figure.claim))))
-        alone = FigureInputs(source=open_source("miniature", models=models))
-        found = result(verdicts[figure.claim])
-        assert (
-            title(figure, alone) == f"MINIATURE. {figure.label}. {found}"
-            if found
-            else f"MINIATURE. {figure.heading}"
-        )
+    figures = {name: FIGURES[name].load() for name in titles}
+    assert {name: title(figure, PUBLISHED) for name, figure in figures.items()} == titles
+    assert title(figures["2"], miniature) == f"MINIATURE. {titles['2']}"
+    assert title(figures["coverage"], miniature) == titles["coverage"]
+    data = figures["2"].collect(miniature)
+    assert caption(figures["2"], data, miniature).startswith("MINIATURE: not the paper")
+    assert "MINIATURE: not the paper" in alt_text(figures["2"], data, miniature)
 
 
 FULL = made_up_runs()

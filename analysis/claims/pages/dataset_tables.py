@@ -1,4 +1,4 @@
-"""Claims by dataset as text, Markdown, JSON and CSV: a forest of contrasts, and the sentences about single datasets."""
+"""Claims by dataset as text, Markdown, JSON and CSV: each contrast, and the sentences about single datasets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ __all__ = [
     "counted_by_dataset", "dataset_record", "dataset_sentences", "datasets_document", "short_dataset_sentences",
 ]  # fmt: skip
 
-_AXIS = 31
 _MOST_NAMED = 3
 
 
@@ -69,7 +68,7 @@ def _without(contrast: Heterogeneity, name: str) -> str:
 
 
 def datasets_document(assessment: Assessment, shown: Sequence[Verdict]) -> Document:
-    """Return a forest of each claim: one row per contrast and dataset, with how much the datasets differ."""
+    """Return each claim: one row per contrast and dataset, with how much the datasets differ."""
     records = _table(assessment, shown)
     return Document(
         body=_body(assessment, shown),
@@ -96,10 +95,9 @@ def _body(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid |
         if not reading.contrasts:
             lines += [] if reading.verdict.tree.known_units else ["Not decidable from this source."]
             continue
-        reach = _reach(reading)
-        rows = [["contrast", "on", "effect [95 %]", f"-{reach:.3g} {'':^{_AXIS - 12}} +{reach:.3g}", "alone"]]
+        rows = [["contrast", "on", "effect [95 %]", "alone"]]
         for contrast in reading.contrasts:
-            rows += _rows(contrast, reach)
+            rows += _rows(contrast)
         lines += ["", Grid(rows)]
     legend = (
         "alone: whether the row, tested on its own at 5 %, holds, fails or is open. Q, I2: how much datasets differ",
@@ -109,7 +107,7 @@ def _body(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid |
     return [*lines, "", *legend, *assessment.tests]
 
 
-def _rows(contrast: Heterogeneity, reach: float) -> Iterator[list[str]]:
+def _rows(contrast: Heterogeneity) -> Iterator[list[str]]:
     average = contrast.average
     between, differ = contrast.between, ""
     if math.isfinite(between.q):
@@ -117,37 +115,10 @@ def _rows(contrast: Heterogeneity, reach: float) -> Iterator[list[str]]:
         differ = f"Q {between.q:.1f} (p {format_p(between.p)}), I2 {between.i_squared:.0%}; {over}"
     label = f"{average.comparison.label} {average.comparison.region}"
     for name, finding in contrast.single.items():
-        yield [label, DATASETS[name].title, format_effect(finding), _bar(finding, reach), says(finding)]
+        yield [label, DATASETS[name].title, format_effect(finding), says(finding)]
         label = ""
     if average.known:
-        yield [differ, "average", format_effect(average), _bar(average, reach), says(average)]
-
-
-def _reach(reading: DatasetReading) -> float:
-    ends = [
-        abs(end)
-        for contrast in reading.contrasts
-        for finding in contrast.single.values()
-        for end in (finding.low, finding.high)
-        if math.isfinite(end)
-    ]
-    return max(ends, default=1.0) or 1.0
-
-
-def _bar(finding: Finding, reach: float) -> str:
-    """Return an interval as characters on an axis from -reach to reach, bent like a root so that small ones show."""
-
-    def place(value: float) -> int:
-        share = math.copysign(math.sqrt(min(abs(value) / reach, 1.0)), value)
-        return round((share + 1) / 2 * (_AXIS - 1))
-
-    cells = ["."] * _AXIS
-    cells[_AXIS // 2] = "0"
-    if finding.known and math.isfinite(finding.low):
-        for spot in range(place(finding.low), place(finding.high) + 1):
-            cells[spot] = "-"
-        cells[place(finding.effect)] = "#"
-    return "".join(cells)
+        yield [differ, "average", format_effect(average), says(average)]
 
 
 def _table(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:

@@ -26,7 +26,7 @@ def given(finding_of: Callable[[Comparison], Finding]) -> Assessment:
     """What is said where the findings are these."""
     return Assessment(
         source=PUBLISHED, settings=Settings(interval="t"), finding_of=finding_of,
-        verdicts=tuple(judge(CLAIMS, finding_of)), mixed={},
+        verdicts=tuple(judge(CLAIMS, finding_of)),
     )  # fmt: skip
 
 
@@ -166,5 +166,5 @@ def test_all_findings_are_counted_once_and_the_headlines_are_those_of_the_abstra
 
 
 def test_stand_ins_are_called_so() -> None:
-    found = assess(open_source("miniature"), Settings(interval="t"), second_opinion=False)
+    found = assess(open_source("miniature"), Settings(interval="t"))
     assert "stand-ins for the paper's models" in answer(found).headline

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from analysis.claims.catalogue import CLAIMS, FAMILIES, MARGINS
-from analysis.claims.statements import AtLeast, comparisons, weighted
+from analysis.claims.statements import AtLeast, comparisons
 from analysis.evidence.contrasts import Contrast, Spread
 from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
@@ -98,8 +98,3 @@ def test_numbers_of_comparisons():
     assert counts["F1"] == 6 and counts["F6"] == 19 and counts["F8"] == 12 and counts["F9"] == 72
     body = CLAIMS["F14"].body
     assert isinstance(body, AtLeast) and body.count == 3 and len(body.parts) == 4
-
-
-def test_equal_cells_are_merged_and_cancelled_ones_left_out():
-    merged = weighted("x", [(1, "a", "SC"), (1, "b", "SC"), (0.5, "a", "SC"), (-1, "b", "SC")])
-    assert [(term.model, term.weight) for term in merged.terms] == [("a", 1.5)]

@@ -52,8 +52,8 @@ def test_what_no_number_of_seeds_would_decide_is_said_of_what_can_be_computed_al
     tiny = replace(seen, effect=1e-6)
     for never in (tiny, replace(seen, effect=0.0)):
         assert seeds_in_words(never, "it") == "No number of seeds up to 100,000 would decide it"
-    bootstrap, mixed = replace(seen, error=float("nan")), replace(seen, seeds=())
-    assert [seeds_in_words(one, "it") for one in (bootstrap, mixed)] == ["", ""]
+    bootstrap, seedless = replace(seen, error=float("nan")), replace(seen, seeds=())
+    assert [seeds_in_words(one, "it") for one in (bootstrap, seedless)] == ["", ""]
 
 
 def test_a_verdict_without_a_standard_error_says_nothing_of_seeds():

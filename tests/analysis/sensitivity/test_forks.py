@@ -1,6 +1,6 @@
-from __future__ import annotations
+"""Other analyses: the package's own among them, Holm's adjustments, single choices that alter a verdict."""
 
-import math
+from __future__ import annotations
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
 from analysis.evidence.intervals import INTERVALS
 from analysis.evidence.settings import Settings
-from analysis.sensitivity.forks import FORKS, MIXED, explore, universes
+from analysis.sensitivity.forks import FORKS, explore
 from analysis.sensitivity.overturning import state_of
 from analysis.sources import PUBLISHED, Source
 from common.errors import UserError
@@ -34,22 +34,8 @@ def test_the_packages_analysis_is_among_them_with_its_verdicts() -> None:
     assert rows()["state"].to_dict() == {one.claim.id: state_of(one) for one in verdicts}
     assert rows()["verdict"].to_dict() == {one.claim.id: one.verdict for one in verdicts}
     assert rows()["effect"]["F8"] == next(one.decisive.effect for one in verdicts if one.claim.id == "F8")
-
-
-def test_the_grid_is_the_slice_of_protocol_selection_and_interval() -> None:
-    """Welch does not support F4 after the adjustment, the paper's narrower interval does; F7 needs runs."""
-    found = published().multiverse
-    assert set(found.grid["interval"]) == {"paper", "t"} and len(found.grid) == 2 * len(CLAIMS)
-    assert found.supporting["F1"] == (2, 1.0) and found.supporting["F4"] == (2, 0.5)
-    assert found.supporting["F7"][0] == 0 and math.isnan(found.supporting["F7"][1])
-    alone = explore(PUBLISHED, SETTINGS, grid_only=True)
-    pd.testing.assert_frame_equal(alone.analyses, found.grid.reset_index(drop=True))
-
-
-def test_f11_flips_with_the_margin() -> None:
-    """Alone, computed independently."""
-    p = [rows(margin=margin, adjustment="none")["p"]["F11"] for margin in (1.0, 1.5, 2.0)]
-    assert p == pytest.approx([0.55, 0.098, 0.022], abs=0.005)
+    assert list(analyses().columns[: 1 + len(FORKS)]) == ["id", *FORKS]
+    assert len(published().multiverse.grid) == 2 * len(CLAIMS) == len(analyses()) / 3
 
 
 def test_adjustments_are_holms_over_all_claims_or_none() -> None:
@@ -64,50 +50,32 @@ def test_adjustments_are_holms_over_all_claims_or_none() -> None:
     assert (everything[known] >= raw["p"][known] - 1e-12).all()
 
 
-def test_valid_and_invalid_analyses_are_apart() -> None:
+def test_narrow_intervals_and_unadjusted_analyses_are_invalid() -> None:
     assert set(analyses().loc[analyses()["interval"] == "paper", "valid"]) == {False}
     assert set(analyses().loc[analyses()["adjustment"] == "none", "valid"]) == {False}
     assert rows()["valid"].all()
-    held = published().multiverse.shares
-    counts = analyses()["id"].value_counts()
-    assert all(held[name]["valid"] + held[name]["invalid"] == counts[name] for name in CLAIMS)
-    assert held["F2"]["valid_supported"] == 1.0
-    assert held["F9"]["invalid_contradicted"] > held["F9"]["valid_contradicted"]
 
 
-def test_no_dataset_is_left_out_of_spreads() -> None:
-    """Their twelve analyses for each interval, correlation and adjustment would repeat those of all datasets."""
-    options = math.prod(analyses()[fork].nunique() for fork in ("interval", "rho", "adjustment"))
-    counts = analyses()["id"].value_counts()
-    assert {name: counts["F1"] - count for name, count in counts.items() if count < counts["F1"]} == {
-        "F7": 12 * options, "F10": 12 * options,
-    }  # fmt: skip
-    assert set(analyses().loc[analyses()["id"] == "F7", "datasets"]) == {"all"}
-
-
-def test_single_changes_that_flip_a_verdict_are_named() -> None:
+def test_single_choices_that_alter_a_verdict_are_named() -> None:
+    """Welch does not support F4 after the adjustment, the paper's narrower interval does."""
     flips = published().multiverse.flips
     assert flips["F2"] == []
-    assert ("rho", "0.5", "supported", True) in flips["F4"]
-    assert ("adjustment", "none", "supported", False) in flips["F4"]
-    assert ("reading", "end points", "supported", True) in flips["F3"]
+    assert flips["F4"] == [
+        ("interval", "paper", "supported", False), ("adjustment", "none", "supported", False),
+    ]  # fmt: skip
     for fork, option, state, _ in flips["F12"]:
-        chosen = float(option) if fork in ("margin", "rho") else option
-        assert rows(**{fork: chosen})["state"]["F12"] == state != rows()["state"]["F12"]
+        assert rows(**{fork: option})["state"]["F12"] == state != rows()["state"]["F12"]
 
 
-def test_runs_have_every_rule_and_no_correlation() -> None:
+def test_runs_are_judged_by_every_rule_and_interval_without_instances() -> None:
+    """The measured coverages decide, so that the default is valid and the percentile interval is not."""
     source = Source(label="x", runs=best_runs(drawn({REAL: 1.0, MADE_UP: 0.0})))
-    plans = list(universes(source, SETTINGS))
-    assert {one.selection for one in plans} == {"seed", "mean", "pooled"}
-    assert {one.rho for one in plans} == {0.0}
-    assert {"t", "paper", "bootstrap", MIXED} <= {one.interval for one in plans}
-    assert not any("crossed" in one.interval for one in plans)
-    # The measured coverages of intervals.md decide, so that the default is valid and the percentile ones are not.
-    why = {one.interval: one.too_narrow for one in plans}
+    found = explore(source, SETTINGS).analyses
+    assert set(found["selection"]) == {"seed", "mean", "pooled"}
+    assert {"t", "paper", "bootstrap"} <= set(found["interval"]) and "crossed" not in set(found["interval"])
+    why = found[found["adjustment"] == "family"].groupby("interval")["why_not"].first()
     assert why["pooled"] == why["t"] == ""
     assert (why["paper"], why["bootstrap"]) == ("covers 88 %", "covers 84 %")
-    assert list(analyses().columns[: 1 + len(FORKS)]) == ["id", *FORKS]
 
 
 @pytest.mark.slow
@@ -117,13 +85,12 @@ def test_runs_are_judged_under_every_rule_interval_and_protocol(tmp_path) -> Non
     )
     source = Source(label="x", runs=runs, instances=folder)
     standard = Source(label="y", runs=runs, protocol="standard")
-    found = explore(source, SETTINGS, standard=standard, grid_only=True).grid
+    found = explore(source, SETTINGS, standard=standard).grid
     kinds = found.groupby(["protocol", "selection"])["interval"].agg(lambda values: sorted(set(values)))
-    assert kinds["paper", "seed"] == sorted([*INTERVALS, MIXED])
+    assert kinds["paper", "seed"] == sorted(INTERVALS)
     assert kinds["standard", "pooled"] == sorted(
-        [*(name for name, one in INTERVALS.items() if not one.needs_instances), MIXED]
+        name for name, one in INTERVALS.items() if not one.needs_instances
     )
-    assert set(found[found["interval"] == MIXED]["id"]) == {"F1", "F2", "F3", "F4"}
 
 
 def test_no_runs_and_an_unknown_rule_are_refused() -> None:

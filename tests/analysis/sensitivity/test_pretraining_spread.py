@@ -10,15 +10,15 @@ import pytest
 from scipy import stats
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.statements import comparisons, difference, weighted
+from analysis.claims.statements import comparisons, difference, trunk_of, weighted
 from analysis.claims.verdicts import judge, judge_claim
 from analysis.evidence.settings import Settings
+from analysis.precision.components import components_table
 from analysis.sensitivity.overturning import evidence_of
 from analysis.sensitivity.pretraining_spread import (
     SHARED_LUCK,
     measured_spreads,
     spreads_of,
-    trunk_of,
     trunks,
     with_pretraining_spread,
 )
@@ -79,7 +79,7 @@ def test_a_normal_error_stays_normal_and_a_spread_as_it_is() -> None:
     )
 
 
-@pytest.mark.parametrize("interval", ["t", "studentised"])
+@pytest.mark.parametrize("interval", ["t", "pooled"])
 @pytest.mark.parametrize("seeds", [2, 5])
 def test_no_p_falls_and_no_interval_narrows_with_a_spread(interval: str, seeds: int) -> None:
     """Also with two seeds, whose one degree of freedom an added variance multiplies."""
@@ -116,7 +116,8 @@ def test_a_sources_own_pretrainings_are_measured() -> None:
     names = ["mine", *(f"mine-s{place}" for place in range(1, 8))]
     levels = dict(zip(names, rng.normal(0, 0.01, len(names)), strict=True))
     runs = made_up_runs(rng, models=[*names, REAL], shift=levels, sd=0.002)
-    found = spreads_of(Source(label="mine", runs=runs))
+    source = Source(label="mine", runs=runs)
+    found = spreads_of(source, components_table(source))
     assert [(one.network, one.score, one.pretrainings) for one in found] == [
         ("mine", task, 8) for task in ("SC", "TC", "QA", "IR")
     ]
@@ -124,5 +125,5 @@ def test_a_sources_own_pretrainings_are_measured() -> None:
     for one in found:
         assert one.sd == pytest.approx(truth, rel=0.2)
         assert one.interval is not None and one.interval[0] < truth < one.interval[1]
-    assert spreads_of(Source(label="x", runs=runs[runs["model"].isin([REAL, "mine-s1"])])) == []
-    assert spreads_of(PUBLISHED) == []
+    once = Source(label="x", runs=runs[runs["model"].isin([REAL, "mine-s1"])])
+    assert spreads_of(once, components_table(once)) == []

@@ -84,7 +84,6 @@ def test_claims_say_so(table: Path) -> None:
     found = assess(source, Settings(interval="t"))
     for form in ("text", "markdown", "json"):
         assert "MINIATURE: not the paper" in show(verdicts_document(found, found.verdicts), form)
-    assert not found.mixed
 
 
 def test_without_the_file_the_runs_keep_their_names(table: Path) -> None:

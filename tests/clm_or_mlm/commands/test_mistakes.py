@@ -38,7 +38,6 @@ MISTAKES = {
     "benchmarks import sst3": "did you mean 'sst2'",
     "benchmarks synthetic sst2": "--out requires",
     "benchmarks datasets shwo": 'Did you mean "show"',
-    "analysis claims --opinion --datasets": "--opinion cannot be combined with --multiverse or --datasets",
     "analysis claims --id F99": "unknown claim 'F99'",
     "analysis claims --interval bca": "needs individual runs",
     "analysis claims --interval tt": 'Did you mean "t"',

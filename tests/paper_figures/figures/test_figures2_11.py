@@ -8,8 +8,8 @@ import pytest
 from analysis.sources import PUBLISHED
 from common.errors import UserError
 from paper_figures.figure import FigureInputs
-from paper_figures.figures.figure1 import position_by_share
 from paper_figures.figures import figures2_11
+from paper_figures.figures.figure1 import position_by_share
 from paper_figures.figures.figures2_11 import clm_share, objective_series, training_flops
 from paper_figures.figures.task_figures import size_rank
 from paper_figures.words import caption
@@ -84,7 +84,7 @@ def test_own_models_stand_among_the_printed_points_of_models_without_runs() -> N
     inputs = from_runs(made_up_runs([own, "610m-mlm40-42k"]))
     data, printed = figure.collect(inputs), figure.collect(FigureInputs(source=PUBLISHED))
     assert dict(zip(data["model"], data["source"], strict=True)) == {
-        name: inputs.name if name in (own, "610m-mlm40-42k") else "published"
+        name: inputs.source.name if name in (own, "610m-mlm40-42k") else "published"
         for name in (*figure.models, own)
     }
     columns = ["panel", "model", "mean", "low", "high", "n_seeds"]

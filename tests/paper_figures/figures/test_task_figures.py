@@ -50,7 +50,7 @@ def test_holes_anywhere_are_left_out_and_named(number: int, seed: int) -> None:
 
 def test_the_order_of_runs_does_not_matter() -> None:
     shuffled = from_runs(FULL.sample(frac=1, random_state=3).reset_index(drop=True))
-    assert shuffled.name == from_runs(FULL).name
+    assert shuffled.source.name == from_runs(FULL).source.name
     figure = paper_figure(6)
     one, two = figure.collect(shuffled), figure.collect(from_runs(FULL))
     assert one.drop(columns=["mean", "low", "high"]).equals(two.drop(columns=["mean", "low", "high"]))

@@ -10,9 +10,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.claims.assessment import Assessment
-from analysis.claims.pages.dataset_tables import _bar, counted_by_dataset, dataset_sentences
-from analysis.claims.statements import difference
-from analysis.evidence.contrasts import Finding
+from analysis.claims.pages.dataset_tables import counted_by_dataset, dataset_sentences
 from common.errors import UserError
 from tests.analysis.stores import RELEASED
 
@@ -27,22 +25,15 @@ def test_the_sentences_name_what_one_dataset_makes(assessment: Assessment) -> No
     )
 
 
-def test_a_bar_is_on_its_side_of_zero() -> None:
-    pair = difference("x", "610m-clm-42k", "610m-mlm40-42k", "SC")
-    right = _bar(Finding(comparison=pair, effect=5.0, low=3.0, high=9.0), 10.0)
-    left = _bar(Finding(comparison=pair, effect=-5.0, low=-9.0, high=-3.0), 10.0)
-    assert right == left[::-1] and right.index("0") < right.index("-") < right.index("#")
-
-
 @pytest.mark.parametrize("form", ["text", "markdown"])
-def test_the_forest_has_a_row_a_dataset_and_the_average(form: str, capsys) -> None:
+def test_every_contrast_has_a_row_a_dataset_and_the_average(form: str, capsys) -> None:
     assert main(["claims", "--datasets", "--id", "F3", "--format", form]) == 0
     text = capsys.readouterr().out
     for name in ("SST-2", "QQP", "MNLI", "average", "I2 96%", "Results that depend on MNLI"):
         assert name in text
 
 
-def test_the_data_have_the_numbers_of_the_forest(capsys) -> None:
+def test_the_data_have_the_numbers_of_the_text(capsys) -> None:
     assert main(["claims", "--datasets", "--format", "csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     made = {
@@ -61,6 +52,6 @@ def test_one_released_dataset_says_what_it_can(capsys) -> None:
     assert "Not decidable from this source." in capsys.readouterr().out
 
 
-def test_it_is_a_view_of_its_own() -> None:
+def test_datasets_cannot_be_combined_with_explain() -> None:
     with pytest.raises(UserError, match="--datasets cannot be combined with"):
         main(["claims", "--datasets", "--explain"])

@@ -1,14 +1,22 @@
-"""Verdicts as text: one line per claim, and the reasoning."""
+"""Verdicts in every format: one line per claim, the reasoning, the committed page of findings."""
 
 from __future__ import annotations
 
 import shlex
 
 import numpy as np
+import pytest
 
 from analysis.__main__ import main
+from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import CLAIMS
+from analysis.claims.pages.explain import verdicts_document
+from analysis.claims.verdicts import GRADES
 from analysis.store.runs_table import COLUMNS, write_runs
+from clm_or_mlm.commands.analysis.claims import choose
+from common.errors import UserError
+from common.provenance import ROOT
+from common.tables import PRINTED, show
 from tests.analysis.made_up import made_up_runs
 from tests.analysis.stores import RELEASED
 
@@ -33,15 +41,13 @@ def test_explaining_prints_the_numbers_that_enter(capsys):
     assert "the three strongest of 36" in run(capsys, "--id", "F5a", "--explain")
 
 
-def test_runs_are_explained_with_the_mixed_model(capsys, tmp_path):
+def test_runs_are_explained_by_their_test(capsys, tmp_path):
     models = [f"{size}-{kind}-42k" for size in ("210m", "610m", "1b") for kind in ("clm", "mlm40")]
     path = tmp_path / "runs.parquet"
     write_runs(path, made_up_runs(np.random.default_rng(0), models=models))
     text = run(capsys, "--source", str(path), "--id", "F1", "--explain")
-    assert "mixed model (objective x size fixed; dataset and seed random)" in text
     assert "pooled bootstrap t, 5 seeds" in text
     page = run(capsys, "--source", str(path), "--format", "markdown")
-    assert "Mixed-effects model, a second opinion: " in page
     spread = page.split("\n### F7\n")[1].split("\n### ")[0]  # a spread has no standard error to plan with
     assert "Not significant individually: spread" in spread and "seeds would decide" not in spread
 
@@ -60,3 +66,32 @@ def test_the_command_that_the_page_names_gives_the_page_again(capsys, tmp_path):
     page = run(capsys, *given, "--format", "markdown")
     [command] = [line for line in page.splitlines() if line.startswith("    clm-or-mlm claims ")]
     assert run(capsys, *shlex.split(command)[2:]) == page
+
+
+def test_ids_are_taken_in_any_case_and_f5_is_all_of_f5():
+    assert choose(["f5", "F1"]) == ["F1", "F5a", "F5b", "F5c", "F5d", "F5e"]
+    assert choose(None) == list(CLAIMS)
+    with pytest.raises(UserError, match=r"unknown claim 'F16'; the claims are F1, .*; did you mean 'F"):
+        choose(["F16"])
+
+
+@pytest.mark.parametrize("form", PRINTED)
+@pytest.mark.parametrize("explain", [False, True])
+def test_every_format_names_the_claims_shown_and_ends_in_a_line_break(
+    assessment: Assessment, form: str, explain: bool
+) -> None:
+    shown = [verdict for verdict in assessment.verdicts if verdict.claim.id in ("F1", "F7")]
+    text = show(verdicts_document(assessment, shown, explain=explain), form)
+    assert text.endswith("\n") and "F1" in text and "F7" in text and "F5a" not in text
+
+
+def test_the_committed_page_is_the_one_generated_now_and_has_a_section_for_every_finding(capsys):
+    page = (ROOT / "docs" / "findings.md").read_text()
+    assert run(capsys, "--format", "markdown") == page, "docs/findings.md is old: make findings"
+    for name, claim in CLAIMS.items():
+        [row] = [line for line in page.splitlines() if line.startswith(f"| [{name}](#{name.lower()}) |")]
+        assert row.split(" | ")[2] in GRADES
+        section = page.split(f"\n### {name}\n")[1].split("\n### ")[0]
+        assert claim.statement in section and claim.remark in section
+        assert "Most adverse: " in section or "Cannot be tested: needs individual runs." in section
+    assert len(page.split()) < 2_750

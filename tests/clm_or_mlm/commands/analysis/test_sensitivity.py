@@ -8,7 +8,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.evidence.settings import Settings
-from analysis.sensitivity import sensitivity_page
+from analysis.sensitivity.sensitivity_page import sensitivity_of
 from analysis.sources import PUBLISHED
 
 
@@ -16,10 +16,10 @@ from analysis.sources import PUBLISHED
 def test_it_is_printed_or_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    computed = report.sensitivity_of(PUBLISHED, PUBLISHED.settled(Settings()))
-    monkeypatch.setattr(report, "sensitivity_of", lambda *_, **__: computed)
+    computed = sensitivity_of(PUBLISHED, PUBLISHED.settled(Settings()))
+    monkeypatch.setattr("clm_or_mlm.commands.analysis.claims.sensitivity_of", lambda *_, **__: computed)
     assert main(["sensitivity"]) == 0
     said = capsys.readouterr().out
-    assert "overturns" in said and "rho 0.5: supported" in said and "margin 2: " in said
+    assert "overturns" in said and "adjustment none: supported" in said
     assert main(["sensitivity", "--format", "csv", "--out", str(tmp_path / "forks.csv")]) == 0
-    assert (tmp_path / "forks.csv").read_text().startswith("id,protocol,selection,interval,margin")
+    assert (tmp_path / "forks.csv").read_text().startswith("id,protocol,selection,interval,adjustment")
