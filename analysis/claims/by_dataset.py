@@ -33,14 +33,14 @@ class RandomEffects:
     """Effects on several datasets or tasks taken as a sample of such; nan where there are fewer than two."""
 
     mean: float = math.nan
-    """Over datasets like these."""
+    """The mean effect over datasets or tasks like these."""
     low: float = math.nan
-    """Of its 95 % interval (Hartung and Knapp), Student's with one degree of freedom fewer than effects."""
+    """The lower end of the mean's 95 % interval (Hartung and Knapp; Student's t, one df fewer than effects)."""
     high: float = math.nan
     q: float = math.nan
     """Cochran's Q: weighted squared deviations of the effects from their weighted mean."""
     p: float = math.nan
-    """Of Q by the chi-squared distribution; errors are taken as known, so with five seeds it is a little too small."""
+    """The p of Q (chi-squared); errors are taken as known, so with five seeds it is a little too small."""
     i_squared: float = math.nan
     """Share of the variation between the effects that is more than their errors: (Q - df) / Q, at least 0."""
 

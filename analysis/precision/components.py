@@ -53,7 +53,7 @@ class _Part:
 
     words: str
     axes: tuple[str, ...]
-    """Of the effects whose variance it is."""
+    """The axes of the effects whose variance it is."""
     shared: str = ""
     """The axis over whose levels a score is the mean, so that their number divides the variance."""
 
@@ -95,33 +95,33 @@ def components_table(source: Source) -> pd.DataFrame:
     runs = source.need_runs("sensitivity")
     arms = arms_of(runs)
     chosen = select_runs(runs[runs["model"].isin([name for names in arms.values() for name in names])])
-    return pd.DataFrame(_rows(source, arms, chosen) if len(chosen) else [])
+    return pd.DataFrame(_table_rows(source, arms, chosen) if len(chosen) else [])
 
 
-def _rows(source: Source, arms: dict[str, list[str]], chosen: pd.DataFrame) -> Iterator[dict[str, object]]:
+def _table_rows(
+    source: Source, arms: dict[str, list[str]], chosen: pd.DataFrame
+) -> Iterator[dict[str, object]]:
+    """Yield the components of each dataset and of each average over several, from the chosen runs of repeated models."""
     scores = seed_scores(chosen)
     scopes = dict.fromkeys((str(task), str(dataset)) for _, task, dataset in scores.index)
     for task, dataset in sorted(scopes, key=lambda scope: (list(TASKS).index(scope[0]), scope[1] == AVERAGE)):
         members = list(source.datasets_of(task)) if dataset == AVERAGE else [dataset]
         if dataset == AVERAGE and len(members) == 1:
             continue  # the dataset's own rows say it
-        here = (scores.index.get_level_values("task") == task) & (
-            scores.index.get_level_values("dataset") == dataset
-        )
-        layout = _Layout.of(arms, scores[here].droplevel(["task", "dataset"]))
+        layout = _Layout.of(arms, scores.xs((task, dataset), level=("task", "dataset")))
         if layout is None:
             continue
         head = {"task": task, "dataset": dataset, **layout.head}
-        values, axes = layout.cube(scores, task, dataset), (MODEL, PRETRAINING, SEED)
-        yield from _shown(head, _OF_SCORES, values, axes)
+        values, axes = layout.array(scores, task, dataset), (MODEL, PRETRAINING, SEED)
+        yield from _component_rows(head, _OF_SCORES, values, axes)
         if dataset == AVERAGE:
-            single = np.stack([layout.cube(scores, task, name) for name in members])
-            yield from _shown(head, _OF_DATASETS, single, (DATASET, *axes))
+            single = np.stack([layout.array(scores, task, name) for name in members])
+            yield from _component_rows(head, _OF_DATASETS, single, (DATASET, *axes))
         elif source.instances is not None and is_paired(dataset):
             wanted = pd.DataFrame(layout.runs(), columns=["model", "seed"])
             rows = wanted.merge(chosen[chosen["dataset"] == dataset], on=["model", "seed"], how="left")
             instances = 100 * read_instances(source.instances, dataset, rows)
-            yield from _shown(head, _OF_INSTANCES, instances.reshape(*values.shape, -1), (*axes, INSTANCE))
+            yield from _component_rows(head, _OF_INSTANCES, instances.reshape(*values.shape, -1), (*axes, INSTANCE))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +131,7 @@ class _Layout:
     arms: tuple[tuple[str, ...], ...]
     """For each model the names of its pretrainings, as many of each."""
     seeds: tuple[int, ...]
-    """Those that all of them have."""
+    """The seeds that all of them have."""
 
     @classmethod
     def of(cls, arms: dict[str, list[str]], scores: pd.DataFrame) -> _Layout | None:
@@ -153,14 +153,14 @@ class _Layout:
         """Return model and seed of every run, seeds fastest."""
         return [(name, seed) for names in self.arms for name in names for seed in self.seeds]
 
-    def cube(self, scores: pd.DataFrame, task: str, dataset: str) -> Array:
+    def array(self, scores: pd.DataFrame, task: str, dataset: str) -> Array:
         """Return the scores (models, pretrainings, seeds) in percent."""
         rows = scores.loc[[(name, task, dataset) for names in self.arms for name in names], list(self.seeds)]
         found: Array = rows.to_numpy(dtype=np.float64).reshape(len(self.arms), -1, len(self.seeds))
         return found
 
 
-def _shown(
+def _component_rows(
     head: dict[str, object], parts: Sequence[_Part], values: Array, axes: Sequence[str]
 ) -> Iterator[dict[str, object]]:
     """Yield a row for each of the parts; an axis of one level, such as a single model, is left out."""
@@ -222,7 +222,7 @@ class Component:
     variance: float
     """Unbiased, so that it can be below 0 where there is none."""
     low: float
-    """Of its interval, at least 0."""
+    """The lower end of its interval, at least 0."""
     high: float
     df: int
     """Degrees of freedom of its mean square."""
@@ -280,8 +280,8 @@ def variance_components(
         [cube.size / math.prod(levels[name] for name in one) * (term <= one) for one in terms] for term in terms
     ])  # fmt: skip
     weighted = np.linalg.inv(expected) * squares
-    reach = _reach(np.array([freedom[term] for term in terms]), level)
-    down, up = (np.sqrt(((weighted * np.where(weighted > 0, *pair)) ** 2).sum(axis=1)) for pair in reach)
+    limits = _relative_limits(np.array([freedom[term] for term in terms]), level)
+    down, up = (np.sqrt(((weighted * np.where(weighted > 0, *pair)) ** 2).sum(axis=1)) for pair in limits)
     return {
         term: Component(
             variance=float(variance), low=max(0.0, float(variance - below)), high=max(0.0, float(variance + above)),
@@ -291,7 +291,7 @@ def variance_components(
     }  # fmt: skip
 
 
-def _reach(df: npt.NDArray[np.int64], level: float) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+def _relative_limits(df: npt.NDArray[np.int64], level: float) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     """Return how far, relative to themselves, mean squares reach down (added, subtracted) and up."""
     tail = (1 - level) / 2
     less: Array = 1 - df / special.chdtri(df, tail)

@@ -36,9 +36,9 @@ class Look:
     """How one series looks."""
 
     color: str
-    """Of its line and points: 3:1 or more against the paper (WCAG 2.2, 1.4.11)."""
+    """Colour of its line and points: 3:1 or more against the paper (WCAG 2.2, 1.4.11)."""
     text: str = ""
-    """Of its name, 4.5:1 or more (1.4.3); by default `color`."""
+    """Colour of its name, 4.5:1 or more (1.4.3); by default `color`."""
     marker: str = "o"
     """Marker of its points."""
     dash: Literal["-"] | tuple[float, tuple[float, ...]] = "-"

@@ -62,7 +62,7 @@ class TaskFigure(FigureSpec):
     groups: Callable[[Iterable[str]], Sequence[str]] | None = None
     """Every x drawn -> the groups, left to right; without it every series is a line."""
     ticks: Callable[[set[float]], Sequence[float]] = sorted
-    """Of lines, every x drawn or missing -> the ticks."""
+    """For a figure of lines, every x drawn or missing -> the ticks."""
     log_x: bool = False
     dodge: bool = True
     others: str = ""

@@ -166,7 +166,7 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -
     """Draw the findings of one unit: claimed region, the most adverse comparison, their mean, the others."""
     ratios = rows["unit"].iloc[0] == _RATIOS
     ax.set_ylim(len(rows) - 0.5, -0.5)
-    bend(ax, _reach(data, ratios=ratios), wide, ratios=ratios)
+    bend(ax, _axis_end(data, ratios=ratios), wide, ratios=ratios)
     low, high = ax.get_xlim()
     ax.grid(visible=False)
     for row, record in enumerate(rows.to_dict("index").items()):
@@ -189,7 +189,7 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -
     ax.axvline(1.0 if ratios else 0.0, color=INK, linewidth=0.8, zorder=1)
 
 
-def _reach(data: pd.DataFrame, *, ratios: bool) -> float:
+def _axis_end(data: pd.DataFrame, *, ratios: bool) -> float:
     """Return how far an axis reaches on either side of no effect; of ratios a factor."""
     ends = data[["effect", "low", "high"]].to_numpy(dtype=float)
     ends = ends[np.isfinite(ends) & ((ends > 0) | (not ratios))]

@@ -58,6 +58,8 @@ AS_IF_IN_THE_FILE = """
 import importlib, json, sys
 module, tuple_, block, *commands = sys.argv[1:]
 changed = importlib.import_module(module)
+from analysis.claims.titles import TITLES
+vars(changed).setdefault("TITLES", TITLES)
 exec(block, vars(changed))
 if tuple_:
     name, entry = tuple_.split("+")
@@ -81,13 +83,13 @@ def commands(section: str) -> list[list[str]]:
     ]
 
 
-def outputs(section: str, module: str, *, entry: str = "", more: Sequence[list[str]] = ()) -> list[str]:
-    """What the commands of the page, and more, print where the section's block is at the end of `module`.
+def outputs(section: str, module: str, *, entry: str = "", words: Sequence[list[str]] = ()) -> list[str]:
+    """What the commands of the page, or others, print where the section's blocks are at the end of `module`.
 
     `entry` is `TUPLE+NAME` for a block whose NAME joins the file's TUPLE.
     """
-    (block,) = blocks(section)
-    given = [json.dumps(command) for command in [*commands(section), *more]]
+    block = "\n".join(blocks(section))
+    given = [json.dumps(command) for command in words or commands(section)]
     said = python("-c", AS_IF_IN_THE_FILE, module, entry, block, *given, code=0).stdout
     return said.split("-- end --\n")[:-1]
 
@@ -175,12 +177,13 @@ def test_a_selection_rule_selects() -> None:
     assert float(printed.splitlines()[1].split(",")[3]) == pytest.approx(expected)
 
 
-def test_a_claim_is_judged() -> None:
-    section = "A claim"
-    (command,) = commands(section)
-    printed, everything = outputs(
-        section, "analysis.claims.catalogue.ratio", entry="CLAIMS+_F16", more=[command[:2]]
+def test_a_claim_is_judged_and_has_its_forest(tmp_path: Path) -> None:
+    explain, figure = commands("A claim")
+    drawn = [*figure, "--format", "svg", "--out", str(tmp_path)]
+    printed, everything, _ = outputs(
+        "A claim", "analysis.claims.catalogue.ratio", entry="CLAIMS+_F16", words=[explain, explain[:2], drawn]
     )
+    assert "TC prefers 20 % to 50 %" in (tmp_path / "forest-f16.svg").read_text()
     assert "Masking 20 % beats masking 50 % on token classification at every size." in printed
     assert re.search(
         r"^  verdict +(supported|mixed|contradicted|partly supported|undecided)", printed, re.MULTILINE
