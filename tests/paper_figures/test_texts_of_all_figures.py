@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from matplotlib.figure import Figure
 
-from analysis.precision import coverage
 from analysis.sources import Source, open_source
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
@@ -42,6 +41,7 @@ CASES = [(source, name) for source in SOURCES for name in FIGURES if (source, na
 QUICK = {
     ("published", "1"),
     ("published", "claims"),
+    ("published", "coverage"),
     ("miniature", "6"),
     ("miniature", "12"),
     ("stand-in", "5"),
@@ -53,10 +53,8 @@ QUICK = {
     [pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.slow]) for case in CASES],
 )
 def test_texts_are_apart_on_the_page_and_large_enough(
-    source: str, name: str, inputs: dict[str, FigureInputs], monkeypatch: pytest.MonkeyPatch
+    source: str, name: str, inputs: dict[str, FigureInputs]
 ) -> None:
-    monkeypatch.setattr(coverage, "COVERAGE_TRIALS", 50)
-    monkeypatch.setattr(coverage, "COVERAGE_RESAMPLES", 100)
     with paper_style():
         assert faults(DrawnFigure.of(FIGURES[name].load(), inputs[source]).draw()) == []
 
