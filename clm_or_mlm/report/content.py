@@ -10,9 +10,11 @@ import pandas as pd
 from analysis.claims.answer import Answer, answer
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import CLAIMS, FAMILIES
-from analysis.claims.pages.dataset_tables import dataset_sentences, datasets_document
-from analysis.claims.pages.explain import explanations, verdicts_document
-from analysis.claims.verdicts import Grade, Verdict
+from analysis.claims.grades import Grade
+from analysis.claims.pages.by_dataset import dataset_sentences, datasets_document
+from analysis.claims.pages.documents import verdicts_document
+from analysis.claims.pages.explain import explanations
+from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, says, sentence
 from analysis.evidence.settings import Settings
 from analysis.export import FORMATS as EXCHANGED
@@ -27,7 +29,7 @@ from clm_or_mlm.report.downloads import Download
 from clm_or_mlm.report.links import compared, figures_of, tables_of
 from clm_or_mlm.report.pictures import Picture, draw_pictures
 from common.tables import FORMATS, show
-from paper_figures.figure import FIGURES, FigureInputs, file_stem
+from paper_figures.figure import FIGURES, Inputs, file_stem
 
 __all__ = ["Comparison", "Content", "FindingEntry", "TableEntry", "TableRow", "gather", "table_rows"]
 
@@ -145,7 +147,7 @@ class Content:
         }
 
 
-def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Content:
+def gather(inputs: Inputs, figures: Iterable[str] = tuple(FIGURES)) -> Content:
     """Compute everything the page shows.
 
     Args:
@@ -153,6 +155,7 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Con
         figures: those to draw, as far as the inputs allow them.
     """
     source, settings, assessment = inputs.source, inputs.settings, inputs.assessment
+    inputs.verdicts.update({verdict.claim.id: verdict for verdict in assessment.verdicts})
     pictures = draw_pictures(inputs, figures)
     # Of other networks or metrics than the paper's the audit is of the published cells among themselves.
     audited = audit(source, selection=settings.selection) if source.comparable else audit(PUBLISHED)

@@ -15,7 +15,7 @@ from clm_or_mlm.report.downloads import Download
 from common.errors import UserError
 from common.progress import progress
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure import FIGURES, FigureInputs
+from paper_figures.figure import FIGURES, Inputs
 from paper_figures.save import DrawnFigure
 
 __all__ = ["Picture", "draw_pictures", "inlined"]
@@ -40,7 +40,7 @@ class Picture:
     supplementary: bool
 
 
-def draw_pictures(inputs: FigureInputs, names: Iterable[str] = tuple(FIGURES)) -> dict[str, Picture]:
+def draw_pictures(inputs: Inputs, names: Iterable[str] = tuple(FIGURES)) -> dict[str, Picture]:
     """Return those of the named figures that the inputs allow, by file name, in the order of the names."""
     pictures = {}
     for name in progress(list(names), "figures", unit="figure"):
