@@ -15,7 +15,7 @@ from analysis.statistics.inference import holm, partial_conjunction
 from common.registry import Registry
 
 __all__ = [
-    "ALPHA", "CONTRADICTED", "GRADES", "SUPPORTED", "UNDECIDABLE", "UNDECIDED", "Branch", "FindingOf", "Grade", "Tally",
+    "ALPHA", "CONTRADICTED", "GRADES", "SUPPORTED", "UNDECIDED", "Branch", "FindingOf", "Grade", "Tally",
     "Verdict", "grade_of", "judge", "judge_claim", "shown_to_hold", "units_that_hold_among", "unsupported",
 ]  # fmt: skip
 
@@ -124,7 +124,6 @@ GRADES: Registry[Grade] = Registry(
 SUPPORTED = GRADES["supported"]
 CONTRADICTED = GRADES["contradicted"]
 UNDECIDED = GRADES["undecided"]
-UNDECIDABLE = GRADES["not decidable from this source"]
 
 
 def grade_of(found: Tally) -> Grade:

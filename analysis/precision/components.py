@@ -121,7 +121,9 @@ def _table_rows(
             wanted = pd.DataFrame(layout.runs(), columns=["model", "seed"])
             rows = wanted.merge(chosen[chosen["dataset"] == dataset], on=["model", "seed"], how="left")
             instances = 100 * read_instances(source.instances, dataset, rows)
-            yield from _component_rows(head, _OF_INSTANCES, instances.reshape(*values.shape, -1), (*axes, INSTANCE))
+            yield from _component_rows(
+                head, _OF_INSTANCES, instances.reshape(*values.shape, -1), (*axes, INSTANCE)
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,7 +293,9 @@ def variance_components(
     }  # fmt: skip
 
 
-def _relative_limits(df: npt.NDArray[np.int64], level: float) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+def _relative_limits(
+    df: npt.NDArray[np.int64], level: float
+) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     """Return how far, relative to themselves, mean squares reach down (added, subtracted) and up."""
     tail = (1 - level) / 2
     less: Array = 1 - df / special.chdtri(df, tail)

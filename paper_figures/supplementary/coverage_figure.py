@@ -83,11 +83,11 @@ class _Coverage(FigureSpec):
             "Two panels of dots, one row per distribution, each dot the true coverage of a nominal 95 % interval."
         ]
         for seeds, part in data.groupby("n_seeds", sort=False):
-            covered = part.groupby("interval", sort=False)["coverage"].agg(["min", "max"])
             ranges = [
-                f"{row.Index} {100 * row.min:.0f} to {100 * row.max:.0f} %" for row in covered.itertuples()
+                f"{kind!s} {100 * covered.min():.0f} to {100 * covered.max():.0f} %"
+                for kind, covered in part.groupby("interval", sort=False)["coverage"]
             ]
-            sentences.append(f"{seeds} seeds: {', '.join(ranges)}.")
+            sentences.append(f"{seeds!s} seeds: {', '.join(ranges)}.")
         return " ".join(sentences)
 
 

@@ -12,7 +12,6 @@ from analysis.claims.assessment import Assessment
 from analysis.claims.by_dataset import DatasetReading, Heterogeneity
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, format_p, readout, says
-from analysis.evidence.contrasts import Finding
 from benchmarks.protocol import DATASETS
 from common.tables import Document, Grid, Heading
 
@@ -21,6 +20,10 @@ __all__ = [
 ]  # fmt: skip
 
 _MOST_NAMED = 3
+_COLUMNS = [
+    "id", "contrast", "claimed", "unit", "dataset", "effect", "low", "high", "p_for", "p_against", "says", "q", "q_p",
+    "i_squared", "mean_over_datasets", "low_over_datasets", "high_over_datasets", "makes_the_result",
+]  # fmt: skip
 
 
 def counted_by_dataset(reading: DatasetReading) -> str:
@@ -138,11 +141,7 @@ def _table(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:
         for name, finding in (*contrast.single.items(), ("average", contrast.average))
         if finding.known
     ]  # fmt: skip
-    columns = [
-        "id", "contrast", "claimed", "unit", "dataset", "effect", "low", "high", "p_for", "p_against", "says", "q",
-        "q_p", "i_squared", "mean_over_datasets", "low_over_datasets", "high_over_datasets", "makes_the_result",
-    ]  # fmt: skip
-    frame = pd.DataFrame(rows, columns=columns)
+    frame = pd.DataFrame(rows, columns=_COLUMNS)
     return frame.assign(source=assessment.source.label, interval=assessment.settings.interval)
 
 

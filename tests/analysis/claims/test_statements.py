@@ -1,4 +1,4 @@
-"""What claims are made of: regions, merged weights, rules in words, the mean of the comparisons."""
+"""What claims are made of: merged weights, rules in words, the mean of the comparisons."""
 
 from __future__ import annotations
 
@@ -17,30 +17,12 @@ from analysis.claims.statements import (
     typical_contrast,
     weighted,
 )
-from analysis.evidence.contrasts import Contrast, Finding, Spread
+from analysis.evidence.contrasts import Finding, Spread
 from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED
 from tests.analysis.claims.given import part
 
 FINDING_OF = PUBLISHED.evidence(Settings(interval="t")).finding
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "words", "inside"),
-    [(0.0, math.inf, "> 0", 0.1), (-math.inf, 1.5, "< 1.5", 1.4), (-0.5, 0.5, "in (-0.5, 0.5)", 0.0)],
-)
-def test_a_region_is_open_and_has_its_ends_in_words(
-    low: float, high: float, words: str, inside: float
-) -> None:
-    contrast = Contrast(label="x", terms=(), low=low, high=high)
-    assert contrast.region == words and contrast.holds(inside)
-    assert not contrast.holds(low) and not contrast.holds(high)
-    assert contrast.is_range == (math.isfinite(low) and math.isfinite(high))
-
-
-def test_a_ratio_of_spreads_holds_below_one() -> None:
-    spread = Spread(label="x", task="SC", narrow=("a",), wide=("b",))
-    assert spread.holds(0.99) and not spread.holds(1.0) and not spread.is_range and spread.region == "< 1"
 
 
 def test_equal_cells_of_a_weighted_sum_are_merged() -> None:
