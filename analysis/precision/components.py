@@ -101,14 +101,15 @@ def components_table(source: Source) -> pd.DataFrame:
 def _table_rows(
     source: Source, arms: dict[str, list[str]], chosen: pd.DataFrame
 ) -> Iterator[dict[str, object]]:
-    """Yield the components of each dataset and of each average over several, from the chosen runs of repeated models."""
+    """Yield the components of each dataset and average, from the chosen runs of models that were pretrained again."""
     scores = seed_scores(chosen)
     scopes = dict.fromkeys((str(task), str(dataset)) for _, task, dataset in scores.index)
     for task, dataset in sorted(scopes, key=lambda scope: (list(TASKS).index(scope[0]), scope[1] == AVERAGE)):
         members = list(source.datasets_of(task)) if dataset == AVERAGE else [dataset]
         if dataset == AVERAGE and len(members) == 1:
             continue  # the dataset's own rows say it
-        layout = _Layout.of(arms, scores.xs((task, dataset), level=("task", "dataset")))
+        of_place = scores.query("task == @task and dataset == @dataset")
+        layout = _Layout.of(arms, of_place.droplevel(["task", "dataset"]))
         if layout is None:
             continue
         head = {"task": task, "dataset": dataset, **layout.head}
