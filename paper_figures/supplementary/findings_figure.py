@@ -17,13 +17,13 @@ from matplotlib.lines import Line2D
 from analysis.claims.assessment import Assessment
 from analysis.claims.verdicts import GRADES
 from analysis.claims.wording import format_effect, format_p
-from analysis.evidence.contrasts import Contrast, Finding
+from analysis.evidence.contrasts import Finding
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches
 from paper_figures.drawing.style import GREY, INK, LIGHT
 from paper_figures.figure import FigureInputs, FigureSpec, point_id
 from paper_figures.words import selection_sentence
 
-__all__ = ["COLORS", "FIGURES", "MARKERS", "claims_data", "details"]
+__all__ = ["COLORS", "FIGURES", "MARKERS", "claims_data", "details", "point"]
 
 _LOOKS = {
     "supported": ("#1f7a5c", "o"),
@@ -70,20 +70,20 @@ def claims_data(assessment: Assessment) -> pd.DataFrame:
         }
         none = {"p": math.nan, "p_holm": math.nan}
         numbers = {"p": verdict.p, "p_holm": verdict.p_adjusted} if verdict.known else none
-        rows.append(base | {"role": "decisive"} | _point(verdict.decisive) | numbers)
+        rows.append(base | {"role": "decisive"} | point(verdict.decisive) | numbers)
         if verdict.typical is not None:
-            rows.append(base | {"role": "typical"} | _point(verdict.typical) | none)
+            rows.append(base | {"role": "typical"} | point(verdict.typical) | none)
         others = (finding for finding in verdict.known if finding is not verdict.decisive)
-        rows += [base | {"role": "other"} | _point(finding) | none for finding in others]
+        rows += [base | {"role": "other"} | point(finding) | none for finding in others]
     return pd.DataFrame(rows)
 
 
-def _point(finding: Finding) -> dict[str, object]:
+def point(finding: Finding) -> dict[str, object]:
+    """Return what is drawn of a comparison: its effect with interval, and the claimed region."""
     comparison = finding.comparison
-    region = (comparison.low, comparison.high) if isinstance(comparison, Contrast) else (-math.inf, 1.0)
     return {
         "contrast": comparison.label, "unit": comparison.unit, "effect": finding.effect, "low": finding.low,
-        "high": finding.high, "region_low": region[0], "region_high": region[1],
+        "high": finding.high, "region_low": comparison.ends[0], "region_high": comparison.ends[1],
         "text": format_effect(finding),
     }  # fmt: skip
 

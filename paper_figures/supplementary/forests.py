@@ -25,7 +25,7 @@ from common.errors import UserError
 from paper_figures.drawing.page import WIDTH, Sheet, bend, inches
 from paper_figures.drawing.style import CLM, INK, LIGHT, MLM
 from paper_figures.figure import FigureInputs, FigureSpec
-from paper_figures.supplementary.findings_figure import details
+from paper_figures.supplementary.findings_figure import details, point
 
 __all__ = ["FIGURES", "forest_data"]
 
@@ -104,12 +104,9 @@ def _pairs(verdict: Verdict) -> Iterator[list[dict[str, object]]]:
 
 
 def _row(finding: Finding, dataset: str) -> dict[str, object]:
-    comparison = finding.comparison
-    low, high = comparison.ends
-    return {
-        "claimed": comparison.region, "unit": comparison.unit, "dataset": dataset, "effect": finding.effect,
-        "low": finding.low, "high": finding.high, "region_low": low, "region_high": high, "says": says(finding),
-        "p_for": finding.p_for, "p_against": finding.p_against,
+    return point(finding) | {
+        "claimed": finding.comparison.region, "dataset": dataset, "says": says(finding), "p_for": finding.p_for,
+        "p_against": finding.p_against,
     }  # fmt: skip
 
 

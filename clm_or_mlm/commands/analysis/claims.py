@@ -49,7 +49,7 @@ def claims(
     examples:
       clm-or-mlm claims
       clm-or-mlm claims --id F8 --explain
-      clm-or-mlm claims --multiverse
+      clm-or-mlm claims --source miniature --multiverse
 
     Args:
         id: show only this finding (may be repeated); F5 means F5a to F5e

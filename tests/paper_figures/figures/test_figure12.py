@@ -159,17 +159,11 @@ def test_a_wrong_line_is_told_with_its_file(line: object, says: str, tmp_path: P
     assert "\n" not in str(error.value)
 
 
-def test_folders_that_are_absent_or_hold_no_log(tmp_path: Path) -> None:
+def test_folders_without_logs_of_its_models_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such folder"):
         training_losses(tmp_path / "absent", TRUNK)
     with pytest.raises(UserError, match=r"no log\.jsonl in it"):
         training_losses(tmp_path, TRUNK)
-
-
-def test_logs_of_other_runs_are_not_figure_12(tmp_path: Path) -> None:
     log(tmp_path, row(1), name="210m-clm")
-    with pytest.raises(
-        UserError,
-        match="has no log of a stage that Figure 12 draws; the folders of these stages are named 610m-clm,",
-    ):
+    with pytest.raises(UserError, match=r"no log of a stage that Figure 12 draws; .* are named 610m-clm,"):
         FIGURE.collect(logged(tmp_path))

@@ -7,11 +7,8 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 
-from analysis.sources import open_source
 from benchmarks.protocol import LEARNING_RATES, datasets_of
-from common.errors import UserError
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure import FigureInputs
 from paper_figures.words import source_sentence
 from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
@@ -97,12 +94,6 @@ def test_the_picture_holds_the_spread(number: int) -> None:
             single = rows[(rows["x"] == column) & (rows["interval"] == "single")]["mean"]
             assert list(points) == [f"point-{row}" for row in single.index]
             assert [line.get_ydata()[0] for line in points.values()] == pytest.approx(single.tolist())  # type: ignore[index]
-
-
-@pytest.mark.parametrize("number", CASES)
-def test_published_cells_cannot_show_a_spread(number: int) -> None:
-    with pytest.raises(UserError, match=rf"^Figure {number} needs individual runs, .* --source released"):
-        paper_figure(number).collect(FigureInputs(source=open_source("published")))
 
 
 FIVE = RUNS[RUNS["model"].isin(FIGURES[5])]
