@@ -19,6 +19,7 @@ __all__ = ["FIGURES"]
 _ROW, _HEAD, _PANEL, _LEFT = 0.3, 0.84, 2.6, 1.5
 _MARKS = (
     ("X", "#b3261e"), ("o", "#15508f"), ("v", "#b07d00"), ("^", "#6f6f6f"), ("s", "#7c4aa9"), ("D", "#1f7a5c"),
+    ("P", "#1a1a1a"),
 )  # fmt: skip
 """Marker and colour of the intervals in their order; they begin again when there are more."""
 _SEEDS = (5, 20)
