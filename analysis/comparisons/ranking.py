@@ -10,10 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from analysis.comparisons.differences import LEVEL_OF_TESTS
-from analysis.comparisons.field import Field
-from analysis.comparisons.scopes import Scope
-from analysis.statistics.superiority import FEWEST_SEEDS, interquartile_mean, iqm_draws
+from analysis.comparisons.field import Field, Scope
+from analysis.statistics.inference import ALPHA, FEWEST_SEEDS, interquartile_mean, iqm_draws
 
 __all__ = ["Ranked", "Ranking", "critical_difference", "rank_models"]
 
@@ -72,7 +70,7 @@ class Ranking:
         return tuple(found)
 
 
-def critical_difference(models: int, datasets: int, level: float = LEVEL_OF_TESTS) -> float:
+def critical_difference(models: int, datasets: int, level: float = ALPHA) -> float:
     """Return Nemenyi's critical difference of mean ranks (Demsar 2006)."""
     quantile = float(stats.studentized_range.isf(level, models, math.inf)) / math.sqrt(2)
     return quantile * math.sqrt(models * (models + 1) / (6 * datasets))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from analysis.statistics.superiority import improvement_bounds
+from analysis.statistics.inference import improvement_bounds
 
 Array = npt.NDArray[np.float64]
 Shape = Callable[[np.random.Generator, tuple[int, ...]], Array]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.statistics.superiority import (
+from analysis.statistics.inference import (
     COVERAGES,
     FEWEST_SEEDS,
     improvement_bounds,
