@@ -124,7 +124,7 @@ def seeds_that_decide(finding: Finding) -> int | None:
     )
     if not (_has_error(finding) and distance > 0):
         return None
-    from analysis.precision.design import seeds_needed, seeds_needed_paired  # reads sources, which need not be
+    from analysis.precision.design import seeds_needed, seeds_needed_paired
 
     seeds = min(finding.seeds)
     alpha = 2 * ALPHA if finding.comparison.is_range and finding.comparison.holds(finding.effect) else ALPHA

@@ -218,7 +218,7 @@ def design_table(source: Source, study: PlannedStudy) -> pd.DataFrame:
 def _row(study: PlannedStudy, spreads: Sequence[AssumedSpread]) -> dict[str, object]:
     def needed(what: str, least: int) -> float:
         def power_at(count: int) -> float:
-            return planned_test(replace(study, **{what: count}), spreads).power(study.effect)  # type: ignore[arg-type]
+            return planned_test(replace(study, **{what: count}), spreads).power(study.effect)
 
         return fewest(power_at, study.power, least) or math.nan
 

@@ -32,8 +32,8 @@ interval holds P(A > B) in 90 %."""
 
 COVERAGES = {"superiority": (0.94, 0.97), "iqm": (0.90, 0.91)}
 """Measured coverage of the 95 % intervals with five normal seeds. Of P(A > B) the least and the most at 0 to 4 standard
-deviations between the models, on 1, 3 and 12 datasets (tests/analysis/statistics/superiority_coverage.py has the table
-and its command); of the interquartile mean at one, of one dataset and of twelve (3,000 comparisons)."""
+deviations between the models, on 1, 3 and 12 datasets; of the interquartile mean the two of one dataset and of twelve
+(3,000 comparisons). tests/analysis/statistics/test_inference.py simulates both again, smaller."""
 
 
 def region_p(estimate: Estimate, low: float, high: float) -> tuple[float, float]:

@@ -51,8 +51,8 @@ def design(
         format: output format
     """
     study = PlannedStudy(
-        effect=effect, seeds=seeds, pretrainings=pretrainings, pretraining_sd=pretraining_sd, tests=tests, power=power
-    )
+        effect=effect, seeds=seeds, pretrainings=pretrainings, pretraining_sd=pretraining_sd, tests=tests, power=power,
+    )  # fmt: skip
     write(design_document(source.open(), study), format, out)
 
 
