@@ -30,7 +30,7 @@ class Comparison:
     """Where the scores come from, with what has to be said of them first."""
     field: Field
     differences: tuple[Difference, ...]
-    """Of every pair in the order of the field, on every scope that the pair has."""
+    """The difference of every pair, in the order of the field, on every scope that the pair has."""
     ranking: Ranking | None
     """None for two models, and where no dataset is common to all."""
     notes: tuple[str, ...]

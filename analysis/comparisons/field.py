@@ -68,7 +68,7 @@ class Field:
 
     models: tuple[str, ...]
     printed: frozenset[str]
-    """Those whose scores are the paper's printed cells."""
+    """The models whose scores are the paper's printed cells."""
     evidence: Evidence
     scopes: Mapping[str, tuple[Scope, ...]]
     """By model what it has scores on, by task: its datasets, its average; all tasks last."""

@@ -31,7 +31,7 @@ Array = npt.NDArray[np.float64]
 
 _Row = dict[str, Any]
 _Log = dict[int, _Row]
-"""Of a stage, by step: `loss` and `predicted` of validation, `lr` of training."""
+"""A stage's log by step: `loss` and `predicted` of validation, `lr` of training."""
 
 _CELL = ["model", "task", "dataset", "lr"]
 _OTHER_SHARE = 0.2

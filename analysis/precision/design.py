@@ -57,11 +57,11 @@ class PlannedStudy:
     seeds: int = N_SEEDS
     """Fine-tuning seeds of each pretraining."""
     pretrainings: int = 1
-    """Of each arm; several are the units of the test, each with the mean of its seeds."""
+    """Pretrainings of each arm; several are the units of the test, each with the mean of its seeds."""
     pretraining_sd: float = 0.0
     """Standard deviation of a score over pretrainings, in points; 0: about these very pretrainings."""
     tests: int = 1
-    """Over which Holm adjusts; planned is the worst case, a p below 0.05 over their number."""
+    """Number of tests that Holm adjusts for; planned is the worst case, a p below 0.05 over their number."""
     power: float = POWER
     """The wanted chance to find the difference."""
 
@@ -73,9 +73,9 @@ class AssumedSpread:
     sd: float
     """Standard deviation of a score over fine-tuning seeds."""
     paired_sd: float
-    """That of two models' difference within a seed."""
+    """Standard deviation of two models' difference within a seed."""
     cells: int = FEWEST_CELLS
-    """With a spread."""
+    """Cells whose seeds do not all agree: too few of them and the pooled bootstrap gives way to a paired t."""
 
 
 class PlannedTest(NamedTuple):
@@ -85,7 +85,7 @@ class PlannedTest(NamedTuple):
     parts: npt.NDArray[np.float64]
     """(n, 3) independent parts of the squared error: variance, degrees of freedom (infinite: known), how many of it."""
     alpha: float = ALPHA
-    """Its level."""
+    """Level of the test."""
     wider: float = 1.0
     """By how much its limit is farther out than Student's."""
 
