@@ -23,7 +23,7 @@ from analysis.claims.assessment import assess
 from analysis.claims.pages.explain import explanations
 from analysis.claims.pages.finding_records import as_record
 from analysis.comparisons.comparison import compare as compare_models
-from analysis.comparisons.report import records_of
+from analysis.comparisons.comparison_report import records_of
 from analysis.evidence.settings import Settings
 from analysis.letter.letter import letter_document, write_letter
 from analysis.sources import Source, open_source

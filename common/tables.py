@@ -31,7 +31,6 @@ __all__ = [
     "Grid",
     "Heading",
     "Rows",
-    "TextOnly",
     "csv_text",
     "fill_template",
     "markdown_table",
@@ -75,18 +74,11 @@ class Heading:
     text: str
 
 
-@dataclass(frozen=True)
-class TextOnly:
-    """Lines that only a text for a terminal has."""
-
-    lines: Sequence[str]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Document:
     """What a command shows."""
 
-    body: Sequence[str | Grid | Heading | TextOnly] = ()
+    body: Sequence[str | Grid | Heading] = ()
     """For people: lines, and tables among them."""
     records: pd.DataFrame | None = None
     """For programs: CSV and Parquet, and JSON when there is no `data`."""
@@ -157,19 +149,19 @@ def fill_template(path: Path, **values: object) -> str:
 
 
 def _text(document: Document) -> str:
-    def lines(part: str | Grid | Heading | TextOnly) -> Sequence[str]:
+    def lines(part: str | Grid | Heading) -> Sequence[str]:
         if isinstance(part, Grid):
             return plain_table(part.rows, part.numbers)
-        return part.lines if isinstance(part, TextOnly) else [part if isinstance(part, str) else part.text]
+        return [part if isinstance(part, str) else part.text]
 
     return "".join(f"{line}\n" for part in document.body for line in lines(part))
 
 
 def _markdown(document: Document) -> str:
-    def lines(part: str | Grid | Heading | TextOnly) -> Sequence[str]:
+    def lines(part: str | Grid | Heading) -> Sequence[str]:
         if isinstance(part, Grid):
             return markdown_table(part.rows, part.numbers)
-        return [] if isinstance(part, TextOnly) else [part if isinstance(part, str) else f"## {part.text}"]
+        return [part if isinstance(part, str) else f"## {part.text}"]
 
     return "".join(f"{line}\n" for part in document.body for line in lines(part))
 

@@ -115,7 +115,7 @@ def levels_in_words() -> str:
 def seeds_that_decide(finding: Finding) -> int | None:
     """Return the seeds with which a contrast as large as it was seen would be decided, with power 80 %.
 
-    None: not known, or more than `power.MOST_SEEDS`. Decided for the claim where the effect is in the claimed region,
+    None: not known, or more than `design.MOST_SEEDS`. Decided for the claim where the effect is in the claimed region,
     else against it; the error shrinks with the root of the number of seeds.
     """
     distance = min(
@@ -123,10 +123,7 @@ def seeds_that_decide(finding: Finding) -> int | None:
     )
     if not (_has_error(finding) and distance > 0):
         return None
-    from analysis.precision.power import (
-        seeds_needed,
-        seeds_needed_paired,
-    )  # scipy's distributions are slow to import
+    from analysis.precision.design import seeds_needed, seeds_needed_paired
 
     seeds = min(finding.seeds)
     alpha = 2 * ALPHA if finding.comparison.is_range and finding.comparison.holds(finding.effect) else ALPHA
@@ -142,7 +139,7 @@ def seeds_in_words(finding: Finding, comparison: str) -> str:
     """
     if not _has_error(finding):
         return ""
-    from analysis.precision.power import MOST_SEEDS
+    from analysis.precision.design import MOST_SEEDS
 
     seeds = seeds_that_decide(finding)
     number = f"No number of seeds up to {MOST_SEEDS:,}" if seeds is None else f"About {seeds:,} seeds"

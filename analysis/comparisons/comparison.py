@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import pandas as pd
+
 from analysis.comparisons.differences import Difference, compare_pair, pairwise
-from analysis.comparisons.field import Field, field_of
+from analysis.comparisons.field import OVERALL, Field, Scope, field_of, scopes_in_order
 from analysis.comparisons.ranking import Ranking, rank_models
-from analysis.comparisons.replicates import with_arms
-from analysis.comparisons.scopes import OVERALL, Scope, scopes_in_order
 from analysis.evidence.settings import Settings
 from analysis.sources import Source
+from analysis.statistics.instance_covariance import MEMBERS
+from analysis.statistics.learning_rate_selection import select_runs
 from benchmarks.protocol import AVERAGE
 from common.errors import UserError
+from pretraining.model_names import arm_of
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "compare", "with_arms"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +30,7 @@ class Comparison:
     """Where the scores come from, with what has to be said of them first."""
     field: Field
     differences: tuple[Difference, ...]
-    """Of every pair in the order of the field, on every scope that the pair has."""
+    """The difference of every pair, in the order of the field, on every scope that the pair has."""
     ranking: Ranking | None
     """None for two models, and where no dataset is common to all."""
     notes: tuple[str, ...]
@@ -48,7 +52,6 @@ def compare(
     *,
     replicates: Sequence[str] = (),
     margin: float | None = None,
-    rho: float = 0.0,
 ) -> Comparison:
     """Compare two models or more.
 
@@ -57,10 +60,9 @@ def compare(
             printed cells.
         names: of models, or shell patterns.
         settings: selection rule, interval, resamples and seed.
-        replicates: shell patterns of models that are pretrainings of one arm (`replicates.with_arms`); the arms are
-            compared with the models, and with each other.
+        replicates: shell patterns of models that are pretrainings of one arm (`with_arms`); the arms are compared with
+            the models, and with each other.
         margin: of practical equivalence in points; None: the claims' margins by task.
-        rho: correlation between seeds in the posterior (see `differences.compare_pair`).
 
     Raises:
         UserError: an unknown model, fewer than two, nothing in common, or no test for the interval.
@@ -75,15 +77,62 @@ def compare(
         first, second = field.models
         if not scopes:
             raise UserError(f"{first} and {second} have no dataset in common in {source.label}")
-        found = compare_pair(field, first, second, margin=margin, rho=rho)
+        found = compare_pair(field, first, second, margin=margin)
     else:
-        found = pairwise(field, margin=margin, rho=rho)
+        found = pairwise(field, margin=margin)
         datasets = [scope for scope in scopes if scope.is_dataset]
         ranking = rank_models(field, datasets) if datasets else None
     return Comparison(
         source=source.words, field=field, differences=tuple(found), ranking=ranking,
         notes=tuple(_notes(source, field, found, settings)), settings=settings, replicates=tuple(replicates),
     )  # fmt: skip
+
+
+def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd.DataFrame:
+    """Return the runs with an arm for each pattern, named by it, in place of the models that match.
+
+    An arm's pretrainings are what its scores vary over: each counts once, by the mean over its fine-tuning seeds at the
+    chosen learning rates. So the standard error holds what pretrainings differ by and what their seeds leave, with one
+    degree of freedom fewer than there are pretrainings, however many seeds each has. Two arms have no seeds in common.
+
+    Args:
+        runs: a runs table.
+        patterns: models, each with its other pretrainings (`NAME` with `NAME-s1`, `NAME-s2`), or shell patterns.
+        selection: rule that chooses learning rates; one of `learning_rate_selection.SELECTIONS`.
+
+    Returns:
+        A runs table; the column `MEMBERS` says of which runs a pretraining's row is the mean.
+
+    Raises:
+        UserError: fewer than two models match, or a model is in two arms.
+    """
+    chosen = select_runs(runs, selection)
+    names = list(dict.fromkeys(runs["model"]))
+    kept, parts, first = runs, [], int(runs["seed"].max()) + 1
+    for pattern in patterns:
+        members = [name for name in names if pattern == arm_of(name)[0] or fnmatch.fnmatchcase(name, pattern)]
+        if len(members) < 2:
+            raise UserError(
+                f"--replicates {pattern} matches {', '.join(members) or 'no model'}, but an arm needs at least two "
+                "pretrainings; give a name without its ending (NAME stands for NAME, NAME-s1 and NAME-s2) or a pattern "
+                "such as 'mine-s*' (names outside the released scheme also need --add-model)"
+            )
+        taken = [name for name in members if name not in set(kept["model"])]
+        if taken:
+            raise UserError(f"--replicates {pattern}: already in another arm: {', '.join(taken)}")
+        kept = kept[~kept["model"].isin(members)]
+        places = {name: first + place for place, name in enumerate(members)}
+        first += len(members)
+        rows = chosen[chosen["model"].isin(members)]
+        cells = rows.groupby(["model", "task", "dataset"], as_index=False, observed=True)
+        means = cells[["validation_score", "test_score"]].mean()
+        runs_of = rows[["model", "lr", "seed"]].apply(tuple, axis=1)
+        keys = [rows[name] for name in ("model", "task", "dataset")]
+        means[MEMBERS] = runs_of.groupby(keys, observed=True).agg(list).to_numpy()
+        sizes = rows.drop_duplicates(["model", "task", "dataset"])
+        arm = sizes.drop(columns=["validation_score", "test_score"]).merge(means)
+        parts.append(arm.assign(seed=arm["model"].map(places), model=pattern))
+    return pd.concat([kept, *parts], ignore_index=True)
 
 
 def _notes(source: Source, field: Field, found: Sequence[Difference], settings: Settings) -> Iterator[str]:
@@ -103,7 +152,7 @@ def _notes(source: Source, field: Field, found: Sequence[Difference], settings: 
     if OVERALL not in field.shared():
         yield "No difference over all tasks: it needs two tasks for which every model has all datasets."
     yield from _seed_notes(field, everywhere)
-    if any(one.test.startswith("Welch") for one in found) and not printed:
+    if any(one.result.test.startswith("Welch") for one in found) and not printed:
         yield "Models with fewer than two seeds in common are compared as independent, by Welch's t test."
     if len(field.models) > 2 and not any(scope.is_dataset for scope in field.shared()):
         yield "No ranking: no dataset is common to all models."

@@ -1,4 +1,4 @@
-"""The difference between two models on every scope: estimate, p, P(A > B), practical equivalence, seeds to come."""
+"""The difference between two models on every scope: its result, P(A > B), practical equivalence, seeds to come."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from itertools import combinations
 from scipy import special
 
 from analysis.claims.catalogue.terms import MARGINS
-from analysis.comparisons.field import Field
-from analysis.comparisons.scopes import ALL, Scope
-from analysis.precision.power import seeds_needed, seeds_needed_paired
-from analysis.statistics.bayesian import Region, Second, hierarchical, region_of
-from analysis.statistics.estimates import Student
-from analysis.statistics.inference import holm
-from analysis.statistics.superiority import FEWEST_SEEDS, improvement_bounds, probability_of_improvement
+from analysis.comparisons.field import ALL, Field, Scope
+from analysis.evidence.contrasts import Contrast, Finding
+from analysis.precision.design import seeds_needed, seeds_needed_paired
+from analysis.statistics.inference import (
+    ALPHA,
+    FEWEST_SEEDS,
+    holm,
+    improvement_bounds,
+    probability_of_improvement,
+)
 
-__all__ = ["LEVEL_OF_TESTS", "Difference", "compare_pair", "margin_of", "pairwise"]
-
-LEVEL_OF_TESTS = 0.05
-WANTED_POWER = 0.8
+__all__ = ["Difference", "compare_pair", "margin_of", "pairwise"]
 
 AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN = "ahead", "behind", "equal", "open", "unknown"
 """What is said of the first model: better, worse, practically equal, not decided, no test possible."""
@@ -34,52 +34,39 @@ class Difference:
     first: str
     second: str
     scope: Scope
-    effect: float
-    low: float = math.nan
-    """Of the 95 % interval."""
-    high: float = math.nan
-    p: float = math.nan
-    """Two-sided p of "no difference"."""
+    result: Finding
+    """About the region of practical equivalence, (-margin, margin): the p for is that of two one-sided tests. Seeds are
+    those of the pair, once where they are paired, else of each model. With one seed only the effect is known."""
     p_holm: float = math.nan
     """Adjusted over the scopes of a kind (the datasets, the tasks), or over the pairs of many models."""
-    p_equal: float = math.nan
-    """p of two one-sided tests of "the difference is beyond the margin"."""
-    margin: float = math.nan
-    """The region of practical equivalence is (-margin, margin)."""
-    test: str = ""
-    interval: str = ""
-    """Kind of the 95 % interval; one of `interval_kinds.INTERVALS`."""
-    seeds: tuple[int, ...] = ()
-    """Seeds of the pair, once where they are paired, else of each."""
     superiority: float = math.nan
     """P(A > B): the chance that a run of the first scores above one of the second, ties counted half."""
     superiority_low: float = math.nan
-    """Of its 95 % interval by rliable's stratified bootstrap; nan below four seeds, from cells and for many models."""
+    """Lower end of its 95 % interval (Newcombe); nan below four seeds, from cells and for many models."""
     superiority_high: float = math.nan
-    posterior: Region | None = None
-    """Probabilities that the difference is below, in or above the region, under a flat prior."""
-    across: Second | None = None
-    """The same over datasets as random effects, for a task or all; needs two datasets."""
     seeds_to_find: int | None = None
     """Seeds a model with which 80 of 100 comparisons find a difference as large; None: not computed, or never."""
-    missing: str = ""
-    """Why there is no test; empty where there is one."""
+
+    @property
+    def margin(self) -> float:
+        """Models that differ by less are practically equal, in points."""
+        return self.result.comparison.high
 
     @property
     def seeds_still(self) -> int | None:
         """How many more seeds each model needs; 0 when there are enough."""
         if self.seeds_to_find is None:
             return None
-        return max(0, self.seeds_to_find - min(self.seeds))
+        return max(0, self.seeds_to_find - min(self.result.seeds))
 
     @property
     def outcome(self) -> str:
         """What can be said of the first model, at the level of 0.05 after Holm's adjustment."""
-        if self.missing:
+        if not self.result.known:
             return UNKNOWN
-        if self.p_holm <= LEVEL_OF_TESTS:
-            return AHEAD if self.effect > 0 else BEHIND
-        return EQUAL if self.p_equal <= LEVEL_OF_TESTS else OPEN
+        if self.p_holm <= ALPHA:
+            return AHEAD if self.result.effect > 0 else BEHIND
+        return EQUAL if self.result.p_for <= ALPHA else OPEN
 
 
 def margin_of(scope: Scope, tasks: Iterable[str], given: float | None = None) -> float:
@@ -93,13 +80,7 @@ def margin_of(scope: Scope, tasks: Iterable[str], given: float | None = None) ->
 
 
 def compare_pair(
-    field: Field,
-    first: str,
-    second: str,
-    *,
-    margin: float | None = None,
-    rho: float = 0.0,
-    details: bool = True,
+    field: Field, first: str, second: str, *, margin: float | None = None, details: bool = True
 ) -> list[Difference]:
     """Return the differences on every scope that both have.
 
@@ -110,98 +91,70 @@ def compare_pair(
         first: the model that is better where a difference is positive.
         second: the other.
         margin: of the region of practical equivalence, in points; None: the claims' by task.
-        rho: correlation of the seeds' differences, which the seeds themselves cannot show (they share the test
-            instances and the pretraining): the posterior's variance is 1/n + rho/(1 - rho) instead of 1/n.
-        details: with Holm's adjustment over the scopes, the interval of P(A > B), the second opinion and the seeds
-            that are needed.
+        details: with Holm's adjustment over the scopes, the interval of P(A > B) and the seeds that are needed.
     """
     scopes = field.shared(first, second)
-    found: dict[Scope, Difference] = {}
-    students: dict[Scope, Student] = {}
+    rows = []
     for scope in scopes:
-        contrast = field.difference(first, second, scope)
-        one = _difference(field, first, second, scope, margin_of(scope, field.tasks, margin))
-        student = field.evidence.student(contrast)
-        if student is not None:
-            students[scope] = _correlated(student, min(one.seeds), rho)
-            one = replace(one, posterior=region_of(students[scope], one.margin))
-            if details:
-                one = replace(one, seeds_to_find=_seeds_to_find(one, student))
-        found[scope] = one
-    for scope, one in found.items():
-        parts = field.datasets(scope, scopes)
-        superior = _superiority(field, first, second, parts, details=details)
-        across = None
-        known = [part for part in parts if part in students]
-        if details and not scope.is_dataset and len(known) >= 2:
-            across = hierarchical([students[part] for part in known], [found[part].margin for part in known])
-        low, high = superior[1:]
-        found[scope] = replace(
-            one, superiority=superior[0], superiority_low=low, superiority_high=high, across=across
-        )
-    rows = list(found.values())
-    return _adjusted(rows) if details else rows
+        half = margin_of(scope, field.tasks, margin)
+        contrast = replace(field.difference(first, second, scope), low=-half, high=half)
+        result = _result(field, first, second, scope, contrast)
+        chance, low, high = _superiority(field, first, second, field.datasets(scope, scopes), details=details)
+        rows.append(
+            Difference(
+                first=first, second=second, scope=scope, result=result, superiority=chance, superiority_low=low,
+                superiority_high=high, seeds_to_find=_seeds_to_find(field, contrast, result) if details else None,
+            )
+        )  # fmt: skip
+    # Over the datasets, and over the tasks; the difference over all tasks is a group of its own, left as it is.
+    return (
+        _with_holm(rows, [(one.scope.is_dataset, one.scope.task == ALL) for one in rows]) if details else rows
+    )
 
 
-def pairwise(field: Field, *, margin: float | None = None, rho: float = 0.0) -> list[Difference]:
+def pairwise(field: Field, *, margin: float | None = None) -> list[Difference]:
     """Return the differences of all pairs, the p's adjusted over the pairs of each scope (Holm)."""
     rows = [
         one
         for first, second in combinations(field.models, 2)
-        for one in compare_pair(field, first, second, margin=margin, rho=rho, details=False)
+        for one in compare_pair(field, first, second, margin=margin, details=False)
     ]
     return _with_holm(rows, [one.scope for one in rows])
-
-
-def _adjusted(rows: list[Difference]) -> list[Difference]:
-    """Adjust over the datasets, over the tasks, and leave the overall difference alone."""
-    return _with_holm(rows, [(one.scope.is_dataset, one.scope.task == ALL) for one in rows])
 
 
 def _with_holm(rows: list[Difference], groups: Sequence[object]) -> list[Difference]:
     """Return the rows with Holm's p's within each group of those that have a p."""
     places: dict[object, list[int]] = {}
     for place, (one, group) in enumerate(zip(rows, groups, strict=True)):
-        if not one.missing:
+        if one.result.known:
             places.setdefault(group, []).append(place)
     adjusted = list(rows)
     for held in places.values():
-        for place, p in zip(held, holm([rows[place].p for place in held]), strict=True):
+        for place, p in zip(held, holm([rows[place].result.p_zero for place in held]), strict=True):
             adjusted[place] = replace(rows[place], p_holm=p)
     return adjusted
 
 
-def _difference(field: Field, first: str, second: str, scope: Scope, margin: float) -> Difference:
-    comparison = replace(field.difference(first, second, scope), low=-margin, high=margin)
-    found = field.evidence.finding(comparison)
+def _result(field: Field, first: str, second: str, scope: Scope, contrast: Contrast) -> Finding:
+    found = field.evidence.finding(contrast)
     seeds = (field.seeds(first, scope), field.seeds(second, scope))
-    base = Difference(
-        first=first, second=second, scope=scope, effect=field.mean(first, scope) - field.mean(second, scope),
-        margin=margin, seeds=seeds,
-    )  # fmt: skip
     if not found.known:
         which = first if seeds[0] < 2 else second
-        return replace(base, missing=f"only one seed of {which}")
-    return replace(
-        base, effect=found.effect, low=found.low, high=found.high, p=found.p_zero, p_equal=found.p_for,
-        seeds=found.seeds if found.within_seeds else seeds, test=found.test, interval=found.interval,
-    )  # fmt: skip
+        effect = field.mean(first, scope) - field.mean(second, scope)
+        return replace(found, effect=effect, seeds=seeds, missing=f"only one seed of {which}")
+    return found if found.within_seeds else replace(found, seeds=seeds)
 
 
-def _correlated(estimate: Student, count: int, rho: float) -> Student:
-    """Return the estimate with the variance of `count` correlated seeds (Nadeau and Bengio 2003, Corani 2017)."""
-    if rho == 0:
-        return estimate
-    return replace(estimate, error=estimate.error * math.sqrt(1 + count * rho / (1 - rho)))
-
-
-def _seeds_to_find(one: Difference, student: Student) -> int | None:
+def _seeds_to_find(field: Field, contrast: Contrast, result: Finding) -> int | None:
     """Return the seeds for the larger of the difference seen and the margin; None: more than any study has."""
-    wanted = max(abs(one.effect), one.margin)
-    sd = student.error * math.sqrt(min(one.seeds))  # of a difference between two single runs
-    if len(one.seeds) == 1:
-        return seeds_needed_paired(wanted, sd, WANTED_POWER, LEVEL_OF_TESTS)
-    return seeds_needed(wanted, sd / math.sqrt(2), WANTED_POWER, LEVEL_OF_TESTS)
+    student = field.evidence.student(contrast)
+    if student is None:
+        return None
+    wanted = max(abs(result.effect), contrast.high)
+    sd = student.error * math.sqrt(min(result.seeds))  # of a difference between two single runs
+    if len(result.seeds) == 1:
+        return seeds_needed_paired(wanted, sd)
+    return seeds_needed(wanted, sd / math.sqrt(2))
 
 
 def _superiority(

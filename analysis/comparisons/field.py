@@ -1,28 +1,65 @@
-"""The models of a comparison: what they have scores on, and the contrasts between them."""
+"""The models of a comparison: what they have scores on, and the contrasts between them.
+
+A score is over a dataset, a task's datasets, or all tasks.
+"""
 
 from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from analysis.comparisons.scopes import ALL, OVERALL, Scope, scopes_in_order
 from analysis.evidence.contrasts import Contrast, Term
 from analysis.evidence.evidence import Evidence
 from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import Source
-from benchmarks.protocol import AVERAGE, DATASETS, TASKS
+from benchmarks.protocol import AVERAGE, DATASETS, TASKS, in_order, title_of
 from common.errors import UserError, nearest
 from pretraining.model_names import MODELS
 
-__all__ = ["Field", "field_of"]
+__all__ = ["ALL", "OVERALL", "Field", "Scope", "field_of", "scopes_in_order"]
 
 Array = npt.NDArray[np.float64]
+
+ALL = "all"
+"""The `task` of the mean over tasks."""
+
+
+@dataclass(frozen=True, order=True)
+class Scope:
+    """What a score is over: a dataset, a task's datasets, or all tasks."""
+
+    task: str
+    dataset: str
+    title: str = field(default="", compare=False)
+    """As tables print it; of one of the paper's datasets, and of averages, it need not be given."""
+
+    def __post_init__(self) -> None:
+        average = "all tasks" if self.task == ALL else f"{self.task} average"
+        usual = title_of(self.dataset) if self.is_dataset else average
+        object.__setattr__(self, "title", self.title or usual)
+
+    @property
+    def is_dataset(self) -> bool:
+        """Whether it is one dataset."""
+        return self.dataset != AVERAGE
+
+
+OVERALL = Scope(ALL, AVERAGE)
+"""The mean of the task averages."""
+
+
+def scopes_in_order(scopes: Iterable[Scope]) -> list[Scope]:
+    """Return scopes, each once, by task: its datasets, its average; all tasks last."""
+    given = set(scopes)
+    tasks = [*TASKS, ALL]
+    names = [*in_order(one.dataset for one in given if one.is_dataset), AVERAGE]
+    return sorted(given, key=lambda one: (tasks.index(one.task), names.index(one.dataset)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +68,7 @@ class Field:
 
     models: tuple[str, ...]
     printed: frozenset[str]
-    """Those whose scores are the paper's printed cells."""
+    """The models whose scores are the paper's printed cells."""
     evidence: Evidence
     scopes: Mapping[str, tuple[Scope, ...]]
     """By model what it has scores on, by task: its datasets, its average; all tasks last."""

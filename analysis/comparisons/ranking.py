@@ -10,10 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from analysis.comparisons.differences import LEVEL_OF_TESTS
-from analysis.comparisons.field import Field
-from analysis.comparisons.scopes import Scope
-from analysis.statistics.superiority import FEWEST_SEEDS, interquartile_mean, iqm_draws
+from analysis.comparisons.field import Field, Scope
+from analysis.statistics.inference import ALPHA, FEWEST_SEEDS, interquartile_mean, iqm_draws
 
 __all__ = ["Ranked", "Ranking", "critical_difference", "rank_models"]
 
@@ -28,16 +26,16 @@ class Ranked:
 
     model: str
     mean_rank: float
-    """Over the datasets; 1 is best."""
+    """Mean of its ranks over the datasets; 1 is best."""
     rank_low: float
-    """Of the 95 % interval of the mean rank over other seeds."""
+    """Lower end of the 95 % interval of the mean rank over other seeds."""
     rank_high: float
     p_first: float
     """The chance that its mean rank is the best."""
     iqm: float
     """Interquartile mean over runs and datasets of the score minus the models' mean on the dataset, in points."""
     iqm_low: float
-    """Of its 95 % interval by the stratified bootstrap; nan below four seeds and for printed cells."""
+    """Lower end of its 95 % interval by the stratified bootstrap; nan below four seeds and for printed cells."""
     iqm_high: float
 
 
@@ -49,7 +47,7 @@ class Ranking:
     datasets: tuple[Scope, ...]
     """The datasets that all models have."""
     friedman_p: float
-    """Of "all models rank alike"; nan with fewer than three models or two datasets."""
+    """p of Friedman's test that all models rank alike; nan with fewer than three models or two datasets."""
     critical_difference: float
     """Nemenyi's: mean ranks further apart than this differ at the level of 0.05."""
     intervals: frozenset[tuple[int, str]] = frozenset()
@@ -72,7 +70,7 @@ class Ranking:
         return tuple(found)
 
 
-def critical_difference(models: int, datasets: int, level: float = LEVEL_OF_TESTS) -> float:
+def critical_difference(models: int, datasets: int, level: float = ALPHA) -> float:
     """Return Nemenyi's critical difference of mean ranks (Demsar 2006)."""
     quantile = float(stats.studentized_range.isf(level, models, math.inf)) / math.sqrt(2)
     return quantile * math.sqrt(models * (models + 1) / (6 * datasets))
@@ -90,7 +88,7 @@ def rank_models(field: Field, scopes: Sequence[Scope]) -> Ranking:
     levels = [field.level(model, scope) for model in field.models for scope in scopes]
     drawn = mean_ranks(field.evidence.draws(levels).reshape(-1, *means.shape))
     low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
-    best = drawn == drawn.min(axis=1, keepdims=True)
+    best = drawn == drawn.min(axis=1, keepdims=True)  # ties share a draw
     p_first = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
     several = len(field.models) >= 3 and len(scopes) >= 2
     friedman = float(stats.friedmanchisquare(*means).pvalue) if several else math.nan

@@ -19,21 +19,20 @@ import pandas as pd
 from scipy import special
 
 from analysis.sources import Source
-from analysis.statistics.inference import holm
+from analysis.statistics.inference import ALPHA, holm
 from common.errors import UserError
 from common.tables import Document, Grid
 from pretraining.model_names import arm_of
 from pretraining.training.log import LOG, read_log
 
-__all__ = ["ALPHA", "Replication", "replication_document", "replication_of"]
+__all__ = ["Replication", "replication_document", "replication_of"]
 
 Array = npt.NDArray[np.float64]
 
 _Row = dict[str, Any]
 _Log = dict[int, _Row]
-"""Of a stage, by step: `loss` and `predicted` of validation, `lr` of training."""
+"""A stage's log by step: `loss` and `predicted` of validation, `lr` of training."""
 
-ALPHA = 0.05
 _CELL = ["model", "task", "dataset", "lr"]
 _OTHER_SHARE = 0.2
 """By how much the number of tokens predicted in validation may differ: masks and lengths are drawn."""

@@ -1,46 +1,55 @@
-"""How many seeds, pretrainings, datasets and test instances a difference needs, for the test that is really run.
+"""How many seeds and pretrainings a difference needs, for the test that `compare` will run.
 
-The difference between two arms on one dataset has the squared error
+The difference between two arms has the squared error
 
-    2 (tau^2 / R + sigma^2 / (R n)) + omega^2 / I
+    2 (tau^2 / R + sigma^2 / (R n D))
 
-for n fine-tuning seeds of each of an arm's R pretrainings, and I test instances. The mean over D datasets has their
-mean sigma^2 and omega^2 over D, and the same tau^2: all datasets are judged on the same pretrainings.
+for n fine-tuning seeds of each of an arm's R pretrainings, averaged over D datasets: all datasets are judged on the
+same pretrainings.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
 from analysis.evidence.contrasts import Contrast, Term
 from analysis.evidence.evidence import Evidence
-from analysis.evidence.intervals import CROSSED, INTERVALS, POOLED, T
+from analysis.evidence.intervals import POOLED
 from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS
 from analysis.evidence.settings import Settings
-from analysis.precision.coverage import SOURCE_CELLS
-from analysis.precision.power import MOST_SEEDS, PlannedTest, fewest
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
+from analysis.statistics.inference import ALPHA
 from benchmarks.protocol import AVERAGE, TASKS, title_of
 from common.errors import UserError
 from common.tables import Document, Grid
 
-__all__ = ["PLANNED", "Spread", "Study", "design_document", "design_table", "planned_test"]
+__all__ = [
+    "MOST_SEEDS", "SOURCE_CELLS", "AssumedSpread", "PlannedStudy", "PlannedTest", "design_document", "design_table",
+    "planned_test", "seeds_needed", "seeds_needed_paired",
+]  # fmt: skip
 
-PLANNED = (POOLED.name, T.name, CROSSED.name)
-"""Intervals whose tests are t tests, so that their power is known."""
+MOST_SEEDS = 100_000
+"""More of anything are not said to be enough."""
+POWER = 0.8
+"""The wanted chance to find a difference."""
+SOURCE_CELLS = 46
+"""Simulated cells that are one source, as many as the released runs have of a dataset."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study:
+class PlannedStudy:
     """Two arms that are compared: what is looked for, and how much of everything there is."""
 
     effect: float
@@ -48,69 +57,111 @@ class Study:
     seeds: int = N_SEEDS
     """Fine-tuning seeds of each pretraining."""
     pretrainings: int = 1
-    """Of each arm; several are the units of the test, each with the mean of its seeds."""
-    datasets: int = 0
-    """0: those that a row is about; else so many like them."""
-    instances: int = 0
-    """Of all test sets together; 0: as many as there are."""
+    """Pretrainings of each arm; several are the units of the test, each with the mean of its seeds."""
     pretraining_sd: float = 0.0
     """Standard deviation of a score over pretrainings, in points; 0: about these very pretrainings."""
-    dataset_sd: float = 0.0
-    """That of the difference over datasets; 0: about these very datasets. Else several are the units of the test."""
     tests: int = 1
-    """Over which Holm adjusts; planned is the worst case, a p below 0.05 over their number."""
-    power: float = 0.8
+    """Number of tests that Holm adjusts for; planned is the worst case, a p below 0.05 over their number."""
+    power: float = POWER
     """The wanted chance to find the difference."""
-    interval: str = POOLED.name
-    """Kind of interval whose test is planned; one of `PLANNED`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
+class AssumedSpread:
     """What moves the scores of a dataset: medians over the cells of a source, in points."""
 
     sd: float
     """Standard deviation of a score over fine-tuning seeds."""
     paired_sd: float
-    """That of two models' difference within a seed."""
-    from_instances: float = 0.0
-    """Variance of the difference through the test set, in squared points; 0 where the test takes the set as it is."""
-    instances: float = math.nan
-    """Of the test set."""
+    """Standard deviation of two models' difference within a seed."""
     cells: int = FEWEST_CELLS
-    """With a spread."""
+    """Cells whose seeds do not all agree: too few of them and the pooled bootstrap gives way to a paired t."""
 
 
-def planned_test(study: Study, spreads: Sequence[Spread]) -> PlannedTest:
+class PlannedTest(NamedTuple):
+    """A two-sided t test of a difference."""
+
+    name: str
+    parts: npt.NDArray[np.float64]
+    """(n, 3) independent parts of the squared error: variance, degrees of freedom (infinite: known), how many of it."""
+    alpha: float = ALPHA
+    """Level of the test."""
+    wider: float = 1.0
+    """By how much its limit is farther out than Student's."""
+
+    @property
+    def error(self) -> float:
+        """Standard error."""
+        return math.sqrt(self.parts[:, 2] @ self.parts[:, 0])
+
+    def power(self, effect: float) -> float:
+        """Return the chance that it finds a difference of `effect`; 1 without any error.
+
+        The statistic is a noncentral t with Satterthwaite's degrees of freedom. A test has to estimate these, and on
+        average finds too few, which sets its limit: for five seeds of two models 6.7 in place of 8.
+        """
+        variance, freedom, count = self.parts.T
+        total, uncertain = self.error**2, count * variance**2 / freedom
+        if total == 0:
+            return 1.0
+        own = seen = math.inf
+        if uncertain.any():
+            own = total**2 / uncertain.sum()
+            seen = (total**2 + 2 * uncertain.sum()) / (uncertain * (1 + 2 / freedom)).sum()
+        limit, shift = self.wider * special.stdtrit(seen, 1 - self.alpha / 2), effect / self.error
+        # A far tail on the other side, below 1e-7, is nan now and then.
+        return float(np.nansum(special.nctdtr(own, [-shift, shift], -limit)))
+
+    def detectable(self, power: float = POWER) -> float:
+        """Return the difference that it finds with `power`, which is above its level."""
+        from scipy import optimize  # takes longer to import than a plan to make
+
+        most = self.error
+        while self.power(most) < power:
+            most *= 2
+        return float(optimize.brentq(lambda effect: self.power(effect) - power, 0, most)) if most else 0.0
+
+
+def seeds_needed(effect: float, sd: float, power: float = POWER, alpha: float = ALPHA) -> int | None:
+    """Return the fewest seeds a model with which Welch's test reaches `power`; None above `MOST_SEEDS`."""
+    return fewest(
+        lambda n: PlannedTest("Welch", np.array([(sd**2 / n, n - 1, 2)]), alpha).power(effect), power, 2
+    )
+
+
+def seeds_needed_paired(effect: float, sd: float, power: float = POWER, alpha: float = ALPHA) -> int | None:
+    """Return the same for models paired by seed, whose differences have the standard deviation `sd`."""
+    return fewest(
+        lambda n: PlannedTest("paired", np.array([(sd**2 / n, n - 1, 1)]), alpha).power(effect), power, 2
+    )
+
+
+def fewest(power_at: Callable[[int], float], power: float, least: int) -> int | None:
+    """Return the smallest number from `least` on with so much power, which rises from `least` + 1 on; or None.
+
+    One unit whose spread is given has no degrees of freedom to lose, so that two can have less power.
+    """
+    if power_at(least) >= power:
+        return least
+    more = range(least + 1, MOST_SEEDS + 1)
+    place = bisect_left(more, True, key=lambda count: power_at(count) >= power)
+    return more[place] if place < len(more) else None
+
+
+def planned_test(study: PlannedStudy, spreads: Sequence[AssumedSpread]) -> PlannedTest:
     """Return the test of a difference averaged over datasets, which have these spreads."""
-    seeds, pretrainings, datasets = study.seeds, study.pretrainings, study.datasets or len(spreads)
-    alpha = 0.05 / study.tests
-    is_pooled = min(one.cells for one in spreads) >= FEWEST_CELLS and seeds >= FEWEST_SEEDS
-    is_paired = pretrainings == 1 and not (study.interval == POOLED.name and is_pooled)
-    times = datasets / len(spreads)
+    seeds, pretrainings, datasets = study.seeds, study.pretrainings, len(spreads)
+    alpha = ALPHA / study.tests
+    trained = study.pretraining_sd**2 / pretrainings
     arms = [one.sd**2 / (pretrainings * seeds * datasets**2) for one in spreads]
-    over_seeds = 2 * times * math.fsum(arms)
-    if is_paired:
-        over_seeds = times * math.fsum(one.paired_sd**2 for one in spreads) / (seeds * datasets**2)
-    over_instances = times * math.fsum(one.from_instances for one in spreads) / datasets**2
-    if study.instances:
-        over_instances *= math.fsum(one.instances for one in spreads) / study.instances
-    given = study.dataset_sd**2 / datasets + over_instances
-    trained, freedom = study.pretraining_sd**2 / pretrainings, pretrainings - 1 or math.inf
-    if study.dataset_sd and datasets > 1:
-        return PlannedTest(
-            "over datasets", np.array([(given + over_seeds, datasets - 1, 1), (trained, freedom, 2)]), alpha
-        )
     if pretrainings > 1:
-        return PlannedTest(
-            "over pretrainings",
-            np.array([(trained + over_seeds / 2, freedom, 2), (given, math.inf, 1)]),
-            alpha,
-        )
-    known = given + 2 * trained, math.inf, 1
-    if is_paired:
-        return PlannedTest("paired t", np.array([(over_seeds, seeds - 1, 1), known]), alpha)
-    parts = np.array([*((own, seeds - 1, 2 * times) for own in arms), known])
+        parts = np.array([(trained + math.fsum(arms), pretrainings - 1, 2)])
+        return PlannedTest("over pretrainings", parts, alpha)
+    known = 2 * trained, math.inf, 1
+    if min(one.cells for one in spreads) < FEWEST_CELLS or seeds < FEWEST_SEEDS:
+        variance = math.fsum(one.paired_sd**2 for one in spreads) / (seeds * datasets**2)
+        return PlannedTest("paired t", np.array([(variance, seeds - 1, 1), known]), alpha)
+    parts = np.array([*((own, seeds - 1, 2) for own in arms), known])
     return PlannedTest(POOLED.name, parts, alpha, _widening(seeds, datasets, alpha))
 
 
@@ -136,20 +187,20 @@ def _widening(seeds: int, datasets: int, alpha: float) -> float:
     return float(np.mean(limits))
 
 
-def design_table(source: Source, study: Study) -> pd.DataFrame:
-    """Return what a study needs, each number alone and the others as given, by dataset and task average.
+def design_table(source: Source, study: PlannedStudy) -> pd.DataFrame:
+    """Return what a study needs, each number alone and the other as given, by dataset and task average.
 
     Returns:
-        Columns `task, dataset, n_cells, sd` (of the score over seeds, points), `test`; how many `seeds, pretrainings,
-        datasets` and, where the test is over them, `instances` (of all datasets together) are needed, nan where no
-        number is enough; the `power` of the study as it is, and the difference that it can `find` (points).
+        Columns `task, dataset, n_cells, sd` (of the score over seeds, points), `test`; how many `seeds` and
+        `pretrainings` are needed, nan where no number is enough; the `power` of the study as it is, and the difference
+        that it can `find` (points).
 
     Raises:
-        UserError: an interval that the source cannot give, or no spread to plan with.
+        UserError: no spread to plan with.
     """
     if study.seeds == study.pretrainings == 1:
         raise UserError("--seeds 1: a single run has no spread; give more seeds, or --pretrainings 2")
-    spreads = dict(_spreads(source, study.interval))
+    spreads = dict(_spreads(source))
     if not spreads:
         raise UserError(
             f"{source.label}: no model was fine-tuned with two seeds on any dataset, so no variance can be estimated"
@@ -164,45 +215,43 @@ def design_table(source: Source, study: Study) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _row(study: Study, spreads: Sequence[Spread]) -> dict[str, object]:
-    def needed(what: str, least: int = 1, most: int = MOST_SEEDS) -> float:
+def _row(study: PlannedStudy, spreads: Sequence[AssumedSpread]) -> dict[str, object]:
+    def needed(what: str, least: int) -> float:
         def power_at(count: int) -> float:
-            return planned_test(replace(study, **{what: count}), spreads).power(study.effect)  # type: ignore[arg-type]
+            return planned_test(replace(study, **{what: count}), spreads).power(study.effect)
 
-        return fewest(power_at, study.power, least, most) or math.nan
+        return fewest(power_at, study.power, least) or math.nan
 
     test = planned_test(study, spreads)
-    row: dict[str, object] = {
+    return {
         "n_cells": min(one.cells for one in spreads),
         "sd": math.hypot(*(one.sd for one in spreads)) / len(spreads), "test": test.name,
         "seeds": needed("seeds", 1 if study.pretrainings > 1 else 2),
-        "pretrainings": needed("pretrainings", 1 if study.seeds > 1 else 2), "datasets": needed("datasets"),
+        "pretrainings": needed("pretrainings", 1 if study.seeds > 1 else 2),
+        "power": test.power(study.effect), "find": test.detectable(study.power),
     }  # fmt: skip
-    if INTERVALS[study.interval].needs_instances:
-        row["instances"] = needed("instances", most=10_000 * MOST_SEEDS)
-    return row | {"power": test.power(study.effect), "find": test.detectable(study.power)}
 
 
-def _spreads(source: Source, interval: str) -> Iterator[tuple[tuple[str, str], Spread]]:
+def _spreads(source: Source) -> Iterator[tuple[tuple[str, str], AssumedSpread]]:
     """Yield task and dataset with their spread, wherever a cell has two seeds."""
     if source.is_published:
-        INTERVALS[interval].need_instances(source.instances)
         for key, half in published_values().groupby(["task", "dataset"])["ci95"]:
             sd = float(half.median()) / NORMAL_QUANTILE * math.sqrt(N_SEEDS)
-            yield (str(key[0]), str(key[1])), Spread(sd=sd, paired_sd=sd * math.sqrt(2), cells=len(half))
+            yield (
+                (str(key[0]), str(key[1])),
+                AssumedSpread(sd=sd, paired_sd=sd * math.sqrt(2), cells=len(half)),
+            )
         return
-    evidence = source.evidence(Settings(interval=interval, resamples=100))  # errors need no resamples
-    sizes = source.need_runs("design").groupby("dataset", observed=True)["n_test"].median().astype(float)
+    evidence = source.evidence(Settings(resamples=100))  # errors need no resamples
     values = evidence.cells.values[evidence.cells.values.notna().sum(axis=1) >= 2]
     for key, cells in values.drop(index=AVERAGE, level=2, errors="ignore").groupby(level=["task", "dataset"]):
         task, name = map(str, key)
         sds, pairs = cells.std(axis=1), pairwise(cells.index.get_level_values("model"))
         found = [evidence.finding(_difference(*models, task, [name])) for models in pairs]
-        shared = [one.instance_share * one.error**2 for one in found if one.known]
-        own = [(1 - one.instance_share) * one.error**2 * min(one.seeds) for one in found if one.known]
-        yield (task, name), Spread(
+        own = [one.error**2 * min(one.seeds) for one in found if one.known]
+        yield (task, name), AssumedSpread(
             sd=float(sds.median()), paired_sd=math.sqrt(np.median(own or 2 * sds.median() ** 2)),
-            from_instances=float(np.median(shared or 0.0)), instances=float(sizes[name]), cells=int((sds > 0).sum()),
+            cells=int((sds > 0).sum()),
         )  # fmt: skip
 
 
@@ -216,24 +265,22 @@ def _difference(first: str, second: str, task: str, datasets: Sequence[str]) -> 
     return Contrast(label="", terms=tuple(terms))
 
 
-def design_document(source: Source, study: Study) -> Document:
+def design_document(source: Source, study: PlannedStudy) -> Document:
     """Return `design_table` under what it is about."""
     table = design_table(source, study)
-    counted = [name for name in ("seeds", "pretrainings", "datasets", "instances") if name in table]
-    rows = [["dataset", "sd", "test", *counted, "power", "finds"]]
+    rows = [["dataset", "sd", "test", "seeds", "pretrainings", "power", "finds"]]
     for row in table.to_dict("records"):
         name = row["dataset"] if row["dataset"] != AVERAGE else f"{row['task']} average"
-        needed = ("-" if math.isnan(row[what]) else f"{row[what]:,.0f}" for what in counted)
+        needed = ("-" if math.isnan(row[what]) else f"{row[what]:,.0f}" for what in ("seeds", "pretrainings"))
         rows.append([
             title_of(name, source.datasets), f"{row['sd']:.2f}", row["test"], *needed, f"{row['power']:.0%}",
             f"{row['find']:.2f}",
         ])  # fmt: skip
     holm = f" after Holm's adjustment over {study.tests} tests" if study.tests > 1 else ""
     words = f"""\
-Seeds, pretrainings or datasets needed to detect a difference of {study.effect:g} points with {study.power:.0%} power
-at the 0.05 level{holm}, if the others stay as given. -: no number is enough.
-Given: seeds {study.seeds}, pretrainings {study.pretrainings} (sd {study.pretraining_sd:g} points), sd over datasets \
-{study.dataset_sd:g} points.
+Seeds or pretrainings needed to detect a difference of {study.effect:g} points with {study.power:.0%} power
+at the 0.05 level{holm}, if the other stays as given. -: no number is enough.
+Given: seeds {study.seeds}, pretrainings {study.pretrainings} (sd {study.pretraining_sd:g} points).
 sd: standard deviation over seeds, in points, in the source's median cell ({source.label}). power: of the study as
 given. finds: the smallest difference that the study as given detects with {study.power:.0%} power."""
     return Document(body=[words, "", Grid(rows)], records=table, digits="%.6g")

@@ -1,17 +1,39 @@
-"""From estimates to p's: the tests of claimed regions and spreads, and the adjustments for testing several."""
+"""From estimates to p's: tests of claimed regions and spreads, adjustments for testing several, P(A > B).
+
+P(A > B) has Newcombe's interval, and rliable's interquartile mean (Agarwal et al. 2021) a bootstrap. A stratum is a
+dataset; P(A > B) over several is the mean of theirs.
+"""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
-from analysis.statistics.estimates import Estimate
+from analysis.statistics.estimates import LEVEL, Estimate
 
-__all__ = ["brown_forsythe", "holm", "partial_conjunction", "region_p", "spread_ratios"]
+__all__ = [
+    "ALPHA", "COVERAGES", "FEWEST_SEEDS", "brown_forsythe", "holm", "improvement_bounds", "interquartile_mean",
+    "iqm_draws", "partial_conjunction", "probability_of_improvement", "region_p", "spread_ratios", "stratified_words",
+    "superiority_words",
+]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
+
+ALPHA = 0.05
+"""Level of every test; several tests are held to it together by Holm's adjustment."""
+
+FEWEST_SEEDS = 4
+"""Seeds below which a stratum has no interval: two or three have 3 or 10 distinct resamples, and with three Newcombe's
+interval holds P(A > B) in 90 %."""
+
+COVERAGES = {"superiority": (0.94, 0.97), "iqm": (0.90, 0.91)}
+"""Measured coverage of the 95 % intervals with five normal seeds. Of P(A > B) the least and the most at 0 to 4 standard
+deviations between the models, on 1, 3 and 12 datasets; of the interquartile mean the two of one dataset and of twelve
+(3,000 comparisons). tests/analysis/statistics/test_inference.py simulates both again, smaller."""
 
 
 def region_p(estimate: Estimate, low: float, high: float) -> tuple[float, float]:
@@ -42,14 +64,24 @@ def partial_conjunction(p_values: Sequence[float], count: int) -> tuple[float, i
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return Holm's adjusted p's, in the order given."""
+    """Return Holm's adjusted p's, in the order given.
+
+    Raises:
+        ValueError: a p that is not a number: it would make all larger ones unknown, too.
+    """
     values = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(values, kind="stable")
-    factors = len(values) - np.arange(len(values))
-    adjusted = np.minimum(1.0, np.maximum.accumulate(values[order] * factors))
-    in_order_given = np.empty(len(values))
-    in_order_given[order] = adjusted
-    return [float(p) for p in in_order_given]
+    if np.isnan(values).any():
+        raise ValueError(f"p {int(np.isnan(values).argmax()) + 1} of {len(values)} is not a number")
+    if not len(values):
+        return []
+    from statsmodels.stats.multitest import multipletests  # takes half a second to import
+
+    # Each call of it collects garbage: 70 ms with the imports of a command, nothing where they are out of its sight.
+    gc.freeze()
+    try:
+        return [float(p) for p in multipletests(values, method="holm")[1]]
+    finally:
+        gc.unfreeze()
 
 
 def brown_forsythe(first: Array, second: Array) -> float:
@@ -79,3 +111,82 @@ def spread_ratios(narrow: Array, wide: Array, picks: npt.NDArray[np.int64]) -> A
         )
         ratios: Array = first - second
     return ratios
+
+
+def superiority_words() -> str:
+    """Return what a caption says of the interval of P(A > B), and of its coverage."""
+    least, most = COVERAGES["superiority"]
+    return (
+        "It has a 95 % interval for runs: Newcombe's for the Mann-Whitney measure (2006, method 5), which covers the "
+        f"true chance {100 * least:.0f} to {100 * most:.0f} % of the time in simulations with 5 normally distributed "
+        "seeds, for models 0 to 4 standard deviations apart"
+    )
+
+
+def stratified_words(name: str) -> str:
+    """Return what a caption says of the bootstrapped interval of a quantity of `COVERAGES`, and of its coverage."""
+    one, twelve = COVERAGES[name]
+    return (
+        "its 95 % interval is a percentile bootstrap stratified by dataset, which covers the true value "
+        f"{100 * one:.0f} % (one dataset) to {100 * twelve:.0f} % (twelve) of the time in simulations with 5 normally "
+        "distributed seeds"
+    )
+
+
+def probability_of_improvement(first: Array, second: Array) -> float:
+    """Return the share of pairs of runs in which the first scores higher, ties counted half; 1-D arrays."""
+    return float(np.mean((np.sign(np.subtract.outer(first, second)) + 1) / 2))
+
+
+def improvement_bounds(strata: Sequence[tuple[Array, Array]], level: float = LEVEL) -> tuple[float, float]:
+    """Return the interval of the mean over strata of P(A > B), by Newcombe (2006, Part 2, method 5).
+
+    The ends are the chances theta from which the observed share is as many standard errors away as the level allows,
+    the standard error being theta's own: with m and n exponential runs and k = (m + n) / 2 - 1, its square is
+    theta (1 - theta) (1 + k (1 - theta) / (2 - theta) + k theta / (1 + theta)) / (m n). So the interval is within
+    [0, 1], and has a width where every run of A is above every run of B. Strata are taken to share one chance: where
+    theirs differ the interval is wider than need be.
+
+    Args:
+        strata: the runs of A and of B in each, 1-D arrays.
+        level: of the interval.
+    """
+    from scipy import optimize  # as slow to import as stats
+
+    share = float(np.mean([probability_of_improvement(*runs) for runs in strata]))
+    sizes = [(len(first), len(second)) for first, second in strata]
+    z = float(special.ndtri(0.5 + level / 2))
+
+    def excess(chance: float, seen: float) -> float:
+        variance = sum(_newcombe_variance(chance, *size) for size in sizes) / len(sizes) ** 2
+        return (seen - chance) ** 2 - z**2 * variance
+
+    def lower(seen: float) -> float:
+        nearly = min(seen, 1 - 1e-12)  # at 1 the equation has that root too
+        return float(optimize.brentq(excess, 0.0, nearly, args=(seen,))) if seen > 0 else 0.0
+
+    return lower(share), 1 - lower(1 - share)
+
+
+def _newcombe_variance(chance: float, first: int, second: int) -> float:
+    k = (first + second) / 2 - 1
+    spread = 1 + k * (1 - chance) / (2 - chance) + k * chance / (1 + chance)
+    return chance * (1 - chance) * spread / (first * second)
+
+
+def interquartile_mean(strata: Sequence[Array]) -> float:
+    """Return the mean of the middle half of all runs of all strata."""
+    from scipy import stats
+
+    return float(stats.trim_mean(np.concatenate(strata), 0.25))
+
+
+def iqm_draws(strata: Sequence[Array], resamples: int, rng: np.random.Generator) -> Array:
+    """Return the interquartile mean on every resample of each stratum's runs: (resamples,)."""
+    drawn = np.concatenate(
+        [runs[rng.integers(0, len(runs), (resamples, len(runs)))] for runs in strata], axis=1
+    )
+    cut = drawn.shape[1] // 4
+    drawn.partition((cut, drawn.shape[1] - cut - 1), axis=1)
+    means: Array = drawn[:, cut : drawn.shape[1] - cut].mean(axis=1)
+    return means

@@ -56,7 +56,8 @@ def test_the_report_names_the_default_and_its_coverage(
 
 
 SEVERAL = {
-    "coverage": "simulates every interval",
+    "coverage": "shows every interval",
+    "multiverse": "judges by every interval",
     "sensitivity": "judges by every interval",
     "audit": "recomputes the printed interval, the paper's",
 }
@@ -66,9 +67,8 @@ ELSEWHERE = {
     "reproduce": "writes what the other commands print",
     "export": "writes scores in the formats of others",
     "certify": "prints prediction intervals",
-    "sizes": "prints intervals of shares of pairs",
 }
-WORDS = {"best": ["objective"], "compare": MODELS[2:4], "design": ["--effect", "0.5"], "table": ["3"]}
+WORDS = {"compare": MODELS[2:4], "design": ["--effect", "0.5"], "table": ["3"]}
 """What a command needs besides its source."""
 
 

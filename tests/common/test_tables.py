@@ -18,7 +18,6 @@ from common.tables import (
     Document,
     Grid,
     Heading,
-    TextOnly,
     fill_template,
     markdown_table,
     plain_table,
@@ -69,7 +68,6 @@ DOCUMENT = Document(
         "",
         Heading("Rows"),
         Grid([["name", "n"], ["a", "1\n2"], ["a", "±3"]], numbers={1}),
-        TextOnly(["~"]),
     ],
     records=FRAME,
     digits="%.6g",
@@ -77,10 +75,7 @@ DOCUMENT = Document(
 
 
 def test_text_and_markdown_differ_in_tables_and_headings_alone() -> None:
-    assert (
-        show(Document(body=["x", Heading("y"), Grid([["a"], ["1"]]), TextOnly(["z"])]), "text")
-        == "x\ny\na\n1\nz\n"
-    )
+    assert show(Document(body=["x", Heading("y"), Grid([["a"], ["1"]]), "z"]), "text") == "x\ny\na\n1\nz\n"
     assert show(DOCUMENT, "markdown").splitlines() == [
         "Said.", "", "## Rows", "| name | n |", "|---|---:|", "| a | 1<br>2 |", "| a | ±3 |",
     ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 
 import numpy as np
@@ -67,9 +68,15 @@ def test_the_effects_of_the_faq_are_those_that_compare_prints() -> None:
         assert f"{one['effect']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}]" in words_of("docs/faq.md")
 
 
-def test_the_chances_of_the_faq_are_those_that_best_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["best", "split"]) == 0
-    first, second, third = re.findall(r"(?m)^all tasks .* (\d\.\d\d)$", capsys.readouterr().out)
+def test_the_chances_of_the_faq_are_those_that_compare_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    chances = []
+    for steps, *splits in ((12, 3, 6, 9), (22, 5, 11, 17), (42, 10, 21, 32)):
+        mixed = [f"610m-clm-{clm}k-mlm40-{steps}k" for clm in splits]
+        words = ["compare", f"610m-mlm40-{steps}k", *mixed, f"610m-clm-{steps}k"]
+        assert main([*words, "--format", "json"]) == 0
+        ranked = json.loads(capsys.readouterr().out)["ranking"]["ranked"]
+        chances.append(sum(row["p_first"] for row in ranked if row["model"] in mixed[:2]))
+    first, second, third = (f"{chance:.2f}" for chance in chances)
     assert f"is {first}, {second} and {third} at 12K, 22K and 42K steps" in words_of("docs/faq.md")
 
 

@@ -6,7 +6,6 @@ examples:
   clm-or-mlm audit --source released
   clm-or-mlm audit --letter --format html --out letter.html
   clm-or-mlm compare 610m-mlm40-42k 610m-clm-42k
-  clm-or-mlm best split
   clm-or-mlm compare my-model '610m-*-42k' --source results/ --add-model my-model
   clm-or-mlm reproduce --source results/ --out build
 """

@@ -53,7 +53,7 @@ def test_models_of_ones_own_are_compared_by_any_name():
         Source(label="x", runs=runs, added_models=("mine", "other")), ["mine", "other"], SETTINGS
     )
     assert result.differences[-1].scope.title == "all tasks"
-    assert result.differences[-1].effect == pytest.approx(1, abs=0.5)
+    assert result.differences[-1].result.effect == pytest.approx(1, abs=0.5)
 
 
 def test_models_without_a_dataset_in_common_are_refused_or_left_unranked():

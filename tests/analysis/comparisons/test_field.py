@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.comparisons.field import field_of
-from analysis.comparisons.scopes import OVERALL, Scope
+from analysis.comparisons.field import OVERALL, Scope, field_of
 from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE

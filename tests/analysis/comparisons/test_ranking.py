@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 
-from analysis.comparisons.field import field_of
+from analysis.comparisons.field import Scope, field_of
 from analysis.comparisons.ranking import critical_difference, mean_ranks, rank_models
 from analysis.evidence.settings import Settings
+from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source
 from tests.analysis.comparisons.given import best_runs, drawn
 
@@ -57,3 +58,19 @@ def test_printed_cells_have_ranks_and_no_interquartile_mean():
     assert len(ranking.datasets) == 12
     assert all(math.isnan(one.iqm) for one in ranking.ranked)
     assert all(one.rank_low <= one.rank_high for one in ranking.ranked)
+
+
+def test_the_chance_of_being_first_is_that_of_the_higher_of_two_students():
+    """On one dataset the rank is the order of two means, each drawn from Student's t around the printed one."""
+    sst2 = Scope("SC", "sst2")
+    field = field_of(PUBLISHED, ["610m-mlm40-42k", "610m-clm-42k"], SETTINGS)
+    ranking = rank_models(field, [sst2])
+    cells = published_values().set_index(["model", "dataset", "task"])
+    first, second = (
+        stats.t(4, mean, half / 1.96)
+        for mean, half in (cells.loc[(name, "sst2", "SC"), ["mean", "ci95"]] for name in field.models)
+    )
+    exact = integrate.quad(lambda x: first.pdf(x) * second.cdf(x), 61, 121, points=[91.1, 91.42])[0]
+    assert {one.model: one.p_first for one in ranking.ranked}["610m-mlm40-42k"] == pytest.approx(
+        exact, abs=0.03
+    )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import comb
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.nonparametric import rank_compare_2indep
 from statsmodels.stats.weightstats import ttost_ind, ttost_paired
 
 from analysis.statistics.estimates import (
@@ -15,7 +17,21 @@ from analysis.statistics.estimates import (
     Student,
     student_estimate,
 )
-from analysis.statistics.inference import brown_forsythe, holm, partial_conjunction, region_p, spread_ratios
+from analysis.statistics.inference import (
+    COVERAGES,
+    FEWEST_SEEDS,
+    brown_forsythe,
+    holm,
+    improvement_bounds,
+    interquartile_mean,
+    iqm_draws,
+    partial_conjunction,
+    probability_of_improvement,
+    region_p,
+    spread_ratios,
+    stratified_words,
+    superiority_words,
+)
 from analysis.statistics.resampling import every_resample
 from tests.analysis.simulated import rejections, two_sided, welch_of
 
@@ -64,13 +80,18 @@ def test_a_score_without_spread_decides_by_its_sign():
     assert region_p(level, 0.0, INF) == (1.0, 1.0)
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-def test_holm_is_statsmodels(p_values):
-    np.testing.assert_allclose(holm(p_values), multipletests(p_values, method="holm")[1], atol=1e-15)
+@given(st.lists(st.floats(0, 1), max_size=12))
+def test_holm_multiplies_each_p_by_the_number_of_those_not_below_it(p_values):
+    """And none is below that of a smaller p."""
+    ordered = sorted(p_values)
+    steps = [min(1.0, (len(ordered) - place) * p) for place, p in enumerate(ordered)]
+    expected = [max(steps[: ordered.index(p) + 1]) for p in p_values]
+    assert holm(p_values) == pytest.approx(expected, abs=1e-15)
 
 
-def test_holm_of_nothing_is_nothing():
-    assert holm([]) == []
+def test_holm_of_a_p_that_is_not_a_number_is_refused():
+    with pytest.raises(ValueError, match="p 2 of 3"):
+        holm([0.1, float("nan"), 0.2])
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.data())
@@ -140,3 +161,105 @@ def test_the_ratio_of_spreads_is_taken_over_seeds_and_conditions():
     picks = np.array([[0, 1, 2, 3, 4], [1, 1, 2, 0, 0]])
     expected = [np.log(narrow[:, p].std(ddof=1) / wide[:, p].std(ddof=1)) for p in picks]
     np.testing.assert_allclose(spread_ratios(narrow, wide, picks), expected)
+
+
+RNG = np.random.default_rng(0)
+TASKS = [(RNG.normal(1, 1, 5), RNG.normal(0, 1, 5)), (RNG.normal(0, 1, 4), RNG.normal(0, 1, 6))]
+
+
+@pytest.mark.parametrize("pair", [*TASKS, (np.array([1.0, 2, 2]), np.array([2.0, 2]))])
+def test_the_probability_of_improvement_is_mann_whitneys_u_over_the_pairs(pair):
+    u = stats.mannwhitneyu(*pair, alternative="greater").statistic
+    assert probability_of_improvement(*pair) == pytest.approx(u / (len(pair[0]) * len(pair[1])))
+    assert probability_of_improvement(*pair) == pytest.approx(rank_compare_2indep(*pair).prob1)
+
+
+def test_the_interquartile_mean_is_scipys_trimmed_mean_of_all_runs():
+    strata = [RNG.normal(size=5) for _ in range(4)]
+    assert interquartile_mean(strata) == stats.trim_mean(np.stack(strata, axis=1), 0.25, axis=None)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 12, 15])
+def test_strata_of_a_single_run_have_the_same_statistics_on_every_resample(count):
+    """Nothing is left to draw, so the draws are the statistics themselves."""
+    runs = np.random.default_rng(count).normal(size=(count, 1))
+    draws = iqm_draws(list(runs), 3, np.random.default_rng(1))
+    assert draws == pytest.approx(np.full(3, stats.trim_mean(runs.ravel(), 0.25)))
+
+
+def test_resamples_stay_within_their_stratum():
+    """The same as a loop over resamples; a stratum's runs never stand for another's."""
+    strata = [np.array([1.0, 2, 3, 4]), np.array([100.0, 200, 300, 400])]
+    draws = iqm_draws(strata, 4_000, np.random.default_rng(1))
+    rng = np.random.default_rng(2)
+    looped = [
+        stats.trim_mean(np.concatenate([rng.choice(runs, len(runs)) for runs in strata]), 0.25)
+        for _ in range(4_000)
+    ]
+    assert stats.ks_2samp(draws, looped).pvalue > 0.001
+    assert draws.min() >= (3 + 4 + 100 + 100) / 4 - 3 and draws.max() <= (4 + 4 + 400 + 400) / 4
+
+
+def solved(share: float, m: int, n: int) -> tuple[float, float]:
+    """Newcombe's method 5 as the real roots of its quartic, both sides times (2 - t)(1 + t)."""
+    k, z2 = (m + n) / 2 - 1, stats.norm.ppf(0.975) ** 2
+    t = np.polynomial.Polynomial([0.0, 1.0])
+    variance = t * (1 - t) * ((2 - t) * (1 + t) + k * (1 - t) * (1 + t) + k * t * (2 - t)) / (m * n)
+    roots = ((t - share) ** 2 * (2 - t) * (1 + t) - z2 * variance).roots()
+    real = np.sort(roots[np.abs(roots.imag) < 1e-6].real)
+    inside = [root for root in real if -1e-9 <= root <= 1 + 1e-9]
+    return inside[0], inside[-1]
+
+
+@pytest.mark.parametrize(("m", "n"), [(5, 5), (4, 7), (30, 8)])
+def test_the_interval_of_p_a_above_b_is_newcombes(m, n):
+    rng = np.random.default_rng(m * n)
+    for shift in (0.0, 0.7, 2.0):
+        first, second = rng.normal(shift, 1, m), rng.normal(0, 1, n)
+        share = probability_of_improvement(first, second)
+        found = improvement_bounds([(first, second)])
+        assert found == pytest.approx(solved(share, m, n), abs=1e-6)
+        low, high = improvement_bounds([(second, first)])
+        assert found == pytest.approx((1 - high, 1 - low))
+        assert improvement_bounds([(first, second)] * 3, level=0.95)[0] > found[0]
+
+
+def test_where_every_run_is_above_every_other_there_is_still_an_interval():
+    """And with many runs little of it is left."""
+    five, many = (improvement_bounds([(np.arange(n) + n, np.arange(n))]) for n in (5, 500))
+    assert five == (pytest.approx(0.643, abs=0.001), 1.0)
+    assert many == (pytest.approx(1.0, abs=0.01), 1.0) and many[0] < 1
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0, 2.0, 3.0, 4.0])
+@pytest.mark.parametrize("datasets", [1, 12])
+def test_the_coverage_of_the_interval_of_p_a_above_b_is_what_captions_say(shift: float, datasets: int):
+    """Two models `shift` standard deviations of a seed apart, on every dataset alike."""
+    least, most = COVERAGES["superiority"]
+    rng, held, trials = np.random.default_rng(3), 0, 800
+    known: dict[float, tuple[float, float]] = {}
+    truth = float(stats.norm.cdf(shift / 2**0.5))
+    for _ in range(trials):
+        strata = list(zip(rng.normal(shift, size=(datasets, 5)), rng.normal(size=(datasets, 5)), strict=True))
+        share = float(np.mean([np.greater.outer(first, second).mean() for first, second in strata]))
+        if share not in known:
+            known[share] = improvement_bounds(strata)
+        held += known[share][0] <= truth <= known[share][1]
+    assert least - 0.025 <= held / trials <= most + 0.02  # three standard errors
+    assert "94 to 97 %" in superiority_words()
+
+
+@pytest.mark.parametrize(("datasets", "place"), [(1, 0), (12, 1)])
+def test_the_coverage_of_the_interquartile_mean_is_that_of_a_smaller_simulation(datasets: int, place: int):
+    rng = np.random.default_rng(3)
+    held, trials = 0, 250
+    for _ in range(trials):
+        means = np.quantile(iqm_draws(list(rng.normal(size=(datasets, 5))), 200, rng), [0.025, 0.975])
+        held += means[0] <= 0 <= means[1]
+    expected = COVERAGES["iqm"][place]
+    assert held / trials == pytest.approx(expected, abs=4 * (0.1 * 0.9 / trials) ** 0.5 + 0.01)
+    assert f"{100 * expected:.0f} %" in stratified_words("iqm")
+
+
+def test_the_fewest_seeds_are_those_with_twenty_distinct_resamples_for_a_95_percent_interval():
+    assert next(count for count in range(2, 9) if comb(2 * count - 1, count) >= 1 / 0.05) == FEWEST_SEEDS

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from analysis.evidence.intervals import INTERVALS
-from analysis.precision.shapes import SEED_COUNTS, SHAPES
 from analysis.statistics.measured_coverage import SHOWN_SHAPES, coverage_words, measured_coverage, too_narrow
+from tests.speed.interval_coverage import SEED_COUNTS, SHAPES
 
 
 def test_every_interval_over_seeds_was_simulated_with_every_shape() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from analysis.comparisons.comparison import compare
-from analysis.comparisons.report import comparison_document
+from analysis.comparisons.comparison_report import comparison_document
 from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED

@@ -43,11 +43,8 @@ MISTAKES = {
     "analysis claims --interval tt": 'Did you mean "t"',
     "analysis claims --source standard:published": "the paper's tables have no standard scores",
     "analysis compare 610m-mlm40-42k 610m-clm-42k --margin 0": "--margin 0",
-    "analysis compare 610m-mlm40-42k 610m-clm-42k --rho 1": "--rho 1",
     "analysis compare 610m-clm-42k": "at least two models",
     "analysis compare": "at least two models; no model",
-    "analysis best ratios": "unknown question 'ratios'",
-    "analysis coverage --trials 5": "100 trials",
     "analysis scores --format parquet": "--format parquet is binary: write it to a file with --out scores.parquet",
     "analysis scores --dataset sst3": "did you mean 'sst2'",
     "analysis scores --model 610m-cml-42k": "has no scores of '610m-cml-42k'; did you mean '610m-clm-42k'",
@@ -61,7 +58,7 @@ MISTAKES = {
         f"analysis design --effect 1 {words}": words.split()[0]
         for words in (
             "--effect -1", "--effect nan", "--seeds 0", "--seeds 1.5", "--pretrainings 0", "--pretraining-sd -0.1",
-            "--dataset-sd inf", "--tests 0", "--power 0.05", "--interval bootstrap",
+            "--pretraining-sd inf", "--tests 0", "--power 0.05",
         )
     },
 }  # fmt: skip

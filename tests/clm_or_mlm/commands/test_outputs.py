@@ -13,8 +13,6 @@ COMMANDS = {
     "scores": ("markdown", "csv"),
     "claims --id F8 --explain": PRINTED,
     "compare 610m-mlm40-42k 610m-clm-42k": (*PRINTED, "latex"),
-    "best": PRINTED,
-    "coverage --trials 100": PRINTED,
     "design --effect 0.5": PRINTED,
     "audit": ("markdown", "json"),
 }

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from analysis.comparisons.comparison import compare
-from analysis.comparisons.scopes import Scope
-from analysis.comparisons.wording import footer
+from analysis.comparisons.comparison_report import footer
+from analysis.comparisons.field import Scope
 from analysis.evidence.settings import Settings
 from analysis.precision.components import components_table
 from analysis.records import records
@@ -59,11 +59,11 @@ def test_two_arms_are_compared_by_welch_over_the_means_of_their_pretrainings() -
     [one] = [row for row in result.differences if row.scope == SST2]
     welch = stats.ttest_ind(means(first), means(second), equal_var=False)
     interval = welch.confidence_interval(0.95)
-    assert (one.effect, one.p) == pytest.approx(
+    assert (one.result.effect, one.result.p_zero) == pytest.approx(
         (np.mean(means(first)) - np.mean(means(second)), welch.pvalue)
     )
-    assert (one.low, one.high) == pytest.approx((interval.low, interval.high))
-    assert one.seeds == (5, 3)
+    assert (one.result.low, one.result.high) == pytest.approx((interval.low, interval.high))
+    assert one.result.seeds == (5, 3)
     said = " ".join(footer(result))
     assert "mine1-s*, mine0-s*: several pretrainings as one arm" in said and "pretrained once" not in said
 
@@ -100,7 +100,9 @@ def test_a_models_name_takes_its_other_pretrainings_with_it() -> None:
         source_of(arm, {REAL: {"sst2": [81.0, 81.2]}}), [REAL], Settings(), replicates=["mine0-s*"]
     )
     assert result.field.models == (REAL, "mine")
-    assert [one.effect for one in result.differences] == [one.effect for one in by_pattern.differences]
+    assert [one.result.effect for one in result.differences] == [
+        one.result.effect for one in by_pattern.differences
+    ]
 
 
 @pytest.mark.parametrize(
@@ -175,9 +177,11 @@ def test_an_arm_over_instances_too_is_the_multi_bootstrap_of_three_levels(tmp_pa
             arm[pick].mean(axis=0)[columns].mean() for arm, pick in zip(scores, picks, strict=True)
         )
         drawn.append(first - second)
-    assert (one.high - one.low) / 2 / 1.98 == pytest.approx(np.std(drawn, ddof=1), rel=0.06)
+    assert (one.result.high - one.result.low) / 2 / 1.98 == pytest.approx(np.std(drawn, ddof=1), rel=0.06)
     plain = compare(source, [], Settings(interval="t"), replicates=["first", "second"]).differences[0]
-    assert plain.effect == pytest.approx(one.effect) and one.high - one.low > 1.5 * (plain.high - plain.low)
+    assert plain.result.effect == pytest.approx(
+        one.result.effect
+    ) and one.result.high - one.result.low > 1.5 * (plain.result.high - plain.result.low)
 
 
 def measured(dataset: str, count: int) -> dict[str, float]:
@@ -199,5 +203,5 @@ def test_three_levels_cover(dataset: str | None, tmp_path: Path) -> None:
         [one] = compare(source, [], Settings(interval="crossed"), replicates=["first", "second"]).differences[
             :1
         ]
-        held += one.low <= 0 <= one.high
+        held += one.result.low <= 0 <= one.result.high
     assert held / trials >= 0.93

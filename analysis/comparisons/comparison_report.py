@@ -1,22 +1,87 @@
-"""The tables and sentences of a comparison, as rows of texts."""
+"""A comparison as text, Markdown, CSV, JSON and LaTeX: its tables and sentences."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
 
 from analysis.claims.wording import format_p
 from analysis.comparisons.comparison import Comparison
 from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN, Difference
+from analysis.comparisons.field import OVERALL, Scope
 from analysis.comparisons.ranking import Ranking
-from analysis.comparisons.scopes import OVERALL, Scope
 from analysis.evidence.intervals import INTERVALS, caption_of
-from analysis.statistics.superiority import stratified_words, superiority_words
-from common.tables import signed
+from analysis.statistics.inference import stratified_words, superiority_words
+from common.tables import Document, Grid, signed
 
 __all__ = [
-    "about", "difference_tables", "footer", "outcome_words", "ranking_rows", "ranking_sentences",
+    "about", "comparison_document", "difference_tables", "footer", "outcome_words", "ranking_sentences", "records_of",
 ]  # fmt: skip
+
+
+def comparison_document(result: Comparison) -> Document:
+    """Return the comparison: for two models every scope, for many the ranking and the first's lead."""
+    body: list[str | Grid] = [about(result), ""]
+    if result.ranking is not None:
+        sentences = ranking_sentences(result.ranking)
+        caption = " ".join([about(result), *sentences])
+        ranking = Grid(ranking_rows(result.ranking), caption=caption, label="ranking", stubs=2)
+        body += [ranking, "", *sentences, ""]
+    for place, (title, rows) in enumerate(difference_tables(result)):
+        caption = " ".join([about(result), title, *footer(result)] if place == 0 else [title])
+        grid = Grid(rows, caption=caption, label=f"compare{place or ''}")
+        body += [*([title, ""] if title else []), grid, ""]
+    records = records_of(result)
+    return Document(
+        body=[*body, *footer(result)],
+        records=pd.DataFrame(records),
+        digits="%.10g",
+        data={
+            "source": result.source,
+            "models": [
+                {"name": name, "from": "published cells" if name in result.field.printed else "runs"}
+                for name in result.field.models
+            ],
+            "settings": asdict(result.settings),
+            "differences": records,
+            "ranking": None if result.ranking is None else _plain_ranking(result.ranking),
+            "notes": list(result.notes),
+        },
+    )
+
+
+def records_of(result: Comparison) -> list[dict[str, Any]]:
+    """Return a row for each difference, with the names of columns."""
+    return [_record(one, result.is_pair) for one in result.differences]
+
+
+def _record(one: Difference, is_pair: bool) -> dict[str, Any]:
+    found = one.result
+    row: dict[str, Any] = {
+        "first": one.first, "second": one.second, "task": one.scope.task, "dataset": one.scope.dataset,
+        "effect": found.effect, "low": found.low, "high": found.high, "p": found.p_zero, "p_holm": one.p_holm,
+        "superiority": one.superiority, "superiority_low": one.superiority_low,
+        "superiority_high": one.superiority_high, "margin": one.margin,
+        "p_equal": found.p_for if found.known else math.nan, "outcome": one.outcome, "test": found.test,
+        "interval": found.interval, "seeds": "/".join(map(str, found.seeds)),
+    }  # fmt: skip
+    if is_pair:
+        row |= {"seeds_to_find": one.seeds_to_find, "seeds_still": one.seeds_still}
+    return row | {"missing": found.missing}
+
+
+def _plain_ranking(ranking: Ranking) -> dict[str, Any]:
+    return {
+        "datasets": [scope.dataset for scope in ranking.datasets],
+        "ranked": [asdict(row) for row in ranking.ranked],
+        "groups": [list(group) for group in ranking.groups],
+        "friedman_p": ranking.friedman_p,
+        "critical_difference": ranking.critical_difference,
+    }
 
 
 def outcome_words(one: Difference) -> str:
@@ -26,7 +91,7 @@ def outcome_words(one: Difference) -> str:
         BEHIND: f"{one.second} ahead",
         EQUAL: "practically equal",
         OPEN: "open",
-        UNKNOWN: one.missing,
+        UNKNOWN: one.result.missing,
     }
     return words[one.outcome]
 
@@ -52,13 +117,6 @@ def difference_tables(result: Comparison) -> Iterator[tuple[str, list[list[str]]
     """Yield each table of differences under its title."""
     if result.is_pair:
         yield "", _pair_rows(result)
-        opinions = [one for one in result.differences if one.across is not None]
-        if opinions:
-            title = (
-                "Second opinion (Bayesian, datasets as random effects): how likely are the mean over similar datasets "
-                "and the difference on a further dataset to be below, in or above the region?"
-            )
-            yield title, _opinion_rows(opinions)
         return
     first = result.field.models[0] if result.ranking is None else result.ranking.ranked[0].model
     for scope in dict.fromkeys(one.scope for one in result.differences if not one.scope.is_dataset):
@@ -74,22 +132,10 @@ def _pair_rows(result: Comparison) -> list[list[str]]:
     field = result.field
     first, second = field.models
     rows = [
-        [
-            "",
-            "A",
-            "B",
-            "A - B",
-            "95 % interval",
-            "p",
-            "Holm",
-            "P(A > B)",
-            "in region",
-            "outcome",
-            "seeds",
-            "needed",
-        ]
-    ]
+        ["", "A", "B", "A - B", "95 % interval", "p", "Holm", "P(A > B)", "margin", "outcome", "seeds", "needed"]
+    ]  # fmt: skip
     for one in result.differences:
+        found = one.result
         needed = "-" if one.seeds_to_find is None else f"{one.seeds_to_find:,}"
         chance = _two(one.superiority)
         if not math.isnan(one.superiority_low):
@@ -97,24 +143,12 @@ def _pair_rows(result: Comparison) -> list[list[str]]:
         rows.append(
             [
                 one.scope.title, f"{field.mean(first, one.scope):.2f}", f"{field.mean(second, one.scope):.2f}",
-                signed(one.effect), _interval(one.low, one.high), format_p(one.p), format_p(one.p_holm), chance,
-                "-" if one.posterior is None else f"{one.posterior.within:.0%} (±{one.margin:.3g})",
+                signed(found.effect), _interval(found.low, found.high), format_p(found.p_zero), format_p(one.p_holm),
+                chance, f"±{one.margin:.3g}",
                 {AHEAD: "A ahead", BEHIND: "B ahead"}.get(one.outcome) or outcome_words(one),
-                "/".join(map(str, one.seeds)), needed,
+                "/".join(map(str, found.seeds)), needed,
             ]
         )  # fmt: skip
-    return rows
-
-
-def _opinion_rows(opinions: list[Difference]) -> list[list[str]]:
-    rows = [["", "datasets", "mean below", "in", "above", "next below", "in", "above"]]
-    for one in opinions:
-        assert one.across is not None
-        regions = (one.across.mean, one.across.next_dataset)
-        shares = [
-            f"{share:.0%}" for region in regions for share in (region.below, region.within, region.above)
-        ]
-        rows.append([one.scope.title, str(one.across.n_datasets), *shares])
     return rows
 
 
@@ -124,12 +158,13 @@ def _against(result: Comparison, first: str, scope: Scope) -> list[list[str]]:
         if one.scope != scope or first not in (one.first, one.second):
             continue
         turned = one.second == first
-        low, high = (-one.high, -one.low) if turned else (one.low, one.high)
+        found = one.result
+        low, high = (-found.high, -found.low) if turned else (found.low, found.high)
         chance = 1 - one.superiority if turned else one.superiority
         rows.append(
             [
-                one.first if turned else one.second, signed(-one.effect if turned else one.effect),
-                _interval(low, high), format_p(one.p), format_p(one.p_holm), _two(chance), outcome_words(one),
+                one.first if turned else one.second, signed(-found.effect if turned else found.effect),
+                _interval(low, high), format_p(found.p_zero), format_p(one.p_holm), _two(chance), outcome_words(one),
             ]
         )  # fmt: skip
     return rows
@@ -172,7 +207,8 @@ def ranking_sentences(ranking: Ranking) -> list[str]:
 
 def footer(result: Comparison) -> list[str]:
     """Return how it was done and what limits it, a line each."""
-    seen = {(min(one.seeds), one.interval) for one in result.differences if not one.missing}
+    known = [one.result for one in result.differences if one.result.known]
+    seen = {(min(one.seeds), one.interval) for one in known}
     names = ", ".join(name for name in INTERVALS if name in {name for _, name in seen})
     lines = (
         [f"Intervals for differences ({names}): {caption_of(seen, '; for a single mean, it ')}."]
@@ -186,10 +222,9 @@ def footer(result: Comparison) -> list[str]:
         lines += [
             "p: two-sided. Holm: over the datasets, and separately over the tasks; not applied to the mean over all "
             f"tasks. P(A > B): the chance that a run of A scores above one of B{printed}.{interval}",
-            "In region: posterior probability (flat prior) that the difference is within the margin shown. Outcome: "
-            "A or B ahead if Holm's p is at most 0.05; practically equal by two one-sided tests against the region; "
-            "otherwise open. Needed: seeds per model to detect a difference this large, or as large as the margin if "
-            "that is larger, in 80 of 100 studies.",
+            "Outcome: A or B ahead if Holm's p is at most 0.05; practically equal if, by two one-sided tests, the "
+            "difference is smaller than the margin; otherwise open. Needed: seeds per model to detect a difference "
+            "this large, or as large as the margin if that is larger, in 80 of 100 studies.",
         ]
     once = [name for name in result.field.models if name not in result.replicates]
     if result.replicates:

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from analysis.comparisons.comparison import compare
+from analysis.comparisons.comparison_report import (
+    about,
+    comparison_document,
+    difference_tables,
+    footer,
+    ranking_sentences,
+)
+from analysis.evidence.settings import Settings
+from analysis.sources import PUBLISHED, Source
+from common.tables import PRINTED, show, signed
+from tests.analysis.comparisons.given import MADE_UP, REAL, real_and_made_up
+from tests.analysis.made_up import with_instances
+
+SETTINGS = Settings(interval="t", resamples=500)
+PAIR = compare(PUBLISHED, [REAL, MADE_UP], SETTINGS)
+MANY = compare(PUBLISHED, ["610m-*-12k"], SETTINGS)
+RUNS = compare(real_and_made_up(), [REAL, MADE_UP], SETTINGS)
+
+
+@pytest.mark.parametrize("form", [*PRINTED, "latex"])
+@pytest.mark.parametrize("result", [PAIR, MANY, RUNS], ids=["pair", "many", "runs"])
+def test_every_format_prints_every_comparison(form, result):
+    text = show(comparison_document(result), form)
+    assert text.endswith("\n") and not text.endswith("\n\n")
+    assert "nan" not in text.lower().replace("finance", "")
+    assert all(name.replace("_", "\\_") in text for name in result.field.models)
+
+
+def test_json_and_csv_hold_the_same_numbers():
+    rows = list(csv.DictReader(io.StringIO(show(comparison_document(PAIR), "csv"))))
+    content = json.loads(show(comparison_document(PAIR), "json"))
+    assert len(rows) == len(content["differences"]) == 17
+    for row, one in zip(rows, content["differences"], strict=True):
+        assert float(row["effect"]) == pytest.approx(one["effect"], rel=1e-8)
+        assert float(row["p_holm"]) == pytest.approx(one["p_holm"], rel=1e-8)
+    assert content["ranking"] is None
+    assert len(json.loads(show(comparison_document(MANY), "json"))["ranking"]["ranked"]) == 5
+
+
+def test_the_text_has_the_table_and_how_it_was_done():
+    text = show(comparison_document(PAIR), "text")
+    assert "SC average  87.00  83.58  +3.42   [+3.13, +3.71]" in text and "±0.5" in text
+    assert "Each model was pretrained once" in text and "two one-sided tests" in text
+
+
+def test_many_models_are_held_against_the_first_of_the_ranking():
+    result = MANY
+    first = result.ranking.ranked[0].model
+    tables = dict(difference_tables(result))
+    assert all(title.startswith(f"{first} (A) minus") for title in tables)
+    assert [len(rows) for rows in tables.values()] == [5] * 5  # four tasks and all, a head and four models
+    by_name = {one.second if one.first == first else one.first: one for one in result.differences if
+               first in (one.first, one.second) and one.scope.title == "SC average"}  # fmt: skip
+    for name, difference, *_ in tables[
+        f"{first} (A) minus each of the other models (B), SC average; Holm over all pairs of models:"
+    ][1:]:
+        one = by_name[name]
+        assert difference == signed(one.result.effect if one.first == first else -one.result.effect)
+    assert "critical difference" in " ".join(ranking_sentences(result.ranking))
+    assert about(result).startswith("5 models")
+    assert "pretrained once" in " ".join(footer(result))
+
+
+def test_the_footer_names_the_interval_over_instances(tmp_path):
+    runs, folder = with_instances(
+        tmp_path / "instances", np.random.default_rng(0), models=(REAL, MADE_UP), counts={}
+    )
+    source = Source(label="x", runs=runs, instances=folder)
+    found = compare(source, [REAL, MADE_UP], Settings(interval="crossed", resamples=200))
+    assert footer(found)[0].startswith("Intervals for differences (crossed): 95 % interval by Student")
+    assert {one.result.interval for one in found.differences} == {"crossed"}

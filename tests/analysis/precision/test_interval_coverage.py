@@ -1,0 +1,115 @@
+"""The script behind the shipped coverages: shapes of mean 0, closed forms, and the shipped bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from analysis.evidence.intervals import INTERVALS
+from analysis.published_cells import TEST_INSTANCES
+from analysis.statistics.measured_coverage import COVERAGE_FILE, measured_coverage
+from benchmarks.protocol import DATASETS
+from common.provenance import ROOT
+from common.tables import csv_text
+from tests.speed import interval_coverage as simulation
+from tests.speed.interval_coverage import (
+    SEED_COUNTS,
+    SHAPES,
+    TARGETS,
+    Variances,
+    published_variances,
+    simulate_cells,
+)
+
+TRIALS = 230
+
+
+@pytest.fixture(scope="module")
+def found() -> pd.DataFrame:
+    return simulation.by_shape(TRIALS, resamples=250)
+
+
+@pytest.mark.parametrize("name", list(SHAPES))
+def test_a_shape_has_mean_zero(name: str) -> None:
+    drawn = SHAPES[name]((400_000, 1), np.random.default_rng(0))
+    assert abs(drawn.mean()) < 5 * drawn.std() / np.sqrt(drawn.size)
+
+
+def test_the_shipped_file_is_written_again_to_the_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shown for Student's interval and for the crossed one; all others take hours."""
+    monkeypatch.setattr(simulation, "OVER_SEEDS", ("t",))
+    rows = [*simulation.of_shape("sst2", 5, 23_000, 1_000), *simulation.with_instances(2, 23_000, 1_000)]
+    lines = csv_text(pd.DataFrame(rows), "%.6g").splitlines()
+    shipped = (ROOT / "analysis" / "data" / COVERAGE_FILE).read_text().splitlines()
+    assert lines[0] == shipped[0] and len(lines) == 3 and set(lines) <= set(shipped)
+
+
+def test_normal_seeds_give_students_coverages(found: pd.DataFrame) -> None:
+    normal = found[found["shape"] == "normal"].set_index(["interval", "n_seeds"])
+    for count in SEED_COUNTS:
+        for name, share in (("t", 0.95), ("paper", 2 * stats.t.cdf(1.96, count - 1) - 1)):
+            error = np.sqrt(share * (1 - share) / TRIALS)
+            assert normal.loc[(name, count), "coverage"] == pytest.approx(share, abs=4 * error)
+    factor = 1.96 / stats.t.ppf(0.975, 4)
+    assert normal.loc[("paper", 5), ["width", "mean_width"]].tolist() == pytest.approx([factor] * 2, rel=1e-4)
+
+
+def test_the_file_behind_captions_is_what_a_smaller_simulation_gives_within_its_error(
+    found: pd.DataFrame,
+) -> None:
+    for row in found.to_dict("records"):
+        known = measured_coverage(str(row["interval"]), str(row["shape"]), int(row["n_seeds"]))
+        assert known is not None
+        error = (known[0] * (1 - known[0]) / TRIALS) ** 0.5
+        assert row["coverage"] == pytest.approx(known[0], abs=4.5 * error + 0.01)
+
+
+def test_few_seeds_get_students_interval_instead(found: pd.DataFrame) -> None:
+    few = found[(found["shape"] == "normal") & (found["n_seeds"] == 3)].set_index("interval")["used"]
+    assert few.to_dict() == {name: name if name in ("paper", "crossed") else "t" for name in INTERVALS}
+
+
+def test_no_percentile_of_five_seeds_covers_more_than_their_range(found: pd.DataFrame) -> None:
+    """The range of five values holds the centre of a symmetric shape in 1 - 2 / 2^5 = 93.75 %."""
+    five = found[(found["shape"] == "normal") & (found["n_seeds"] == 5)].set_index("interval")["coverage"]
+    assert five["bootstrap"] <= 0.9375 + 4 * np.sqrt(0.0625 * 0.9375 / TRIALS)
+    assert five["pooled"] > five["bootstrap"]
+
+
+ERROR = 4 * np.sqrt(0.12 * 0.88 / 2_000)
+
+
+def cover(*, seeds: float, common: float, joint: float) -> dict[tuple[str, str], float]:
+    one = np.ones(4)
+    cells = Variances(instances=500, seeds=seeds * one, common=common * one, joint=joint * one)
+    return simulate_cells(cells, INTERVALS, trials=2_000, resamples=400, rng=np.random.default_rng(0))
+
+
+def test_without_noise_of_the_test_set_both_truths_are_one():
+    found = cover(seeds=1.0, common=0.0, joint=0.0)
+    assert all(found[kind, TARGETS[0]] == found[kind, TARGETS[1]] for kind in INTERVALS)
+    assert found["crossed", "seeds"] == pytest.approx(0.95, abs=ERROR)
+
+
+def test_intervals_over_seeds_miss_the_test_sets_noise_and_the_crossed_one_does_not():
+    found = cover(seeds=1.0, common=2.0, joint=0.7)
+    # A normal truth 2 away from the centre of Student's interval, integrated.
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(200_000, 5)) + 2 * rng.normal(size=(200_000, 1))
+    mean, half = values.mean(axis=1), stats.t.ppf(0.975, 4) * stats.sem(values, axis=1)
+    assert found["t", "seeds and instances"] == pytest.approx(np.mean(abs(mean) <= half), abs=ERROR)
+    assert found["crossed", "seeds and instances"] == pytest.approx(0.95, abs=ERROR)
+    assert found["t", "seeds"] == pytest.approx(0.95, abs=ERROR)
+
+
+def test_published_variances_are_those_printed():
+    found = published_variances("sst2")
+    assert found.instances == 872 and len(found.seeds) == 46
+    assert 0.62 / 1.96 * np.sqrt(5) in found.seeds
+    assert (found.joint <= found.seeds).all()
+    assert (published_variances("nq").common == 0).all()
+    assert set(TEST_INSTANCES) == set(DATASETS)
+    small, large = published_variances("msmarco"), published_variances("mnli_m")
+    assert np.median(small.common) > 8 * np.median(large.common)
