@@ -1,7 +1,6 @@
 """Where scores come from: the published cells, the authors' released runs, or runs of one's own.
 
-`--source published | released | miniature | PATH`; PATH is a run store (a folder), a runs table (Parquet or CSV) or
-scores in a format that the field exchanges (docs/exchange.md).
+`--source published | released | miniature | PATH`; PATH is a run store (a folder) or a runs table (Parquet or CSV).
 `miniature` is the example in `analysis/examples/miniature`.
 """
 
@@ -17,7 +16,6 @@ import pandas as pd
 from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS, Interval
 from analysis.evidence.settings import Settings
-from analysis.exchange.reading import is_exchanged
 from analysis.statistics.learning_rate_selection import SEED
 from analysis.store.contents import fingerprint, note_unsealed, unsealed_words, warn_of_other_sizes
 from analysis.store.ingest import open_store
@@ -281,7 +279,7 @@ def _open_path(source: str, path: Path, request: Request) -> Source:
     """Open a small study's runs in the places of the paper's, a run store, or a runs table."""
     stand_ins = read_stand_ins(path)
     if stand_ins is None:
-        opened = (_open_folder if path.is_dir() and not is_exchanged(path) else _open_table)(
+        opened = (_open_folder if path.is_dir() else _open_table)(
             source, path, request
         )
         warn_of_other_sizes(source, opened.need_runs("test sets"))

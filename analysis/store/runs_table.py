@@ -28,7 +28,6 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from analysis.exchange.reading import is_exchanged, read
 from analysis.store.instances import RUN_FIELDS
 from analysis.store.row_faults import row_faults, unequal_rates, with_test_scores
 from analysis.store.scan import model_error
@@ -119,7 +118,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     """Return the runs table in `path` (Parquet, or CSV by its ending), checked and sorted.
 
     Args:
-        path: the file; also one, or a folder, of a format that the field exchanges (`analysis.exchange.reading`).
+        path: the file.
         add_models: names or shell patterns of models outside the released scheme that are accepted besides
             those that a Parquet file itself records.
 
@@ -129,21 +128,17 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
             an earlier row; a seed chooses a rate without a test score (rows at other rates may lack it); or a recorded
             definition is damaged.
     """
-    exchanged = is_exchanged(path)
-    if not path.is_file() and not exchanged:
+    if not path.is_file():
         verb = "is a folder; a run store becomes a runs table" if path.is_dir() else "does not exist; make it"
         raise UserError(f"{path}: {verb} with clm-or-mlm ingest STORE --out runs.parquet")
-    content = b"" if exchanged else read_bounded(path, MOST_LARGE)
-    manifest, is_text = None if exchanged else _manifest_of(path, content), _is_csv(path)
+    content = read_bounded(path, MOST_LARGE)
+    manifest, is_text = _manifest_of(path, content), _is_csv(path)
     try:
-        if not exchanged:
-            table = _read_csv(content) if is_text else pq.ParquetFile(pa.BufferReader(content)).read()
-            table.validate(full=True)
+        table = _read_csv(content) if is_text else pq.ParquetFile(pa.BufferReader(content)).read()
+        table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
         reason, kind = first_line(error), "CSV" if is_text else "Parquet"
         raise UserError(f"{path} cannot be read as {kind} ({reason}); {_AGAIN}") from None
-    if exchanged:
-        table = read(path)
     if not table.num_rows:
         raise UserError(f"{path} has a header but no runs; {_AGAIN}")
     record = _record_of(table, path)  # renaming drops it

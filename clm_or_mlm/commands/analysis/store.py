@@ -13,7 +13,6 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from analysis.exchange.reading import is_exchanged
 from analysis.store import release
 from analysis.store.contents import note_unsealed
 from analysis.store.ingest import RefusedStoreError
@@ -56,8 +55,7 @@ def ingest(
     example: clm-or-mlm ingest results/ --out runs.parquet --instances instances/
 
     Args:
-        store: the store or its results folder; a runs table or scores in an exchange format (docs/exchange.md) are
-            checked and converted, too
+        store: the store or its results folder; a runs table is checked and converted, too
         out: the runs table, .parquet or .csv
         instances: also write the per-instance scores to this folder
         add_model: also accept models of this name, even outside the paper's scheme (name or pattern; may be repeated)
@@ -65,7 +63,7 @@ def ingest(
         strict: write nothing unless all runs are valid and all cells complete
         problems_out: write all problems to this file as JSON
     """
-    if store.is_file() or is_exchanged(store):
+    if store.is_file():
         if instances is not None:
             raise UserError(
                 f"{store} is not a run store and has no per-instance scores; leave --instances out"

@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from analysis.evidence.settings import Settings
-from analysis.export import FORMATS as EXCHANGED
+from analysis.model_cards import model_cards
 from analysis.sources import PUBLISHED
 from analysis.tables import audit as audits
 from analysis.tables.audit import AUDIT_FORMATS, audit_document, runs_of_stand_ins, verdict
@@ -76,28 +76,23 @@ def scores(
 
 
 def export(
-    format: Annotated[str, Parameter(choices=tuple(EXCHANGED))],
-    /,
     *,
     source: SourceOptions = SourceOptions(),
     score: ScoreOptions = ScoreOptions(),
     out: Annotated[Path, Parameter(metavar="DIR")],
 ) -> None:
-    """Write scores and their runs in a common exchange format.
+    """Write scores and their runs as Hugging Face model cards (docs/model-cards.md).
 
-    `--source DIR` and `ingest` can read back every format except croissant.
-
-    example: clm-or-mlm analysis export mteb --source results/ --out build/mteb
+    example: clm-or-mlm analysis export --source results/ --out build/cards
 
     Args:
-        format: model-index (Hugging Face), lm-eval, mteb or croissant (a runs table with its metadata)
-        out: output folder; most formats have one subfolder per model
+        out: output folder, with one subfolder per model
     """
     opened = source.open(need_instances=score.needs_instances())
-    files = EXCHANGED[format].write(opened, score.settings(opened))
+    files = model_cards(opened, score.settings(opened))
     for name, text in files.items():
         write_text(inside(out, name), text)
-    sys.stdout.write(f"{out}: {counted(len(files), 'file')} of {EXCHANGED[format].title}\n")
+    sys.stdout.write(f"{out}: {counted(len(files), 'file')} of Hugging Face model cards\n")
 
 
 def table(
