@@ -25,7 +25,7 @@ from analysis.claims.pages.records import as_record
 from analysis.comparisons.comparison import compare as compare_models
 from analysis.comparisons.report import records_of
 from analysis.evidence.settings import Settings
-from analysis.letter.letter import letter_document, write_letter
+from analysis.letter import letter_document, write_letter
 from analysis.sources import Source, open_source
 from analysis.store.runs_table import read_runs
 from analysis.tables.audit import audit as audit_source

@@ -10,7 +10,7 @@ from pathlib import Path
 from analysis.claims.assessment import assess
 from analysis.claims.pages.documents import verdicts_document
 from analysis.evidence.settings import Settings
-from analysis.letter.letter import LETTER_FORMATS, letter_document, write_letter
+from analysis.letter import LETTER_FORMATS, letter_document, write_letter
 from analysis.sources import Source
 from analysis.tables.audit import AUDIT_FORMATS, audit, audit_document
 from analysis.tables.build import build_table, table_numbers

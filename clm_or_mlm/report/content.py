@@ -20,7 +20,7 @@ from analysis.claims.pages.explain import explanations
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, says, sentence
 from analysis.evidence.settings import Settings
-from analysis.letter.letter import Letter, write_letter
+from analysis.letter import Letter, write_letter
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
 from analysis.tables.build import Cell, Table, build_table, table_numbers

@@ -183,7 +183,7 @@ def audit(
 
 
 def _letter(source: SourceOptions, selection: str, format: str, out: Path | None) -> int:
-    from analysis.letter.letter import LETTER_FORMATS, letter_document, write_letter
+    from analysis.letter import LETTER_FORMATS, letter_document, write_letter
 
     if format not in LETTER_FORMATS:
         raise UserError(f"a letter cannot be written as {format}; use --format {' or '.join(LETTER_FORMATS)}")
@@ -203,7 +203,7 @@ def report(
     """Write a self-contained HTML page with all results from a source.
 
     The page starts with the answer to the paper's question. It then shows the findings with their comparisons, figures,
-    tables, the audit's letter and provenance. You can save all but the provenance from the page (figures as CSV).
+    tables, the audit's letter and provenance; `reproduce` writes these as files.
 
     example: clm-or-mlm report --source results/ --out report.html
 
