@@ -279,9 +279,7 @@ def _open_path(source: str, path: Path, request: Request) -> Source:
     """Open a small study's runs in the places of the paper's, a run store, or a runs table."""
     stand_ins = read_stand_ins(path)
     if stand_ins is None:
-        opened = (_open_folder if path.is_dir() else _open_table)(
-            source, path, request
-        )
+        opened = (_open_folder if path.is_dir() else _open_table)(source, path, request)
         warn_of_other_sizes(source, opened.need_runs("test sets"))
         note_unsealed(source, opened.unsealed, len(opened.need_runs("scores")))
         return opened
@@ -291,7 +289,7 @@ def _open_path(source: str, path: Path, request: Request) -> Source:
         source, path, replace(request, add_models=names)
     )
     runs = stand_ins.in_place(opened.need_runs("stand-ins"))
-    return replace(opened, runs=runs, stand_ins=stand_ins, store=None, added_models=request.add_models)
+    return replace(opened, runs=runs, stand_ins=stand_ins, added_models=request.add_models)
 
 
 def _open_folder(source: str, path: Path, request: Request) -> Source:
@@ -330,7 +328,9 @@ SOURCES: Registry[NamedSource] = Registry(
 
 def standard_of(source: Source) -> Source | None:
     """Return the standard protocol's scores of the same runs, if the source is a store that carries them."""
-    if source.store is None or next(results_folder(source.store).glob(f"*/*/*/*/{RUN}"), None) is None:
+    if source.stand_ins is not None or source.store is None:
+        return None
+    if next(results_folder(source.store).glob(f"*/*/*/*/{RUN}"), None) is None:
         return None
     try:
         request = Request(add_models=source.added_models, protocol=STANDARD)

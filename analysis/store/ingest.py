@@ -29,7 +29,6 @@ from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, Dataset, format_lr
 from common.errors import UserError
 from common.files import cache_folder
 from common.locks import wait_for_lock
-from common.manifest import check_crate
 from common.plain_text import counted
 from common.processes import cores, worker_pool
 from common.progress import progress
@@ -100,7 +99,7 @@ def ingest(
         The table and what is wrong with the store.
 
     Raises:
-        UserError: no store there, no place for the output, or an RO-Crate whose files are not what it says.
+        UserError: no store there, or no place for the output.
         RefusedStoreError: no usable run, or `strict` and something is wrong.
     """
     if out.is_dir():
@@ -182,8 +181,6 @@ def _reading(
     strict: bool = False,
 ) -> Iterator[Ingested]:
     """Yield a store, read; afterwards the folder `instances` is there."""
-    if store.is_dir() and (count := check_crate(store, "results/")):
-        logger.info("%s is an RO-Crate, and its %s result files match their hashes", store, f"{count:,}")
     datasets = known_datasets(stored_definitions(store.parent if store.name == "results" else store))
     scan = scan_store(store, add_models, datasets=datasets, models=models)
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""`clm-or-mlm ingest`, `export`, `fetch-released` and `provenance`: runs in and out."""
+"""`clm-or-mlm ingest` and `fetch-released`: runs in."""
 
 from __future__ import annotations
 
@@ -19,17 +19,15 @@ from analysis.store.ingest import RefusedStoreError
 from analysis.store.ingest import ingest as read_store
 from analysis.store.runs_table import read_table, write_runs
 from analysis.store.scan import Problem, summary
-from analysis.tables.provenance import audit_provenance, provenance_document
 from benchmarks.protocol import PAPER
 from clm_or_mlm.names import ReleasedName
 from common.cli import MANY
 from common.errors import UserError, nearest
 from common.files import write_text
 from common.plain_text import counted
-from common.tables import show
 from pretraining.model_names import FIGURES, MODELS, TABLES
 
-__all__ = ["fetch_released", "ingest", "provenance"]
+__all__ = ["fetch_released", "ingest"]
 
 logger = logging.getLogger(__name__)
 
@@ -161,19 +159,3 @@ def fetch_released(
     logger.info("%d released models are in %s", len(release.cached_release(commit=release.COMMIT)), store)
     sys.stdout.write(f"{store}\n")
     return 0
-
-
-def provenance(store: Path, /, *, json: bool = False) -> int:
-    """Compare the code, versions, data and settings that a store's runs were made with, and list failed runs.
-
-    Failed runs are listed with the last lines of their logs. Exit code: 0 if all runs agree, 1 if some differ.
-
-    example: clm-or-mlm provenance results/
-
-    Args:
-        store: a run store, or its results folder
-        json: print JSON
-    """
-    result = audit_provenance(store)
-    sys.stdout.write(show(provenance_document(result), "json" if json else "text"))
-    return 1 if result.mismatches else 0

@@ -15,6 +15,7 @@ from analysis.tables import audit as audits
 from analysis.tables.audit import AUDIT_FORMATS, audit_document, runs_of_stand_ins, verdict
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
+from analysis.tables.run_provenance import audit_provenance, provenance_lines
 from benchmarks.protocol import AVERAGE, TASKS
 from clm_or_mlm.names import DatasetName, ModelNames, TableNumber
 from clm_or_mlm.options import (
@@ -154,7 +155,10 @@ def audit(
 ) -> int:
     """Compare all 800 published cells with scores recomputed from a source's runs, and redo the paper's own arithmetic.
 
-    Exit code: 0 if no cell differs, 1 if any does, 2 for an error.
+    Of a run store, the audit also compares the code, versions, data and settings that its runs were made with, lists
+    failed runs with the last lines of their logs, and checks an archive's files (docs/run-store.md).
+
+    Exit code: 0 if no cell and no run's making differs, 1 if any does, 2 for an error.
 
     examples:
       clm-or-mlm audit --source released --format html --out audit.html
@@ -167,19 +171,23 @@ def audit(
     if letter:
         return _letter(source, selection, format, out)
     opened = source.open()
+    made = None if opened.store is None else audit_provenance(opened.store)
+    mixed = made is not None and bool(made.mismatches)
     if opened.stand_ins is not None:
         if format != "markdown":
             raise UserError(
                 f"{source.source}: the runs of a small study are listed as text, not compared with the paper's; "
                 "leave --format out"
             )
-        write(runs_of_stand_ins(opened), format, out)
-        return 0
+        write(runs_of_stand_ins(opened, made), format, out)
+        return int(mixed)
     result = audits.audit(opened, selection=selection)
-    write(audit_document(result), format, out)
+    write(audit_document(result, made), format, out)
     if out is not None:
         sys.stdout.write(f"{out}: {verdict(result)}\n")
-    return 1 if result.differs else 0
+        if made is not None:
+            sys.stdout.write(f"{provenance_lines(made)[-1]}\n")
+    return int(result.differs or mixed)
 
 
 def _letter(source: SourceOptions, selection: str, format: str, out: Path | None) -> int:
