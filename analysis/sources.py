@@ -17,10 +17,15 @@ from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS, Interval
 from analysis.evidence.settings import Settings
 from analysis.statistics.learning_rate_selection import SEED
-from analysis.store.contents import fingerprint, note_unsealed, unsealed_words, warn_of_other_sizes
 from analysis.store.ingest import open_store
 from analysis.store.release import cached_release, released_store
-from analysis.store.runs_table import read_table
+from analysis.store.runs_table import (
+    fingerprint,
+    note_unsealed,
+    read_table,
+    unsealed_words,
+    warn_of_other_sizes,
+)
 from analysis.store.scan import results_folder
 from analysis.store.stand_ins import StandIns, averaged_datasets, read_stand_ins
 from benchmarks.protocol import DATASETS, PAPER, STANDARD, TASKS, Dataset, datasets_of

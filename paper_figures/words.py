@@ -19,7 +19,7 @@ from analysis.claims.statements import Claim
 from analysis.claims.verdicts import Verdict, judge
 from analysis.evidence.intervals import caption_of
 from analysis.records import records
-from analysis.store.contents import other_sizes
+from analysis.store.runs_table import other_sizes
 from benchmarks.protocol import TASKS
 from common.plain_text import counted
 from paper_figures.figure import FigureSpec, Inputs
