@@ -12,7 +12,7 @@ from analysis.claims.assessment import Assessment, assess
 from analysis.evidence.settings import Settings
 from analysis.sources import Source
 from analysis.tables.audit import Audit, audit
-from analysis.tables.paper_arithmetic import Check, Reference
+from analysis.tables.paper_arithmetic import ArithmeticCheck, Reference
 from benchmarks.protocol import AVERAGE
 from common.tables import Document, Heading, fill_template, signed
 
@@ -145,7 +145,7 @@ def _against_its_release(result: Audit) -> Section:
     return Section(title=Reference.RELEASE.heading, lead=lead, points=(*cells_listed, *differing))
 
 
-def _differing(checks: list[Check]) -> tuple[str, ...]:
+def _differing(checks: list[ArithmeticCheck]) -> tuple[str, ...]:
     return tuple(
         f"{check.statement}: {check.against.words[0]} {check.stated}; {check.against.words[1]} {check.recomputed}."
         for check in checks

@@ -33,7 +33,7 @@ from benchmarks.runs import RUN
 from common.errors import UserError, nearest
 from common.registry import Registry
 
-__all__ = ["PUBLISHED", "SOURCES", "NamedSource", "Request", "Source", "open_source", "standard_of"]
+__all__ = ["PUBLISHED", "SOURCES", "NamedSource", "Source", "SourceRequest", "open_source", "standard_of"]
 
 EXAMPLE = Path(__file__).parent / "examples" / "miniature" / "runs.parquet"
 """The runs of the miniature that come with the package (docs/miniature.md)."""
@@ -199,7 +199,7 @@ RELEASED = "released"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class SourceRequest:
     """What is wanted of a source."""
 
     need_instances: bool = False
@@ -226,7 +226,7 @@ class NamedSource:
     """A source that users choose by a name instead of a path."""
 
     name: str
-    open: Callable[[Request], Source]
+    open: Callable[[SourceRequest], Source]
 
 
 def open_source(
@@ -242,12 +242,12 @@ def open_source(
     Args:
         source: one of `SOURCES`, or a path to a run store, a Parquet or a CSV runs table. The per-instance scores of a
             Parquet table are in the folder `instances` next to it.
-        need_instances, add_models, models, protocol: see `Request`.
+        need_instances, add_models, models, protocol: see `SourceRequest`.
 
     Raises:
         UserError: nothing usable there, or not of that protocol.
     """
-    request = Request(
+    request = SourceRequest(
         need_instances=need_instances, add_models=tuple(add_models), models=models, protocol=protocol
     )
     if source in SOURCES:
@@ -261,12 +261,12 @@ def open_source(
     return _open_path(source, path, request)
 
 
-def _open_published(request: Request) -> Source:
+def _open_published(request: SourceRequest) -> Source:
     request.need_paper_protocol("the paper's tables")
     return PUBLISHED
 
 
-def _open_released(request: Request) -> Source:
+def _open_released(request: SourceRequest) -> Source:
     """Open the authors' released runs: of the models wanted, fetched if need be, or of those in the cache."""
     request.need_paper_protocol("the authors' result files")
     wanted = cached_release() if request.models is None else request.models
@@ -280,7 +280,7 @@ def _open_released(request: Request) -> Source:
     return Source(label=RELEASED, runs=opened.runs, instances=instances)
 
 
-def _open_path(source: str, path: Path, request: Request) -> Source:
+def _open_path(source: str, path: Path, request: SourceRequest) -> Source:
     """Open a small study's runs in the places of the paper's, a run store, or a runs table."""
     stand_ins = read_stand_ins(path)
     if stand_ins is None:
@@ -297,7 +297,7 @@ def _open_path(source: str, path: Path, request: Request) -> Source:
     return replace(opened, runs=runs, stand_ins=stand_ins, added_models=request.add_models)
 
 
-def _open_folder(source: str, path: Path, request: Request) -> Source:
+def _open_folder(source: str, path: Path, request: SourceRequest) -> Source:
     protocol = request.protocol or PAPER
     wanted = request.need_instances and protocol == PAPER  # the instances are the paper's
     opened, instances = open_store(path, instances=wanted, add_models=request.add_models, protocol=protocol)
@@ -307,7 +307,7 @@ def _open_folder(source: str, path: Path, request: Request) -> Source:
     )  # fmt: skip
 
 
-def _open_table(source: str, path: Path, request: Request) -> Source:
+def _open_table(source: str, path: Path, request: SourceRequest) -> Source:
     table, protocol = read_table(path, add_models=request.add_models), request.protocol
     recorded = table.protocol or protocol or PAPER
     if protocol not in (None, recorded):
@@ -338,7 +338,7 @@ def standard_of(source: Source) -> Source | None:
     if next(results_folder(source.store).glob(f"*/*/*/*/{RUN}"), None) is None:
         return None
     try:
-        request = Request(add_models=source.added_models, protocol=STANDARD)
+        request = SourceRequest(add_models=source.added_models, protocol=STANDARD)
         return _open_folder(str(source.store), source.store, request)
     except UserError:  # run.json of failed or unfinished runs only
         return None

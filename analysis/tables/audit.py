@@ -12,7 +12,7 @@ from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
 from analysis.records import records
 from analysis.sources import Source
-from analysis.tables.paper_arithmetic import Check, Reference, check_arithmetic
+from analysis.tables.paper_arithmetic import ArithmeticCheck, Reference, check_arithmetic
 from analysis.tables.run_provenance import Provenance, provenance_lines
 from benchmarks.protocol import AVERAGE, DATASETS, LEARNING_RATES, SEEDS, datasets_of
 from common.errors import UserError
@@ -67,7 +67,7 @@ class Audit:
     unsealed: int
     """Runs of which nothing would show a change of the scores (`Source.unsealed`)."""
     cells: tuple[AuditedCell, ...]
-    arithmetic: tuple[Check, ...]
+    arithmetic: tuple[ArithmeticCheck, ...]
 
     @property
     def differs(self) -> bool:
@@ -95,7 +95,7 @@ class Audit:
             f"(the rows at 42K steps), which leaves {len(self.distinct)} scores."
         )
 
-    def checks(self, against: Reference) -> list[Check]:
+    def checks(self, against: Reference) -> list[ArithmeticCheck]:
         """Return the statements that are held against something, the most consequential first."""
         return [check for check in self.arithmetic if check.against is against]
 

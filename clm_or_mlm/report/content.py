@@ -23,7 +23,7 @@ from analysis.evidence.settings import Settings
 from analysis.letter import Letter, write_letter
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
-from analysis.tables.build import Cell, Table, build_table, table_numbers
+from analysis.tables.build import Table, TableEntry, build_table, table_numbers
 from common.errors import UserError
 from common.progress import progress
 from paper_figures.drawing.style import paper_style
@@ -101,7 +101,7 @@ class TableRow:
 
     labels: tuple[str, ...]
     model: str
-    cells: tuple[tuple[Cell, AuditedCell | None], ...]
+    cells: tuple[tuple[TableEntry, AuditedCell | None], ...]
 
     @property
     def compares(self) -> str:

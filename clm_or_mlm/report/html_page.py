@@ -15,7 +15,7 @@ from analysis.evidence.intervals import INTERVALS
 from analysis.evidence.settings import Settings
 from analysis.published_cells import N_SEEDS
 from analysis.tables.audit import STATUSES
-from analysis.tables.build import Cell
+from analysis.tables.build import TableEntry
 from analysis.tables.paper_arithmetic import Reference
 from analysis.tables.render import recomputed_text
 from clm_or_mlm.report.content import PageContent
@@ -56,11 +56,11 @@ def _make_words(content: PageContent) -> list[str]:
     return [*words, f"ARGS={shlex.quote(shlex.join(options))}"] if options else words
 
 
-def _published(cell: Cell) -> str:
+def _published(cell: TableEntry) -> str:
     return f"{cell.published[0]:.2f} ± {cell.published[1]:.2f}" if cell.published else "-"
 
 
-def _recomputed(cell: Cell) -> str:
+def _recomputed(cell: TableEntry) -> str:
     return recomputed_text(cell, " ({} seeds)")
 
 

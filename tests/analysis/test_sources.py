@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.evidence.settings import Settings
-from analysis.sources import PUBLISHED, SOURCES, NamedSource, Request, Source, open_source, standard_of
+from analysis.sources import PUBLISHED, SOURCES, NamedSource, Source, SourceRequest, open_source, standard_of
 from analysis.store.runs_table import write_runs
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs, random_runs
@@ -104,10 +104,10 @@ def test_the_papers_own_numbers_have_its_protocol_only(source: str) -> None:
 
 
 @pytest.fixture
-def named() -> Iterator[list[Request]]:
-    requests: list[Request] = []
+def named() -> Iterator[list[SourceRequest]]:
+    requests: list[SourceRequest] = []
 
-    def open_it(request: Request) -> Source:
+    def open_it(request: SourceRequest) -> Source:
         requests.append(request)
         return Source(label="mine", runs=pd.DataFrame())
 
@@ -116,10 +116,12 @@ def named() -> Iterator[list[Request]]:
     SOURCES.pop("mine")
 
 
-def test_a_new_named_source_is_opened_with_all_that_is_wanted_of_it(named: list[Request]) -> None:
+def test_a_new_named_source_is_opened_with_all_that_is_wanted_of_it(named: list[SourceRequest]) -> None:
     found = open_source("mine", need_instances=True, add_models=["x*"], models=["y"], protocol="standard")
     assert found.label == "mine"
-    assert named == [Request(need_instances=True, add_models=("x*",), models=["y"], protocol="standard")]
+    assert named == [
+        SourceRequest(need_instances=True, add_models=("x*",), models=["y"], protocol="standard")
+    ]
     with pytest.raises(UserError, match="give published, released, miniature, mine, or a path"):
         open_source("nowhere")
 
