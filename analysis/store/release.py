@@ -98,10 +98,15 @@ class _Clone:
         self.url = url
         self.commit = commit
 
-    def is_prepared(self) -> bool:
+    def has_commit(self) -> bool:
         """Whether the pinned commit is checked out, with no model or more."""
         head = self.folder / ".git" / "HEAD"
         return head.is_file() and head.read_text("utf-8").strip() == self.commit
+
+    def is_prepared(self) -> bool:
+        """Whether the checkout is a list of folders, too; in clones of earlier versions it is one of patterns."""
+        words = ("config", "--default", "false", "core.sparseCheckoutCone")
+        return self.has_commit() and self.git(*words) == "true"
 
     def released(self) -> list[str]:
         """Return the models of the commit."""
@@ -147,11 +152,11 @@ class _Clone:
             (self.folder / ".git" / "info").mkdir(exist_ok=True)
             (self.folder / ".git" / "info" / "attributes").write_text(_NO_FILTERS)
             self.git("config", "remote.origin.url", self.url)
-            self.git(
-                "fetch", "--quiet", "--depth=1", "--filter=blob:none", "--no-tags", "origin", self.commit
-            )
+            if not self.has_commit():
+                later = ("--depth=1", "--filter=blob:none", "--no-tags")
+                self.git("fetch", "--quiet", *later, "origin", self.commit)
             self.git("sparse-checkout", "set", "--cone")
-        if stale or not self.is_prepared():  # what a killed checkout wrote in part becomes whole
+        if stale or not self.has_commit():  # what a killed checkout wrote in part becomes whole
             self.git("checkout", "--quiet", "--force", "--detach", self.commit)
 
     def fetch(self, models: Sequence[str]) -> None:

@@ -90,7 +90,7 @@ def test_a_second_call_only_compares_and_a_later_one_adds(
         git = release._Clone.git
         patch.setattr(release._Clone, "git", lambda self, *words: steps.append(words[0]) or git(self, *words))
         fetch(HELD[0])
-        assert set(steps) == {"sparse-checkout", "status"}
+        assert set(steps) == {"config", "sparse-checkout", "status"}
     fetch(HELD[0], HELD[1])
     assert {Path(name).parts[1] for name in files(store)} == set(HELD[:2])
     assert {name: (store / name).stat().st_mtime_ns for name in before} == before
@@ -153,7 +153,7 @@ def test_nothing_of_the_clone_is_executed(
 
 @pytest.mark.parametrize(
     "step",
-    [pytest.param(step, marks=[] if step in (4, 8, 9) else pytest.mark.slow) for step in range(1, 12)],
+    [pytest.param(step, marks=[] if step in (4, 8, 11) else pytest.mark.slow) for step in range(1, 14)],
 )
 def test_a_killed_fetch_goes_on(fetch: Fetch, origin: tuple[str, str], tmp_path: Path, step: int) -> None:
     script = (
