@@ -81,7 +81,7 @@ def write_letter(source: Source, settings: Settings, assessment: Assessment | No
         Section(title="What the release cannot answer", lead="", points=UNKNOWABLE),
     )
     return Letter(
-        title=f"Audit of arXiv 2507.00994v4 (source: {source.given_as})",
+        title=f"Audit of arXiv 2507.00994v4 (source: {source.long_label})",
         sections=sections,
         differs=result.differs,
     )

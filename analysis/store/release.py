@@ -1,8 +1,8 @@
 """The authors' result files, by git at one pinned commit: only the wanted models, in the cache.
 
-A shallow clone without file contents (`--filter=blob:none`), whose sparse checkout holds the models that were asked for:
-git fetches the contents of one model after the other, so an interrupted fetch resumes with the model it was at. Nothing
-in the clone is executed: no hooks, filters or submodules, and links are written as plain files.
+A shallow clone without file contents (`--filter=blob:none`), whose sparse checkout holds the models that were asked
+for: git fetches the contents of one model after the other, so an interrupted fetch resumes with the model it was at.
+Nothing in the clone is executed: no hooks, filters or submodules, and links are written as plain files.
 """
 
 from __future__ import annotations

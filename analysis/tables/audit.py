@@ -178,7 +178,7 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             )
         )  # fmt: skip
     return Audit(
-        source=source.given_as, selection=selection, unsealed=source.unsealed,
+        source=source.long_label, selection=selection, unsealed=source.unsealed,
         cells=tuple(cells), arithmetic=tuple(check_arithmetic()),
     )  # fmt: skip
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from analysis.evidence.settings import Settings
-from analysis.model_cards import model_cards
 from analysis.sources import PUBLISHED
-from analysis.tables import audit as audits
-from analysis.tables.audit import AUDIT_FORMATS, audit_document, runs_of_stand_ins, verdict
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
-from analysis.tables.run_provenance import audit_provenance, provenance_lines
 from benchmarks.protocol import AVERAGE, TASKS
 from clm_or_mlm.names import DatasetName, ModelNames, TableNumber
 from clm_or_mlm.options import (
@@ -89,6 +85,8 @@ def export(
     Args:
         out: output folder, with one subfolder per model
     """
+    from analysis.model_cards import model_cards
+
     opened = source.open(need_instances=score.needs_instances())
     files = model_cards(opened, score.settings(opened))
     for name, text in files.items():
@@ -150,7 +148,7 @@ def audit(
     source: SourceOptions = SourceOptions(),
     selection: Selection = "seed",
     letter: bool = False,
-    format: Annotated[str, Parameter(choices=AUDIT_FORMATS)] = "markdown",
+    format: Literal["markdown", "html", "json"] = "markdown",
     out: OutFile = None,
 ) -> int:
     """Compare all 800 published cells with scores recomputed from a source's runs, and redo the paper's own arithmetic.
@@ -168,6 +166,10 @@ def audit(
         letter: write a one-page letter: the answer, contradictions between paper, code and release, and the verdicts
         format: output format; a letter is markdown or html
     """
+    from analysis.tables.audit import audit as audited
+    from analysis.tables.audit import audit_document, runs_of_stand_ins, verdict
+    from analysis.tables.run_provenance import audit_provenance, provenance_lines
+
     if letter:
         return _letter(source, selection, format, out)
     opened = source.open()
@@ -181,7 +183,7 @@ def audit(
             )
         write(runs_of_stand_ins(opened, made), format, out)
         return int(mixed)
-    result = audits.audit(opened, selection=selection)
+    result = audited(opened, selection=selection)
     write(audit_document(result, made), format, out)
     if out is not None:
         sys.stdout.write(f"{out}: {verdict(result)}\n")
@@ -225,7 +227,7 @@ def report(
 
     opened = source.open(need_instances=True)
     content = gather(Inputs(source=opened, settings=scores.settings(opened), logs=logs, second_opinion=True))
-    around = {"source": redacted(opened.given_as)} | provenance("analysis", PACKAGES)
+    around = {"source": redacted(opened.long_label)} | provenance("analysis", PACKAGES)
     page = render_page(content, {name: value for name, value in around.items() if name not in OF_A_CALL})
     write_text(out, page)
     if out.is_file() and not out.is_symlink():

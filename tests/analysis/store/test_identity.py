@@ -167,7 +167,7 @@ def test_runs_without_a_manifest_are_called_unsealed_and_counted(
         found = json.loads(capsys.readouterr().out)
         assert found["unsealed"] == 30 and "30 of 60 runs unsealed" in found["source"]
     shutil.rmtree(sealed / "results" / MODELS[0])
-    assert open_source(str(sealed)).given_as.endswith("(unsealed, like the authors' files: a changed score would go "
+    assert open_source(str(sealed)).long_label.endswith("(unsealed, like the authors' files: a changed score would go "
                                                       "unnoticed)")  # fmt: skip
 
 

@@ -225,7 +225,7 @@ def test_released_runs_are_the_wanted_models_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("analysis.sources.released_store", lambda models: fetch(*HELD))
+    monkeypatch.setattr("analysis.store.release.released_store", lambda models: fetch(*HELD))
     opened = open_source("released", models=HELD[:1], need_instances=True)
     runs, instances = opened.need_runs("this"), opened.instances
     assert (set(runs["model"]), len(runs)) == ({HELD[0]}, FILES)
