@@ -34,7 +34,6 @@ from analysis.published_cells import TEST_INSTANCES
 from analysis.records import records
 from analysis.store.instances import RUN_FIELDS
 from analysis.store.scan import model_error
-from benchmarks.own_datasets.definitions import definitions_record, known_datasets, recorded_definitions
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER, Dataset, format_lr
 from common.errors import UserError, first_line, nearest
 from common.files import sha256_bytes, write_bytes
@@ -146,7 +145,11 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     record = _record_of(table, path)  # renaming drops it
     table = table.rename_columns([_ALIASES.get(name, name) for name in table.column_names])
     _check_header(table.column_names, path)
-    datasets = known_datasets(recorded_definitions(record.datasets, path))
+    datasets: Mapping[str, Dataset] = DATASETS
+    if record.datasets:
+        from benchmarks.own_datasets.definitions import known_datasets, recorded_definitions
+
+        datasets = known_datasets(recorded_definitions(record.datasets, path))
     runs = pd.DataFrame({name: _column(table, name, path) for name in COLUMNS})
     for rate in LEARNING_RATES:  # a detour through float32 or text must not make a seventh rate
         runs.loc[(runs["lr"] - rate).abs() < 1e-6 * rate, "lr"] = rate
@@ -194,6 +197,8 @@ def write_runs(
     Raises:
         UserError: the file is a CSV, which could not record what the names in it mean.
     """
+    from benchmarks.own_datasets.definitions import definitions_record
+
     frame = sort_runs(runs)
     added = sorted(name for name in frame["model"].unique() if model_error(name) is not None)
     own = definitions_record(datasets[name] for name in sorted(frame["dataset"].unique()))
