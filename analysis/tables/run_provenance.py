@@ -150,8 +150,8 @@ def audit_provenance(store: Path) -> Provenance:
         counts = dict(Counter(values.values()).most_common())
         rare = [run for run, value in values.items() if value != next(iter(counts))]
         if rare:
-            aspect = ASPECTS[rank].name
-            mismatches.append(Mismatch(aspect=aspect, table=table, values=counts, examples=tuple(rare[:5])))
+            name = ASPECTS[rank].name
+            mismatches.append(Mismatch(aspect=name, table=table, values=counts, examples=tuple(rare[:5])))
     return Provenance(runs=runs, recorded=recorded, mismatches=tuple(mismatches), failed=tuple(failed))
 
 

@@ -14,7 +14,6 @@ import matplotlib as mpl
 from analysis.claims.answer import Answer, answer
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES
-from analysis.claims.grades import Grade
 from analysis.claims.pages.by_dataset import dataset_sentences
 from analysis.claims.pages.explain import explanations
 from analysis.claims.verdicts import Verdict
@@ -88,11 +87,6 @@ class FindingEntry:
     def id(self) -> str:
         """The claim's."""
         return self.verdict.claim.id
-
-    @property
-    def grade(self) -> Grade:
-        """What the claim is worth."""
-        return self.verdict.grade
 
 
 @dataclass(frozen=True, kw_only=True)
