@@ -1,13 +1,12 @@
 """Where scores come from: the published cells, the authors' released runs, or runs of one's own.
 
-`--source published | released | miniature | PATH`; PATH is a run store (a folder), a runs table (Parquet or CSV) or
-scores in a format that the field exchanges (docs/exchange.md).
+`--source published | released | miniature | PATH`; PATH is a run store (a folder) or a runs table (Parquet or CSV).
 `miniature` is the example in `analysis/examples/miniature`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,20 +16,21 @@ import pandas as pd
 from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS, Interval
 from analysis.evidence.settings import Settings
-from analysis.exchange.reading import is_exchanged
 from analysis.statistics.learning_rate_selection import SEED
-from analysis.store.contents import fingerprint, note_unsealed, unsealed_words, warn_of_other_sizes
-from analysis.store.ingest import open_store
-from analysis.store.release import cached_release, released_store
-from analysis.store.runs_table import read_table
+from analysis.store.runs_table import (
+    fingerprint,
+    note_unsealed,
+    read_table,
+    unsealed_words,
+    warn_of_other_sizes,
+)
 from analysis.store.scan import results_folder
 from analysis.store.stand_ins import StandIns, averaged_datasets, read_stand_ins
 from benchmarks.protocol import DATASETS, PAPER, STANDARD, TASKS, Dataset, datasets_of
 from benchmarks.runs import RUN
 from common.errors import UserError, nearest
-from common.registry import Registry
 
-__all__ = ["PUBLISHED", "SOURCES", "NamedSource", "Request", "Source", "open_source", "standard_of"]
+__all__ = ["NAMES", "PUBLISHED", "Source", "open_source", "standard_of"]
 
 EXAMPLE = Path(__file__).parent / "examples" / "miniature" / "runs.parquet"
 """The runs of the miniature that come with the package (docs/miniature.md)."""
@@ -168,15 +168,15 @@ class Source:
         return "; ".join(f"{task}: {', '.join(names)}" for task, names in self.stand_ins.families.items())
 
     @property
-    def given_as(self) -> str:
+    def long_label(self) -> str:
         """The label for documents, which says of how many runs no change of the scores would be noticed."""
         said = "" if self.runs is None else unsealed_words(self.unsealed, len(self.runs))
         return f"{self.label} ({said})" if said else self.label
 
     @property
     def words(self) -> str:
-        """`given_as`, and `own_words` where there are any."""
-        return f"{self.given_as} ({self.own_words.rstrip('.')})" if self.own_words else self.given_as
+        """`long_label`, and `own_words` where there are any."""
+        return f"{self.long_label} ({self.own_words.rstrip('.')})" if self.own_words else self.long_label
 
     def need_runs(self, what: str) -> pd.DataFrame:
         """Return the runs table; without one, raise a `UserError` that says how to get the runs that `what` needs."""
@@ -193,37 +193,9 @@ PUBLISHED = Source(label="published")
 """The paper's printed cells."""
 RELEASED = "released"
 """Label of the authors' result files."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What is wanted of a source."""
-
-    need_instances: bool = False
-    """The instances of a run store too, which takes longer."""
-    add_models: tuple[str, ...] = ()
-    """Names or shell patterns of models outside the released naming scheme."""
-    models: Sequence[str] | None = None
-    """Of `released`, the models that are needed, which are fetched if they are not here; None: those that are here. The
-    other sources are read whole."""
-    protocol: str | None = None
-    """Of a store, the scores to read (None: `paper`); a table must hold that protocol's scores."""
-
-    def need_paper_protocol(self, what: str) -> None:
-        """Raise a `UserError` when other scores are wanted of something that has the paper's metrics alone."""
-        if self.protocol not in (None, PAPER):
-            raise UserError(
-                f"{what} have no {self.protocol} scores, only those of the paper's own protocol; other metrics are in "
-                "the run.json files that `clm-or-mlm benchmarks run` writes, so give --source a store of such runs"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class NamedSource:
-    """A source that users choose by a name instead of a path."""
-
-    name: str
-    open: Callable[[Request], Source]
+MINIATURE = "miniature"
+NAMES = (PUBLISHED.label, RELEASED, MINIATURE)
+"""The sources with a name; everything else is a path."""
 
 
 def open_source(
@@ -237,106 +209,108 @@ def open_source(
     """Open a source by its name or path.
 
     Args:
-        source: one of `SOURCES`, or a path to a run store, a Parquet or a CSV runs table. The per-instance scores of a
+        source: one of `NAMES`, or a path to a run store, a Parquet or a CSV runs table. The per-instance scores of a
             Parquet table are in the folder `instances` next to it.
-        need_instances, add_models, models, protocol: see `Request`.
+        need_instances: the instances of a run store too, which takes longer.
+        add_models: names or shell patterns of models outside the released naming scheme.
+        models: of `released`, the models that are needed, which are fetched if they are not here; None: those that are
+            here. The other sources are read whole.
+        protocol: of a store, the scores to read (None: `paper`); a table must hold that protocol's scores.
 
     Raises:
         UserError: nothing usable there, or not of that protocol.
     """
-    request = Request(
-        need_instances=need_instances, add_models=tuple(add_models), models=models, protocol=protocol
-    )
-    if source in SOURCES:
-        return SOURCES[source].open(request)
-    path = Path(source)
+    if source == PUBLISHED.label:
+        _need_paper_protocol("the paper's tables", protocol)
+        return PUBLISHED
+    if source == RELEASED:
+        _need_paper_protocol("the authors' result files", protocol)
+        return _open_released(models, need_instances)
+    path = EXAMPLE if source == MINIATURE else Path(source)
     if not source or not path.exists():
         raise UserError(
-            f"{source or 'an empty --source'}: no such source; give {', '.join(SOURCES)}, or a path to a run "
-            f"store or runs table{nearest(source, SOURCES)}"
+            f"{source or 'an empty --source'}: no such source; give {', '.join(NAMES)}, or a path to a run store or "
+            f"runs table{nearest(source, NAMES)}"
         )
-    return _open_path(source, path, request)
+    stand_ins = read_stand_ins(path)
+    names = tuple(add_models)
+    if stand_ins is not None:
+        _need_paper_protocol("stand-ins", protocol)
+        names += (*stand_ins.models, *stand_ins.others)
+    if path.is_dir():
+        opened = _open_store(source, path, names, protocol or PAPER, need_instances)
+    else:
+        opened = _open_table(source, path, names, protocol)
+    runs = opened.need_runs("scores")
+    if stand_ins is not None:
+        return replace(
+            opened, runs=stand_ins.in_place(runs), stand_ins=stand_ins, added_models=tuple(add_models)
+        )
+    warn_of_other_sizes(source, runs)
+    note_unsealed(source, opened.unsealed, len(runs))
+    return opened
 
 
-def _open_published(request: Request) -> Source:
-    request.need_paper_protocol("the paper's tables")
-    return PUBLISHED
+def _need_paper_protocol(what: str, protocol: str | None) -> None:
+    """Raise a `UserError` when other scores are wanted of something that has the paper's metrics alone."""
+    if protocol not in (None, PAPER):
+        raise UserError(
+            f"{what} have no {protocol} scores, only those of the paper's own protocol; other metrics are in the "
+            "run.json files that `clm-or-mlm benchmarks run` writes, so give --source a store of such runs"
+        )
 
 
-def _open_released(request: Request) -> Source:
+def _open_released(models: Sequence[str] | None, need_instances: bool) -> Source:
     """Open the authors' released runs: of the models wanted, fetched if need be, or of those in the cache."""
-    request.need_paper_protocol("the authors' result files")
-    wanted = cached_release() if request.models is None else request.models
+    from analysis.store.ingest import open_store
+    from analysis.store.release import cached_release, released_store
+
+    wanted = cached_release() if models is None else models
     if not wanted:
         raise UserError(
             "the released runs are not in the cache: fetch them once with `clm-or-mlm fetch-released` (or only those "
             "of, say, Table 10 with `clm-or-mlm fetch-released table10`), or use --source published"
         )
-    store = released_store(wanted)
-    opened, instances = open_store(store, instances=request.need_instances, models=wanted, verified=True)
+    opened, instances = open_store(
+        released_store(wanted), instances=need_instances, models=wanted, verified=True
+    )
     return Source(label=RELEASED, runs=opened.runs, instances=instances)
 
 
-def _open_path(source: str, path: Path, request: Request) -> Source:
-    """Open a small study's runs in the places of the paper's, a run store, or a runs table."""
-    stand_ins = read_stand_ins(path)
-    if stand_ins is None:
-        opened = (_open_folder if path.is_dir() and not is_exchanged(path) else _open_table)(
-            source, path, request
-        )
-        warn_of_other_sizes(source, opened.need_runs("test sets"))
-        note_unsealed(source, opened.unsealed, len(opened.need_runs("scores")))
-        return opened
-    request.need_paper_protocol("stand-ins")
-    names = (*request.add_models, *stand_ins.models, *stand_ins.others)
-    opened = (_open_folder if path.is_dir() else _open_table)(
-        source, path, replace(request, add_models=names)
-    )
-    runs = stand_ins.in_place(opened.need_runs("stand-ins"))
-    return replace(opened, runs=runs, stand_ins=stand_ins, store=None, added_models=request.add_models)
+def _open_store(
+    source: str, path: Path, add_models: tuple[str, ...], protocol: str, need_instances: bool = False
+) -> Source:
+    from analysis.store.ingest import open_store  # not for those who open a table
 
-
-def _open_folder(source: str, path: Path, request: Request) -> Source:
-    protocol = request.protocol or PAPER
-    wanted = request.need_instances and protocol == PAPER  # the instances are the paper's
-    opened, instances = open_store(path, instances=wanted, add_models=request.add_models, protocol=protocol)
+    wanted = need_instances and protocol == PAPER  # the instances are the paper's
+    opened, instances = open_store(path, instances=wanted, add_models=add_models, protocol=protocol)
     return Source(
-        label=_label(source, protocol), runs=opened.runs, store=path, added_models=request.add_models,
-        protocol=protocol, instances=instances, datasets=opened.datasets, unsealed=opened.unsealed,
+        label=_label(source, protocol), runs=opened.runs, store=path, added_models=add_models, protocol=protocol,
+        instances=instances, datasets=opened.datasets, unsealed=opened.unsealed,
     )  # fmt: skip
 
 
-def _open_table(source: str, path: Path, request: Request) -> Source:
-    table, protocol = read_table(path, add_models=request.add_models), request.protocol
-    recorded = table.protocol or protocol or PAPER
+def _open_table(source: str, path: Path, add_models: tuple[str, ...], protocol: str | None) -> Source:
+    opened = read_table(path, add_models=add_models)
+    recorded = opened.protocol or protocol or PAPER
     if protocol not in (None, recorded):
         raise UserError(f"{source} has scores of the {recorded} protocol, not the {protocol} protocol")
     names = ("instances", "instances.parquet") if recorded == PAPER and path.suffix == ".parquet" else ()
     instances = next((one for name in names if (one := path.with_name(name)).exists()), None)
     return Source(
-        label=_label(source, recorded), runs=table.runs, protocol=recorded, instances=instances,
-        added_models=request.add_models, datasets=table.datasets, unsealed=table.unsealed,
+        label=_label(source, recorded), runs=opened.runs, added_models=add_models, protocol=recorded,
+        instances=instances, datasets=opened.datasets, unsealed=opened.unsealed,
     )  # fmt: skip
-
-
-SOURCES: Registry[NamedSource] = Registry(
-    "source",
-    (
-        NamedSource(name=PUBLISHED.label, open=_open_published),
-        NamedSource(name=RELEASED, open=_open_released),
-        NamedSource(name="miniature", open=lambda request: _open_path("miniature", EXAMPLE, request)),
-    ),
-)
-"""The sources with a name; everything else is a path."""
 
 
 def standard_of(source: Source) -> Source | None:
     """Return the standard protocol's scores of the same runs, if the source is a store that carries them."""
-    if source.store is None or next(results_folder(source.store).glob(f"*/*/*/*/{RUN}"), None) is None:
+    if source.stand_ins is not None or source.store is None:
+        return None
+    if next(results_folder(source.store).glob(f"*/*/*/*/{RUN}"), None) is None:
         return None
     try:
-        request = Request(add_models=source.added_models, protocol=STANDARD)
-        return _open_folder(str(source.store), source.store, request)
+        return _open_store(str(source.store), source.store, source.added_models, STANDARD)
     except UserError:  # run.json of failed or unfinished runs only
         return None
 

@@ -25,7 +25,7 @@ from analysis.claims.pages.finding_records import as_record
 from analysis.comparisons.comparison import compare as compare_models
 from analysis.comparisons.comparison_report import records_of
 from analysis.evidence.settings import Settings
-from analysis.letter.letter import letter_document, write_letter
+from analysis.letter import letter_document, write_letter
 from analysis.sources import Source, open_source
 from analysis.store.runs_table import read_runs
 from analysis.tables.audit import audit as audit_source
@@ -92,7 +92,7 @@ def scores(source: SourceLike = "published", *, interval: str = "", selection: s
 
     Args:
         source: as in `load`.
-        interval: one of `analysis.statistics.interval_kinds.INTERVALS`; by default what suits the source.
+        interval: one of `analysis.evidence.intervals.INTERVALS`; by default what suits the source.
         selection: how a learning rate is chosen for each seed (`analysis.statistics.learning_rate_selection`).
     """
     opened = load(source)

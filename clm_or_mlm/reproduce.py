@@ -10,7 +10,7 @@ from pathlib import Path
 from analysis.claims.assessment import assess
 from analysis.claims.pages.explain import verdicts_document
 from analysis.evidence.settings import Settings
-from analysis.letter.letter import LETTER_FORMATS, letter_document, write_letter
+from analysis.letter import LETTER_FORMATS, letter_document, write_letter
 from analysis.sources import Source
 from analysis.tables.audit import AUDIT_FORMATS, audit, audit_document
 from analysis.tables.build import build_table, table_numbers
@@ -85,7 +85,7 @@ def reproduce(
     outcome.missing += [("a figure", str(problem)) for problem in problems]
     record = {"source": source.name, "made": outcome.made, "missing": outcome.missing}
     text = json.dumps(record, indent=1) + "\n"
-    around = {"source_given_as": redacted(source.given_as), **provenance("analysis", PACKAGES)}
+    around = {"source_given_as": redacted(source.long_label), **provenance("analysis", PACKAGES)}
     hashes = {name: sha256_file(out / name) for name in outcome.made}
     write_manifest(out / PROVENANCE, around, hashes | {"reproduce.json": sha256_bytes(text.encode())})
     write_text(out / "reproduce.json", text)

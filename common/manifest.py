@@ -201,27 +201,20 @@ _CRATE_REMEDY = (
 )
 
 
-def check_crate(folder: Path, part: str = "") -> int:
-    """Compare a crate's files with their hashes and return how many there are; 0 where the folder is no crate.
-
-    Args:
-        folder: the crate.
-        part: only what is below this folder of it, and then nothing may be there that the crate does not list.
+def check_crate(folder: Path) -> int:
+    """Compare a study's crate with its files and return how many they are; 0 where the folder is no crate.
 
     Raises:
-        UserError: files are changed, missing or, with `part`, not listed; or the metadata cannot be read.
+        UserError: a file is changed or missing, one below `results` is not listed, or the metadata cannot be read.
     """
     if not (folder / CRATE).is_file():
         return 0
-    listed = {name: digest for name, _, digest in crate_files(folder) if name.startswith(part)}
+    listed = {name: digest for name, _, digest in crate_files(folder)}
     check_files(folder, listed, _CRATE_REMEDY, label=f"checking {CRATE}")
-    if part:
-        found = (path for path in (folder / part).rglob("[!.]*") if path.is_file())
-        names = sorted(path.relative_to(folder).as_posix() for path in found)
-        if extra := [name for name in names if name not in listed]:
-            raise UserError(
-                f"{folder}: its {CRATE} does not list {', '.join(extra[:_SHOWN])}; {_CRATE_REMEDY}"
-            )
+    found = (path for path in (folder / "results").rglob("[!.]*") if path.is_file())
+    names = sorted(path.relative_to(folder).as_posix() for path in found)
+    if extra := [name for name in names if name not in listed]:
+        raise UserError(f"{folder}: its {CRATE} does not list {', '.join(extra[:_SHOWN])}; {_CRATE_REMEDY}")
     return len(listed)
 
 

@@ -150,7 +150,7 @@ class DrawnFigure:
         for path, content in paths.items():
             write_bytes(path, content)
         logs = self.inputs.logs if self.spec.from_logs else None
-        given = self.inputs.source.given_as if logs is None else str(logs)
+        given = self.inputs.source.long_label if logs is None else str(logs)
         around = provenance_path(folder / f"{self.spec.stem}.csv")
         made_from = {"source_given_as": redacted(given), **provenance("analysis", _PACKAGES)}
         write_manifest(

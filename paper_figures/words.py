@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.evidence.intervals import caption_of
 from analysis.records import records
-from analysis.store.contents import other_sizes
+from analysis.store.runs_table import other_sizes
 from benchmarks.protocol import TASKS
 from common.plain_text import counted
 from paper_figures.figure import FigureInputs, FigureSpec

@@ -23,7 +23,6 @@ from common.provenance import ROOT
 
 __all__ = [
     "EUROBERT",
-    "EXCHANGE",
     "LOCK",
     "VALIDATORS",
     "CannotInstall",
@@ -35,8 +34,6 @@ __all__ = [
 LOCK = ROOT / "requirements" / "oracle.txt"
 VALIDATORS = ROOT / "requirements" / "validators.txt"
 """Validators of RO-Crates and SBOMs, which are not ours and clash with the full environment."""
-EXCHANGE = ROOT / "requirements" / "exchange.txt"
-"""MTEB, lm-evaluation-harness and mlcroissant, which read what `analysis/exchange` writes."""
 
 _START = """
 import json, pathlib

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import orjson
 
 from analysis.store.instances import RunScores, write_cell
-from analysis.store.scan import Cell, Problem
+from analysis.store.scan import CellFolder, Problem
 from benchmarks.protocol import PAPER, STANDARD, Dataset
 from benchmarks.results_json import ResultsError, read_results
 from benchmarks.runs import (
@@ -34,25 +34,28 @@ from benchmarks.runs import (
 from common.manifest import FILES
 from common.reading import UnreadableError, read_bounded
 
-__all__ = ["CellResult", "Run", "read_cell"]
+__all__ = ["Run", "read_cell"]
 
 _BARE = f"has no {RUN}, unlike other runs of its cell, so its origin is unknown; remove it, or {AGAIN}"
-Clusters = dict[str, npt.NDArray[np.int32]]
+ClusterIds = dict[str, npt.NDArray[np.int32]]
 """By split the cluster of each instance; empty where none are known."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A usable run; the fields are columns of the runs table (`analysis.store.runs_table`), but for `folder`."""
+    """A usable run: a row of the runs table (`analysis.store.runs_table`), and what only its folder says."""
 
-    folder: str
-    """Name of its folder."""
+    model: str
+    task: str
+    dataset: str
     lr: float
     seed: int
     validation_score: float
     test_score: float
     n_validation: int
     n_test: int
+    path: str
+    """Its folder, below `results`."""
     marks: tuple[int, int] = (0, 0)
     """Checksums of the scores of both splits: equal ones where the scores are equal."""
     sealed: bool = False
@@ -61,36 +64,29 @@ class Run:
     """The hash of its losses and standard metrics, as the manifest has it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CellResult:
-    """What a cell's files hold."""
-
-    cell: Cell
-    runs: tuple[Run, ...]
-    """The usable runs, by learning rate and seed."""
-    problems: tuple[Problem, ...] = ()
-    """Their paths are relative to `results`."""
-    instances: str | None = None
-    """The SHA-256 of the file with the per-instance scores; None when none was written."""
-
-
-def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str = PAPER) -> CellResult:
+def read_cell(
+    results: Path, cell: CellFolder, instances: Path | None, protocol: str = PAPER
+) -> tuple[list[Run], list[Problem], str]:
     """Read all runs of a cell by a protocol, and write their per-instance scores when a folder is given for them.
 
     Of the `standard` protocol only the runs' scores are read; their instances are those of `paper`. Runs on datasets of
     one's own have the score that the dataset names by either protocol.
+
+    Returns:
+        The usable runs, by learning rate and seed; what is wrong, by path below `results`; and the SHA-256 of the file
+        with the per-instance scores, empty where none was written.
     """
     problems: list[Problem] = []
     runs: dict[tuple[float, int], Run] = {}
     scores: list[RunScores] = []
-    clusters: dict[str, Clusters] = {"": {}}
+    clusters: dict[str, ClusterIds] = {"": {}}
 
     # Of two spellings of one run that of the release counts.
     for name, key in sorted(cell.runs.items(), key=lambda item: (item[1].folder.name != item[0], item[0])):
         below = f"{cell.name}/{name}"
         try:
             known = clusters if instances is not None else None
-            run, run_scores = _read_run(results / below, key, cell.dataset, protocol, known)
+            run, run_scores = _read_run(results, below, key, cell.dataset, protocol, known)
         except ResultsError as error:
             path = below if error.kind in ("standard", "changed") else f"{below}/{RESULTS}"
             problems.append(Problem(path=path, kind=error.kind, sentence=error.sentence))
@@ -102,25 +98,25 @@ def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str =
             problems.append(Problem(path=below, kind="duplicate", sentence=_is_again(first, run)))
     if len({run.sealed for run in runs.values()}) > 1:  # `benchmarks run` never leaves one without
         bare = {key: run for key, run in runs.items() if not run.sealed}
-        paths = (f"{cell.name}/{run.folder}" for run in bare.values())
-        problems += [Problem(path=path, kind="changed", sentence=_BARE) for path in paths]
+        problems += [Problem(path=run.path, kind="changed", sentence=_BARE) for run in bare.values()]
         runs = {key: run for key, run in runs.items() if key not in bare}
         scores = [one for one in scores if (one.lr, one.seed) in runs]
-    written = None
+    written = ""
     if instances is not None and runs:
         written = write_cell(instances, cell.model, cell.dataset, scores)
-    return CellResult(
-        cell=cell,
-        runs=tuple(runs[key] for key in sorted(runs)),
-        problems=tuple(sorted(problems)),
-        instances=written,
-    )
+    return [runs[key] for key in sorted(runs)], sorted(problems), written
 
 
 def _read_run(
-    folder: Path, key: RunKey, dataset: Dataset, protocol: str, clusters: dict[str, Clusters] | None
+    results: Path,
+    below: str,
+    key: RunKey,
+    dataset: Dataset,
+    protocol: str,
+    clusters: dict[str, ClusterIds] | None,
 ) -> tuple[Run, RunScores]:
     """Return a run and its scores, with their clusters where `clusters`, known ones by their hash, is given."""
+    folder = results / below
     try:
         record = read_run(folder)
     except NotItselfError as error:
@@ -132,7 +128,10 @@ def _read_run(
     ours = protocol == PAPER and not (dataset.content and record)
     scores = (validation.score, test.score) if ours else tuple(_standard(record, dataset, protocol))
     run = Run(
-        folder=folder.name,
+        path=below,
+        model=key.model,
+        task=dataset.task,
+        dataset=dataset.name,
         lr=key.lr,
         seed=key.seed,
         validation_score=scores[0],
@@ -143,7 +142,7 @@ def _read_run(
         sealed=bool(record),
         details=record.get(FILES, {}).get(DETAILS, ""),
     )
-    found: Clusters = {}
+    found: ClusterIds = {}
     if clusters is not None:
         sha256 = str(record.get(CLUSTERS, ""))
         found = clusters[sha256] if sha256 in clusters else _clusters(folder, sha256)
@@ -159,7 +158,7 @@ def _read_run(
     )
 
 
-def _clusters(folder: Path, sha256: str) -> Clusters:
+def _clusters(folder: Path, sha256: str) -> ClusterIds:
     """Return the clusters of a run, of which its manifest has the hash.
 
     Raises:
@@ -176,9 +175,9 @@ def _clusters(folder: Path, sha256: str) -> Clusters:
 
 def _is_again(first: Run, run: Run) -> str:
     how = "with the same scores"
-    if replace(run, folder=first.folder) != first:
+    if replace(run, path=first.path) != first:
         how = f"whose test score is {first.test_score:.4f}, not {run.test_score:.4f}"
-    return f"repeats the run in {first.folder}, {how}; remove one of them"
+    return f"repeats the run in {first.path.rpartition('/')[2]}, {how}; remove one of them"
 
 
 def _standard(record: Mapping[str, Any], dataset: Dataset, protocol: str) -> Iterator[float]:

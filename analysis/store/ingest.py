@@ -1,46 +1,51 @@
 """From a run store to a runs table.
 
 On the way a run is a `benchmarks.runs.RunKey`, then a `cell.Run`, then a row of the table. Cells are read in
-parallel; the result does not depend on their order or the number of jobs. Files that cannot be used are reported
-with path and reason, and the other runs are used.
+parallel; the result does not depend on the number of jobs. Files that cannot be used are reported with path and
+reason, and the other runs are used.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import hashlib
 import logging
+import math
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
-from analysis.store.cell import CellResult, read_cell
-from analysis.store.copies import copies
+from analysis.store.cell import Run, read_cell
 from analysis.store.instances import instances_folder, instances_name
-from analysis.store.runs_table import COLUMNS, sort_runs, write_runs
+from analysis.store.runs_table import COLUMNS, RunsTable, sort_runs, write_runs
 from analysis.store.scan import DOUBTFUL, Problem, Scan, scan_store, summary
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, Dataset, format_lr
 from common.errors import UserError
 from common.files import cache_folder
 from common.locks import wait_for_lock
-from common.manifest import check_crate
 from common.plain_text import counted
 from common.processes import cores, worker_pool
 from common.progress import progress
 
-__all__ = ["Ingested", "RefusedStoreError", "ingest", "open_store"]
+__all__ = ["RefusedStoreError", "StoreTable", "blind_score", "copies", "ingest", "open_store"]
 
 logger = logging.getLogger(__name__)
 
 _GRID = [(lr, seed) for lr in LEARNING_RATES for seed in SEEDS]
 _FEW = 400
 """Stores with fewer runs are read in this process: new ones would cost more than they bring."""
+
+
+_ENOUGH = 100
+"""Instances right, and wrong, at least: runs that share four of five mistakes share as many by a chance of 2e-10."""
+_BLIND = {"sst2": 0.56, "mnli_m": 0.36, "qqp": 0.64, "squad_v2": 0.52}
+_BLIND_IN = {"SC": 0.75, "TC": 0.8, "QA": 0.1, "IR": 0.1}
 
 
 class RefusedStoreError(UserError):
@@ -52,21 +57,18 @@ class RefusedStoreError(UserError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ingested:
-    """A store, read."""
+class StoreTable(RunsTable):
+    """The runs table of a store, and what is wrong with the store.
 
-    runs: pd.DataFrame
-    """The runs table (`analysis.store.runs_table`)."""
-    datasets: Mapping[str, Dataset]
-    """Those that are known: the paper's, and after them what the store defines."""
+    `unsealed` are its runs without a manifest, as all of the release.
+    """
+
     problems: tuple[Problem, ...]
     """Everything that is wrong, by path; kinds in `scan.HARMLESS` cost no run that is there."""
     complete: int
     """Cells with all of the paper's 30 runs."""
     incomplete: int
     """Cells that lack some."""
-    unsealed: int
-    """Runs of the table without a manifest, as all of the release: nothing would show a change of their scores."""
 
     @property
     def status(self) -> int:
@@ -80,10 +82,9 @@ def ingest(
     *,
     instances: Path | None = None,
     add_models: Sequence[str] = (),
-    strict: bool = False,
     jobs: int | None = None,
     protocol: str = PAPER,
-) -> Ingested:
+) -> StoreTable:
     """Read a run store into the runs table `out`, and its per-instance scores into the folder `instances`.
 
     Args:
@@ -91,7 +92,6 @@ def ingest(
         out: the runs table, Parquet or CSV by its ending.
         instances: folder for the per-instance scores (`analysis.store.instances`); None: not written.
         add_models: names or shell patterns of models outside the released naming scheme.
-        strict: write nothing unless every cell is complete and nothing is wrong.
         jobs: processes; None: one a core, at most four.
         protocol: `paper` takes the scores of results.json, `standard` the headline metrics of run.json, any other
             word the metric of that name there.
@@ -100,8 +100,8 @@ def ingest(
         The table and what is wrong with the store.
 
     Raises:
-        UserError: no store there, no place for the output, or an RO-Crate whose files are not what it says.
-        RefusedStoreError: no usable run, or `strict` and something is wrong.
+        UserError: no store there, or no place for the output.
+        RefusedStoreError: no usable run.
     """
     if out.is_dir():
         raise UserError(f"{out} is a folder; --out must be a file such as {out / 'runs.parquet'}")
@@ -110,12 +110,10 @@ def ingest(
             f"{instances}: per-instance scores exist only for the paper's protocol; leave --instances out "
             f"with --protocol {protocol}"
         )
-    with _reading(store, instances, add_models, protocol, jobs=jobs, strict=strict) as ingested:
+    with _reading(store, instances, add_models, protocol, jobs=jobs) as read:
         # Before the instances take their place: a table that cannot be written leaves the old ones.
-        write_runs(
-            out, ingested.runs, protocol=protocol, datasets=ingested.datasets, unsealed=ingested.unsealed
-        )
-    return ingested
+        write_runs(out, read.runs, protocol=protocol, datasets=read.datasets, unsealed=read.unsealed)
+    return read
 
 
 def open_store(
@@ -126,7 +124,7 @@ def open_store(
     protocol: str = PAPER,
     models: Collection[str] | None = None,
     verified: bool = False,
-) -> tuple[Ingested, Path | None]:
+) -> tuple[StoreTable, Path | None]:
     """Return a run store, read, and if wanted the folder of its per-instance scores, which is in the cache.
 
     Args:
@@ -157,17 +155,17 @@ def open_store(
             stack.enter_context(
                 wait_for_lock(folder / "lock", f"another process is reading {store}; waiting for it")
             )
-        ingested = stack.enter_context(_reading(store, target, add_models, protocol, models))
+        read = stack.enter_context(_reading(store, target, add_models, protocol, models))
     names = f"`clm-or-mlm ingest {shlex.quote(str(store))} --out runs.parquet` lists them"
-    doubtful = [problem for problem in ingested.problems if problem.kind in DOUBTFUL]
+    doubtful = [problem for problem in read.problems if problem.kind in DOUBTFUL]
     if doubtful and not verified:
         raise UserError(
             f"{store}: some runs do not match their own records ({summary(doubtful)}); the first is {doubtful[0]}; "
             f"{names} and uses the rest"
         )
-    if ingested.status:
-        logger.warning("%s: %s; %s", store, summary(ingested.problems), names)
-    return ingested, target
+    if read.status:
+        logger.warning("%s: %s; %s", store, summary(read.problems), names)
+    return read, target
 
 
 @contextlib.contextmanager
@@ -179,106 +177,140 @@ def _reading(
     models: Collection[str] | None = None,
     *,
     jobs: int | None = None,
-    strict: bool = False,
-) -> Iterator[Ingested]:
+) -> Iterator[StoreTable]:
     """Yield a store, read; afterwards the folder `instances` is there."""
-    if store.is_dir() and (count := check_crate(store, "results/")):
-        logger.info("%s is an RO-Crate, and its %s result files match their hashes", store, f"{count:,}")
     datasets = known_datasets(stored_definitions(store.parent if store.name == "results" else store))
     scan = scan_store(store, add_models, datasets=datasets, models=models)
     with contextlib.ExitStack() as stack:
         folder, hashes = None, dict[str, str]()
         if instances is not None and scan.cells:
             folder, hashes = stack.enter_context(instances_folder(instances))
-        results = sorted(_read_cells(scan, folder, jobs, protocol), key=lambda result: result.cell.name)
-        for result in results:
-            if result.instances is not None:
-                hashes[instances_name(result.cell.model, result.cell.dataset.name)] = result.instances
-        ingested = _assemble(datasets, scan, results)
-        _refuse(store, scan, ingested, strict)
-        yield ingested
+        runs: list[Run] = []
+        problems = list(scan.problems)
+        for cell, (found, wrong, written) in zip(
+            scan.cells, _read_cells(scan, folder, jobs, protocol), strict=True
+        ):
+            runs += found
+            problems += [replace(one, path=f"{scan.results}/{one.path}") for one in wrong]
+            if written:
+                hashes[instances_name(cell.model, cell.dataset.name)] = written
+        table = _table(scan, runs, problems, datasets, protocol)
+        if len(table.runs) == 0:
+            raise _nothing_usable(store, scan, table.problems)
+        yield table
 
 
-def _read_cells(scan: Scan, instances: Path | None, jobs: int | None, protocol: str) -> Iterator[CellResult]:
-    results, cells = scan.results, scan.cells
+def _read_cells(
+    scan: Scan, instances: Path | None, jobs: int | None, protocol: str
+) -> Iterator[tuple[list[Run], list[Problem], str]]:
+    """Yield what `read_cell` returns of each cell, in their order."""
+    cells = scan.cells
     few = sum(len(cell.runs) for cell in cells) < _FEW
     jobs = min(jobs or (1 if few else min(4, cores())), len(cells))
+    read = partial(read_cell, scan.results, instances=instances, protocol=protocol)
     if jobs < 2:
-        here = (read_cell(results, cell, instances, protocol) for cell in cells)
-        yield from progress(here, "reading", len(cells), "cell")
+        yield from progress(map(read, cells), "reading", len(cells), "cell")
         return
     killed = (
-        f"{results}: a reading process was killed, probably for lack of memory; rerun the command, on one "
+        f"{scan.results}: a reading process was killed, probably for lack of memory; rerun the command, on one "
         "core (taskset -c 0) to need the least memory"
     )
     with worker_pool(jobs, killed=killed) as pool:
-        futures = [pool.submit(read_cell, results, cell, instances, protocol) for cell in cells]
-        finished = (future.result() for future in concurrent.futures.as_completed(futures))
-        yield from progress(finished, "reading", len(cells), "cell")
+        yield from progress(pool.map(read, cells), "reading", len(cells), "cell")
 
 
-def _assemble(datasets: Mapping[str, Dataset], scan: Scan, results: Sequence[CellResult]) -> Ingested:
+def _table(
+    scan: Scan,
+    runs: Sequence[Run],
+    problems: list[Problem],
+    datasets: Mapping[str, Dataset],
+    protocol: str,
+) -> StoreTable:
     """Return the table of the runs whose number of instances is that of most runs of their dataset."""
-    problems = [replace(p, path=f"{scan.results}/{p.path}") for result in results for p in result.problems]
-    sizes = Counter(
-        (result.cell.dataset.name, run.n_validation, run.n_test) for result in results for run in result.runs
-    )
+    sizes = Counter((run.dataset, run.n_validation, run.n_test) for run in runs)
     # Of equally frequent sizes the largest; the last entry counts.
     usual = {name: counts for name, *counts in sorted(sizes, key=lambda one: (sizes[one], one))}
-    rows: list[dict[str, object]] = []
-    complete = unsealed = 0
-    copied = copies(results)
-    for result in results:
-        cell, present = result.cell, set()
-        name, (validation, test) = cell.dataset.name, usual.get(cell.dataset.name, (0, 0))
-        for run in result.runs:
-            below, kind = f"{cell.name}/{run.folder}", "copied"
-            if below in copied:
-                sentence = (
-                    f"has the scores of {copied[below]} on every instance, so one of them is a copy, or both are the "
-                    "same model with the same seed; both are left out until one is removed"
-                )
-            elif (run.n_validation, run.n_test) != (validation, test):
-                kind = "count"
-                sentence = (
-                    f"has {run.n_validation:,} validation and {run.n_test:,} test instances where most runs of {name} "
-                    f"have {validation:,} and {test:,}; the run is left out"
-                )
-            else:
-                present.add((run.lr, run.seed))
-                unsealed += not run.sealed
-                rows.append({"model": cell.model, "task": cell.dataset.task, "dataset": name} | vars(run))
-                continue
-            problems.append(Problem(path=f"{scan.results}/{below}", kind=kind, sentence=sentence))
-        lacking = [f"lr{format_lr(lr)}_sd{seed}" for lr, seed in _GRID if (lr, seed) not in present]
-        complete += not lacking
+    copied = copies(runs)
+    used: list[Run] = []
+    present: dict[str, set[tuple[float, int]]] = {cell.name: set() for cell in scan.cells}
+    for run in runs:
+        validation, test = usual[run.dataset]
+        if run.path in copied:
+            kind = "copied"
+            sentence = (
+                f"has the scores of {copied[run.path]} on every instance, so one of them is a copy, or both are the "
+                "same model with the same seed; both are left out until one is removed"
+            )
+        elif (run.n_validation, run.n_test) != (validation, test):
+            kind = "count"
+            sentence = (
+                f"has {run.n_validation:,} validation and {run.n_test:,} test instances where most runs of "
+                f"{run.dataset} have {validation:,} and {test:,}; the run is left out"
+            )
+        else:
+            used.append(run)
+            present[run.path.rpartition("/")[0]].add((run.lr, run.seed))
+            continue
+        problems.append(Problem(path=f"{scan.results}/{run.path}", kind=kind, sentence=sentence))
+    incomplete = 0
+    for name, there in present.items():
+        lacking = [f"lr{format_lr(lr)}_sd{seed}" for lr, seed in _GRID if (lr, seed) not in there]
         if lacking:
+            incomplete += 1
             names = ", ".join(lacking[:6]) + (f" and {len(lacking) - 6} more" if len(lacking) > 6 else "")
             sentence = f"lacks {len(lacking)} of the {len(_GRID)} runs of the paper's grid: {names}"
-            problems.append(Problem(path=f"{scan.results}/{cell.name}", kind="missing", sentence=sentence))
-    frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"n_validation": "Int64", "n_test": "Int64"})
-    return Ingested(
-        runs=sort_runs(frame),
+            problems.append(Problem(path=f"{scan.results}/{name}", kind="missing", sentence=sentence))
+    frame = pd.DataFrame([vars(run) for run in used], columns=list(COLUMNS))
+    return StoreTable(
+        runs=sort_runs(frame.astype({"n_validation": "Int64", "n_test": "Int64"})),
+        protocol=protocol,
         datasets=datasets,
-        problems=tuple(sorted([*scan.problems, *problems])),
-        complete=complete,
-        incomplete=len(results) - complete,
-        unsealed=unsealed,
+        unsealed=sum(not run.sealed for run in used),
+        problems=tuple(sorted(problems)),
+        complete=len(present) - incomplete,
+        incomplete=incomplete,
     )
 
 
-def _refuse(store: Path, scan: Scan, ingested: Ingested, strict: bool) -> None:
-    wrong = [problem for problem in ingested.problems if problem.kind != "left out"]
-    if strict and wrong:
-        raise RefusedStoreError(
-            f"{store} has {counted(len(wrong), 'problem')}, but --strict allows none", wrong
-        )
-    if len(ingested.runs) == 0:
-        wrong = [problem for problem in ingested.problems if problem.kind != "missing"] or wrong
-        worst = min(wrong, key=lambda problem: problem.harmless, default=None)
-        where = f"{scan.results}/<model>/<task>/<dataset>/lr1e-04_sd0/results.json"
-        count = f"{len(wrong):,} problem{'s' if len(wrong) > 1 else ''}"
-        first = f" ({count}, the first: {worst})" if wrong else ""
-        raise RefusedStoreError(
-            f"{store}: no usable run found{first}; a run is a file such as {where}", ingested.problems
-        )
+def _nothing_usable(store: Path, scan: Scan, problems: Sequence[Problem]) -> RefusedStoreError:
+    wrong = [problem for problem in problems if problem.kind != "missing"] or list(problems)
+    worst = min(wrong, key=lambda problem: problem.harmless, default=None)
+    where = f"{scan.results}/<model>/<task>/<dataset>/lr1e-04_sd0/results.json"
+    first = f" ({counted(len(wrong), 'problem')}, the first: {worst})" if wrong else ""
+    return RefusedStoreError(
+        f"{store}: no usable run found{first}; a run is a file such as {where}", problems
+    )
+
+
+def copies(runs: Iterable[Run]) -> dict[str, str]:
+    """Return runs that have the results of another run, each with that one; both by their folders below `results`.
+
+    Two fine-tunings never make the same mistakes on hundreds of instances, unless neither looks at its input: a
+    collapsed run predicts one class, no entity or no answer for all, whatever its model and seed. In the release that
+    is so for the first checkpoints of Table 8 on SQuAD, SQuAD v2 and ReCoRD. So equal scores count as a copy where they
+    are better than any prediction that is the same for all inputs, and where enough instances could have gone the other
+    way. Equal losses and standard metrics (details.json), of runs that have them, are a copy whatever the scores.
+    """
+    seen: dict[tuple[object, ...], str] = {}
+    found: dict[str, str] = {}
+    for run in runs:
+        counts, scores = (run.n_validation, run.n_test), (run.validation_score, run.test_score)
+        keys: list[tuple[object, ...]] = [(run.dataset, run.details)] if run.details else []
+        for split, (n, score, mark) in enumerate(zip(counts, scores, run.marks, strict=True)):
+            if n * min(score, 1 - score) >= _ENOUGH and score > blind_score(run.task, run.dataset, n):
+                keys.append((run.dataset, split, n, score, mark))
+        for key in keys:
+            if (first := seen.setdefault(key, run.path)) != run.path:
+                found.setdefault(run.path, first)
+                found.setdefault(first, run.path)
+    return found
+
+
+def blind_score(task: str, dataset: str, count: int) -> float:
+    """Return the most that a prediction which is the same for all of `count` inputs scores, on the high side.
+
+    Shares of the largest class, and in SQuAD v2 of questions without an answer, of both splits, and four standard
+    deviations of a sample's share. The families' own are for data that are not known: sentences without an entity, and
+    with one all of whose words are tagged O, in TC.
+    """
+    return _BLIND.get(dataset, _BLIND_IN[task]) + 2 / math.sqrt(count)

@@ -15,9 +15,11 @@ one's own.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,18 +30,11 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from analysis.exchange.reading import is_exchanged, read
+from analysis.published_cells import TEST_INSTANCES
+from analysis.records import records
 from analysis.store.instances import RUN_FIELDS
-from analysis.store.row_faults import row_faults, unequal_rates, with_test_scores
 from analysis.store.scan import model_error
-from benchmarks.own_datasets.definitions import definitions_record, known_datasets, recorded_definitions
-from benchmarks.protocol import (
-    DATASETS,
-    LEARNING_RATES,
-    PAPER,
-    Dataset,
-    format_lr,
-)
+from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER, Dataset, format_lr
 from common.errors import UserError, first_line, nearest
 from common.files import sha256_bytes, write_bytes
 from common.manifest import FILES, DamagedError, read_manifest, write_manifest
@@ -49,7 +44,8 @@ from common.tables import csv_text
 from pretraining.model_names import MODELS
 
 __all__ = [
-    "COLUMNS", "KEYS", "RunsTable", "manifest_path", "read_runs", "read_table", "sort_runs", "write_runs",
+    "COLUMNS", "KEYS", "RunsTable", "fingerprint", "manifest_path", "note_unsealed", "other_sizes", "read_runs",
+    "read_table", "sort_runs", "unsealed_words", "warn_of_other_sizes", "write_runs",
 ]  # fmt: skip
 
 logger = logging.getLogger(__name__)
@@ -79,6 +75,10 @@ _RANKS = {"model": {name: i for i, name in enumerate(MODELS)},
 _METADATA = b"clm_or_mlm"
 _UNSEALED = "unsealed"
 _AGAIN = "make it again with ingest"
+_MOST_SEED = 2**53
+"""The largest of the whole numbers that a table's numbers hold exactly."""
+_SHOWN = 3
+"""Models of a dataset that a sentence names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     """Return the runs table in `path` (Parquet, or CSV by its ending), checked and sorted.
 
     Args:
-        path: the file; also one, or a folder, of a format that the field exchanges (`analysis.exchange.reading`).
+        path: the file.
         add_models: names or shell patterns of models outside the released scheme that are accepted besides
             those that a Parquet file itself records.
 
@@ -129,33 +129,33 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
             an earlier row; a seed chooses a rate without a test score (rows at other rates may lack it); or a recorded
             definition is damaged.
     """
-    exchanged = is_exchanged(path)
-    if not path.is_file() and not exchanged:
+    if not path.is_file():
         verb = "is a folder; a run store becomes a runs table" if path.is_dir() else "does not exist; make it"
         raise UserError(f"{path}: {verb} with clm-or-mlm ingest STORE --out runs.parquet")
-    content = b"" if exchanged else read_bounded(path, MOST_LARGE)
-    manifest, is_text = None if exchanged else _manifest_of(path, content), _is_csv(path)
+    content = read_bounded(path, MOST_LARGE)
+    manifest, is_text = _manifest_of(path, content), _is_csv(path)
     try:
-        if not exchanged:
-            table = _read_csv(content) if is_text else pq.ParquetFile(pa.BufferReader(content)).read()
-            table.validate(full=True)
+        table = _read_csv(content) if is_text else pq.ParquetFile(pa.BufferReader(content)).read()
+        table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
         reason, kind = first_line(error), "CSV" if is_text else "Parquet"
         raise UserError(f"{path} cannot be read as {kind} ({reason}); {_AGAIN}") from None
-    if exchanged:
-        table = read(path)
     if not table.num_rows:
         raise UserError(f"{path} has a header but no runs; {_AGAIN}")
     record = _record_of(table, path)  # renaming drops it
     table = table.rename_columns([_ALIASES.get(name, name) for name in table.column_names])
     _check_header(table.column_names, path)
-    datasets = known_datasets(recorded_definitions(record.datasets, path))
+    datasets: Mapping[str, Dataset] = DATASETS
+    if record.datasets:
+        from benchmarks.own_datasets.definitions import known_datasets, recorded_definitions
+
+        datasets = known_datasets(recorded_definitions(record.datasets, path))
     runs = pd.DataFrame({name: _column(table, name, path) for name in COLUMNS})
     for rate in LEARNING_RATES:  # a detour through float32 or text must not make a seventh rate
         runs.loc[(runs["lr"] - rate).abs() < 1e-6 * rate, "lr"] = rate
     first = 2 if is_text else 1
     place = "line" if is_text else "row"
-    for wrong, why in row_faults(runs, (*add_models, *record.added_models), datasets):
+    for wrong, why in _row_faults(runs, (*add_models, *record.added_models), datasets):
         if (rows := np.flatnonzero(wrong)).size:
             raise UserError(f"{path}: {place} {rows[0] + first}{why(runs.iloc[rows[0]])}")
     if (again := runs.duplicated(list(KEYS))).any():
@@ -165,9 +165,9 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
             f"{path}: {place}s {one} and {two} are the same run, {run['model']} on {run['dataset']} with lr "
             f"{format_lr(run['lr'])}, seed {run['seed']:.0f}; keep one of them"
         )
-    if rates := unequal_rates(runs):
+    if rates := _unequal_rates(runs):
         logger.warning("%s: %s", path, rates)
-    runs = with_test_scores(runs, str(path))
+    runs = _with_test_scores(runs, str(path))
     return RunsTable(
         runs=sort_runs(runs.astype({"seed": np.int64, "n_validation": "Int64", "n_test": "Int64"})),
         protocol=None if is_text else record.protocol, datasets=datasets,
@@ -197,6 +197,8 @@ def write_runs(
     Raises:
         UserError: the file is a CSV, which could not record what the names in it mean.
     """
+    from benchmarks.own_datasets.definitions import definitions_record
+
     frame = sort_runs(runs)
     added = sorted(name for name in frame["model"].unique() if model_error(name) is not None)
     own = definitions_record(datasets[name] for name in sorted(frame["dataset"].unique()))
@@ -305,3 +307,152 @@ def _column(table: pa.Table, name: str, path: Path) -> pd.Series:
         what = "text" if kind == pa.string() else "numbers"
         raise UserError(f"{path}: the column {name} contains {column.type}, not {what}") from None
     return pd.Series((column.fill_null("") if kind == pa.string() else column).to_pandas())
+
+
+def _with_test_scores(runs: pd.DataFrame, where: str) -> pd.DataFrame:
+    """Return the rows with a test score; those without it are left out, with a note, where no seed chooses them.
+
+    Args:
+        runs: the columns of a runs table.
+        where: what to call it.
+
+    Raises:
+        UserError: by its validation score a seed chooses a learning rate whose run has no test score.
+    """
+    blank = runs["test_score"].isna()
+    if not blank.any():
+        return runs
+    ordered = runs.sort_values(["validation_score", "lr"], ascending=[False, True], kind="stable")
+    chosen = ordered.drop_duplicates(["model", "dataset", "seed"])
+    if len(lost := chosen[chosen["test_score"].isna()].sort_index()):
+        run = lost.iloc[0]
+        raise UserError(
+            f"{where}: {run['model']} on {run['dataset']}, lr {format_lr(run['lr'])}, seed {run['seed']:.0f} has no "
+            f"test_score but needs one: its validation_score {run['validation_score']:g} is this seed's best; fill in "
+            "the test_score, or delete the row"
+        )
+    count = int(blank.sum())
+    logger.warning(
+        "%s: left out %s without a test_score, at learning rates that are not chosen for any seed",
+        where, f"{count:,} run{'s' if count > 1 else ''}",
+    )  # fmt: skip
+    return runs[~blank]
+
+
+def _unequal_rates(runs: pd.DataFrame) -> str:
+    """Return a sentence about models that were tried at different learning rates on a dataset, empty where none were.
+
+    The model with more rates has the best of more runs, which is part of a difference between the two.
+    """
+    tried: dict[str, dict[str, list[float]]] = {}
+    for dataset, model, lr in records(runs.sort_values("lr"), "dataset", "model", "lr"):
+        rates = tried.setdefault(dataset, {}).setdefault(model, [])
+        rates += [] if lr in rates else [lr]
+    # A model for each grid: the first that has it.
+    grids = {
+        dataset: {tuple(rates): model for model, rates in reversed(of.items())}
+        for dataset, of in tried.items()
+    }
+    unequal = [dataset for dataset, of in grids.items() if len(of) > 1]
+    if not unequal:
+        return ""
+    words = [f"{model} has {', '.join(map(format_lr, rates))}" for rates, model in grids[unequal[0]].items()]
+    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
+    others = f", and on {len(unequal) - 1} more datasets" if len(unequal) > 1 else ""
+    return (
+        f"models were tried at different learning rates, which contributes to their differences (on {unequal[0]} "
+        f"{'; '.join(words[:_SHOWN])}{more}{others})"
+    )
+
+
+def _row_faults(
+    runs: pd.DataFrame, added: Sequence[str], datasets: Mapping[str, Dataset]
+) -> Iterator[tuple[pd.Series, Callable[[pd.Series], str]]]:
+    """Yield which rows of a runs table break a rule, and what is wrong with such a row, to come after its number.
+
+    A test score may be missing (`_with_test_scores`).
+    """
+    for model in runs["model"].unique():
+        if (error := model_error(model, added)) is not None:
+            yield runs["model"] == model, lambda _, error=error: f": {error}"  # type: ignore[misc]
+    yield ~runs["dataset"].isin(list(datasets)), lambda row: _unknown_dataset(row["dataset"], datasets)
+    tasks = {name: dataset.task for name, dataset in datasets.items()}
+    yield (
+        runs["task"] != runs["dataset"].map(tasks),
+        lambda row: (
+            f" gives {row['dataset']} the task {row['task']!r}, but it belongs to {tasks[row['dataset']]}"
+        ),
+    )
+    yield (
+        ~runs["lr"].between(0, 1, inclusive="neither"),
+        lambda _: " has a learning rate that is not a positive number below 1",
+    )
+    yield (
+        ~(runs["seed"].between(0, _MOST_SEED) & (runs["seed"] % 1 == 0)),
+        lambda _: f" has a seed that is not a whole number from 0 to {_MOST_SEED}",
+    )
+    for name in ("validation_score", "test_score"):
+        right = runs[name].between(0, 1) | (runs[name].isna() & (name == "test_score"))
+        yield ~right, lambda row, name=name: _not_a_score(name, row[name])  # type: ignore[misc]
+    for name in ("n_validation", "n_test"):
+        counts = runs[name]
+        yield (
+            counts.notna() & ~(counts.between(1, 1e12) & (counts % 1 == 0)),
+            lambda row, name=name: f" has {name} {row[name]:g}, which is not a whole number from 1 on",  # type: ignore[misc]
+        )
+
+
+def _unknown_dataset(name: str, datasets: Mapping[str, Dataset]) -> str:
+    extra = " is outside the paper's twelve" if name in EXTRA_DATASETS else " is unknown"
+    return (
+        f": dataset {name!r}{extra}; the datasets are {', '.join(datasets)}; your own are known only from "
+        f"their run store, or from the Parquet table that ingest makes from it{nearest(name, datasets)}"
+    )
+
+
+def _not_a_score(name: str, value: float) -> str:
+    if math.isnan(value):
+        return f" has no {name}"
+    hint = "; divide percentages by 100" if 1 < value <= 100 else ""
+    return f" has {name} {value:g}, which is outside [0, 1]{hint}"
+
+
+def other_sizes(runs: pd.DataFrame) -> list[str]:
+    """Return the datasets whose test sets are not the paper's, with their numbers of examples."""
+    sizes = runs.dropna(subset="n_test").drop_duplicates(["dataset", "n_test"])
+    return [
+        f"{name} ({count:,} test examples, the paper's has {TEST_INSTANCES[name]:,})"
+        for name, count in dict(records(sizes, "dataset", "n_test")).items()
+        if TEST_INSTANCES.get(name, count) != count
+    ]
+
+
+def warn_of_other_sizes(source: str, runs: pd.DataFrame) -> None:
+    """Say which datasets are not the paper's: their scores look the same next to the published ones."""
+    if other := other_sizes(runs):
+        logger.warning(
+            "%s: some test sets are not the paper's, so scores on them are not comparable with the paper's numbers: %s",
+            source, ", ".join(other),
+        )  # fmt: skip
+
+
+def unsealed_words(unsealed: int, runs: int) -> str:
+    """Return which of so many runs nothing would show a change of, in words; empty for none."""
+    if not unsealed:
+        return ""
+    if unsealed == runs:
+        return "unsealed, like the authors' files: a changed score would go unnoticed"
+    return f"{unsealed:,} of {runs:,} runs unsealed: changes in their scores would go unnoticed"
+
+
+def note_unsealed(source: str, unsealed: int, runs: int) -> None:
+    """Log what `unsealed_words` returns of a source."""
+    if words := unsealed_words(unsealed, runs):
+        logger.info("%s: %s", source, words)
+
+
+def fingerprint(runs: pd.DataFrame) -> str:
+    """Return a name of the runs by their content: the same wherever they are."""
+    columns = ["model", "dataset", "lr", "seed", "validation_score", "test_score"]
+    rows = pd.util.hash_pandas_object(runs[columns], index=False).to_numpy()
+    return f"runs-{hashlib.sha256(np.sort(rows).astype('<u8').tobytes()).hexdigest()[:12]}"

@@ -20,7 +20,7 @@ from common.plain_text import name_fault
 from pretraining.model_names import parse
 
 __all__ = [
-    "DOUBTFUL", "HARMLESS", "KINDS", "Cell", "Problem", "Scan", "model_error", "results_folder", "scan_store",
+    "DOUBTFUL", "HARMLESS", "KINDS", "CellFolder", "Problem", "Scan", "model_error", "results_folder", "scan_store",
     "summary",
 ]  # fmt: skip
 
@@ -60,7 +60,7 @@ class Problem:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class CellFolder:
     """The runs of one model on one dataset."""
 
     model: str
@@ -81,7 +81,7 @@ class Scan:
 
     results: Path
     """The folder that holds the models' folders."""
-    cells: tuple[Cell, ...]
+    cells: tuple[CellFolder, ...]
     """Every cell with at least one result file, by name."""
     problems: tuple[Problem, ...]
     """What is out of place."""
@@ -167,7 +167,7 @@ class _Scanner:
         self.add_models = add_models
         self.datasets = datasets
         self.problems: list[Problem] = []
-        self.cells: list[Cell] = []
+        self.cells: list[CellFolder] = []
 
     def scan_model(self, model: os.DirEntry[str]) -> None:
         if (error := model_error(model.name, self.add_models)) is not None:
@@ -208,7 +208,7 @@ class _Scanner:
             if (key := self.scan_run(model, dataset, folder))
         }
         if found:
-            self.cells.append(Cell(model=model, dataset=dataset, runs=found))
+            self.cells.append(CellFolder(model=model, dataset=dataset, runs=found))
         elif len(self.problems) == before:
             self.report(entry.path, "unfinished", "has no runs")
 

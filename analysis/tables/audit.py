@@ -1,9 +1,9 @@
-"""The audit: every published cell against its recomputed value, and the paper's own arithmetic."""
+"""The audit: every published cell against its recomputed value, the paper's own arithmetic, and how runs were made."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from math import nan
 from pathlib import Path
@@ -12,7 +12,8 @@ from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
 from analysis.records import records
 from analysis.sources import Source
-from analysis.tables.paper_arithmetic import Check, Reference, check_arithmetic
+from analysis.tables.paper_arithmetic import ArithmeticCheck, Reference, check_arithmetic
+from analysis.tables.run_provenance import Provenance, provenance_lines
 from benchmarks.protocol import AVERAGE, DATASETS, LEARNING_RATES, SEEDS, datasets_of
 from common.errors import UserError
 from common.tables import Document, fill_template, markdown_table, signed
@@ -24,6 +25,7 @@ AUDIT_FORMATS = ("markdown", "html", "json")
 """How the audit is printed."""
 
 _TEMPLATE = Path(__file__).parent / "templates" / "audit.html"
+_MADE = "How its runs were made"
 _SUMMARY = ("table", "cells", *STATUSES)
 _CELLS = ("table", "model", "task", "dataset", "published", "recomputed", "difference", "runs", "status")
 
@@ -65,7 +67,7 @@ class Audit:
     unsealed: int
     """Runs of which nothing would show a change of the scores (`Source.unsealed`)."""
     cells: tuple[AuditedCell, ...]
-    arithmetic: tuple[Check, ...]
+    arithmetic: tuple[ArithmeticCheck, ...]
 
     @property
     def differs(self) -> bool:
@@ -93,7 +95,7 @@ class Audit:
             f"(the rows at 42K steps), which leaves {len(self.distinct)} scores."
         )
 
-    def checks(self, against: Reference) -> list[Check]:
+    def checks(self, against: Reference) -> list[ArithmeticCheck]:
         """Return the statements that are held against something, the most consequential first."""
         return [check for check in self.arithmetic if check.against is against]
 
@@ -176,7 +178,7 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             )
         )  # fmt: skip
     return Audit(
-        source=source.given_as, selection=selection, unsealed=source.unsealed,
+        source=source.long_label, selection=selection, unsealed=source.unsealed,
         cells=tuple(cells), arithmetic=tuple(check_arithmetic()),
     )  # fmt: skip
 
@@ -185,20 +187,30 @@ def _rounded(value: float) -> float | None:
     return None if value != value else round(value, 6)
 
 
-def audit_document(result: Audit) -> Document:
-    """Return the audit: verdict, summary, arithmetic, cells (without runs no list of cells); as HTML a page."""
+def audit_document(result: Audit, made: Provenance | None = None) -> Document:
+    """Return the audit: verdict, summary, arithmetic, cells (without runs no list of cells); as HTML a page.
+
+    Args:
+        result: the audit.
+        made: how the runs of a store were made.
+    """
     lines = [f"# Audit of arXiv 2507.00994v4 (source: {result.source})", "", verdict(result)]
     for title, rows in _sections(result):
         head, _, *body = markdown_table(rows)
         lines += ["", f"## {title}", "", head, f"|{'|'.join([' --- '] * len(rows[0]))}|", *body]
+    notes, data = [] if made is None else provenance_lines(made), result.as_dict()
+    if made is not None:
+        lines += ["", f"## {_MADE}", "", "```text", *notes, "```"]
+        data["provenance"] = asdict(made)
     page = partial(
-        fill_template, _TEMPLATE, source=result.source, verdict=verdict(result), sections=_sections(result)
-    )
-    return Document(body=lines, data=result.as_dict(), pages={"html": page})
+        fill_template, _TEMPLATE, source=result.source, verdict=verdict(result), sections=_sections(result),
+        made=_MADE, notes=notes,
+    )  # fmt: skip
+    return Document(body=lines, data=data, pages={"html": page})
 
 
-def runs_of_stand_ins(source: Source) -> Document:
-    """Return the runs of a small study: its numbers are of other networks, so that none is compared."""
+def runs_of_stand_ins(source: Source, made: Provenance | None = None) -> Document:
+    """Return the runs of a small study, and how they were made: its networks are others, so no number is compared."""
     assert source.stand_ins is not None
     runs = source.need_runs("the audit")
     own = {paper: name for name, paper in source.stand_ins.models.items()}
@@ -209,7 +221,8 @@ def runs_of_stand_ins(source: Source) -> Document:
     ]
     head = f"This source's numbers are not compared with the paper's. It has {len(runs)} runs:"
     columns = f"{'model':32}{'stands for':32}{'dataset':16}{'runs':>6}"
-    return Document(body=[source.own_words, head, "", columns, *rows, ""])
+    notes = [] if made is None else provenance_lines(made)
+    return Document(body=[source.own_words, head, "", columns, *rows, "", *notes])
 
 
 def verdict(result: Audit) -> str:

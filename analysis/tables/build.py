@@ -22,11 +22,11 @@ from common.errors import UserError
 from pretraining.model_names import MODELS, TABLES, Model, find_model, format_steps, parse
 from pretraining.paper_settings import SHAPES, TRAINING
 
-__all__ = ["Cell", "Table", "build_table", "table_numbers"]
+__all__ = ["Table", "TableEntry", "build_table", "table_numbers"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class TableEntry:
     """One score of a table, in percent."""
 
     model: str
@@ -54,7 +54,7 @@ class Table:
     """For each row, its entries under `stubs`."""
     columns: tuple[str, ...]
     """Headings of the other columns."""
-    cells: tuple[tuple[Cell, ...], ...] = ()
+    cells: tuple[tuple[TableEntry, ...], ...] = ()
     """For each row, one cell a column; empty in Table 1."""
     texts: tuple[tuple[str, ...], ...] = ()
     """Table 1's entries, row by row."""
@@ -80,8 +80,8 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
 
     Args:
         number: 1-17.
-        scores: recomputed scores (`statistics.scores`); None for the published cells alone. Models that the
-            paper does not have become rows below its own, in the table their kind belongs to.
+        scores: recomputed scores (`analysis.evidence.evidence.scores_of`); None for the published cells alone. Models
+            that the paper does not have become rows below its own, in the table their kind belongs to.
         source: where the scores come from; those of another network or metric than the paper's are printed alone.
 
     Raises:
@@ -107,9 +107,9 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
     models = [name for name in TABLES[number] if name in measured or not alone]
     models += [name for name in measured if name not in held and layout.has(name)]
 
-    def cell(model: str, dataset: str) -> Cell:
+    def cell(model: str, dataset: str) -> TableEntry:
         *values, n_seeds = recomputed.get((model, dataset), (0,))
-        return Cell(
+        return TableEntry(
             model=model, dataset=dataset, published=published.get((model, dataset)), alone=alone or model not in held,
             recomputed=(values[0], values[1], values[2]) if values else None, n_seeds=n_seeds,
         )  # fmt: skip
@@ -152,7 +152,8 @@ class _Layout:
         model = _model(name)
         if model is None:
             named = find_model(name)
-            return name, "" if named is None else self.label(named)[-1]
+            last = "" if named is None else self.label(named)[-1]
+            return (name, *[""] * (len(self.stubs) - 2), last)
         *first, last = self.label(model)
         return (*first, f"{last}, pretraining seed {model.seed}" if model.seed else last)
 

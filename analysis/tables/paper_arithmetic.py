@@ -18,7 +18,7 @@ from benchmarks.protocol import AVERAGE, DATASETS, LEARNING_RATES, SEEDS
 from pretraining.model_names import MODELS, PAPER, Stage
 from pretraining.paper_settings import GPU_HOURS, TRAINING
 
-__all__ = ["Check", "Reference", "check_arithmetic"]
+__all__ = ["ArithmeticCheck", "Reference", "check_arithmetic"]
 
 _RELEASED = [name for name in MODELS if name != "1b-clm-10k-mlm40-42k"]
 """The 50 checkpoints of the release; Figure 11's 1B two-stage model is not among them."""
@@ -55,7 +55,7 @@ class Reference(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class ArithmeticCheck:
     """One statement of the paper against its recomputation."""
 
     id: str
@@ -73,7 +73,7 @@ class Check:
     against: Reference = Reference.ITSELF
 
 
-def check_arithmetic() -> list[Check]:
+def check_arithmetic() -> list[ArithmeticCheck]:
     """Return every check, by what a reader who trusts the statement gets wrong: another network first, then the cost of
     the study, what was counted, the last digits, a reference.
     """
@@ -82,14 +82,14 @@ def check_arithmetic() -> list[Check]:
 
 def _compare(
     stated: float, recomputed: float, *, against: Reference = Reference.ITSELF, **texts: str
-) -> Check:
+) -> ArithmeticCheck:
     status = "agrees" if np.isclose(stated, recomputed, rtol=1e-9, atol=0) else "differs"
     one, two = (f"{value:,.10g}" if value == int(value) else f"{value:.3g}" for value in (stated, recomputed))
     numbers = {"stated": one, "recomputed": two}
-    return Check(**numbers, **texts, status=status, against=against)
+    return ArithmeticCheck(**numbers, **texts, status=status, against=against)
 
 
-def _code() -> Iterator[Check]:
+def _code() -> Iterator[ArithmeticCheck]:
     yield _compare(
         0.2**0.5,
         0.02,
@@ -100,7 +100,7 @@ def _code() -> Iterator[Check]:
     )
 
 
-def _steps() -> Iterator[Check]:
+def _steps() -> Iterator[ArithmeticCheck]:
     base = {name for name, model in MODELS.items() if model.kind == "base" and model.steps == 42_000}
     new = [m for m in MODELS.values() if m.size == "610m" and (m.kind == "two-stage" or
            (m.kind == "base" and m.name not in base))]  # fmt: skip
@@ -125,7 +125,7 @@ def _steps() -> Iterator[Check]:
     )
 
 
-def _counts() -> Iterator[Check]:
+def _counts() -> Iterator[ArithmeticCheck]:
     grid = len(LEARNING_RATES) * len(SEEDS)
     count = len(_RELEASED) * len(DATASETS) * grid
     trained = len({dataset.trained_on for dataset in DATASETS.values()})
@@ -158,14 +158,14 @@ def _counts() -> Iterator[Check]:
     )
 
 
-def _cells() -> Iterator[Check]:
+def _cells() -> Iterator[ArithmeticCheck]:
     cells = published_cells()
     parts = cells[cells["dataset"] != AVERAGE].groupby(["table", "model"])["mean"].mean()
     stated = cells[cells["dataset"] == AVERAGE].set_index(["table", "model"])["mean"]
     gap = (parts - stated).abs()
     # Each printed dataset mean is off by up to 0.005, and so is their mean; the average rounds once more.
     wrong = int((gap > 0.01 + 1e-9).sum())
-    yield Check(
+    yield ArithmeticCheck(
         id="averages",
         statement="every Average is the mean of its three datasets (Tables 2-17)",
         stated=f"{len(stated)} averages",
@@ -179,7 +179,7 @@ def _cells() -> Iterator[Check]:
     wrong = int((stated > widest + 0.01 + 1e-9).sum())
     independent = halves.agg(lambda half: float(np.sqrt((half**2).sum()))) / 3
     narrower = int((stated < independent - 0.01).sum())
-    yield Check(
+    yield ArithmeticCheck(
         id="average-intervals",
         statement="the interval of every Average is one of per-seed averages (Tables 2-17)",
         stated=f"{len(stated)} intervals",
@@ -192,7 +192,7 @@ def _cells() -> Iterator[Check]:
     repeated = groups["table"].count() > 1
     same = (groups["mean"].nunique() == 1) & (groups["ci95"].nunique() == 1)
     wrong = int((repeated & ~same).sum())
-    yield Check(
+    yield ArithmeticCheck(
         id="repeated-cells",
         statement="cells that appear in several tables are printed alike",
         stated=f"{int(repeated.sum())} repeated cells",
@@ -202,7 +202,7 @@ def _cells() -> Iterator[Check]:
     )
 
 
-def _settings() -> Iterator[Check]:
+def _settings() -> Iterator[ArithmeticCheck]:
     yield _compare(
         0.05 * 42_000,
         TRAINING.decay_steps,
@@ -226,7 +226,7 @@ def _settings() -> Iterator[Check]:
     )
     steps = 42_000
     total = steps * TRAINING.tokens_per_step
-    yield Check(
+    yield ArithmeticCheck(
         id="tokens-total",
         statement="about 100B tokens in 42,000 steps (text)",
         stated="100B",
@@ -243,8 +243,8 @@ def _settings() -> Iterator[Check]:
     )
 
 
-def _references() -> Iterator[Check]:
-    yield Check(
+def _references() -> Iterator[ArithmeticCheck]:
+    yield ArithmeticCheck(
         id="table-reference",
         statement="Appendix C.3 refers to Table 13",
         stated="Table 13 (IR)",

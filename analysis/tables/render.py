@@ -14,7 +14,7 @@ import pandas as pd
 from analysis.evidence.intervals import PAPER, caption_of
 from analysis.published_cells import N_SEEDS
 from analysis.records import records
-from analysis.tables.build import Cell, Table
+from analysis.tables.build import Table, TableEntry
 from common.tables import Document, Grid, fill_template
 
 __all__ = ["TABLE_FORMATS", "recomputed_text", "scores_document", "table_document"]
@@ -55,7 +55,7 @@ def _html(table: Table, note: str) -> str:
     return fill_template(_TEMPLATE, table=table, note=note, rows=list(zip(table.labels, rows, strict=True)))
 
 
-def _spans(cell: Cell) -> list[str]:
+def _spans(cell: TableEntry) -> list[str]:
     kinds = ("recomputed",) if cell.alone else ("published", "recomputed")
     return [
         f'<span class="{kind}">{text.replace("±", "&plusmn;")}</span>'
@@ -71,7 +71,7 @@ def scores_document(scores: pd.DataFrame) -> Document:
     return Document(body=body, records=scores, digits="%.6f")
 
 
-def recomputed_text(cell: Cell, unusual_seeds: str = " n={}") -> str:
+def recomputed_text(cell: TableEntry, unusual_seeds: str = " n={}") -> str:
     """Return `91.42 [90.80, 92.04]`, with the number of seeds where it is not the paper's; empty without runs."""
     if cell.recomputed is None:
         return ""
@@ -97,7 +97,7 @@ def _records(table: Table) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["model", *table.stubs, *names, "interval", "source"])
 
 
-def _numbers(cell: Cell) -> list[str]:
+def _numbers(cell: TableEntry) -> list[str]:
     published = [f"{value:.2f}" for value in cell.published or ()]
     recomputed = [f"{value:.6f}" if value == value else "" for value in cell.recomputed or ()]
     seeds = str(cell.n_seeds) if recomputed else ""
@@ -116,7 +116,7 @@ def _note(table: Table) -> str:
     return f"Cells with ± as published: {printed}. Cells without, recomputed from {table.source}: mean{recomputed}."
 
 
-def _lines(cell: Cell) -> list[str]:
+def _lines(cell: TableEntry) -> list[str]:
     """Return the published text and below it the recomputed one; of a source of its own the recomputed one alone."""
     if cell.alone:
         return [recomputed_text(cell) or "-"]

@@ -192,8 +192,8 @@ def archive(
 ) -> None:
     """Turn a finished study into an RO-Crate, which lists every file with its hash and origin.
 
-    The command writes ro-crate-metadata.json (Provenance Run Crate profile); `ingest` and `audit` check the files
-    against its hashes before they read the study.
+    The command writes ro-crate-metadata.json (Provenance Run Crate profile); `audit` checks the files against its
+    hashes.
 
     example: clm-or-mlm archive --dir /scratch/me/study --agent https://orcid.org/0000-0002-1825-0097
 

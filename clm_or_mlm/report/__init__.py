@@ -1,1 +1,1 @@
-"""The report: one self-contained page with figures, tables, findings, audit, coverage and where it all comes from."""
+"""The report: one self-contained page with findings, figures, tables, the audit and where it all comes from."""

@@ -1,41 +1,60 @@
-"""What the report shows, gathered from a source; nothing here knows HTML."""
+"""What the report shows, gathered from a source, and its figures as elements of a page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from html import escape
 
-import pandas as pd
+import matplotlib as mpl
 
 from analysis.claims.answer import Answer, answer
 from analysis.claims.assessment import Assessment
-from analysis.claims.catalogue import CLAIMS, FAMILIES
-from analysis.claims.grades import Grade
-from analysis.claims.pages.by_dataset import dataset_sentences, datasets_document
-from analysis.claims.pages.documents import verdicts_document
+from analysis.claims.catalogue import FAMILIES
+from analysis.claims.pages.by_dataset import dataset_sentences
 from analysis.claims.pages.explain import explanations
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, says, sentence
 from analysis.evidence.settings import Settings
-from analysis.export import FORMATS as EXCHANGED
-from analysis.export import zipped
-from analysis.letter.letter import Letter, letter_document, write_letter
+from analysis.letter import Letter, write_letter
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
-from analysis.tables.build import Cell, Table, build_table, table_numbers
-from analysis.tables.render import table_document
-from benchmarks.protocol import AVERAGE, DATASETS
-from clm_or_mlm.report.downloads import Download
-from clm_or_mlm.report.links import compared, figures_of, tables_of
-from clm_or_mlm.report.pictures import Picture, draw_pictures
-from common.tables import FORMATS, show
-from paper_figures.figure import FIGURES, Inputs, file_stem
+from analysis.tables.build import Table, TableEntry, build_table, table_numbers
+from common.errors import UserError
+from common.progress import progress
+from paper_figures.drawing.style import paper_style
+from paper_figures.figure import FIGURES, Inputs
+from paper_figures.save import DrawnFigure
 
-__all__ = ["Comparison", "Content", "FindingEntry", "TableEntry", "TableRow", "gather", "table_rows"]
+__all__ = [
+    "ComparedPair", "FindingEntry", "PageContent", "Picture", "TableRow", "TableSection", "draw_pictures", "gather",
+    "inlined",
+]  # fmt: skip
+
+_HEADING = 18.0
+"""Points at the top of a picture where its heading stands, which the page writes itself."""
+_STYLE = 'font-family="DejaVu Sans, Verdana, sans-serif" font-size="7" stroke-linejoin="round" stroke-linecap="butt"'
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Picture:
+    """A figure on the page."""
+
+    name: str
+    """File name without its ending."""
+    title: str
+    caption: str
+    alt: str
+    drawn: str
+    """An SVG element for the page, without heading and caption."""
+    supplementary: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedPair:
     """A comparison that a finding rests on."""
 
     role: str
@@ -55,7 +74,7 @@ class FindingEntry:
     sentence: str
     datasets: tuple[str, ...]
     """What is seen by dataset, in sentences."""
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[ComparedPair, ...]
     """Those that the source knows: their mean in the claimed direction, then each."""
     unknown: tuple[str, ...]
     """Those that the source lacks."""
@@ -63,30 +82,20 @@ class FindingEntry:
     """Each comparison on each dataset."""
     explanation: str
     """Every number behind it."""
-    figures: tuple[Picture, ...]
-    """Of those that the page has."""
-    tables: tuple[int, ...]
-    """Those with rows that enter it."""
 
     @property
     def id(self) -> str:
         """The claim's."""
         return self.verdict.claim.id
 
-    @property
-    def grade(self) -> Grade:
-        """What the claim is worth."""
-        return self.verdict.grade
-
 
 @dataclass(frozen=True, kw_only=True)
 class TableRow:
-    """A row of a table, how its cells compare, and the claims that it enters."""
+    """A row of a table of scores, each cell with its audit."""
 
     labels: tuple[str, ...]
     model: str
-    cells: tuple[tuple[Cell, AuditedCell | None], ...]
-    claims: tuple[str, ...] = ()
+    cells: tuple[tuple[TableEntry, AuditedCell | None], ...]
 
     @property
     def compares(self) -> str:
@@ -98,13 +107,12 @@ class TableRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableEntry:
+class TableSection:
     """A table on the page."""
 
     table: Table
     rows: tuple[TableRow, ...]
     """None for Table 1, which holds settings."""
-    files: tuple[Download, ...]
 
     @property
     def differing(self) -> int | None:
@@ -114,27 +122,22 @@ class TableEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Content:
+class PageContent:
     """Everything on the page."""
 
     source: Source
     settings: Settings
     answer: Answer
     findings: tuple[FindingEntry, ...]
-    findings_files: tuple[Download, ...]
     tests: tuple[str, str, str]
     """`Assessment.tests`: the test, what it is about, multiplicity."""
     overview: Picture | None
     """All findings."""
     pictures: tuple[Picture, ...]
     missing_pictures: tuple[str, ...]
-    tables: tuple[TableEntry, ...]
+    tables: tuple[TableSection, ...]
     letter: Letter
-    letter_files: tuple[Download, ...]
-    exchange_files: tuple[Download, ...]
-    """The scores in each format that the field exchanges; none of a small study's."""
     audit: Audit
-    coverage: pd.DataFrame
     n_runs: int
     n_models: int
 
@@ -147,7 +150,7 @@ class Content:
         }
 
 
-def gather(inputs: Inputs, figures: Iterable[str] = tuple(FIGURES)) -> Content:
+def gather(inputs: Inputs, figures: Iterable[str] = tuple(FIGURES)) -> PageContent:
     """Compute everything the page shows.
 
     Args:
@@ -165,26 +168,14 @@ def gather(inputs: Inputs, figures: Iterable[str] = tuple(FIGURES)) -> Content:
         if source.comparable
         else write_letter(PUBLISHED, PUBLISHED.settled(Settings()))
     )
-    tables = [build_table(number, scores, source=source) for number in table_numbers()]
-    tasks = {table.number: task for table in tables if (task := _task_of(table)) is not None}
-    linked = {name: tables_of(claim, tasks) for name, claim in CLAIMS.items()}
-    verdicts = assessment.verdicts
-    documents = (
-        ("claims.csv", "CSV", verdicts_document(assessment, verdicts)),
-        ("comparisons.csv", "CSV of every comparison", verdicts_document(assessment, verdicts, explain=True)),
-        ("comparisons-by-dataset.csv", "CSV by dataset", datasets_document(assessment, verdicts)),
-    )
-    findings = tuple(_finding(verdict, assessment, pictures, linked) for verdict in assessment.verdicts)
+    cells = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
+    findings = tuple(_finding(verdict, assessment, pictures) for verdict in assessment.verdicts)
     forests = {entry.by_dataset.name for entry in findings if entry.by_dataset is not None}
-    return Content(
+    return PageContent(
         source=source,
         settings=settings,
         answer=answer(assessment),
         findings=findings,
-        findings_files=tuple(
-            Download(name=name, label=label, content=show(document, "csv"))
-            for name, label, document in documents
-        ),
         tests=assessment.tests,
         overview=pictures.get("claims"),
         pictures=tuple(one for name, one in pictures.items() if name not in {"claims", *forests}),
@@ -193,41 +184,28 @@ def gather(inputs: Inputs, figures: Iterable[str] = tuple(FIGURES)) -> Content:
             for figure in FIGURES.values()
             if not figure.supplementary and figure.stem not in pictures
         ),
-        tables=_tables(tables, audited, linked),
+        tables=tuple(
+            _section(build_table(number, scores, source=source), cells) for number in table_numbers()
+        ),
         letter=letter,
-        letter_files=(
-            Download(name="letter.md", label="Markdown", content=show(letter_document(letter), "markdown")),
-        ),
-        exchange_files=tuple(
-            Download(name=f"{one.name}.zip", label=one.title, content=zipped(one.write(source, settings)))
-            for one in EXCHANGED.values()
-            if source.stand_ins is None and (one.name != "croissant" or not source.is_published)
-        ),
         audit=audited,
-        coverage=inputs.coverage,
         n_runs=0 if source.runs is None else len(source.runs),
         n_models=0 if source.runs is None else source.runs["model"].nunique(),
     )
 
 
-def _finding(
-    verdict: Verdict,
-    assessment: Assessment,
-    pictures: Mapping[str, Picture],
-    linked: Mapping[str, tuple[int, ...]],
-) -> FindingEntry:
+def _finding(verdict: Verdict, assessment: Assessment, pictures: Mapping[str, Picture]) -> FindingEntry:
     claim = verdict.claim
     findings = [
         *([verdict.typical] if verdict.typical is not None else []),
         *dict.fromkeys(verdict.tree.findings),
     ]
-    names = [file_stem(str(number)) for number in figures_of(claim)]
     return FindingEntry(
         verdict=verdict,
         sentence=sentence(verdict),
-        datasets=tuple(dataset_sentences(assessment.datasets[verdict.claim.id])),
+        datasets=tuple(dataset_sentences(assessment.datasets[claim.id])),
         comparisons=tuple(
-            Comparison(
+            ComparedPair(
                 role="Typical"
                 if one is verdict.typical
                 else "Most adverse"
@@ -243,53 +221,81 @@ def _finding(
         unknown=tuple(one.comparison.label for one in findings if not one.known),
         by_dataset=pictures.get(f"forest-{claim.id.lower()}"),
         explanation=explanations(assessment, [verdict]),
-        figures=tuple(pictures[name] for name in names if name in pictures),
-        tables=linked[claim.id],
     )
 
 
-def _tables(
-    tables: Sequence[Table], audited: Audit, linked: dict[str, tuple[int, ...]]
-) -> tuple[TableEntry, ...]:
-    cells = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
-    entries = []
-    for table in tables:
-        files = tuple(
-            Download(
-                name=f"table{table.number:02d}.{FORMATS[form].ending}",
-                label=label,
-                content=show(table_document(table), form),
-            )
-            for form, label in (("csv", "CSV"), ("latex", "LaTeX"))
-        )
-        models = {
-            name: {model for model, _ in compared(CLAIMS[name])}
-            for name, numbers in linked.items()
-            if table.number in numbers
-        }
-        entries.append(TableEntry(table=table, rows=table_rows(table, cells, models), files=files))
-    return tuple(entries)
-
-
-def _task_of(table: Table) -> str | None:
-    """Return the task of a table's scores; None for Table 1, which holds settings."""
-    datasets = {cell.dataset for cells in table.cells for cell in cells} - {AVERAGE}
-    return DATASETS[min(datasets)].task if datasets else None
-
-
-def table_rows(
-    table: Table, audited: dict[tuple[int, str, str], AuditedCell], claims: dict[str, set[str]]
-) -> tuple[TableRow, ...]:
-    """Return the rows of a table with their audited cells, and the claims (id: its models) that compare the model.
-
-    None for Table 1, which holds settings.
-    """
-    return tuple(
+def _section(table: Table, audited: Mapping[tuple[int, str, str], AuditedCell]) -> TableSection:
+    rows = tuple(
         TableRow(
             labels=labels,
             model=model,
             cells=tuple((cell, audited.get((table.number, cell.model, cell.dataset))) for cell in cells),
-            claims=tuple(name for name, models in claims.items() if model in models),
         )
         for labels, model, cells in zip(table.labels, table.models, table.cells, strict=False)
+    )
+    return TableSection(table=table, rows=rows)
+
+
+def draw_pictures(inputs: Inputs, names: Iterable[str] = tuple(FIGURES)) -> dict[str, Picture]:
+    """Return those of the named figures that the inputs allow, by file name, in the order of the names."""
+    pictures = {}
+    for name in progress(list(names), "figures", unit="figure"):
+        try:
+            figure = DrawnFigure.of(FIGURES[name].load(), inputs)
+        except UserError:
+            continue
+        pictures[figure.spec.stem] = _picture(figure)
+    return pictures
+
+
+def _picture(figure: DrawnFigure) -> Picture:
+    stem = figure.spec.stem
+    svg = io.StringIO()
+    with paper_style():
+        mpl.rcParams["svg.fonttype"] = "none"  # text as text: it can be searched, and is small
+        figure.spec.draw(figure.data, "", "").savefig(svg, format="svg", metadata={"Date": None})
+    rows = csv.DictReader(io.StringIO(figure.csv))
+    tips = ["\n".join(f"{name}: {value}" for name, value in row.items() if value) for row in rows]
+    # The page says once of all its figures what the source says of itself.
+    own_words = figure.inputs.source.own_words.replace(" %", "\u00a0%")
+    return Picture(
+        name=stem,
+        title=figure.title,
+        caption=figure.caption.removeprefix(own_words).lstrip(),
+        alt=figure.alt,
+        drawn=inlined(svg.getvalue(), stem, tips),
+        supplementary=figure.spec.supplementary,
+    )
+
+
+def inlined(svg: str, name: str, tips: list[str]) -> str:
+    """Return an SVG of matplotlib's as an element of a page with others.
+
+    Args:
+        svg: drawn with text as text.
+        name: what makes its ids, and those of no other picture: `figure3-point-7`.
+        tips: the tooltip of each mark, by the number in its id (`paper_figures.figure.point_id`).
+    """
+    width, height = map(float, re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0])
+    drawing = svg[svg.index('<g id="figure_1">') : svg.rindex("</svg>")]
+    # Styles that the whole picture has, and what is there for nothing.
+    drawing = re.sub(
+        r"font-family: 'DejaVu Sans'; |font-size: 7px; |transform=\"rotate\(-0 .*?\)\"", "", drawing
+    )
+    drawing = re.sub(r">\s+<", "><", drawing).replace(" \n", " ").replace("\n", " ")
+    used = set(re.findall(r'#([\w-]+)["\)]', drawing))
+
+    def named(found: re.Match[str]) -> str:
+        return f' id="{name}-{found[1]}"' if found[1] in used or found[1].startswith("point-") else ""
+
+    def explained(found: re.Match[str]) -> str:
+        return f"{found[0]}<title>{escape(tips[int(found[1])])}</title>"
+
+    drawing = re.sub(r' id="([^"]+)"', named, drawing)
+    drawing = re.sub(r'(?:xlink:)?href="#', f'href="#{name}-', drawing).replace("url(#", f"url(#{name}-")
+    drawing = re.sub(rf'<g id="{name}-point-(\d+)">', explained, drawing)
+    box = f"0 {_HEADING:g} {width:g} {height - _HEADING:g}"
+    return (
+        f'<svg class="drawn" role="img" aria-labelledby="h-{name}" data-name="{name}" viewBox="{box}" '
+        f"{_STYLE}>{drawing}</svg>"
     )

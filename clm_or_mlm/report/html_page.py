@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 
 import jinja2
@@ -12,19 +11,19 @@ from analysis.claims.answer import QUESTION
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, p_texts
 from analysis.evidence.contrasts import Finding
+from analysis.evidence.intervals import INTERVALS
 from analysis.evidence.settings import Settings
-from analysis.precision.coverage import KINDS
+from analysis.published_cells import N_SEEDS
 from analysis.tables.audit import STATUSES
-from analysis.tables.build import Cell
+from analysis.tables.build import TableEntry
 from analysis.tables.paper_arithmetic import Reference
 from analysis.tables.render import recomputed_text
-from benchmarks.protocol import AVERAGE, title_of
-from clm_or_mlm.report.content import Content
+from clm_or_mlm.report.content import PageContent
 
 __all__ = ["render_page"]
 
 
-def render_page(content: Content, provenance: dict[str, object]) -> str:
+def render_page(content: PageContent, provenance: dict[str, object]) -> str:
     """Return the page; equal content and provenance give equal text."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("clm_or_mlm.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True,
@@ -34,10 +33,6 @@ def render_page(content: Content, provenance: dict[str, object]) -> str:
         "published": _published, "recomputed": _recomputed, "tone": _tone, "effect": _effect,
         "p_texts": p_texts,
     }  # fmt: skip
-    findings_of: dict[str, list[str]] = {}
-    for entry in content.findings:
-        for picture in entry.figures:
-            findings_of.setdefault(picture.name, []).append(entry.id)
     return environment.get_template("page.html").render(
         content=content,
         question=QUESTION,
@@ -45,16 +40,15 @@ def render_page(content: Content, provenance: dict[str, object]) -> str:
         statuses=STATUSES,
         references=tuple(Reference),
         summary=content.audit.summary(),
-        coverage=_coverage(content),
+        coverage=[one.caption(N_SEEDS) for one in INTERVALS.values()],
         has_runs=content.n_runs > 0,
         selection_words=content.settings.rule.words,
-        findings_of=findings_of,
         provenance=_provenance(provenance),
         command=" ".join(["make report", *_make_words(content)]),
     )
 
 
-def _make_words(content: Content) -> list[str]:
+def _make_words(content: PageContent) -> list[str]:
     """Return the variables of make that give this page again, as far as they are not the usual ones."""
     _, given, *options = content.source.options
     options += content.settings.options(content.source.settled(Settings()))
@@ -62,11 +56,11 @@ def _make_words(content: Content) -> list[str]:
     return [*words, f"ARGS={shlex.quote(shlex.join(options))}"] if options else words
 
 
-def _published(cell: Cell) -> str:
+def _published(cell: TableEntry) -> str:
     return f"{cell.published[0]:.2f} ± {cell.published[1]:.2f}" if cell.published else "-"
 
 
-def _recomputed(cell: Cell) -> str:
+def _recomputed(cell: TableEntry) -> str:
     return recomputed_text(cell, " ({} seeds)")
 
 
@@ -79,22 +73,6 @@ def _tone(verdict: Verdict) -> str:
 
 def _effect(finding: Finding) -> str:
     return format_effect(finding).replace("-", "\u2212")
-
-
-def _coverage(content: Content) -> list[tuple[str, list[tuple[str, list[str]]], list[str]]]:
-    """Return, for each target, its rows (dataset title, coverage of each interval in percent) and the kinds."""
-    kinds = list(KINDS)
-    blocks = []
-    for target, rows in content.coverage.groupby("target", sort=False):
-        lines = [
-            (
-                "Mean" if name == AVERAGE else title_of(name),
-                ["-" if math.isnan(value) else f"{100 * value:.1f}" for value in values],
-            )
-            for name, values in zip(rows["dataset"].tolist(), rows[kinds].to_numpy().tolist(), strict=True)
-        ]
-        blocks.append((str(target), lines, kinds))
-    return blocks
 
 
 def _provenance(record: dict[str, object]) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from analysis.sources import Source, open_source
-from analysis.store.ingest import Ingested, ingest
+from analysis.store.ingest import StoreTable, ingest
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RESULTS, RunKey, cell_keys, results_text
 from common.files import write_text
@@ -58,7 +58,7 @@ def age(store: Path) -> None:
             os.utime(file, (time.time() - 3600,) * 2)
 
 
-def read(store: Path, out: Path, **options: object) -> Ingested:
+def read(store: Path, out: Path, **options: object) -> StoreTable:
     return ingest(store, out / "runs.parquet", instances=out / "instances", **options)  # type: ignore[arg-type]
 
 
@@ -68,7 +68,7 @@ def contents(out: Path) -> Bytes:
     }
 
 
-def kinds(ingested: Ingested) -> list[str]:
+def kinds(ingested: StoreTable) -> list[str]:
     return [problem.kind for problem in ingested.problems if problem.kind != "missing"]
 
 

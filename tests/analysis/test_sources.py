@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.evidence.settings import Settings
-from analysis.sources import PUBLISHED, SOURCES, NamedSource, Request, Source, open_source, standard_of
+from analysis.sources import NAMES, PUBLISHED, Source, open_source, standard_of
 from analysis.store.runs_table import write_runs
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs, random_runs
@@ -80,7 +79,7 @@ def test_a_near_miss_is_answered_with_the_nearest_name(source: str, words: str) 
 
 @given(st.text(st.characters(codec="ascii", exclude_characters="/.\x00"), max_size=12))
 def test_an_unknown_source_is_refused_with_all_names(source: str) -> None:
-    if source in SOURCES or Path(source).exists():
+    if source in NAMES or Path(source).exists():
         return
     with pytest.raises(
         UserError, match=r"no such source.* give published, released, miniature, or a path to a run"
@@ -101,27 +100,6 @@ def test_published_cells_refuse_another_rule_for_the_learning_rate(table: Path) 
 def test_the_papers_own_numbers_have_its_protocol_only(source: str) -> None:
     with pytest.raises(UserError, match=r"have no standard scores, only those of the paper's own protocol"):
         open_source(source, protocol="standard")
-
-
-@pytest.fixture
-def named() -> Iterator[list[Request]]:
-    requests: list[Request] = []
-
-    def open_it(request: Request) -> Source:
-        requests.append(request)
-        return Source(label="mine", runs=pd.DataFrame())
-
-    SOURCES.register(NamedSource(name="mine", open=open_it))
-    yield requests
-    SOURCES.pop("mine")
-
-
-def test_a_new_named_source_is_opened_with_all_that_is_wanted_of_it(named: list[Request]) -> None:
-    found = open_source("mine", need_instances=True, add_models=["x*"], models=["y"], protocol="standard")
-    assert found.label == "mine"
-    assert named == [Request(need_instances=True, add_models=("x*",), models=["y"], protocol="standard")]
-    with pytest.raises(UserError, match="give published, released, miniature, mine, or a path"):
-        open_source("nowhere")
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])

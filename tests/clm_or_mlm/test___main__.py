@@ -33,7 +33,7 @@ def test_words_reach_the_room_whose_help_begins_with_them(
 
 def test_a_command_of_several_rooms_needs_the_rooms_name() -> None:
     with pytest.raises(UserError, match="`clm-or-mlm pretraining export` or `clm-or-mlm analysis export`"):
-        main(["export", "lm-eval"], "clm-or-mlm")
+        main(["export", "build/x"], "clm-or-mlm")
 
 
 def test_a_command_is_run(capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,15 +40,10 @@ def sources() -> dict[str, Source]:
 
 
 @pytest.mark.parametrize("kind", ["published", pytest.param("runs", marks=pytest.mark.slow)])
-def test_the_report_names_the_default_and_its_coverage(
-    kind: str, sources: dict[str, Source], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from analysis.precision import coverage
+def test_the_report_names_the_default_and_its_coverage(kind: str, sources: dict[str, Source]) -> None:
     from clm_or_mlm.report.content import gather
     from clm_or_mlm.report.html_page import render_page
 
-    monkeypatch.setattr(coverage, "COVERAGE_TRIALS", 20)
-    monkeypatch.setattr(coverage, "COVERAGE_RESAMPLES", 100)
     source = sources[kind]
     page = render_page(gather(FigureInputs(source=source), ["2"]), {"source": kind})
     assert f"({DEFAULTS[kind]})" in page and HOLDS.search(page.replace("&nbsp;", " "))
@@ -65,7 +60,7 @@ SEVERAL = {
 ELSEWHERE = {
     "report": "test_the_report_names_the_default_and_its_coverage",
     "reproduce": "writes what the other commands print",
-    "export": "writes scores in the formats of others",
+    "export": "writes scores as model cards",
     "certify": "prints prediction intervals",
 }
 WORDS = {"compare": MODELS[2:4], "design": ["--effect", "0.5"], "table": ["3"]}

@@ -1,41 +1,34 @@
-"""`clm-or-mlm ingest`, `export`, `fetch-released` and `provenance`: runs in and out."""
+"""`clm-or-mlm ingest` and `fetch-released`: runs in."""
 
 from __future__ import annotations
 
-import json as json_format
 import logging
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from analysis.exchange.reading import is_exchanged
 from analysis.store import release
-from analysis.store.contents import note_unsealed
 from analysis.store.ingest import RefusedStoreError
 from analysis.store.ingest import ingest as read_store
-from analysis.store.runs_table import read_table, write_runs
+from analysis.store.runs_table import note_unsealed, read_table, write_runs
 from analysis.store.scan import Problem, summary
-from analysis.tables.provenance import audit_provenance, provenance_document
 from benchmarks.protocol import PAPER
 from clm_or_mlm.names import ReleasedName
 from common.cli import MANY
 from common.errors import UserError, nearest
-from common.files import write_text
 from common.plain_text import counted
-from common.tables import show
 from pretraining.model_names import FIGURES, MODELS, TABLES
 
-__all__ = ["fetch_released", "ingest", "provenance"]
+__all__ = ["fetch_released", "ingest"]
 
 logger = logging.getLogger(__name__)
 
 _MOST_LOGGED = 10
-"""How many problems of a kind are logged one by one; --problems-out holds all."""
+"""How many problems of a harmless kind are logged one by one."""
 
 
 def ingest(
@@ -46,8 +39,6 @@ def ingest(
     instances: Annotated[Path | None, Parameter(metavar="FOLDER")] = None,
     add_model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
     protocol: Literal["paper", "standard"] = "paper",
-    strict: bool = False,
-    problems_out: Annotated[Path | None, Parameter(metavar="FILE")] = None,
 ) -> int:
     """Convert a run store, in the layout of the authors' release, to a runs table (docs/run-store.md).
 
@@ -56,61 +47,50 @@ def ingest(
     example: clm-or-mlm ingest results/ --out runs.parquet --instances instances/
 
     Args:
-        store: the store or its results folder; a runs table or scores in an exchange format (docs/exchange.md) are
-            checked and converted, too
+        store: the store or its results folder; a runs table is checked and converted, too
         out: the runs table, .parquet or .csv
         instances: also write the per-instance scores to this folder
         add_model: also accept models of this name, even outside the paper's scheme (name or pattern; may be repeated)
         protocol: metrics: the paper's, from results.json (paper), or the field's usual ones, from run.json (standard)
-        strict: write nothing unless all runs are valid and all cells complete
-        problems_out: write all problems to this file as JSON
     """
-    if store.is_file() or is_exchanged(store):
+    if store.is_file():
         if instances is not None:
             raise UserError(
                 f"{store} is not a run store and has no per-instance scores; leave --instances out"
             )
         _convert(store, out, add_model, protocol)
-        _report((), problems_out)
         return 0
     try:
-        ingested = read_store(
-            store,
-            out,
-            instances=instances,
-            add_models=add_model,
-            strict=strict,
-            protocol=protocol,
-        )
+        read = read_store(store, out, instances=instances, add_models=add_model, protocol=protocol)
     except RefusedStoreError as refused:
-        _report(refused.problems, problems_out)
+        _report(refused.problems)
         raise
-    _report(ingested.problems, problems_out)
-    runs = ingested.runs
-    note_unsealed(str(store), ingested.unsealed, len(runs))
+    _report(read.problems)
+    runs = read.runs
+    note_unsealed(str(store), read.unsealed, len(runs))
     logger.info(
         "%s: %s runs of %s; %s complete, %s with fewer than 30 runs; %s",
         out,
         f"{len(runs):,}",
         counted(runs["model"].nunique(), "model"),
-        counted(ingested.complete, "cell"),
-        f"{ingested.incomplete:,}",
-        summary(ingested.problems),
+        counted(read.complete, "cell"),
+        f"{read.incomplete:,}",
+        summary(read.problems),
     )
-    return ingested.status
+    return read.status
 
 
-def _report(problems: Sequence[Problem], path: Path | None) -> None:
-    """Log the problems by kind, the harmless ones first, and only some of many; write all to a file if asked to."""
-    if path is not None:
-        write_text(path, json_format.dumps([asdict(problem) for problem in problems], indent=2) + "\n")
+def _report(problems: Sequence[Problem]) -> None:
+    """Log the problems by kind, the harmless ones first and only some of many of these."""
     ordered = sorted(problems, key=lambda problem: (not problem.harmless, problem.kind, problem))
     for _, same in groupby(ordered, key=lambda problem: problem.kind):
-        first, *others = same
-        for problem in (first, *others[: _MOST_LOGGED - 1]):
-            logger.log(logging.INFO if problem.harmless else logging.WARNING, "%s", problem)
-        if (more := len(others) + 1 - _MOST_LOGGED) > 0:
-            logger.info("... and %s more like that; --problems-out FILE lists all", f"{more:,}")
+        for place, problem in enumerate(found := list(same)):
+            if not problem.harmless:
+                logger.warning("%s", problem)
+            elif place < _MOST_LOGGED:
+                logger.info("%s", problem)
+        if problem.harmless and len(found) > _MOST_LOGGED:
+            logger.info("... and %s more like that", f"{len(found) - _MOST_LOGGED:,}")
 
 
 def _convert(table: Path, out: Path, add_models: Sequence[str], protocol: str) -> None:
@@ -163,19 +143,3 @@ def fetch_released(
     logger.info("%d released models are in %s", len(release.cached_release(commit=release.COMMIT)), store)
     sys.stdout.write(f"{store}\n")
     return 0
-
-
-def provenance(store: Path, /, *, json: bool = False) -> int:
-    """Compare the code, versions, data and settings that a store's runs were made with, and list failed runs.
-
-    Failed runs are listed with the last lines of their logs. Exit code: 0 if all runs agree, 1 if some differ.
-
-    example: clm-or-mlm provenance results/
-
-    Args:
-        store: a run store, or its results folder
-        json: print JSON
-    """
-    result = audit_provenance(store)
-    sys.stdout.write(show(provenance_document(result), "json" if json else "text"))
-    return 1 if result.mismatches else 0

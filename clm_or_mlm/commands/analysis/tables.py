@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from analysis.evidence.settings import Settings
-from analysis.export import FORMATS as EXCHANGED
 from analysis.sources import PUBLISHED
-from analysis.tables import audit as audits
-from analysis.tables.audit import AUDIT_FORMATS, audit_document, runs_of_stand_ins, verdict
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from benchmarks.protocol import AVERAGE, TASKS
@@ -76,28 +73,25 @@ def scores(
 
 
 def export(
-    format: Annotated[str, Parameter(choices=tuple(EXCHANGED))],
-    /,
     *,
     source: SourceOptions = SourceOptions(),
     score: ScoreOptions = ScoreOptions(),
     out: Annotated[Path, Parameter(metavar="DIR")],
 ) -> None:
-    """Write scores and their runs in a common exchange format.
+    """Write scores and their runs as Hugging Face model cards (docs/model-cards.md).
 
-    `--source DIR` and `ingest` can read back every format except croissant.
-
-    example: clm-or-mlm analysis export mteb --source results/ --out build/mteb
+    example: clm-or-mlm analysis export --source results/ --out build/cards
 
     Args:
-        format: model-index (Hugging Face), lm-eval, mteb or croissant (a runs table with its metadata)
-        out: output folder; most formats have one subfolder per model
+        out: output folder, with one subfolder per model
     """
+    from analysis.model_cards import model_cards
+
     opened = source.open(need_instances=score.needs_instances())
-    files = EXCHANGED[format].write(opened, score.settings(opened))
+    files = model_cards(opened, score.settings(opened))
     for name, text in files.items():
         write_text(inside(out, name), text)
-    sys.stdout.write(f"{out}: {counted(len(files), 'file')} of {EXCHANGED[format].title}\n")
+    sys.stdout.write(f"{out}: {counted(len(files), 'file')} of Hugging Face model cards\n")
 
 
 def table(
@@ -154,12 +148,15 @@ def audit(
     source: SourceOptions = SourceOptions(),
     selection: Selection = "seed",
     letter: bool = False,
-    format: Annotated[str, Parameter(choices=AUDIT_FORMATS)] = "markdown",
+    format: Literal["markdown", "html", "json"] = "markdown",
     out: OutFile = None,
 ) -> int:
     """Compare all 800 published cells with scores recomputed from a source's runs, and redo the paper's own arithmetic.
 
-    Exit code: 0 if no cell differs, 1 if any does, 2 for an error.
+    Of a run store, the audit also compares the code, versions, data and settings that its runs were made with, lists
+    failed runs with the last lines of their logs, and checks an archive's files (docs/run-store.md).
+
+    Exit code: 0 if no cell and no run's making differs, 1 if any does, 2 for an error.
 
     examples:
       clm-or-mlm audit --source released --format html --out audit.html
@@ -169,26 +166,34 @@ def audit(
         letter: write a one-page letter: the answer, contradictions between paper, code and release, and the verdicts
         format: output format; a letter is markdown or html
     """
+    from analysis.tables.audit import audit as audited
+    from analysis.tables.audit import audit_document, runs_of_stand_ins, verdict
+    from analysis.tables.run_provenance import audit_provenance, provenance_lines
+
     if letter:
         return _letter(source, selection, format, out)
     opened = source.open()
+    made = None if opened.store is None else audit_provenance(opened.store)
+    mixed = made is not None and bool(made.mismatches)
     if opened.stand_ins is not None:
         if format != "markdown":
             raise UserError(
                 f"{source.source}: the runs of a small study are listed as text, not compared with the paper's; "
                 "leave --format out"
             )
-        write(runs_of_stand_ins(opened), format, out)
-        return 0
-    result = audits.audit(opened, selection=selection)
-    write(audit_document(result), format, out)
+        write(runs_of_stand_ins(opened, made), format, out)
+        return int(mixed)
+    result = audited(opened, selection=selection)
+    write(audit_document(result, made), format, out)
     if out is not None:
         sys.stdout.write(f"{out}: {verdict(result)}\n")
-    return 1 if result.differs else 0
+        if made is not None:
+            sys.stdout.write(f"{provenance_lines(made)[-1]}\n")
+    return int(result.differs or mixed)
 
 
 def _letter(source: SourceOptions, selection: str, format: str, out: Path | None) -> int:
-    from analysis.letter.letter import LETTER_FORMATS, letter_document, write_letter
+    from analysis.letter import LETTER_FORMATS, letter_document, write_letter
 
     if format not in LETTER_FORMATS:
         raise UserError(f"a letter cannot be written as {format}; use --format {' or '.join(LETTER_FORMATS)}")
@@ -208,7 +213,7 @@ def report(
     """Write a self-contained HTML page with all results from a source.
 
     The page starts with the answer to the paper's question. It then shows the findings with their comparisons, figures,
-    tables, the audit's letter and provenance. You can save all but the provenance from the page (figures as CSV).
+    tables, the audit's letter and provenance; `reproduce` writes these as files.
 
     example: clm-or-mlm report --source results/ --out report.html
 
@@ -222,7 +227,7 @@ def report(
 
     opened = source.open(need_instances=True)
     content = gather(FigureInputs(source=opened, settings=scores.settings(opened), logs=logs))
-    around = {"source": redacted(opened.given_as)} | provenance("analysis", PACKAGES)
+    around = {"source": redacted(opened.long_label)} | provenance("analysis", PACKAGES)
     page = render_page(content, {name: value for name, value in around.items() if name not in OF_A_CALL})
     write_text(out, page)
     if out.is_file() and not out.is_symlink():

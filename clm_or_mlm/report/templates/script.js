@@ -6,9 +6,7 @@
   const clear = document.getElementById("clear");
   const tables = [...document.querySelectorAll("details.table")];
 
-  // Find: every word must be in a row's text; F8 means the rows that finding F8 compares.
-  const fits = (text, word) => /^f\d+[a-z]?$/.test(word) ? ` ${text} `.includes(` ${word} `) : text.includes(word);
-
+  // Find: every word must be in a row's text.
   function filter() {
     const words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
     const only = Boolean(differs && differs.checked);
@@ -19,7 +17,7 @@
       const rows = [...table.querySelectorAll("tr[data-compares]")];
       let here = 0;
       for (const row of rows) {
-        const kept = words.every((word) => fits(row.dataset.text, word)) && (!only || row.dataset.compares === "differs");
+        const kept = words.every((word) => row.dataset.text.includes(word)) && (!only || row.dataset.compares === "differs");
         row.hidden = !kept;
         here += kept ? 1 : 0;
       }
@@ -73,18 +71,6 @@
     });
   }
 
-  // A picture can be saved as it is seen.
-  for (const svg of document.querySelectorAll("svg.drawn")) {
-    const link = document.createElement("a");
-    const name = `${svg.dataset.name}.svg`;
-    Object.assign(link, { href: "data:,", download: name, textContent: "SVG" });
-    link.addEventListener("click", () => {
-      const content = new XMLSerializer().serializeToString(svg);
-      link.href = URL.createObjectURL(new Blob([content], { type: "image/svg+xml" }));
-    });
-    svg.closest("figure").querySelector(".downloads").append(link);
-  }
-
   // A link to something closed or filtered out opens it before the browser jumps there.
   function reveal(id) {
     const target = id && document.getElementById(id);
@@ -95,12 +81,7 @@
 
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a[href^='#']");
-    if (!link) return;
-    if (link.dataset.find) {
-      find.value = link.dataset.find;
-      filter();
-    }
-    reveal(link.getAttribute("href").slice(1));
+    if (link) reveal(link.getAttribute("href").slice(1));
   });
   addEventListener("hashchange", () => reveal(location.hash.slice(1)));
   if (location.hash) {

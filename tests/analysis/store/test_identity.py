@@ -19,8 +19,7 @@ from sklearn.metrics import f1_score
 
 from analysis.__main__ import main
 from analysis.sources import open_source
-from analysis.store.copies import blind_score
-from analysis.store.ingest import ingest
+from analysis.store.ingest import blind_score, ingest
 from analysis.store.runs_table import read_runs
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import DETAILS, RESULTS, RUN, cell_keys, results_text
@@ -168,7 +167,7 @@ def test_runs_without_a_manifest_are_called_unsealed_and_counted(
         found = json.loads(capsys.readouterr().out)
         assert found["unsealed"] == 30 and "30 of 60 runs unsealed" in found["source"]
     shutil.rmtree(sealed / "results" / MODELS[0])
-    assert open_source(str(sealed)).given_as.endswith("(unsealed, like the authors' files: a changed score would go "
+    assert open_source(str(sealed)).long_label.endswith("(unsealed, like the authors' files: a changed score would go "
                                                       "unnoticed)")  # fmt: skip
 
 
@@ -216,13 +215,15 @@ def test_no_answer_that_ignores_its_input_scores_more() -> None:
         shares[name] = [row["label"] for row in (rows.values() if isinstance(rows, dict) else rows)]
     for name, found in shares.items():
         most = max(map(found.count, set(found))) / len(found)
-        assert 1 / len(set(found)) <= most <= blind_score(DATASETS[name], len(found)) < 0.72, name
+        assert 1 / len(set(found)) <= most <= blind_score(DATASETS[name].task, name, len(found)) < 0.72, name
         for seed in range(100):
             sample = random.Random(seed).sample(found, 100)
-            assert max(map(sample.count, set(sample))) / 100 <= blind_score(DATASETS[name], 100), name
+            assert max(map(sample.count, set(sample))) / 100 <= blind_score(DATASETS[name].task, name, 100), (
+                name
+            )
     for part in ("dev", "test"):
         text = Path(place, f"uner_english_ewt/en_ewt-ud-{part}.iob2").read_text()
         blocks = [block.splitlines() for block in text.split("\n\n") if block.strip()]
         tags = [[line.split("\t")[2] for line in lines if not line.startswith("#")] for lines in blocks]
         scores = [f1_score(one, ["O"] * len(one), average="macro", zero_division=0) for one in tags]
-        assert 0.7 < float(np.mean(scores)) <= blind_score(DATASETS["uner_en"], len(scores))
+        assert 0.7 < float(np.mean(scores)) <= blind_score("TC", "uner_en", len(scores))

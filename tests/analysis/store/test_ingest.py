@@ -116,10 +116,10 @@ def test_a_file_that_changes_while_it_is_read_is_unfinished(
         return fstat(descriptor)
 
     monkeypatch.setattr("common.reading.os.fstat", growing)
-    result = read_cell(store / "results", cell, None)
-    assert [(problem.kind, problem.sentence[:32]) for problem in result.problems] == [
+    _, problems, _ = read_cell(store / "results", cell, None)
+    assert [(problem.kind, problem.sentence[:32]) for problem in problems] == [
         ("unfinished", "changed while it was being read;")
     ]
     target.unlink()
-    result = read_cell(store / "results", cell, None)
-    assert [problem.sentence[:8] for problem in result.problems] == ["vanished"]
+    _, problems, _ = read_cell(store / "results", cell, None)
+    assert [problem.sentence[:8] for problem in problems] == ["vanished"]

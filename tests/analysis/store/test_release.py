@@ -68,9 +68,7 @@ def fetch(origin: tuple[str, str], tmp_path: Path) -> Fetch:
 
 
 def files(store: Path) -> list[str]:
-    return sorted(
-        str(p.relative_to(store)) for p in store.rglob("*") if p.is_file() and ".git" not in p.parts
-    )
+    return sorted(str(p.relative_to(store)) for p in (store / "results").rglob("*") if p.is_file())
 
 
 def test_only_the_wanted_models_arrive(fetch: Fetch, origin: tuple[str, str], tmp_path: Path) -> None:
@@ -92,19 +90,18 @@ def test_a_second_call_only_compares_and_a_later_one_adds(
         git = release._Clone.git
         patch.setattr(release._Clone, "git", lambda self, *words: steps.append(words[0]) or git(self, *words))
         fetch(HELD[0])
-        assert steps == ["for-each-ref", "ls-tree", "status"]
+        assert set(steps) == {"config", "sparse-checkout", "status"}
     fetch(HELD[0], HELD[1])
     assert {Path(name).parts[1] for name in files(store)} == set(HELD[:2])
     assert {name: (store / name).stat().st_mtime_ns for name in before} == before
 
 
-def test_lost_files_come_back(fetch: Fetch) -> None:
+def test_a_lost_file_is_refused(fetch: Fetch) -> None:
     store = fetch(*HELD)
-    before = files(store)
-    shutil.rmtree(store / "results" / HELD[1] / "SC")
-    next((store / "results" / HELD[0]).rglob("results.json")).unlink()
-    fetch(*HELD)
-    assert files(store) == before
+    file = next((store / "results" / HELD[0]).rglob("results.json"))
+    file.unlink()
+    with pytest.raises(UserError, match=f"{file} has changed since it was fetched; delete {store}"):
+        fetch(*HELD)
 
 
 def test_a_file_that_was_changed_after_its_fetch_is_refused(fetch: Fetch, tmp_path: Path) -> None:
@@ -156,7 +153,7 @@ def test_nothing_of_the_clone_is_executed(
 
 @pytest.mark.parametrize(
     "step",
-    [pytest.param(step, marks=[] if step in (4, 9, 11) else pytest.mark.slow) for step in range(1, 13)],
+    [pytest.param(step, marks=[] if step in (4, 8, 11) else pytest.mark.slow) for step in range(1, 14)],
 )
 def test_a_killed_fetch_goes_on(fetch: Fetch, origin: tuple[str, str], tmp_path: Path, step: int) -> None:
     script = (
@@ -228,7 +225,7 @@ def test_released_runs_are_the_wanted_models_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("analysis.sources.released_store", lambda models: fetch(*HELD))
+    monkeypatch.setattr("analysis.store.release.released_store", lambda models: fetch(*HELD))
     opened = open_source("released", models=HELD[:1], need_instances=True)
     runs, instances = opened.need_runs("this"), opened.instances
     assert (set(runs["model"]), len(runs)) == ({HELD[0]}, FILES)
@@ -240,16 +237,9 @@ def test_released_runs_are_the_wanted_models_runs(
     pd.testing.assert_frame_equal(again[again["model"] == HELD[0]].reset_index(drop=True), runs)
 
 
-def test_a_password_of_a_mirror_is_neither_shown_nor_kept(
-    origin: tuple[str, str],
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    url = "https://me:HUSH@127.0.0.1:9/x.git?access_token=HUSH"
-    with pytest.raises(UserError) as error:
-        released_store([HELD[0]], cache=tmp_path, url=url, commit=origin[1])
-    assert "***@127.0.0.1" in str(error.value)
-    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    assert not any(b"HUSH" in content for content in written)
-    assert "HUSH" not in str(error.value) + caplog.text + "".join(capfd.readouterr())
+def test_a_password_of_a_mirror_is_refused_and_not_shown(origin: tuple[str, str], tmp_path: Path) -> None:
+    for url in ("https://me:HUSH@127.0.0.1:9/x.git", "https://127.0.0.1:9/x.git?access_token=HUSH"):
+        with pytest.raises(UserError, match="leave the password out") as error:
+            released_store([HELD[0]], cache=tmp_path, url=url, commit=origin[1])
+        assert "HUSH" not in str(error.value)
+    assert not list(tmp_path.iterdir())

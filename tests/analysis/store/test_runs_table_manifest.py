@@ -50,9 +50,11 @@ def test_an_edited_score_is_refused_in_one_sentence(tmp_path: Path) -> None:
         open_source(str(path))
     manifest_path(path).unlink()
     own = open_source(str(path))
-    assert own.unsealed == len(runs) and own.given_as.startswith(f"{path} (unsealed, like the authors' files")
+    assert own.unsealed == len(runs) and own.long_label.startswith(
+        f"{path} (unsealed, like the authors' files"
+    )
     write_runs(path, runs)
-    assert manifest_path(path).read_text() == before and open_source(str(path)).given_as == str(path)
+    assert manifest_path(path).read_text() == before and open_source(str(path)).long_label == str(path)
 
 
 def test_a_manifest_follows_its_table_under_another_name(table: Path, tmp_path: Path) -> None:

@@ -53,7 +53,6 @@ MISTAKES = {
     "analysis table 2 --format pdf": 'Invalid value "pdf" for --format',
     "analysis audit --letter --format json": "use --format markdown or html",
     "analysis audit --format latex": "latex",
-    "analysis provenance .": "not a run store: it has no folder `results`",
     **{
         f"analysis design --effect 1 {words}": words.split()[0]
         for words in (

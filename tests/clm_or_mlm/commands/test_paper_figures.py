@@ -72,9 +72,9 @@ def test_of_the_release_only_the_models_that_are_drawn_are_asked_for(
         asked.append(tuple(models))
         return SimpleNamespace(runs=made_up_runs(models)), None
 
-    monkeypatch.setattr("analysis.sources.open_store", opened)
-    monkeypatch.setattr("analysis.sources.released_store", lambda models: tmp_path)
-    monkeypatch.setattr("analysis.sources.cached_release", lambda: FIGURES[2])
+    monkeypatch.setattr("analysis.store.ingest.open_store", opened)
+    monkeypatch.setattr("analysis.store.release.released_store", lambda models: tmp_path)
+    monkeypatch.setattr("analysis.store.release.cached_release", lambda: FIGURES[2])
     for words in (["3"], ["3", "8"], ["all"]):
         assert (
             main([*words, "--source", "released", "--out", str(tmp_path / words[-1]), "--format", "svg"]) == 0

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
-from clm_or_mlm.report.content import Content, gather
+from clm_or_mlm.report.content import PageContent, gather
 from clm_or_mlm.report.html_page import render_page
 from paper_figures.figure import Inputs
 from tests.analysis.made_up import random_runs
@@ -23,7 +23,7 @@ ARGUMENTS = [
 ]  # fmt: skip
 
 
-FEW = ("3", "5", "6", "8", "forest-f1", "forest-f8", "claims", "coverage")
+FEW = ("3", "5", "6", "8", "forest-f1", "forest-f8", "claims")
 """Figures of each kind; Figure 5 needs runs."""
 
 
@@ -34,32 +34,22 @@ def own() -> Source:
 
 
 @pytest.fixture(scope="session")
-def quick() -> Iterator[None]:
-    """Fewer trials of the coverage: the page's form does not hang on them."""
-    patch = pytest.MonkeyPatch()
-    patch.setattr("analysis.precision.coverage.COVERAGE_TRIALS", 20)
-    patch.setattr("analysis.precision.coverage.COVERAGE_RESAMPLES", 100)
-    yield
-    patch.undo()
-
-
-@pytest.fixture(scope="session")
-def published_content(quick: None) -> Content:
+def published_content() -> PageContent:
     return gather(Inputs(source=PUBLISHED), FEW)
 
 
 @pytest.fixture(scope="session")
-def own_content(own: Source, quick: None) -> Content:
+def own_content(own: Source) -> PageContent:
     return gather(Inputs(source=own, settings=Settings(interval="bootstrap", resamples=200)), FEW)
 
 
 @pytest.fixture(scope="session")
-def published(published_content: Content) -> str:
+def published(published_content: PageContent) -> str:
     return render_page(published_content, {"source": "published", "versions": {"numpy": "2"}})
 
 
 @pytest.fixture(scope="session")
-def with_runs(own_content: Content) -> str:
+def with_runs(own_content: PageContent) -> str:
     return render_page(own_content, {"source": "mine"})
 
 

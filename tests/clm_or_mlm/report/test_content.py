@@ -1,4 +1,4 @@
-"""What the report shows: the answer of its source, findings with their rows, tables with their files, the letter."""
+"""What the report shows: the answer of its source, findings with their comparisons, tables, the letter."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from analysis.claims.answer import HEADLINES
 from analysis.claims.catalogue import CLAIMS
 from analysis.evidence.settings import Settings
 from analysis.sources import Source
-from clm_or_mlm.report.content import Content, gather
+from clm_or_mlm.report.content import PageContent, gather
 from clm_or_mlm.report.html_page import render_page
 from paper_figures.figure import Inputs
 
 
 def test_it_has_every_finding_once_and_the_answer_of_its_source(
-    published_content: Content, own_content: Content
+    published_content: PageContent, own_content: PageContent
 ) -> None:
     for content in (published_content, own_content):
         assert [entry.id for entry in content.findings] == list(CLAIMS)
@@ -28,45 +28,29 @@ def test_it_has_every_finding_once_and_the_answer_of_its_source(
     assert "does not say" in own_content.answer.headline
 
 
-def test_findings_have_forests_figures_and_rows_where_the_source_has_them(published_content: Content) -> None:
+def test_findings_have_forests_and_comparisons_where_the_source_has_them(
+    published_content: PageContent,
+) -> None:
     entries = {entry.id: entry for entry in published_content.findings}
     assert len(entries["F8"].comparisons) == 13
     assert [row.role for row in entries["F8"].comparisons].count("Most adverse") == 1
     assert entries["F8"].by_dataset is not None and entries["F8"].by_dataset.name == "forest-f8"
-    assert [picture.name for picture in entries["F8"].figures] == ["figure6"]
-    assert entries["F8"].tables == (10, 11, 12, 13)
     assert entries["F7"].comparisons == () and entries["F7"].by_dataset is None and entries["F7"].unknown
     assert "25 % CLM - MLM alone" in entries["F8"].explanation
 
 
-def test_rows_name_the_findings_that_compare_their_model(published_content: Content) -> None:
-    rows = {
-        (entry.table.number, row.model): row.claims
-        for entry in published_content.tables
-        for row in entry.rows
-    }
-    assert {"F8", "F9", "F14"} <= set(rows[10, "610m-mlm40-42k"])
-    assert "F8" not in rows[2, "610m-mlm40-42k"] and "F1" in rows[2, "610m-mlm40-42k"]
+def test_published_cells_are_compared_with_nothing(published_content: PageContent) -> None:
+    assert [entry.table.number for entry in published_content.tables] == list(range(1, 18))
+    assert all(entry.differing is None for entry in published_content.tables)
 
 
-def test_tables_come_with_the_files_of_the_command(published_content: Content) -> None:
-    for entry in published_content.tables:
-        assert [file.name for file in entry.files] == [
-            f"table{entry.table.number:02d}.csv",
-            f"table{entry.table.number:02d}.tex",
-        ]
-        assert entry.differing is None  # without runs no cell is compared
-
-
-def test_runs_are_compared_cell_by_cell(own_content: Content) -> None:
+def test_runs_are_compared_cell_by_cell(own_content: PageContent) -> None:
     differing = [entry.differing for entry in own_content.tables if entry.differing is not None]
     assert sum(differing) > 0 and own_content.letter.differs
     assert own_content.n_models == 4 and own_content.n_runs > 100
 
 
-def test_a_source_without_task_averages_has_a_page_without_the_papers_figures(
-    own: Source, quick: None
-) -> None:
+def test_a_source_without_task_averages_has_a_page_without_the_papers_figures(own: Source) -> None:
     assert own.runs is not None
     alone = Source(label="sst2", runs=own.runs[own.runs["dataset"] == "sst2"].reset_index(drop=True))
     content = gather(Inputs(source=alone, settings=Settings(interval="t")), ["3", "8"])
@@ -75,7 +59,7 @@ def test_a_source_without_task_averages_has_a_page_without_the_papers_figures(
     assert "without individual runs" in page and "Not drawn from this source" in page
 
 
-def test_numbers_of_another_kind_get_the_letter_of_the_published_cells(own: Source, quick: None) -> None:
+def test_numbers_of_another_kind_get_the_letter_of_the_published_cells(own: Source) -> None:
     other = replace(own, protocol="standard")
     settings = Settings(interval="bootstrap", resamples=200)
     content = gather(Inputs(source=other, settings=settings), ["3"])

@@ -6,10 +6,11 @@ import html
 import re
 from dataclasses import replace
 
+from analysis.evidence.intervals import INTERVALS
 from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
 from analysis.sources import PUBLISHED, Source
-from clm_or_mlm.report.content import Content
+from clm_or_mlm.report.content import PageContent
 from clm_or_mlm.report.html_page import render_page
 
 MOST_BYTES = 5_000_000
@@ -46,7 +47,7 @@ def test_what_users_wrote_is_escaped(with_runs: str) -> None:
 
 
 def test_the_command_of_the_page_names_all_that_is_not_the_default(
-    published: str, with_runs: str, own_content: Content
+    published: str, with_runs: str, own_content: PageContent
 ) -> None:
     assert '<pre tabindex="0">make report</pre>' in published
     assert (
@@ -62,15 +63,20 @@ def test_the_command_of_the_page_names_all_that_is_not_the_default(
     assert f"make report {words}</pre>" in html.unescape(page)
 
 
-def test_equal_content_gives_equal_bytes(published_content: Content, published: str) -> None:
+def test_equal_content_gives_equal_bytes(published_content: PageContent, published: str) -> None:
     again = render_page(published_content, {"source": "published", "versions": {"numpy": "2"}})
     assert again == published
 
 
-def test_ids_and_names_of_files_are_there_once(published: str, with_runs: str) -> None:
+def test_ids_are_there_once(published: str, with_runs: str) -> None:
     for page in (published, with_runs):
-        for found in (re.findall(r'\bid="([^"]+)"', page), re.findall(r'\bdownload="([^"]+)"', page)):
-            assert found and len(found) == len(set(found))
+        found = re.findall(r'\bid="([^"]+)"', page)
+        assert found and len(found) == len(set(found))
+
+
+def test_each_interval_says_how_often_it_holds_the_mean(published: str) -> None:
+    part = html.unescape(published[published.index('id="intervals"') :])
+    assert all(one.caption(5) in part for one in INTERVALS.values())
 
 
 def test_without_runs_no_count_of_cells_is_printed(published: str, with_runs: str) -> None:
@@ -79,7 +85,7 @@ def test_without_runs_no_count_of_cells_is_printed(published: str, with_runs: st
     assert "Cells by table and status" in with_runs and ">Distinct<" in with_runs
 
 
-def test_the_audit_is_the_letter(published: str, published_content: Content) -> None:
+def test_the_audit_is_the_letter(published: str, published_content: PageContent) -> None:
     from markupsafe import escape
 
     for section in published_content.letter.sections:
@@ -87,9 +93,9 @@ def test_the_audit_is_the_letter(published: str, published_content: Content) -> 
             assert str(escape(text)) in published
 
 
-def test_a_source_of_another_kind_says_so_in_the_first_lines(published_content: Content, own: Source) -> None:
-    from dataclasses import replace
-
+def test_a_source_of_another_kind_says_so_in_the_first_lines(
+    published_content: PageContent, own: Source
+) -> None:
     standard = replace(own, protocol="standard")
     page = render_page(replace(published_content, source=standard), {})
     opening = page[page.index("<header>") : page.index("</header>")]

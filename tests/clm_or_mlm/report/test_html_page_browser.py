@@ -1,17 +1,17 @@
-"""The report in a real headless Chromium: first screen, anchors, pointing, finding, sorting, saving, printing."""
+"""The report in a real headless Chromium: first screen, anchors, pointing, finding, sorting."""
 
 from __future__ import annotations
 
 import csv
 import io
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analysis.__main__ import main
-from clm_or_mlm.report.content import Content
-from paper_figures.__main__ import main as draw
+from analysis.sources import PUBLISHED
+from clm_or_mlm.report.content import PageContent
+from paper_figures.figure import FIGURES, Inputs
+from paper_figures.save import DrawnFigure
 from tests.clm_or_mlm.report.window import SIZES, resize
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 def test_the_first_screen_holds_answer_and_verdicts(
     page: Any, own_address: str, request: pytest.FixtureRequest, size: str, source: str
 ) -> None:
-    content: Content = request.getfixturevalue(source)
+    content: PageContent = request.getfixturevalue(source)
     if source == "own_content":
         page.goto(own_address)
     resize(page, size)
@@ -66,37 +66,23 @@ def test_every_anchor_lands_at_its_place(page: Any) -> None:
                     const off = target.getBoundingClientRect().top - room;
                     if (Math.abs(off) > 5 || !target.checkVisibility()) wrong.push([link.hash, off]);
                 }
-                return seen.size < 60 ? [["links", seen.size]] : wrong;
+                return seen.size < 40 ? [["links", seen.size]] : wrong;
             }"""
         )
         assert wrong == [], size
 
 
-def test_every_mark_says_what_the_csv_says_of_it(page: Any, published_content: Content) -> None:
-    (picture,) = [one for one in published_content.pictures if one.name == "figure3"]
-    rows = list(csv.DictReader(io.StringIO(picture.csv.content)))
+def test_every_mark_says_what_the_csv_says_of_it(page: Any) -> None:
+    drawn = DrawnFigure.of(FIGURES["3"].load(), Inputs(source=PUBLISHED))
+    rows = list(csv.DictReader(io.StringIO(drawn.csv)))
     said = page.locator("#figure3 svg [id*='-point-'] > title").all_text_contents()
     assert said == ["\n".join(f"{name}: {value}" for name, value in row.items()) for row in rows]
     assert "model: 610m-mlm40-42k" in said[6] and "mean: 87" in said[6]
 
 
-def test_a_finding_leads_to_figure_rows_and_explanation(page: Any) -> None:
-    article = page.locator("#F8")
-    assert article.locator("a[href='#figure6']").count() == 1
-    assert article.locator("a[data-find]").all_inner_texts() == [
-        "Table 10",
-        "Table 11",
-        "Table 12",
-        "Table 13",
-    ]
-    article.locator("a[href='#table-10']").click()
-    assert page.locator("#find").input_value() == "F8"
-    rows = page.locator("tr[data-compares]:not([hidden])")
-    assert 0 < rows.count() < 60
-    assert rows.evaluate_all("rows => rows.every(row => / f8( |$)/.test(row.dataset.text))")
-    assert page.locator("#table-2").is_hidden()
-    article.locator("a[href='#F8-why']").click()
-    assert "25 % CLM - MLM alone" in page.locator("#F8-why pre").inner_text()
+def test_every_number_behind_a_finding_opens(page: Any) -> None:
+    page.locator("#F8 .why summary").click()
+    assert "25 % CLM - MLM alone" in page.locator("#F8 .why pre").inner_text()
 
 
 def test_find_shows_rows_and_clear_shows_all(own_page: Any) -> None:
@@ -133,33 +119,3 @@ def test_sorting_with_the_keyboard(page: Any, table: str, column: int) -> None:
         assert [key == "" for key in keys] == sorted(
             key == "" for key in keys
         )  # what is not known comes last
-
-
-def saved(page: Any, name: str, within: str = "body") -> bytes:
-    link = page.locator(f"{within} a[download='{name}']").first
-    link.evaluate(
-        "link => { for (let at = link; (at = at.parentElement.closest('details')); ) at.open = true; }"
-    )
-    with page.expect_download() as waiting:
-        link.click()
-    assert waiting.value.suggested_filename == name
-    return Path(waiting.value.path()).read_bytes()
-
-
-def test_downloads_are_what_the_commands_write(
-    page: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    draw(["3", "--format", "svg", "--out", str(tmp_path)])
-    assert saved(page, "figure3.csv") == (tmp_path / "figure3.csv").read_bytes()
-    commands = {
-        "table10.csv": ["table", "10", "--format", "csv"],
-        "table02.tex": ["table", "2", "--format", "latex"],
-        "claims.csv": ["claims", "--format", "csv"],
-        "letter.md": ["audit", "--letter"],
-    }
-    for name, command in commands.items():
-        content = saved(page, name)
-        capsys.readouterr()
-        main(command)
-        assert content.decode() == capsys.readouterr().out, name
-    assert len(list(csv.reader(io.StringIO(saved(page, "comparisons-by-dataset.csv").decode())))) > 500

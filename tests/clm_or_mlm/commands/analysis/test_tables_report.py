@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from clm_or_mlm.report.pictures import draw_pictures
+from clm_or_mlm.report.content import draw_pictures
 from paper_figures.figure import Inputs
 
 
@@ -22,8 +22,6 @@ def test_the_page_is_written_with_its_figures(
         return draw_pictures(inputs, ["3", "5"])
 
     monkeypatch.setattr("clm_or_mlm.report.content.draw_pictures", few)
-    monkeypatch.setattr("analysis.precision.coverage.COVERAGE_TRIALS", 20)
-    monkeypatch.setattr("analysis.precision.coverage.COVERAGE_RESAMPLES", 100)
     page = tmp_path / "page.html"
     assert main(["report", "--out", str(page), *(["--logs", logs] if logs else [])]) == 0
     assert capsys.readouterr().out == f"{page}\n"

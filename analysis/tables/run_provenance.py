@@ -10,20 +10,19 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.store.scan import results_folder
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.protocol import TASKS
 from benchmarks.runs import RESULTS, key_of, read_run
 from common.errors import UserError
 from common.manifest import check_crate
 from common.progress import progress
-from common.registry import Registry
-from common.tables import Document
 
-__all__ = ["ASPECTS", "Aspect", "Failed", "Mismatch", "Provenance", "audit_provenance", "provenance_document"]
+__all__ = ["ASPECTS", "Aspect", "Failed", "Mismatch", "Provenance", "audit_provenance", "provenance_lines"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +30,7 @@ class Mismatch:
     """Runs of one table that were made with something else than most."""
 
     aspect: str
-    """What differs: a key of `ASPECTS`."""
+    """What differs: the name of one of `ASPECTS`."""
     table: str
     """Where the runs would stand together: a task, or a dataset for what only its own runs share.
 
@@ -93,41 +92,36 @@ class Aspect:
         return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
-ASPECTS: Registry[Aspect] = Registry(
-    "aspect",
-    [
-        Aspect("commit", "commit of the code", ("provenance.commit",)),
-        Aspect("lock", "lock file", ("provenance.lock.sha256",)),
-        Aspect("python", "Python", ("provenance.python",)),
-        Aspect("versions", "package versions", ("provenance.versions",)),
-        Aspect("protocol", "protocol", ("protocol",)),
-        Aspect("tuning", "fine-tuning settings", ("description.tuning", "description.pooling")),
-        Aspect("precision", "precision", ("machine.precision",)),
-        Aspect("device", "hardware", ("machine.device",)),
-        Aspect("training_data", "training data", ("description.training_data",), of_dataset=True),
-        Aspect("evaluation_data", "evaluation data", ("description.evaluation_data",), of_dataset=True),
-    ],
+ASPECTS = (
+    Aspect("commit", "commit of the code", ("provenance.commit",)),
+    Aspect("lock", "lock file", ("provenance.lock.sha256",)),
+    Aspect("python", "Python", ("provenance.python",)),
+    Aspect("versions", "package versions", ("provenance.versions",)),
+    Aspect("protocol", "protocol", ("protocol",)),
+    Aspect("tuning", "fine-tuning settings", ("description.tuning", "description.pooling")),
+    Aspect("precision", "precision", ("machine.precision",)),
+    Aspect("device", "hardware", ("machine.device",)),
+    Aspect("training_data", "training data", ("description.training_data",), of_dataset=True),
+    Aspect("evaluation_data", "evaluation data", ("description.evaluation_data",), of_dataset=True),
 )
 """What is compared."""
 
 
-def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
+def audit_provenance(store: Path) -> Provenance:
     """Read every `run.json` of a store and compare what the runs of each table were made with.
 
     Args:
-        store: a run store, or its `results` folder.
-        logs: folder of the workflow's logs; `logs` next to the store's `results` when left out.
+        store: a run store, or its `results` folder; the workflow's logs are in `logs` next to it.
 
     Raises:
         UserError: no run is there, a record is damaged, the definition of a dataset is damaged, or the store is an
             RO-Crate and not what that says.
     """
-    results = store if store.name == "results" else store / "results"
-    if not results.is_dir():
-        raise UserError(f"{store}: not a run store: it has no folder `results`")
-    check_crate(results.parent)
-    datasets = known_datasets(stored_definitions(results.parent))
-    logs = (logs or results.parent / "logs") / "cell"
+    results = results_folder(store)
+    folder_above = store.parent if store.name == "results" else store
+    check_crate(folder_above)
+    datasets = known_datasets(stored_definitions(folder_above))
+    logs = folder_above / "logs" / "cell"
     # What each run says, by task, aspect and the table in which the runs would stand together.
     said: dict[tuple[int, int, str], dict[str, str]] = {}
     runs, recorded, failed = 0, 0, []
@@ -135,15 +129,12 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
         dataset = datasets.get(folder.parent.name)
         if dataset is None or key_of(folder.name, "", dataset) is None:
             continue
-        name, done, record = (
-            folder.relative_to(results).as_posix(),
-            (folder / RESULTS).is_file(),
-            read_run(folder),
-        )
+        name, done = folder.relative_to(results).as_posix(), (folder / RESULTS).is_file()
+        record = read_run(folder)
         runs += done
         recorded += done and bool(record)
         if record and done:
-            for rank, aspect in enumerate(ASPECTS.values()):
+            for rank, aspect in enumerate(ASPECTS):
                 table = dataset.name if aspect.of_dataset or dataset.content else dataset.task
                 key = (list(TASKS).index(dataset.task), rank, table)
                 said.setdefault(key, {})[name] = aspect.of(record)
@@ -159,23 +150,22 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
         counts = dict(Counter(values.values()).most_common())
         rare = [run for run, value in values.items() if value != next(iter(counts))]
         if rare:
-            name = list(ASPECTS)[rank]
+            name = ASPECTS[rank].name
             mismatches.append(Mismatch(aspect=name, table=table, values=counts, examples=tuple(rare[:5])))
     return Provenance(runs=runs, recorded=recorded, mismatches=tuple(mismatches), failed=tuple(failed))
 
 
-def provenance_document(result: Provenance) -> Document:
-    """Return the outcome, as text and as data."""
+def provenance_lines(result: Provenance) -> list[str]:
+    """Return the outcome as lines of text."""
     lines = [f"{result.runs} runs, {result.recorded} of them with a record of how they were made"]
+    titles = {aspect.name: aspect.title for aspect in ASPECTS}
     for item in result.mismatches:
-        lines.append(f"DIFFERS  {item.table}: {ASPECTS[item.aspect].title}")
+        lines.append(f"DIFFERS  {item.table}: {titles[item.aspect]}")
         lines += [f"    {count:>6} runs  {value[:100]}" for value, count in item.values.items()]
         lines += [f"            such as {name}" for name in item.examples]
     if result.recorded and not result.mismatches:
-        titles = ", ".join(aspect.title for aspect in ASPECTS.values())
-        lines.append(f"all agree within each table on {titles}")
+        lines.append(f"all agree within each table on {', '.join(titles.values())}")
     for run in result.failed:
         lines.append(f"FAILED   {run.run}: {run.reason}")
         lines += [f"            {line[:160]}" for line in run.log]
-    lines.append(f"{len(result.mismatches)} mismatches, {len(result.failed)} failed runs")
-    return Document(body=lines, data=asdict(result))
+    return [*lines, f"{len(result.mismatches)} mismatches, {len(result.failed)} failed runs"]

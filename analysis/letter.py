@@ -10,10 +10,9 @@ from pathlib import Path
 from analysis.claims.answer import QUESTION, answer
 from analysis.claims.assessment import Assessment, assess
 from analysis.evidence.settings import Settings
-from analysis.letter.traps import measured_traps
-from analysis.sources import Source, standard_of
+from analysis.sources import Source
 from analysis.tables.audit import Audit, audit
-from analysis.tables.paper_arithmetic import Check, Reference
+from analysis.tables.paper_arithmetic import ArithmeticCheck, Reference
 from benchmarks.protocol import AVERAGE
 from common.tables import Document, Heading, fill_template, signed
 
@@ -23,7 +22,7 @@ __all__ = [
 
 LETTER_FORMATS = ("markdown", "html")
 """How the letter is written."""
-_TEMPLATE = Path(__file__).parent / "templates" / "letter.html"
+_TEMPLATE = Path(__file__).parent / "tables" / "templates" / "letter.html"
 
 UNKNOWABLE = (
     "the spread between pretraining seeds: every model was pretrained once, so the tests here cover only fine-tuning "
@@ -62,7 +61,7 @@ def write_letter(source: Source, settings: Settings, assessment: Assessment | No
     """Return the letter about a source.
 
     Args:
-        source: the published cells, or runs; where they are a store with both protocols, the traps are measured.
+        source: the published cells, or runs.
         settings: selection rule and the interval of the verdicts.
         assessment: of the source with these settings, where there is one already.
 
@@ -76,13 +75,13 @@ def write_letter(source: Source, settings: Settings, assessment: Assessment | No
     sections = (
         Section(title=QUESTION, lead=given.headline, points=(*given.splits, *given.cautions)),
         _against_itself(result),
-        _against_its_code(result, source),
+        _against_its_code(result),
         _against_its_release(result),
         _verdicts(assessment, given.findings),
         Section(title="What the release cannot answer", lead="", points=UNKNOWABLE),
     )
     return Letter(
-        title=f"Audit of arXiv 2507.00994v4 (source: {source.given_as})",
+        title=f"Audit of arXiv 2507.00994v4 (source: {source.long_label})",
         sections=sections,
         differs=result.differs,
     )
@@ -111,26 +110,12 @@ def _against_itself(result: Audit) -> Section:
     )
 
 
-def _against_its_code(result: Audit, source: Source) -> Section:
-    standard = standard_of(source)
-    found = measured_traps(source.runs, None if standard is None else standard.runs)
-    measured = sum(effect is not None for _, effect in found)
-    if standard is not None:
-        sizes = f"If in points ({measured}), effects are measured on this source's runs, scored by both protocols."
-    elif measured:
-        sizes = f"If in points ({measured}), effects are measured on this source's runs; others need both protocols."
-    else:
-        sizes = (
-            "Most of the effects below follow from the definitions; measuring them would require runs scored both as "
-            "in the paper and with the standard metrics."
-        )
+def _against_its_code(result: Audit) -> Section:
     return Section(
         title=Reference.CODE.heading,
-        lead=f"Here the released code contradicts the paper, or makes a choice the paper does not mention. {sizes}",
-        points=(
-            *_differing(result.checks(Reference.CODE)),
-            *(f"{trap.sentence} Effect: {trap.size(effect)}." for trap, effect in found),
-        ),
+        lead="Here the released code contradicts the paper. Choices of the code that the paper does not mention, such "
+        "as its metrics, and what they change are listed in docs/deviations.md and docs/footguns.md.",
+        points=_differing(result.checks(Reference.CODE)),
     )
 
 
@@ -160,7 +145,7 @@ def _against_its_release(result: Audit) -> Section:
     return Section(title=Reference.RELEASE.heading, lead=lead, points=(*cells_listed, *differing))
 
 
-def _differing(checks: list[Check]) -> tuple[str, ...]:
+def _differing(checks: list[ArithmeticCheck]) -> tuple[str, ...]:
     return tuple(
         f"{check.statement}: {check.against.words[0]} {check.stated}; {check.against.words[1]} {check.recomputed}."
         for check in checks

@@ -1,1 +1,0 @@
-"""Runs and scores in the formats that the field exchanges, and back (docs/exchange.md)."""

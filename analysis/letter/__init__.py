@@ -1,1 +1,0 @@
-"""The audit as a letter of one page that a reviewer could send."""
