@@ -14,7 +14,7 @@ import matplotlib as mpl
 from analysis.claims.answer import Answer, answer
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES
-from analysis.claims.pages.by_dataset import dataset_sentences
+from analysis.claims.pages.dataset_tables import dataset_sentences
 from analysis.claims.pages.explain import explanations
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, says, sentence
@@ -26,7 +26,7 @@ from analysis.tables.build import Table, TableEntry, build_table, table_numbers
 from common.errors import UserError
 from common.progress import progress
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure import FIGURES, Inputs
+from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import DrawnFigure
 
 __all__ = [
@@ -150,7 +150,7 @@ class PageContent:
         }
 
 
-def gather(inputs: Inputs, figures: Iterable[str] = tuple(FIGURES)) -> PageContent:
+def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> PageContent:
     """Compute everything the page shows.
 
     Args:
@@ -158,7 +158,6 @@ def gather(inputs: Inputs, figures: Iterable[str] = tuple(FIGURES)) -> PageConte
         figures: those to draw, as far as the inputs allow them.
     """
     source, settings, assessment = inputs.source, inputs.settings, inputs.assessment
-    inputs.verdicts.update({verdict.claim.id: verdict for verdict in assessment.verdicts})
     pictures = draw_pictures(inputs, figures)
     # Of other networks or metrics than the paper's the audit is of the published cells among themselves.
     audited = audit(source, selection=settings.selection) if source.comparable else audit(PUBLISHED)
@@ -236,7 +235,7 @@ def _section(table: Table, audited: Mapping[tuple[int, str, str], AuditedCell]) 
     return TableSection(table=table, rows=rows)
 
 
-def draw_pictures(inputs: Inputs, names: Iterable[str] = tuple(FIGURES)) -> dict[str, Picture]:
+def draw_pictures(inputs: FigureInputs, names: Iterable[str] = tuple(FIGURES)) -> dict[str, Picture]:
     """Return those of the named figures that the inputs allow, by file name, in the order of the names."""
     pictures = {}
     for name in progress(list(names), "figures", unit="figure"):

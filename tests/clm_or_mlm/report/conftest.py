@@ -12,7 +12,7 @@ from analysis.evidence.settings import Settings
 from analysis.sources import PUBLISHED, Source
 from clm_or_mlm.report.content import PageContent, gather
 from clm_or_mlm.report.html_page import render_page
-from paper_figures.figure import Inputs
+from paper_figures.figure import FigureInputs
 from tests.analysis.made_up import random_runs
 from tests.clm_or_mlm.report.window import SIZES, as_opened
 
@@ -35,12 +35,12 @@ def own() -> Source:
 
 @pytest.fixture(scope="session")
 def published_content() -> PageContent:
-    return gather(Inputs(source=PUBLISHED), FEW)
+    return gather(FigureInputs(source=PUBLISHED), FEW)
 
 
 @pytest.fixture(scope="session")
 def own_content(own: Source) -> PageContent:
-    return gather(Inputs(source=own, settings=Settings(interval="bootstrap", resamples=200)), FEW)
+    return gather(FigureInputs(source=own, settings=Settings(interval="bootstrap", resamples=200)), FEW)
 
 
 @pytest.fixture(scope="session")

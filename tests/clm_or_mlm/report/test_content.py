@@ -11,7 +11,7 @@ from analysis.evidence.settings import Settings
 from analysis.sources import Source
 from clm_or_mlm.report.content import PageContent, gather
 from clm_or_mlm.report.html_page import render_page
-from paper_figures.figure import Inputs
+from paper_figures.figure import FigureInputs
 
 
 def test_it_has_every_finding_once_and_the_answer_of_its_source(
@@ -53,7 +53,7 @@ def test_runs_are_compared_cell_by_cell(own_content: PageContent) -> None:
 def test_a_source_without_task_averages_has_a_page_without_the_papers_figures(own: Source) -> None:
     assert own.runs is not None
     alone = Source(label="sst2", runs=own.runs[own.runs["dataset"] == "sst2"].reset_index(drop=True))
-    content = gather(Inputs(source=alone, settings=Settings(interval="t")), ["3", "8"])
+    content = gather(FigureInputs(source=alone, settings=Settings(interval="t")), ["3", "8"])
     assert content.pictures == () and "does not say" in content.answer.headline
     page = render_page(content, {})
     assert "without individual runs" in page and "Not drawn from this source" in page
@@ -62,6 +62,6 @@ def test_a_source_without_task_averages_has_a_page_without_the_papers_figures(ow
 def test_numbers_of_another_kind_get_the_letter_of_the_published_cells(own: Source) -> None:
     other = replace(own, protocol="standard")
     settings = Settings(interval="bootstrap", resamples=200)
-    content = gather(Inputs(source=other, settings=settings), ["3"])
+    content = gather(FigureInputs(source=other, settings=settings), ["3"])
     assert content.letter.title.endswith("(source: published)")
     assert not content.audit.has_runs

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.sources import PUBLISHED
 from clm_or_mlm.report.content import PageContent
-from paper_figures.figure import FIGURES, Inputs
+from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import DrawnFigure
 from tests.clm_or_mlm.report.window import SIZES, resize
 
@@ -73,7 +73,7 @@ def test_every_anchor_lands_at_its_place(page: Any) -> None:
 
 
 def test_every_mark_says_what_the_csv_says_of_it(page: Any) -> None:
-    drawn = DrawnFigure.of(FIGURES["3"].load(), Inputs(source=PUBLISHED))
+    drawn = DrawnFigure.of(FIGURES["3"].load(), FigureInputs(source=PUBLISHED))
     rows = list(csv.DictReader(io.StringIO(drawn.csv)))
     said = page.locator("#figure3 svg [id*='-point-'] > title").all_text_contents()
     assert said == ["\n".join(f"{name}: {value}" for name, value in row.items()) for row in rows]

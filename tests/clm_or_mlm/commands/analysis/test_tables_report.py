@@ -8,16 +8,16 @@ import pytest
 
 from analysis.__main__ import main
 from clm_or_mlm.report.content import draw_pictures
-from paper_figures.figure import Inputs
+from paper_figures.figure import FigureInputs
 
 
 @pytest.mark.parametrize("logs", [None, "mine"])
 def test_the_page_is_written_with_its_figures(
     logs: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Inputs] = []
+    asked: list[FigureInputs] = []
 
-    def few(inputs: Inputs, names: object) -> object:
+    def few(inputs: FigureInputs, names: object) -> object:
         asked.append(inputs)
         return draw_pictures(inputs, ["3", "5"])
 
