@@ -1,16 +1,24 @@
-"""The command that frees what this package has cached for its user."""
+"""Commands over all rooms: the report, everything at once, and the caches."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from common.files import cache_folder
+from cyclopts import Parameter
+
+from analysis.options import ScoreOptions, Selection, SourceOptions
+from common.files import cache_folder, sha256_bytes, write_text
+from common.manifest import write_manifest
+from common.plain_text import redacted
+from common.provenance import OF_A_CALL, provenance, provenance_path
 from pretraining.data.shard_cache import shard_cache_folder
 
-__all__ = ["clean"]
+__all__ = ["clean", "report", "reproduce"]
+
+PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "matplotlib", "jinja2")
 
 
 def clean(*names: Literal["shards", "stores", "released"], dry_run: bool = False) -> None:
@@ -44,3 +52,59 @@ def clean(*names: Literal["shards", "stores", "released"], dry_run: bool = False
 
 def _bytes_of(folder: Path) -> int:
     return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+
+
+def report(
+    *,
+    source: SourceOptions = SourceOptions(),
+    scores: ScoreOptions = ScoreOptions(),
+    logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+    out: Annotated[Path, Parameter(metavar="FILE")] = Path("build/report/index.html"),
+) -> None:
+    """Write a self-contained HTML page with all results from a source.
+
+    The page starts with the answer to the paper's question. It then shows the findings with their comparisons, figures,
+    tables, the audit's letter and provenance. You can save all but the provenance from the page (figures as CSV).
+
+    example: clm-or-mlm report --source results/ --out report.html
+
+    Args:
+        logs: training logs, for Figure 12
+        out: output file
+    """
+    from clm_or_mlm.report.content import gather
+    from clm_or_mlm.report.html_page import render_page
+    from paper_figures.figure import Inputs
+
+    opened = source.open(need_instances=True)
+    content = gather(Inputs(source=opened, settings=scores.settings(opened), logs=logs, second_opinion=True))
+    around = {"source": redacted(opened.given_as)} | provenance("analysis", PACKAGES)
+    page = render_page(content, {name: value for name, value in around.items() if name not in OF_A_CALL})
+    write_text(out, page)
+    if out.is_file() and not out.is_symlink():
+        write_manifest(provenance_path(out), around, {out.name: sha256_bytes(page.encode())})
+    sys.stdout.write(f"{out}\n")
+
+
+def reproduce(
+    *,
+    source: SourceOptions = SourceOptions(),
+    selection: Selection = "seed",
+    logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+    out: Annotated[Path, Parameter(metavar="DIR")] = Path("build"),
+) -> None:
+    """Make the audit, its letter, and every table and figure that the source has data for.
+
+    The command ends by listing what was made, what was not, and why not.
+
+    example: clm-or-mlm reproduce --source results/ --out build
+
+    Args:
+        logs: training logs, for Figure 12
+        out: output folder
+    """
+    from clm_or_mlm import reproduce as reproduction
+
+    opened = source.open(need_instances=True)
+    outcome = reproduction.reproduce(opened, out, selection=selection, logs=logs)
+    sys.stdout.write(outcome.text(out))

@@ -1,4 +1,4 @@
-"""Build, run and check the Apptainer images; check a site."""
+"""Build, run and check the Apptainer images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from container import image as images
 from container.image import IMAGES
 from container.runtime import launch, stream
 
-__all__ = ["build", "doctor", "run", "test", "verify"]
+__all__ = ["build", "run", "test", "verify"]
 
 
 def build(
@@ -91,43 +91,6 @@ def verify(image: str, /, *, file: Annotated[Path | None, Parameter(metavar="FIL
         image: analysis or full
         file: the image file (default: build/IMAGE.sif)
     """
-    return _reported(images.verify(IMAGES[image], file))
-
-
-def doctor(
-    *,
-    study: Annotated[Path, Parameter(metavar="DIR")] = Path(),
-    rehearse: bool = False,
-    settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
-    profile: str = "local",
-    image_file: Annotated[Path | None, Parameter(name="--image", metavar="FILE")] = None,
-) -> int:
-    """Find problems with a machine or site before you submit jobs; exit code 1 if jobs would fail.
-
-    examples:
-      clm-or-mlm doctor --study /scratch/me/study
-      clm-or-mlm doctor --rehearse --study /scratch/me/study --settings mine.toml --profile slurm --image build/full.sif
-
-    Args:
-        study: folder of the planned study
-        rehearse: train the study's largest model for a few steps on made-up text, in jobs like the study's, and report
-            speed, memory and network
-        settings: with --rehearse, the study's settings (TOML; default: the paper's)
-        profile: with --rehearse, where jobs run: local or slurm
-        image_file: with --rehearse, the image that jobs run in (default: this environment)
-    """
-    there = (file for one in IMAGES.values() for file in (one.path, one.path.with_suffix(".tar")))
-    code = _reported(machine.examine(study, [file for file in there if file.is_file()]))
-    if rehearse:
-        from workflow.one_step import try_steps
-        from workflow.settings import load_settings
-
-        image = str(image_file.resolve()) if image_file else ""
-        seen = try_steps(load_settings(settings), study.resolve() / "rehearsal", profile=profile, image=image)
-        code |= _reported([machine.ok(name, text) for name, text in seen])
-    return code
-
-
-def _reported(lines: list[machine.Line]) -> int:
+    lines = images.verify(IMAGES[image], file)
     sys.stdout.write(machine.report(lines))
     return int(any(line.status == "fail" for line in lines))

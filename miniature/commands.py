@@ -63,7 +63,7 @@ def random(
 ) -> None:
     """Write the untrained model of the middle size, with the initial weights of the study's seed.
 
-    example: clm-or-mlm random --study study.toml --data shards/ --out untrained/
+    example: clm-or-mlm miniature random --study study.toml --data shards/ --out untrained/
 
     Args:
         study: study file
@@ -93,7 +93,7 @@ def sample(
 ) -> None:
     """Sample from each dataset as many rows as a miniature needs.
 
-    example: clm-or-mlm sample --form quick --data data/ --out samples/
+    example: clm-or-mlm miniature sample --form quick --data data/ --out samples/
 
     Args:
         form: the miniature's form

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from clm_or_mlm.names import offered
-from clm_or_mlm.options import ScoreOptions, SourceOptions
+from analysis.options import ScoreOptions, SourceOptions
+from common.cli import offered
 from paper_figures.figure import FIGURES, Inputs, figures_named
 from paper_figures.save import FORMATS, draw_figures, formats_named
 

@@ -21,7 +21,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from clm_or_mlm.names import ModelName, ModelNames
 from common.cli import MANY, shared_options
 from common.errors import UserError, nearest
 from common.processes import AGAIN
@@ -29,6 +28,7 @@ from common.settings import assignments, describe_settings, read_settings
 from common.tables import write
 from pretraining.data.shard_settings import ShardSettings
 from pretraining.model_names import FIGURES, Model, arm_of
+from pretraining.names import ModelName, ModelNames
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.plan import Study, load_study, plan_of, targets_of
 from pretraining.plan.report import PLAN_FORMATS, plan_document

@@ -1,36 +1,20 @@
-"""Arguments that may be any text, of which the shell's completion offers the names that the package knows."""
+"""Options that are models' names: any text, of which the shell's completion offers the paper's models."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from benchmarks.protocol import DATASETS, TASKS
-from common.cli import MANY
-from pretraining.model_names import FIGURES, MODELS, TABLES
+from common.cli import MANY, offered
+from pretraining.model_names import MODELS
 
-__all__ = ["DatasetName", "ModelName", "ModelNames", "ReleasedName", "TableNumber", "offered"]
-
-
-def offered(names: Iterable[object]) -> Any:
-    """Return the type of such an argument."""
-    return Annotated[Literal[tuple(map(str, names))] | str, Parameter(show_choices=False)]
-
+__all__ = ["ModelName", "ModelNames"]
 
 if TYPE_CHECKING:
     ModelName = str
     ModelNames = tuple[str, ...]
-    DatasetName = str
-    TableNumber = str
-    ReleasedName = str
 else:
     ModelName = offered(MODELS)
     # What the items are annotated with is not the option's.
     ModelNames = Annotated[tuple[ModelName, ...], MANY, Parameter(show_choices=False)]
-    DatasetName = offered([*DATASETS, *TASKS])
-    TableNumber = offered([*TABLES, "all"])
-    ReleasedName = offered([
-        *(f"figure{number}" for number in FIGURES), *(f"table{number}" for number in TABLES), "all", *MODELS
-    ])  # fmt: skip

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from common.errors import UserError, nearest
 from common.manifest import CRATE
 from common.settings import describe_settings
+from container import doctor as machine
 from container.image import IMAGES
 from workflow import engine
 from workflow.crate import write_crate
@@ -23,7 +24,7 @@ from workflow.settings import Settings, check_requirements, load_settings
 from workflow.slurm import refuse_what_slurm_refuses
 from workflow.study import place_stand_ins, workflow_of
 
-__all__ = ["archive", "cancel", "detach", "status", "study"]
+__all__ = ["archive", "cancel", "detach", "doctor", "status", "study"]
 
 _NOT_ALL_DONE = 3
 _OFTEN = ("--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5")
@@ -206,3 +207,39 @@ def archive(
     folder = dir_.resolve()
     count = write_crate(folder, agent=agent, licence=licence, mixed=mixed)
     sys.stdout.write(f"{folder / CRATE}: {count:,} files\n")
+
+
+def doctor(
+    *,
+    study: Annotated[Path, Parameter(metavar="DIR")] = Path(),
+    rehearse: bool = False,
+    settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    profile: str = "local",
+    image_file: Annotated[Path | None, Parameter(name="--image", metavar="FILE")] = None,
+) -> int:
+    """Find problems with a machine or site before you submit jobs; exit code 1 if jobs would fail.
+
+    examples:
+      clm-or-mlm doctor --study /scratch/me/study
+      clm-or-mlm doctor --rehearse --study /scratch/me/study --settings mine.toml --profile slurm --image build/full.sif
+
+    Args:
+        study: folder of the planned study
+        rehearse: train the study's largest model for a few steps on made-up text, in jobs like the study's, and report
+            speed, memory and network
+        settings: with --rehearse, the study's settings (TOML; default: the paper's)
+        profile: with --rehearse, where jobs run: local or slurm
+        image_file: with --rehearse, the image that jobs run in (default: this environment)
+    """
+    there = (file for one in IMAGES.values() for file in (one.path, one.path.with_suffix(".tar")))
+    lines = machine.examine(study, [file for file in there if file.is_file()])
+    sys.stdout.write(machine.report(lines))
+    if rehearse:
+        from workflow.one_step import try_steps
+
+        image = str(image_file.resolve()) if image_file else ""
+        seen = try_steps(load_settings(settings), study.resolve() / "rehearsal", profile=profile, image=image)
+        tried = [machine.ok(name, text) for name, text in seen]
+        sys.stdout.write(machine.report(tried))
+        lines += tried
+    return int(any(line.status == "fail" for line in lines))

@@ -12,13 +12,13 @@ from analysis.comparisons.best import best_of
 from analysis.comparisons.comparison import compare as compared
 from analysis.comparisons.replication import replication_document, replication_of
 from analysis.comparisons.sizes import sizes_document
+from analysis.options import OutFile, ScoreOptions, SourceOptions
 from analysis.sources import open_source
-from clm_or_mlm.names import ModelNames
-from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions
 from common.cli import MANY
 from common.errors import UserError
 from common.tables import PRINTED, write
 from pretraining.model_names import MODELS
+from pretraining.names import ModelNames
 
 __all__ = ["best", "certify", "compare", "sizes"]
 

@@ -12,11 +12,10 @@ from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.pages.by_dataset import datasets_document
 from analysis.claims.pages.documents import verdicts_document
+from analysis.options import BootstrapOptions, OutFile, ScoreOptions, SourceOptions
 from analysis.sensitivity import report
 from analysis.sources import standard_of
-from clm_or_mlm.names import offered
-from clm_or_mlm.options import BootstrapOptions, OutFile, ScoreOptions, SourceOptions
-from common.cli import MANY
+from common.cli import MANY, offered
 from common.errors import UserError, nearest
 from common.tables import PRINTED, write
 

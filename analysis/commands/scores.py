@@ -1,42 +1,44 @@
-"""`clm-or-mlm scores`, `table`, `audit`, `report` and `reproduce`: what a source of scores gives."""
+"""`clm-or-mlm scores`, `table`, `audit` and `export`: what a source of scores gives."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from analysis.evidence.settings import Settings
 from analysis.export import FORMATS as EXCHANGED
-from analysis.sources import PUBLISHED
-from analysis.tables import audit as audits
-from analysis.tables.audit import AUDIT_FORMATS, audit_document, runs_of_stand_ins, verdict
-from analysis.tables.build import build_table, table_numbers
-from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
-from benchmarks.protocol import AVERAGE, TASKS
-from clm_or_mlm.names import DatasetName, ModelNames, TableNumber
-from clm_or_mlm.options import (
+from analysis.options import (
     BootstrapOptions,
     OutFile,
     ScoreOptions,
     Selection,
     SourceOptions,
 )
-from common.cli import MANY
+from analysis.sources import PUBLISHED
+from analysis.tables import audit as audits
+from analysis.tables.audit import AUDIT_FORMATS, audit_document, runs_of_stand_ins, verdict
+from analysis.tables.build import build_table, table_numbers
+from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
+from benchmarks.commands import DatasetName
+from benchmarks.protocol import AVERAGE, TASKS
+from common.cli import MANY, offered
 from common.errors import UserError, nearest
-from common.files import sha256_bytes, write_text
-from common.manifest import write_manifest
-from common.plain_text import counted, redacted
-from common.provenance import OF_A_CALL, provenance, provenance_path
+from common.files import write_text
+from common.plain_text import counted
 from common.reading import inside
 from common.tables import FORMATS, show, write
 from pretraining.model_names import TABLES
+from pretraining.names import ModelNames
 
-__all__ = ["audit", "export", "report", "reproduce", "scores", "table"]
+__all__ = ["audit", "export", "scores", "table"]
 
-PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "matplotlib", "jinja2")
+if TYPE_CHECKING:
+    TableNumber = str
+else:
+    TableNumber = offered([*TABLES, "all"])
 
 
 def scores(
@@ -196,59 +198,3 @@ def _letter(source: SourceOptions, selection: str, format: str, out: Path | None
     written = write_letter(opened, opened.settled(Settings(selection=selection)))
     write(letter_document(written), format, out)
     return 1 if written.differs else 0
-
-
-def report(
-    *,
-    source: SourceOptions = SourceOptions(),
-    scores: ScoreOptions = ScoreOptions(),
-    logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
-    out: Annotated[Path, Parameter(metavar="FILE")] = Path("build/report/index.html"),
-) -> None:
-    """Write a self-contained HTML page with all results from a source.
-
-    The page starts with the answer to the paper's question. It then shows the findings with their comparisons, figures,
-    tables, the audit's letter and provenance. You can save all but the provenance from the page (figures as CSV).
-
-    example: clm-or-mlm report --source results/ --out report.html
-
-    Args:
-        logs: training logs, for Figure 12
-        out: output file
-    """
-    from clm_or_mlm.report.content import gather
-    from clm_or_mlm.report.html_page import render_page
-    from paper_figures.figure import Inputs
-
-    opened = source.open(need_instances=True)
-    content = gather(Inputs(source=opened, settings=scores.settings(opened), logs=logs, second_opinion=True))
-    around = {"source": redacted(opened.given_as)} | provenance("analysis", PACKAGES)
-    page = render_page(content, {name: value for name, value in around.items() if name not in OF_A_CALL})
-    write_text(out, page)
-    if out.is_file() and not out.is_symlink():
-        write_manifest(provenance_path(out), around, {out.name: sha256_bytes(page.encode())})
-    sys.stdout.write(f"{out}\n")
-
-
-def reproduce(
-    *,
-    source: SourceOptions = SourceOptions(),
-    selection: Selection = "seed",
-    logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
-    out: Annotated[Path, Parameter(metavar="DIR")] = Path("build"),
-) -> None:
-    """Make the audit, its letter, and every table and figure that the source has data for.
-
-    The command ends by listing what was made, what was not, and why not.
-
-    example: clm-or-mlm reproduce --source results/ --out build
-
-    Args:
-        logs: training logs, for Figure 12
-        out: output folder
-    """
-    from clm_or_mlm import reproduce as reproduction
-
-    opened = source.open(need_instances=True)
-    outcome = reproduction.reproduce(opened, out, selection=selection, logs=logs)
-    sys.stdout.write(outcome.text(out))

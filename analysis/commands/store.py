@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -22,8 +22,7 @@ from analysis.store.runs_table import read_table, write_runs
 from analysis.store.scan import Problem, summary
 from analysis.tables.provenance import audit_provenance, provenance_document
 from benchmarks.protocol import PAPER
-from clm_or_mlm.names import ReleasedName
-from common.cli import MANY
+from common.cli import MANY, offered
 from common.errors import UserError, nearest
 from common.files import write_text
 from common.plain_text import counted
@@ -132,6 +131,12 @@ _SETS: dict[str, tuple[str, ...]] = {
     "all": tuple(MODELS),
     **{name: (name,) for name in MODELS},
 }
+
+
+if TYPE_CHECKING:
+    ReleasedName = str
+else:
+    ReleasedName = offered(_SETS)
 
 
 def models_for(what: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from benchmarks.commands import DATA, DatasetName, Definitions
 from benchmarks.datasets import import_files
 from benchmarks.datasets.fetch import fetch_all
 from benchmarks.datasets.listing import list_text, show_text, verify_all
@@ -17,8 +18,6 @@ from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.own_datasets.definition_file import read_definitions, ready_text
 from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import DATASETS, Dataset
-from clm_or_mlm.commands.benchmarks import DATA, Definitions
-from clm_or_mlm.names import DatasetName
 from common.cli import MANY
 
 __all__ = ["datasets", "fetch", "import_", "synthetic"]

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from benchmarks.commands import DATA, DatasetName, Definitions
 from benchmarks.finetuning.model_files import resolve
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
@@ -25,8 +26,6 @@ from benchmarks.sweep.request import (
     store_of,
 )
 from benchmarks.sweep.status import cell_status, models_of, status_code, status_json, status_table, touched
-from clm_or_mlm.commands.benchmarks import DATA, Definitions
-from clm_or_mlm.names import DatasetName
 from common.cli import MANY, shared_options
 from common.errors import UserError
 from common.registry import Registry

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.__main__ import main
+from clm_or_mlm.__main__ import main
 from clm_or_mlm.report.pictures import draw_pictures
 from paper_figures.figure import Inputs
 

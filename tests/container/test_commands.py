@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clm_or_mlm.commands import container
-from container.__main__ import main
+from clm_or_mlm.__main__ import main
+from container import commands as container
 from container.doctor import fail, ok, warn
 
 
@@ -29,7 +29,7 @@ def test_what_follows_the_image_belongs_to_the_command_inside(
 ) -> None:
     calls: list[tuple[Path, tuple[str, ...], tuple[str, ...]]] = []
     monkeypatch.setattr(container, "launch", lambda *given: calls.append(given))
-    main(["run", *words])
+    main(["container", "run", *words])
     assert calls == [(Path(image).resolve(), inside, binds)]
 
 
@@ -38,7 +38,7 @@ def test_differences_that_make_it_another_image_are_exit_code_1(
 ) -> None:
     lines = [ok("file", "sha"), warn("commit", "older")]
     monkeypatch.setattr(container.images, "verify", lambda *_: list(lines))
-    assert main(["verify", "analysis"]) == 0
+    assert main(["container", "verify", "analysis"]) == 0
     lines.append(fail("packages", "a"))
-    assert main(["verify", "analysis"]) == 1
+    assert main(["container", "verify", "analysis"]) == 1
     assert "fail  packages  a\n" in capsys.readouterr().out

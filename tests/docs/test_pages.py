@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clm_or_mlm.rooms import ROOMS
-from common.cli import command_name
+from clm_or_mlm.__main__ import COMMANDS, app_of
 from common.provenance import ROOT
 from tests.test_imports import ALLOWED
 from tests.test_project import TRACKED
@@ -108,7 +107,7 @@ def test_commands_and_their_options_exist() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "analysis scores --intervall t", "analysis score", "paper_figures 3 --sourc x", "nowhere run",
+        "scores --intervall t", "score", "figure 3 --sourc x", "analysis scores", "run",
         "container run full benchmarks run --modle DIR",
     ],
 )  # fmt: skip
@@ -118,28 +117,26 @@ def test_what_is_not_there_would_be_noticed(line: str) -> None:
 
 
 def check(words: list[str]) -> None:
-    """Assert that the words after `python -m` name a program, its command and its options."""
-    name, *rest = words
-    options = {word.split("=")[0] for word in rest if word.startswith("--")} - {"--help"}
-    if "." in name:
-        assert is_module(name.split(".")), words
-        assert options <= (options_of_script(name) if options else set()), words
+    """Assert that the words name a command of `clm-or-mlm`, or a script of `python -m`, and options of it."""
+    options = {word.split("=")[0] for word in words if word.startswith("--")}
+    if "." in words[0]:
+        assert is_module(words[0].split(".")), words
+        assert options <= (options_of_script(words[0]) if options else set()), words
         return
-    assert name in ALLOWED, words
-    app, depth = ROOMS[name].program(), 0
-    while ROOMS[name].commands and depth < len(rest):
-        given = rest[depth].split("|")  # `test|verify` stands for both
-        if app.default_command is not None and given[0] not in app:
-            break
-        assert all(each in app for each in given), words
-        app, depth = app[given[0]], depth + 1
-    if (name, rest[:1]) == ("container", ["run"]):
-        if rest[2:]:
-            check(rest[2:])
+    names = [each for each in (" ".join(words[:2]), words[0]) if each in COMMANDS]
+    rooms = {name.split()[0] for name in COMMANDS if " " in name}
+    if not names:  # the list of all commands, or a room's
+        assert (words[0] in rooms or words[0].startswith("--")) and words[1:] in ([], ["--help"]), words
         return
-    if options:
-        known = {option for argument in app.assemble_argument_collection() for option in argument.names}
-        assert options <= known, (words, options - known)
+    if names[0] == "container run":
+        if words[3:]:
+            check([word for word in words[3:] if word != "--"])
+        return
+    app = app_of(words)
+    for word in names[0].split():
+        app = app[word]
+    known = {option for argument in app.assemble_argument_collection() for option in argument.names}
+    assert options <= known | {"--help"}, (words, options - known)
 
 
 @cache
@@ -153,28 +150,18 @@ def options_of_script(name: str) -> set[str]:
 
 
 def commands_in(page: str) -> list[list[str]]:
-    """The words after each `python -m` of a page but pytest's, and after `clm-or-mlm` with its room before them."""
+    """The words after each `clm-or-mlm` of a page, and after each `python -m` but pytest's."""
     text = re.sub(r"^error: .*$", "", TEXTS[page], flags=re.MULTILINE)  # what a command answers
+    text = re.sub(r"\s*\\\n\s*", " ", text)
     found = []
-    for line in re.findall(r"python -m ([^`\n]+)", re.sub(r"\s*\\\n\s*", " ", text)):
+    for line in re.findall(r"python -m ([^`\n]+)", text):
         command = re.split(r"\s#|\s\s+(?!--)", line)[0]  # what follows is a comment
         words = re.sub(r"[\[\]]", " ", command).split()
         cut = next((place for place, word in enumerate(words) if word in ENDS), len(words))
         if words[0] not in ("pytest", "pip"):
             found.append(words[:cut])
-    installed = re.findall(r"(?:`|^    |^\$ |bin/)clm-or-mlm ([a-z][^`\n]*)", text, flags=re.MULTILINE)
-    commands = [re.split(r"\s#|\s\s+|\s>", line)[0].split() for line in installed]
-    return found + [owned(words) for words in commands if words[0] != "completion"]
-
-
-def owned(words: list[str]) -> list[str]:
-    """The words of an installed command with the room's name first, as `python -m` takes them."""
-    if words[0] in ROOMS:
-        return words
-    if words[0] == "figure":
-        return ["paper_figures", *words[1:]]
-    (owner,) = [room.name for room in ROOMS.values() if words[0] in map(command_name, room.commands)]
-    return [owner, *words]
+    installed = re.findall(r"(?:`|^    |^\$ |bin/)clm-or-mlm ([a-z-][^`\n]*)", text, flags=re.MULTILINE)
+    return found + [re.split(r"\s#|\s\s+|\s>", line)[0].split() for line in installed]
 
 
 def is_module(parts: list[str]) -> bool:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from clm_or_mlm.rooms import main_of
+from clm_or_mlm.__main__ import main
 from common.cli import run
-from pretraining.__main__ import main as pretraining
 from pretraining.data import build_shards
 from pretraining.training.train import train
 from tests.fuzz import pretraining_formats as of_pretraining
@@ -25,9 +24,8 @@ BY_COMMAND = [form for form in [*FORMATS, *of_pretraining.FORMATS] if form.comma
 
 def ends(words: list[str], capsys: pytest.CaptureFixture[str]) -> object:
     """Run a command in this process, check what it says, and return its exit code."""
-    room, *rest = words
     with pytest.raises(SystemExit) as ended:
-        run(pretraining if room == "pretraining" else main_of(room), rest)
+        run(main, words)
     said = capsys.readouterr().err
     assert ended.value.code in (None, 0, 1, 2, 3, 4) and "Traceback" not in said, said
     assert all(line.isprintable() for line in said.splitlines()), said
@@ -57,7 +55,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     folder = tmp_path_factory.mktemp("trained")
     made, data = small_study.make_study(folder), small_study.make_shards(folder)
     assert train(small_study.MODEL, data=data, out=folder / "out", study=made)
-    words = f"pretraining train {small_study.MODEL} --data {data} --study {folder / 'mini.toml'} --out"
+    words = f"train {small_study.MODEL} --data {data} --study {folder / 'mini.toml'} --out"
     return folder / "out", words.split()
 
 
@@ -99,9 +97,7 @@ def test_shards_resume_from_what_is_whole_or_end_with_a_sentence(
 ) -> None:
     source = write_jsonl(tmp_path / "documents.jsonl", of_pretraining.DOCUMENTS * 3)
     tokenizer = of_pretraining.tokenizer(tmp_path / "t").parent
-    words = (
-        f"pretraining shards --source {source} --tokenizer {tokenizer} --workers 0 --shard-records 1".split()
-    )
+    words = f"shards --source {source} --tokenizer {tokenizer} --workers 0 --shard-records 1".split()
     words += ["--validation-share", "0.2", "--out"]
     monkeypatch.setattr(build_shards, "_GROUP_CHARACTERS", 3_000)
     assert ends([*words, str(tmp_path / "whole")], capsys) in (None, 0)

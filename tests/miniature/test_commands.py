@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from miniature.__main__ import main
+from clm_or_mlm.__main__ import main
 from miniature.data import MADE_UP
 from miniature.forms import FORMS
 from miniature.plan import Miniature
@@ -22,8 +22,8 @@ def test_options_reach_the_miniature(
         lambda *given, **options: calls.append((given, options)) or "summary\n",
     )
     # As `make miniature` without DATA calls it.
-    main(["run", "--form", "quick", "--data", "", "--out", "o", "--workers", "4"])
-    main(["run", "--show", "--example", "e"])
+    main(["miniature", "run", "--form", "quick", "--data", "", "--out", "o", "--workers", "4"])
+    main(["miniature", "run", "--show", "--example", "e"])
     first = Miniature.below(Path("o"), FORMS["quick"], MADE_UP)
     second = Miniature.below(Path("build/miniature"), FORMS["cpu"], MADE_UP)
     assert calls == [

@@ -11,7 +11,7 @@ import pytest
 
 from analysis.sources import EXAMPLE
 from analysis.store.runs_table import write_runs
-from paper_figures.__main__ import main
+from clm_or_mlm.__main__ import main
 from paper_figures.words import family_models
 from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import made_up_runs
@@ -20,7 +20,7 @@ from tests.paper_figures.made_up import made_up_runs
 def test_all_from_published_makes_nine_and_says_why_not_three(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["all", "--out", str(tmp_path), "--format", "svg"]) == 0
+    assert main(["figure", "all", "--out", str(tmp_path), "--format", "svg"]) == 0
     lines = capsys.readouterr().out.splitlines()
     made = [Path(line) for line in lines if not line.startswith("not drawn: ")]
     assert sorted(made) == sorted(tmp_path.iterdir())
@@ -34,7 +34,7 @@ def test_all_from_published_makes_nine_and_says_why_not_three(
 
 
 def test_some_of_several_figures_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["3", "5", "--out", str(tmp_path), "--format", "svg"]) == 2
+    assert main(["figure", "3", "5", "--out", str(tmp_path), "--format", "svg"]) == 2
     out = capsys.readouterr().out
     assert "figure3.svg" in out
     assert "not drawn: Figure 5 needs individual runs" in out

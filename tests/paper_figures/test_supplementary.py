@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 
 from analysis.claims.catalogue import CLAIMS
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
-from paper_figures.__main__ import main
 from tests.analysis.stores import RELEASED
 
 
 def test_the_forest_plot_has_a_row_for_each_claim_and_all_its_comparisons(tmp_path: Path) -> None:
-    assert main(["claims", "--format", "svg", "--out", str(tmp_path)]) == 0
+    assert main(["figure", "claims", "--format", "svg", "--out", str(tmp_path)]) == 0
     data = pd.read_csv(tmp_path / "claims.csv")
     decisive = data[data["role"] == "decisive"]
     assert list(decisive["id"]) == list(CLAIMS)
@@ -31,14 +31,14 @@ def test_the_forest_plot_has_a_row_for_each_claim_and_all_its_comparisons(tmp_pa
 
 
 def test_the_interval_asked_for_is_used_and_refused_where_it_cannot_be(tmp_path: Path) -> None:
-    assert main(["claims", "--interval", "paper", "--format", "svg", "--out", str(tmp_path)]) == 0
+    assert main(["figure", "claims", "--interval", "paper", "--format", "svg", "--out", str(tmp_path)]) == 0
     assert json.loads((tmp_path / "claims.json").read_text())["settings"]["interval"] == "paper"
     with pytest.raises(UserError, match="needs"):
-        main(["claims", "--interval", "bca", "--out", str(tmp_path)])
+        main(["figure", "claims", "--interval", "bca", "--out", str(tmp_path)])
 
 
 def test_the_grid_has_a_row_for_each_claim_and_analysis(tmp_path: Path) -> None:
-    assert main(["multiverse", "--format", "svg", "--out", str(tmp_path)]) == 0
+    assert main(["figure", "multiverse", "--format", "svg", "--out", str(tmp_path)]) == 0
     data = pd.read_csv(tmp_path / "multiverse.csv")
     assert set(data["id"]) == set(CLAIMS)
     assert not data.duplicated(["id", "protocol", "selection", "interval"]).any()
@@ -47,14 +47,14 @@ def test_the_grid_has_a_row_for_each_claim_and_analysis(tmp_path: Path) -> None:
 
 def test_the_multiverse_shows_the_gap_of_the_released_runs(tmp_path: Path) -> None:
     source = ["--source", str(RELEASED)]
-    assert main(["multiverse", *source, "--format", "svg", "--out", str(tmp_path)]) == 0
+    assert main(["figure", "multiverse", *source, "--format", "svg", "--out", str(tmp_path)]) == 0
     assert "gap on SST-2 at 610m by rule: seed +0.32, mean +0.64" in (tmp_path / "multiverse.txt").read_text()
 
 
 def test_the_coverage_is_drawn_from_the_simulation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("analysis.precision.coverage.COVERAGE_TRIALS", 200)
     monkeypatch.setattr("analysis.precision.coverage.COVERAGE_RESAMPLES", 100)
-    assert main(["coverage", "--format", "png", "--out", str(tmp_path)]) == 0
+    assert main(["figure", "coverage", "--format", "png", "--out", str(tmp_path)]) == 0
     data = pd.read_csv(tmp_path / "coverage.csv")
     assert set(data["target"]) == {"seeds", "seeds and instances"} and len(data) == 26
     assert data["t"].between(0, 1).all() and np.isfinite(data["crossed"]).all()
@@ -62,7 +62,7 @@ def test_the_coverage_is_drawn_from_the_simulation(tmp_path: Path, monkeypatch: 
 
 
 def test_sizes_are_drawn_from_their_table(tmp_path: Path) -> None:
-    assert main(["sizes", "--format", "svg", "--out", str(tmp_path)]) == 0
+    assert main(["figure", "sizes", "--format", "svg", "--out", str(tmp_path)]) == 0
     data = pd.read_csv(tmp_path / "sizes.csv")
     assert len(data) == 3 * 13
     assert "610M orders 90% of 10 pairs of recipes as 1B does" in (tmp_path / "sizes.txt").read_text()

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
-from pretraining.__main__ import main
 
 
 def test_json_is_complete(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pretraining.__main__ import main
+from clm_or_mlm.__main__ import main
 from tests.pretraining.documents import make_documents, write_jsonl
 
 

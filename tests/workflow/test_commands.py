@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from clm_or_mlm.commands import workflow as commands
-from workflow.__main__ import main
+from clm_or_mlm.__main__ import main
+from workflow import commands
 from workflow.tiny import MODELS
 
 
@@ -29,7 +29,7 @@ def test_words_after_two_dashes_go_to_snakemake_as_they_are(
     calls: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     words = ["--until", "shards", "--", "-h", "--dry-run"]
-    assert main(["tiny", "--dir", str(tmp_path), "--", *words]) == 0
+    assert main(["workflow", "tiny", "--dir", str(tmp_path), "--", *words]) == 0
     assert calls[0]["words"] == tuple(words)
     assert (calls[0]["folder"], calls[0]["profile"], calls[0]["dry_run"]) == (tmp_path, "local", False)
     assert {job.name for job in calls[0]["workflow"].of_kind("model")} == set(MODELS)
@@ -38,8 +38,8 @@ def test_words_after_two_dashes_go_to_snakemake_as_they_are(
 def test_work_that_is_left_is_exit_code_3(
     calls: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["tiny", "--dir", str(tmp_path), "--retry-failed"]) == 0
-    assert main(["tiny", "--dir", str(tmp_path)]) == 3
+    assert main(["workflow", "tiny", "--dir", str(tmp_path), "--retry-failed"]) == 0
+    assert main(["workflow", "tiny", "--dir", str(tmp_path)]) == 3
     assert [call["retry_failed"] for call in calls] == [True, False]
     assert "some jobs are not done; logs are in" in capsys.readouterr().err
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.__main__ import main
 from analysis.store.runs_table import write_runs
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from tests.analysis.comparisons.given import RELEASED
 from tests.analysis.made_up import made_up_runs, with_instances

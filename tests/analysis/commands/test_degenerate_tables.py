@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.__main__ import main
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 
 HEADER = "model,task,dataset,lr,seed,val_score,test_score"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.__main__ import main
+from clm_or_mlm.__main__ import main
 
 
 def test_the_second_opinion_is_a_column(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.__main__ import main
 from analysis.evidence.settings import Settings
 from analysis.sensitivity import report
 from analysis.sources import PUBLISHED
+from clm_or_mlm.__main__ import main
 
 
 @pytest.mark.slow

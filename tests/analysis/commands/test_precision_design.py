@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.__main__ import main
 from analysis.store.runs_table import write_runs
+from clm_or_mlm.__main__ import main
 from tests.analysis.made_up import made_up_runs
 
 WORDS = ["design", "--effect", "0.5", "--pretrainings", "2", "--pretraining-sd", "0.1", "--tests", "3"]

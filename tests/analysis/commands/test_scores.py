@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.__main__ import main
+from clm_or_mlm.__main__ import main
 
 
 def test_models_and_datasets_are_chosen(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.__main__ import main
 from analysis.store.runs_table import write_runs
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from tests.analysis.made_up import random_runs
 from tests.analysis.stores import RELEASED

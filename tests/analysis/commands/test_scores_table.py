@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.__main__ import main
 from analysis.tables.render import TABLE_FORMATS
+from clm_or_mlm.__main__ import main
 from common.tables import FORMATS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clm_or_mlm.commands.analysis.store import models_for
+from analysis.commands.store import models_for
 from common.errors import UserError
 from pretraining.model_names import FIGURES, TABLES
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.analysis.stores import cut, fill_own, read, twice
 from tests.commands import python
 
-command = partial(python, "-m", "analysis")
+command = partial(python, "-m", "clm_or_mlm")
 
 
 def test_the_command_says_what_it_did_and_its_status_says_whether_all_was_well(

@@ -14,7 +14,6 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard, parse_eval_result_entries
 
-from analysis.__main__ import main
 from analysis.evidence.settings import Settings
 from analysis.exchange.results import NOMINAL_RATE
 from analysis.export import FORMATS, zipped
@@ -22,6 +21,7 @@ from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source, open_source
 from analysis.store.runs_table import write_runs
 from benchmarks.protocol import STANDARD
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs
 from tests.oracle import EXCHANGE, CannotInstall, install

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.__main__ import main
 from analysis.tables.provenance import audit_provenance, provenance_document
 from benchmarks.runs import RunKey
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.tables import show
 from tests.analysis.stores import fill_own

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from analysis.__main__ import main
+from clm_or_mlm.__main__ import main
 from clm_or_mlm.report.content import Content
-from paper_figures.__main__ import main as draw
 from tests.clm_or_mlm.report.window import SIZES, resize
 
 pytestmark = pytest.mark.slow
@@ -149,7 +148,7 @@ def saved(page: Any, name: str, within: str = "body") -> bytes:
 def test_downloads_are_what_the_commands_write(
     page: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    draw(["3", "--format", "svg", "--out", str(tmp_path)])
+    main(["figure", "3", "--format", "svg", "--out", str(tmp_path)])
     assert saved(page, "figure3.csv") == (tmp_path / "figure3.csv").read_bytes()
     commands = {
         "table10.csv": ["table", "10", "--format", "csv"],

@@ -8,11 +8,11 @@ import json
 
 import pytest
 
-from analysis.__main__ import main
 from analysis.claims.assessment import Assessment
 from analysis.claims.pages.by_dataset import _bar, counted_by_dataset, dataset_sentences
 from analysis.claims.statements import difference
 from analysis.evidence.contrasts import Finding
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from tests.analysis.stores import RELEASED
 

@@ -7,7 +7,7 @@ import pytest
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.pages.documents import verdicts_document
-from clm_or_mlm.commands.analysis.claims import choose
+from analysis.commands.findings import choose
 from common.errors import UserError
 from common.tables import PRINTED, show
 

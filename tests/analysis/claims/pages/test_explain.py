@@ -6,9 +6,9 @@ import shlex
 
 import numpy as np
 
-from analysis.__main__ import main
 from analysis.claims.catalogue import CLAIMS
 from analysis.store.runs_table import COLUMNS, write_runs
+from clm_or_mlm.__main__ import main
 from tests.analysis.made_up import made_up_runs
 from tests.analysis.stores import RELEASED
 

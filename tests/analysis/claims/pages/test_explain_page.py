@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.__main__ import main
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.grades import GRADES
+from clm_or_mlm.__main__ import main
 
 ROOT = Path(__file__).parents[4]
 

@@ -23,7 +23,7 @@ NOBODY = 65534
 def call(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a command without root's rights over files."""
     return subprocess.run(
-        ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-m", *words],
+        ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-m", "clm_or_mlm", *words],
         cwd=cwd, env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **environment}, text=True,
         capture_output=True, check=False,
     )  # fmt: skip
@@ -41,7 +41,7 @@ def theirs(store: Path, tmp_path: Path) -> Path:
 
 
 def test_instances_of_a_store_one_may_not_write_to_are_in_a_cache(theirs: Path, tmp_path: Path) -> None:
-    words = ("analysis", "scores", "--source", "store", "--dataset", "sst2", "--interval", "crossed")
+    words = ("scores", "--source", "store", "--dataset", "sst2", "--interval", "crossed")
     refused = call(*words, cwd=theirs, HOME=str(theirs / "home"))
     assert refused.returncode == 2
     assert "cannot write to the cache (Permission denied); set CLM_OR_MLM_CACHE" in refused.stderr
@@ -57,12 +57,10 @@ def test_instances_of_a_store_one_may_not_write_to_are_in_a_cache(theirs: Path, 
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (("analysis", "scores", "--out", "scores.csv"), "scores.csv: Permission denied"),
+        (("scores", "--out", "scores.csv"), "scores.csv: Permission denied"),
+        pytest.param(("figure", "3", "--format", "svg"), "build: Permission denied", marks=pytest.mark.slow),
         pytest.param(
-            ("paper_figures", "3", "--format", "svg"), "build: Permission denied", marks=pytest.mark.slow
-        ),
-        pytest.param(
-            ("analysis", "ingest", "store", "--out", "runs.parquet"),
+            ("ingest", "store", "--out", "runs.parquet"),
             "runs.parquet: Permission denied",
             marks=pytest.mark.slow,
         ),

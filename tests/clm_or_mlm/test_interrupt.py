@@ -12,7 +12,7 @@ from common.provenance import ROOT
 
 _SHELL = """
 import os, signal, sys
-from analysis.__main__ import main
+from clm_or_mlm.__main__ import main
 from common.cli import run
 
 def interrupt():

@@ -19,21 +19,21 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 def test_ingest(store: Path, tmp_path: Path) -> None:
     survives(
-        ["-m", "analysis", "ingest", str(store), "--out", "runs.parquet", "--instances", "instances"],
+        ["-m", "clm_or_mlm", "ingest", str(store), "--out", "runs.parquet", "--instances", "instances"],
         tmp_path,
     )
 
 
 def test_figures(tmp_path: Path) -> None:
-    survives(["-m", "paper_figures", "2", "3", "claims", "--out", "figures"], tmp_path)
+    survives(["-m", "clm_or_mlm", "figure", "2", "3", "claims", "--out", "figures"], tmp_path)
 
 
 def test_claims(tmp_path: Path) -> None:
-    survives(["-m", "analysis", "claims", "--out", "claims.json"], tmp_path)
+    survives(["-m", "clm_or_mlm", "claims", "--out", "claims.json"], tmp_path)
 
 
 def test_report(tmp_path: Path) -> None:
-    survives(["-m", "analysis", "report", "--out", "index.html"], tmp_path)
+    survives(["-m", "clm_or_mlm", "report", "--out", "index.html"], tmp_path)
 
 
 def test_import(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_import(tmp_path: Path) -> None:
         rows = "".join(f"a film number {i} of {count}\t{i % 2}\n" for i in range(count))
         (originals / name).write_text(f"sentence\tlabel\n{rows}")
     files = ["--train", str(originals / "train.tsv"), "--validation", str(originals / "dev.tsv")]
-    survives(["-m", "benchmarks", "import", "sst2", *files, "--out", "data"], tmp_path)
+    survives(["-m", "clm_or_mlm", "import", "sst2", *files, "--out", "data"], tmp_path)
 
 
 @pytest.fixture
@@ -56,15 +56,17 @@ def hub() -> Iterator[str]:
 
 
 def test_fetch(hub: str, tmp_path: Path) -> None:
-    survives(["-m", "benchmarks", "fetch", "conll2003_en", "--out", "data"], tmp_path, HF_ENDPOINT=hub)
+    survives(["-m", "clm_or_mlm", "fetch", "conll2003_en", "--out", "data"], tmp_path, HF_ENDPOINT=hub)
 
 
 def test_run(tmp_path: Path) -> None:
     make_synthetic(tmp_path / "data", "uner_en", train=96, evaluation=24)
     texts = [" ".join(words) for words in load(tmp_path / "data", "uner_en").train["words"].to_pylist()]
     save_model(tmp_path / "model", make_tokenizer(texts))
-    words = ["-m", "benchmarks", "run", "--model", str(tmp_path / "model"), "--data", str(tmp_path / "data")]
+    words = ["-m", "clm_or_mlm", "benchmarks", "run", "--model", str(tmp_path / "model")]
     words += [
+        "--data",
+        str(tmp_path / "data"),
         "--device",
         "cpu",
         "--workers",
