@@ -145,4 +145,3 @@ lock: ## regenerate the hash-locked requirements from pyproject.toml and the .in
 	@$(UV) -c requirements/full.txt requirements/cluster.in -o requirements/cluster.txt
 	@$(UV) --excludes requirements/oracle-borrowed.txt requirements/oracle.in -o requirements/oracle.txt
 	@$(UV) requirements/validators.in -o requirements/validators.txt
-	@$(UV) --no-deps requirements/exchange.in -o requirements/exchange.txt

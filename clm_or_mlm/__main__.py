@@ -144,19 +144,20 @@ def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
         words: what it will be called with.
         prefix: how it is started.
     """
-    app = program(prefix, "")
+    app = program(prefix)
     app.register_install_completion_command(help="install this shell's completion of commands and options")
     for name, command in COMMANDS.items():
         if " " in name or _verbs_of(name):
             continue
         app.command(command.function, name=name)
     for room in dict.fromkeys(name.partition(" ")[0] for name in COMMANDS if " " in name):
-        made = program(room, "")
+        made = program(room)
         if room in COMMANDS and words[:1] == [room]:  # a command itself, whose words may be those of a verb
             module, _, function = COMMANDS[room].function.partition(":")
             made.default(getattr(importlib.import_module(module), function))
         for verb, command in _verbs_of(room).items():
-            made.command(command.function, name=verb)
+            called = words[1:2] == [verb]  # its help is its docstring then, not its line of the list
+            made.command(command.function, name=verb, help=None if called else command.line)
         app.command(made, name=room)
     return app
 
@@ -169,7 +170,7 @@ def _verbs_of(room: str) -> dict[str, Command]:
 
 def _list(prefix: str, groups: Mapping[str, Mapping[str, Command]], *, every: bool) -> App:
     """Return a program whose help is the list of commands."""
-    app = program(prefix, ABOUT.format(prefix) if groups is GROUPS else "")
+    app = program(prefix, ABOUT.format(prefix) if groups is GROUPS else None)
     app["--help"].show = False
     for order, (title, commands) in enumerate(groups.items()):
         group = Group(title, sort_key=order)

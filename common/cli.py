@@ -91,12 +91,12 @@ def offered(names: Iterable[object]) -> Any:
     return Annotated[Literal[tuple(map(str, names))] | str, Parameter(show_choices=False)]
 
 
-def program(name: str, description: str) -> App:
+def program(name: str, description: str | None = None) -> App:
     """Return a program without commands.
 
     Args:
         name: how it is started, such as `clm-or-mlm`.
-        description: shown above the list of its commands as it is.
+        description: shown above the list of its commands as it is; by default the help of what it does without one.
     """
     made = App(
         name=name,

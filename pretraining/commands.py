@@ -1,11 +1,4 @@
-"""Pretrain the study's models.
-
-examples:
-  clm-or-mlm plan --figure 3
-  clm-or-mlm settings --set global_batch=96
-  clm-or-mlm shards --source documents/ --tokenizer tokenizer/ --out data/
-  clm-or-mlm train 610m-clm-10k-mlm40-42k --data data/ --out build/pretraining
-"""
+"""Commands that plan, prepare and do the pretraining of the study's models."""
 
 # torch is imported only when a command has understood its options.
 

@@ -21,22 +21,11 @@ from typing import Any
 from common.locks import wait_for_lock
 from common.provenance import ROOT
 
-__all__ = [
-    "EUROBERT",
-    "EXCHANGE",
-    "LOCK",
-    "VALIDATORS",
-    "CannotInstall",
-    "Oracle",
-    "install",
-    "older_tokenizer",
-]
+__all__ = ["EUROBERT", "LOCK", "VALIDATORS", "CannotInstall", "Oracle", "install", "older_tokenizer"]
 
 LOCK = ROOT / "requirements" / "oracle.txt"
 VALIDATORS = ROOT / "requirements" / "validators.txt"
 """Validators of RO-Crates and SBOMs, which are not ours and clash with the full environment."""
-EXCHANGE = ROOT / "requirements" / "exchange.txt"
-"""MTEB, lm-evaluation-harness and mlcroissant, which read what `analysis/exchange` writes."""
 
 _START = """
 import json, pathlib

@@ -1,6 +1,6 @@
 """Coverage and width of the pooled bootstrap t, through the whole engine, next to Student's t and Welch's.
 
-    python -m tests.performance.coverage_of_contrasts [--sources 40] [--resamples 2000]
+    python -m tests.speed.coverage_of_contrasts [--sources 40] [--resamples 2000]
 
 A simulated source has 46 or 6 models with five seeds on three datasets, and a known truth. Every level, every
 difference of two models, and both for the average over the three datasets is asked of `Evidence`. Printed are the share

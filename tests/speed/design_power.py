@@ -4,7 +4,7 @@ Models 0 and 1, 2 and 3, ... differ by the effect that a study of that layout is
 several tests are made the others are of models that do not differ, so that Holm's adjustment is at its hardest. Spreads
 are those of the printed cells' medians.
 
-    python -m tests.performance.design_power [--sources 150]
+    python -m tests.speed.design_power [--sources 150]
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from analysis.evidence.evidence import Evidence
 from analysis.evidence.settings import Settings
 from analysis.precision.design import Spread, Study, planned_test
 from analysis.statistics.inference import holm
-from tests.performance.timing import parser_of
+from tests.speed.timing import parser_of
 
 MODELS = 46
 ALPHA = 0.05

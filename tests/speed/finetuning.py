@@ -1,8 +1,8 @@
 """Speed of a fine-tuning and of its evaluation, next to transformers' Trainer on the same examples.
 
-    python -m tests.performance.finetuning                                  # a CPU: 6 layers of 384, float32
-    python -m tests.performance.finetuning --size 610m --device cuda        # the paper's model in bfloat16
-    python -m tests.performance.finetuning --size 610m --device cuda --trace
+    python -m tests.speed.finetuning                                  # a CPU: 6 layers of 384, float32
+    python -m tests.speed.finetuning --size 610m --device cuda        # the paper's model in bfloat16
+    python -m tests.speed.finetuning --size 610m --device cuda --trace
 
 Weights and tokens are drawn: no model, tokenizer or dataset is needed. SC are short texts of two classes, TC and QA
 short and long ones with a class a token, IR pairs of a query and a document, with InfoNCE in the Trainer, too; a step
@@ -47,9 +47,9 @@ from benchmarks.tasks.supervised import PaddedBatch, SupervisedObjective, predic
 from pretraining.model.configuration import EncoderConfig, config_of
 from pretraining.model.modeling import EuroBertModel
 from pretraining.paper_settings import SHAPES, TINY, Shape
-from tests.performance.gpu_rehearsal import counters, without_numbers
-from tests.performance.timing import machine, parser_of
-from tests.performance.trainer import FIELDS, padded, trainer_of
+from tests.speed.gpu_rehearsal import counters, without_numbers
+from tests.speed.timing import machine, parser_of
+from tests.speed.trainer import FIELDS, padded, trainer_of
 
 SHAPES_HERE = {
     **SHAPES,

@@ -1,8 +1,8 @@
 """Everything of pretraining that needs a GPU, in one command of at most ten minutes; `make gpu-check` runs it.
 
-    python -m tests.performance.gpu_check                     # on a GPU
-    python -m tests.performance.gpu_check --quick             # without the speeds, a minute
-    python -m tests.performance.gpu_check --device cpu        # the same walk with small shapes, as the tests do
+    python -m tests.speed.gpu_check                     # on a GPU
+    python -m tests.speed.gpu_check --quick             # without the speeds, a minute
+    python -m tests.speed.gpu_check --device cpu        # the same walk with small shapes, as the tests do
 
 It needs Python 3.11 or newer, torch 2.11 or newer, transformers 5, NumPy and cyclopts, neither Composer nor streaming:
 
@@ -11,7 +11,7 @@ It needs Python 3.11 or newer, torch 2.11 or newer, transformers 5, NumPy and cy
 - the committed golden losses, computed on the device
 - compilation: the later of eight batches of other lengths need no new graph
 - one fine-tuning cell, two rates and two seeds, on a made-up task: which of two marks stands among random words
-- tokens/s, MFU and memory by size, objective and backend (`tests.performance.pretraining`)
+- tokens/s, MFU and memory by size, objective and backend (`tests.speed.pretraining`)
 
 A line that begins with FAILED names what does not hold; the exit code is then 1.
 """
@@ -40,10 +40,10 @@ from pretraining.model.configuration import config_for
 from pretraining.model.modeling import EuroBertForMaskedLM, EuroBertModel
 from pretraining.paper_settings import SHAPES
 from pretraining.training.objectives import ObjectiveBatch, group_weights, loss_sum
-from tests.performance.parts import drawn, ours, prepared
-from tests.performance.pretraining import on_device
 from tests.pretraining.packed import split
 from tests.pretraining.training.train.golden import SCHEDULES, losses
+from tests.speed.parts import drawn, ours, prepared
+from tests.speed.pretraining import on_device
 
 GOLDEN = ROOT / "tests" / "golden" / "pretraining_losses.json"
 OBJECTIVES = ("mlm", "clm")
@@ -269,7 +269,8 @@ def check(
 
 def main(argv: Sequence[str]) -> int | None:
     """Run the command line."""
-    app = program("python -m tests.performance.gpu_check", "", {}, default=check)
+    app = program("python -m tests.speed.gpu_check")
+    app.default(check)
     return call(app, argv or ["--device", "cuda"])
 
 

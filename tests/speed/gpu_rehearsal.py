@@ -1,6 +1,6 @@
 """The GPU path at full size where there is no GPU: real CUDA torch on a stand-in of the CUDA driver.
 
-    python -m tests.performance.gpu_rehearsal --driver 'COMMAND' --counter FUNCTION
+    python -m tests.speed.gpu_rehearsal --driver 'COMMAND' --counter FUNCTION
 
 COMMAND is put before the interpreter; {memory} and {ranks} in it become the GPU's memory in GiB and the number of
 GPUs. Under it CUDA calls must succeed, without kernels that compute anything. FUNCTION is the name of a C function of
@@ -40,7 +40,7 @@ import numpy as np
 from common.provenance import ROOT
 from pretraining.paper_settings import SHAPES, TINY, Shape
 from pretraining.plan.flops import model_flops_per_token, peak_flops
-from tests.performance.timing import parser_of
+from tests.speed.timing import parser_of
 
 COUNTERS = (
     "launches", "products", "collectives", "synchronisations", "to_device", "to_host", "allocations", "peak", "used",
@@ -209,7 +209,7 @@ def run_case(case: Case, driver: str, counter: str, data: Path) -> list[Record]:
     with tempfile.TemporaryDirectory() as folder:
         words = shlex.split(driver.format(memory=case.memory, ranks=case.ranks))
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={case.ranks}"]
-        inner = ["-m", "tests.performance.gpu_rehearsal", "--counter", counter, "--data", str(data)]
+        inner = ["-m", "tests.speed.gpu_rehearsal", "--counter", counter, "--data", str(data)]
         inner += ["--case", json.dumps(asdict(case)), "--into", folder]
         done = subprocess.run(
             [*words, sys.executable, *(launcher if case.ranks > 1 else []), *inner], cwd=ROOT

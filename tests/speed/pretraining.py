@@ -1,7 +1,7 @@
 """Speed and memory of pretraining steps, next to transformers' Trainer on the same sequences, padded.
 
-    python -m tests.performance.pretraining                # on a CPU
-    python -m tests.performance.pretraining --device cuda  # on a GPU: by size, objective and attention backend
+    python -m tests.speed.pretraining                # on a CPU
+    python -m tests.speed.pretraining --device cuda  # on a GPU: by size, objective and attention backend
 
 On the CPU both sides are in float32 on one thread, of a head-heavy shape, as the paper's are once trained at its
 vocabulary; speeds are medians by the process's own time, memory is the growth of the resident set over one forward and
@@ -27,8 +27,8 @@ from pretraining.model.configuration import EncoderConfig, config_for, shape_of
 from pretraining.paper_settings import SHAPES, TRAINING
 from pretraining.plan.flops import mfu, model_flops_per_token
 from pretraining.training.objectives import ObjectiveBatch, loss_sum
-from tests.performance.parts import OBJECTIVES, adamw, drawn, ours, step
-from tests.performance.timing import parser_of
+from tests.speed.parts import OBJECTIVES, adamw, drawn, ours, step
+from tests.speed.timing import parser_of
 
 SEQUENCES, LONGEST, STEPS = 8, 160, 5
 """What a CPU is given."""
@@ -47,7 +47,7 @@ def head_heavy() -> EncoderConfig:
 
 def speeds(objective: str) -> dict[str, float]:
     """Return tokens a second of CPU time of both sides, without padding."""
-    from tests.performance.trainer import examples, padded, reference, step_times  # it needs accelerate
+    from tests.speed.trainer import examples, padded, reference, step_times  # it needs accelerate
 
     given = [drawn(head_heavy(), objective, SEQUENCES, LONGEST, seed) for seed in range(STEPS + 1)]
     model, theirs = ours(head_heavy()), reference(head_heavy(), objective)
@@ -73,7 +73,7 @@ def speeds(objective: str) -> dict[str, float]:
 
 def peak_megabytes(side: str, objective: str) -> float:
     """Return the growth of this process's resident set over one forward and backward pass (Linux)."""
-    from tests.performance.trainer import examples, padded, reference
+    from tests.speed.trainer import examples, padded, reference
 
     torch.set_num_threads(1)
     config, batch = head_heavy(), drawn(head_heavy(), objective, SEQUENCES, LONGEST, 0)
@@ -211,7 +211,7 @@ def trainer_seconds(
     Raises:
         ImportError: the Trainer needs accelerate.
     """
-    from tests.performance.trainer import reference, step_times
+    from tests.speed.trainer import reference, step_times
 
     cycle = [batches[number % len(batches)] for number in range(len(batches) + steps)]
     model = reference(config, objective).to(device)

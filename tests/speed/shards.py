@@ -1,6 +1,6 @@
 """Tokens per second and core of the shard writer next to the bare tokenizer's, from one run on the same text.
 
-    python -m tests.performance.shards FILE ... --tokenizer ID_OR_PATH [--characters 40000000]
+    python -m tests.speed.shards FILE ... --tokenizer ID_OR_PATH [--characters 40000000]
 
 All read the same documents on one core. The bare tokenizer is the package that the writer encodes with: tiktoken where
 it gives the same ids, with the split as Llama 3's own code writes it; Hugging Face's is measured next to it. The
@@ -30,7 +30,7 @@ from pretraining.model.configuration import config_of
 from pretraining.paper_settings import SHAPES
 from pretraining.plan.config import TrainingConfig
 from pretraining.training.dataloader import Data
-from tests.performance.timing import machine, parser_of, work
+from tests.speed.timing import machine, parser_of, work
 
 
 def tiktokens(encoder: TextTokenizer, texts: Sequence[str]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.performance.coverage_of_contrasts import CELLS, SEEDS, simulate
+from tests.speed.coverage_of_contrasts import CELLS, SEEDS, simulate
 
 WIDEST = {"levels": 1.25, "differences": 1.1, "levels of averages": 1.25, "differences of averages": 1.1}
 LEAST = {"levels": 0.93, "differences": 0.94, "levels of averages": 0.93, "differences of averages": 0.94}

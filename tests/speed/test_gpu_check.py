@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from common.errors import UserError
-from tests.performance import gpu_check
+from tests.speed import gpu_check
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.performance.gpu_rehearsal import Case, make_data, per_step, run_case
+from tests.speed.gpu_rehearsal import Case, make_data, per_step, run_case
 
 DRIVER = os.environ.get("CUDA_DRIVER", "")
 
@@ -47,7 +47,7 @@ def test_fine_tuning_waits_for_the_gpu_every_25_steps_and_once_a_batch_of_its_ev
     given = ["--size", "tiny", "--device", "cuda", "--steps", "30", "--trainer", "--counter"]
     command = [
         *shlex.split(DRIVER.format(memory=8, ranks=1)),
-        *(sys.executable, "-m", "tests.performance.finetuning"),
+        *(sys.executable, "-m", "tests.speed.finetuning"),
         *(*given, os.environ.get("CUDA_DRIVER_COUNTER", "")),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=True).stdout

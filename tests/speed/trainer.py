@@ -30,7 +30,7 @@ from transformers.models.eurobert.modeling_eurobert import EuroBertForMaskedLM a
 from pretraining.model.configuration import EncoderConfig
 from pretraining.paper_settings import TRAINING
 from pretraining.training.objectives import ObjectiveBatch
-from tests.performance.parts import ours
+from tests.speed.parts import ours
 
 FIELDS = (
     "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",

@@ -16,7 +16,7 @@ from analysis.sources import PUBLISHED, Source
 from analysis.store.instances import RunScores
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs, write_instances
-from tests.performance.design_power import SC, Layout, promised_and_reached
+from tests.speed.design_power import SC, Layout, promised_and_reached
 
 MODELS = ("610m-clm-42k", "610m-mlm40-42k", "1b-clm-42k", "1b-mlm40-42k")
 ONE = Spread(sd=0.5, paired_sd=0.6, from_instances=0.04, instances=1000)
