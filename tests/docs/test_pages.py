@@ -12,7 +12,7 @@ import pytest
 
 from clm_or_mlm.__main__ import COMMANDS, app_of
 from common.provenance import ROOT
-from tests.test_imports import ALLOWED
+from tests.test_imports import ALLOWED, FILES
 from tests.test_project import TRACKED
 
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
@@ -25,6 +25,8 @@ EXAMPLES = {
     "paper_figures.figures.sizes", "watch.py",
 }  # fmt: skip
 """What pages have the reader write."""
+ENDINGS = {"json", "py", "safetensors", "sif", "toml"}
+"""How names of files end, which are no modules."""
 ENDS = ("|", "||", "&", "&&", ";", ">", ">>")
 """What ends a command in a line of the shell."""
 
@@ -56,18 +58,38 @@ def test_files_and_folders_exist() -> None:
 
 def test_modules_and_what_is_in_them_exist() -> None:
     def absent(text: str) -> Iterator[str]:
-        for name in quoted(text):
-            parts = name.split(".")
-            if (
-                re.fullmatch(r"(\w+)(\.\w+)+", name)
-                and parts[0] in ALLOWED
-                and parts[-1] not in ("py", "sif")
-            ):
-                depth = max(count for count in range(1, len(parts) + 1) if is_module(parts[:count]))
-                if depth < len(parts) and parts[depth] not in names_in(tuple(parts[:depth])):
-                    yield name
+        return (name for name in quoted(text) if is_absent(name))
 
     assert wrong(absent) == []
+
+
+def test_what_docstrings_name_exists() -> None:
+    """As a page names it, or from the docstring's own room: `store.ingest` in `analysis`."""
+    found = {
+        (str(path.relative_to(ROOT)), name)
+        for path in FILES
+        for text in docstrings(path)
+        for name in re.findall(r"`([\w.]+)`", text)
+        if is_absent(name) or is_absent(f"{path.relative_to(ROOT).parts[0]}.{name}", below=2)
+    }
+    assert found == set()
+
+
+def docstrings(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield str(node.value.value)
+
+
+def is_absent(name: str, *, below: int = 1) -> bool:
+    """Return whether a dotted name leads into a folder of a room, `below` parts deep, but to nothing in it."""
+    parts = name.split(".")
+    if len(parts) <= below or not all(part.isidentifier() for part in parts) or parts[-1] in ENDINGS:
+        return False
+    if parts[0] not in ALLOWED or not is_module(parts[:below]):
+        return False
+    depth = max(count for count in range(1, len(parts) + 1) if is_module(parts[:count]))
+    return depth < len(parts) and parts[depth] not in names_in(tuple(parts[:depth]))
 
 
 def test_links_lead_somewhere_and_every_page_is_found_from_the_readme() -> None:
