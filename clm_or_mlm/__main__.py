@@ -126,10 +126,9 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
     if not wanted:
         return call(_list(prefix, GROUPS, every="--all" in words), ["--help"])
     _refuse_other_names(words, prefix)
-    if len(wanted) == 1 and wanted[0] not in COMMANDS and (verbs := _verbs_of(wanted[0])):
-        return call(
-            _list(f"{prefix} {wanted[0]}", {f"Commands of {wanted[0]}": verbs}, every=True), ["--help"]
-        )
+    if len(wanted) == 1 and wanted[0] not in COMMANDS and (verbs := _verbs_of(wanted[0], COMMANDS)):
+        title = f"Commands of {wanted[0]}"
+        return call(_list(f"{prefix} {wanted[0]}", {title: verbs}, every=True), ["--help"])
     if words[0] == "figure":
         # What is imported for a picture stays: looking through it for garbage would be a tenth of the time.
         gc.set_threshold(100_000)
@@ -146,26 +145,25 @@ def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
     """
     app = program(prefix)
     app.register_install_completion_command(help="install this shell's completion of commands and options")
+    rooms = dict.fromkeys(name.partition(" ")[0] for name in COMMANDS if " " in name)
     for name, command in COMMANDS.items():
-        if " " in name or _verbs_of(name):
-            continue
-        app.command(command.function, name=name)
-    for room in dict.fromkeys(name.partition(" ")[0] for name in COMMANDS if " " in name):
+        if " " not in name and name not in rooms:
+            app.command(command.function, name=name)
+    for room in rooms:
         made = program(room)
         if room in COMMANDS and words[:1] == [room]:  # a command itself, whose words may be those of a verb
             module, _, function = COMMANDS[room].function.partition(":")
             made.default(getattr(importlib.import_module(module), function))
-        for verb, command in _verbs_of(room).items():
+        for verb, command in _verbs_of(room, COMMANDS | STEPS).items():
             called = words[1:2] == [verb]  # its help is its docstring then, not its line of the list
             made.command(command.function, name=verb, help=None if called else command.line)
         app.command(made, name=room)
     return app
 
 
-def _verbs_of(room: str) -> dict[str, Command]:
+def _verbs_of(room: str, commands: Mapping[str, Command]) -> dict[str, Command]:
     """Return the commands that need a room's name before them, by their verbs."""
-    named = COMMANDS | STEPS
-    return {name.partition(" ")[2]: named[name] for name in named if name.startswith(f"{room} ")}
+    return {name.partition(" ")[2]: commands[name] for name in commands if name.startswith(f"{room} ")}
 
 
 def _list(prefix: str, groups: Mapping[str, Mapping[str, Command]], *, every: bool) -> App:
@@ -184,7 +182,8 @@ def _refuse_other_names(words: Sequence[str], prefix: str) -> None:
     """Raise a `UserError` for a verb without the room that it needs, or with one that it does not."""
     if ways := [f"`{prefix} {name}`" for name in COMMANDS if name.endswith(f" {words[0]}")]:
         raise UserError(f"several parts have a command {words[0]}: use {' or '.join(ways)}")
-    if len(words) > 1 and words[1] in COMMANDS and words[0] not in COMMANDS and find_spec(words[0]):
+    rooms = {command.function.partition(".")[0] for command in COMMANDS.values()} - {*COMMANDS}
+    if words[0] in rooms and words[1:] and words[1] in COMMANDS:
         raise UserError(f"unknown command {' '.join(words[:2])!r}; use `{prefix} {words[1]}`")
 
 
