@@ -1,4 +1,4 @@
-"""A model folder of ours in a process without our code: the sentence-transformers of today gives retrieval's vectors."""
+"""A model folder of ours in a process without our code: today's sentence-transformers gives retrieval's vectors."""
 
 from __future__ import annotations
 
