@@ -100,7 +100,7 @@ study-status: $(CLUSTER)/.installed ## jobs done, running, queued and failed, an
 	@$(CLUSTER)/bin/python -m clm_or_mlm workflow status --dir "$(DIR)" $(ARGS)
 
 study-detached: $(CLUSTER)/.installed ## run a study in the background, which continues after you log out (TARGET=figure3 DIR=folder ARGS=options)
-	@$(CLUSTER)/bin/python -m clm_or_mlm detach $(TARGET) --dir "$(DIR)" -- --profile slurm $(ARGS)
+	@$(CLUSTER)/bin/python -m clm_or_mlm workflow $(TARGET) --detach --dir "$(DIR)" --profile slurm $(ARGS)
 
 study-archive: $(CLUSTER)/.installed ## turn a finished study into an RO-Crate: every file with its hash (DIR=folder)
 	@$(CLUSTER)/bin/python -m clm_or_mlm archive --dir "$(DIR)" $(ARGS)

@@ -79,7 +79,6 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
         "workflow": Command("workflow.commands:study", "Run a study as jobs, here or on Slurm"),
         "workflow status": Command("workflow.commands:status", "Show a study's progress"),
         "cancel": Command("workflow.commands:cancel", "Stop a study and its jobs"),
-        "detach": Command("workflow.commands:detach", "Run a study in the background"),
         "archive": Command("workflow.commands:archive", "Describe a finished study as an RO-Crate"),
         "doctor": Command("workflow.commands:doctor", "Find what a machine or cluster lacks"),
         "build": Command("container.commands:build", "Build an image"),

@@ -24,7 +24,7 @@ from workflow.settings import Settings, check_requirements, load_settings
 from workflow.slurm import refuse_what_slurm_refuses
 from workflow.study import place_stand_ins, workflow_of
 
-__all__ = ["archive", "cancel", "detach", "doctor", "status", "study"]
+__all__ = ["archive", "cancel", "doctor", "status", "study"]
 
 _NOT_ALL_DONE = 3
 _OFTEN = ("--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5")
@@ -41,6 +41,7 @@ def study(
     image: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     dry_run: bool = False,
     retry_failed: bool = False,
+    detach: bool = False,
 ) -> int:
     """Run a study as jobs: shards, pretraining, fine-tuning, tables and figures.
 
@@ -49,6 +50,7 @@ def study(
     examples:
       clm-or-mlm workflow figure3 --dry-run
       clm-or-mlm workflow figure3 --profile slurm --dir /scratch/me/study --settings mine.toml
+      clm-or-mlm workflow figure3 --profile slurm --dir /scratch/me/study --detach
       clm-or-mlm workflow tiny --profile slurm        a made-up study that takes minutes
       clm-or-mlm workflow settings                    every setting, its default and its meaning
       clm-or-mlm workflow status --dir /scratch/me/study
@@ -65,6 +67,7 @@ def study(
         dry_run: print the jobs, GPU hours and disk space, ask Slurm (with --profile slurm) whether it would accept the
             jobs, and stop
         retry_failed: repeat runs that are recorded as failed
+        detach: run in the background, so that the study keeps running after you log out
     """
     _refuse_without_dashes(words)
     if target == "settings":
@@ -74,6 +77,18 @@ def study(
         known = nearest(profile, PROFILES)
         raise UserError(f"unknown profile {profile!r}{known}; profiles are {', '.join(PROFILES)}")
     folder = dir_.resolve()
+    if detach and not dry_run:
+        given = {
+            "--profile": profile,
+            "--dir": folder,
+            "--settings": settings,
+            "--site": site,
+            "--image": image,
+        }
+        options = [str(word) for option, value in given.items() if value for word in (option, value)]
+        options += ["--retry-failed"] if retry_failed else []
+        sys.stdout.write(f"{engine.detach([target, *options, '--', *words], folder)}\n")
+        return 0
     values, whole = _settings(target, settings, folder, site), "all" if target == "tiny" else target
     if image is None and values.counts_files:
         image = IMAGES["full"].path
@@ -161,27 +176,6 @@ def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
     """
     numbers = engine.cancel(dir_.resolve())
     sys.stdout.write(f"{len(numbers)} jobs ended{': ' if numbers else ''}{' '.join(numbers)}\n")
-
-
-def detach(
-    target: str,
-    /,
-    *words: Annotated[str, Parameter(show=False)],
-    dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
-) -> None:
-    """Run a study in the background, so that it keeps running after you log out.
-
-    Options after -- are passed to `clm-or-mlm workflow`.
-
-    example: clm-or-mlm detach figure3 --dir /scratch/me/study -- --profile slurm --settings mine.toml
-
-    Args:
-        target: as for `clm-or-mlm workflow`
-        dir_: the study's folder
-    """
-    _refuse_without_dashes(words)
-    folder = dir_.resolve()
-    sys.stdout.write(f"{engine.detach([target, '--dir', str(folder), *words], folder)}\n")
 
 
 def archive(

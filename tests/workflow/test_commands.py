@@ -44,6 +44,17 @@ def test_work_that_is_left_is_exit_code_3(
     assert "some jobs are not done; logs are in" in capsys.readouterr().err
 
 
+def test_a_study_in_the_background_is_called_with_the_options_that_were_given(
+    calls: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workflow.engine.detach", lambda words, folder: found.append((words, folder)))
+    found: list[tuple[list[str], Path]] = []
+    options = ["--profile", "slurm", "--dir", str(tmp_path), "--settings", "s.toml", "--retry-failed"]
+    assert main(["workflow", "figure3", "--detach", *options, "--", "--until", "shards"]) == 0
+    assert found == [(["figure3", *options, "--", "--until", "shards"], tmp_path)]
+    assert calls == []
+
+
 def test_archive_writes_the_crate_of_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
