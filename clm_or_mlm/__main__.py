@@ -17,7 +17,7 @@ from clm_or_mlm import VERSION
 from common.cli import call, program, run
 from common.errors import UserError
 
-__all__ = ["COMMANDS", "STEPS", "Command", "app_of", "console", "main", "packages_named"]
+__all__ = ["COMMANDS", "STEPS", "Verb", "app_of", "console", "main", "packages_named"]
 
 ABOUT = """\
 `{0} COMMAND --help` explains a command and `{0} --all` lists them all;
@@ -29,7 +29,7 @@ examples:
   {0} benchmarks run --help"""
 
 
-class Command(NamedTuple):
+class Verb(NamedTuple):
     """A command as the list shows it."""
 
     function: str
@@ -38,54 +38,54 @@ class Command(NamedTuple):
     """What the list says of it."""
 
 
-GROUPS: Mapping[str, Mapping[str, Command]] = {
+GROUPS: Mapping[str, Mapping[str, Verb]] = {
     "Reproduce": {
-        "figure": Command("paper_figures.commands:draw", "Draw the paper's figures"),
-        "table": Command("analysis.commands.scores:table", "Print the paper's tables"),
-        "claims": Command("analysis.commands.findings:claims", "Judge the paper's findings F1 to F15"),
-        "audit": Command("analysis.commands.scores:audit", "Compare published cells with a source's runs"),
-        "report": Command("clm_or_mlm.commands:report", "Write all results as one HTML page"),
-        "reproduce": Command("clm_or_mlm.commands:reproduce", "Make every table, every figure and the audit"),
-        "fetch-released": Command("analysis.commands.store:fetch_released", "Download the authors' runs"),
+        "figure": Verb("paper_figures.commands:draw", "Draw the paper's figures"),
+        "table": Verb("analysis.commands.scores:table", "Print the paper's tables"),
+        "claims": Verb("analysis.commands.findings:claims", "Judge the paper's findings F1 to F15"),
+        "audit": Verb("analysis.commands.scores:audit", "Compare published cells with a source's runs"),
+        "report": Verb("clm_or_mlm.commands:report", "Write all results as one HTML page"),
+        "reproduce": Verb("clm_or_mlm.commands:reproduce", "Make every table, every figure and the audit"),
+        "fetch-released": Verb("analysis.commands.store:fetch_released", "Download the authors' runs"),
     },
     "Pretrain": {
-        "plan": Command("pretraining.commands:plan", "Print a model's stages, tokens, hours and disk space"),
-        "shards": Command("pretraining.commands:shards", "Convert documents to training shards"),
-        "train": Command("pretraining.commands:train", "Pretrain a model, or one stage of its plan"),
-        "settings": Command("pretraining.commands:settings", "Print the settings of `train` and what they mean"),
-        "tokenizer": Command("pretraining.commands:tokenizer", "Convert or train a tokenizer"),
-        "pretraining verify": Command("pretraining.commands:verify", "Compare shards with their hashes"),
-        "pretraining export": Command("pretraining.commands:export", "Export a checkpoint as a Hugging Face model"),
+        "plan": Verb("pretraining.commands:plan", "Print a model's stages, tokens, hours and disk space"),
+        "shards": Verb("pretraining.commands:shards", "Convert documents to training shards"),
+        "train": Verb("pretraining.commands:train", "Pretrain a model, or one stage of its plan"),
+        "settings": Verb("pretraining.commands:settings", "Print the settings of `train` and what they mean"),
+        "tokenizer": Verb("pretraining.commands:tokenizer", "Convert or train a tokenizer"),
+        "pretraining verify": Verb("pretraining.commands:verify", "Compare shards with their hashes"),
+        "pretraining export": Verb("pretraining.commands:export", "Export a checkpoint as a Hugging Face model"),
     },
     "Fine-tune": {
-        "fetch": Command("benchmarks.commands.datasets:fetch", "Download datasets"),
-        "benchmarks run": Command("benchmarks.commands.grid:run", "Fine-tune a model on the datasets"),
-        "benchmarks status": Command("benchmarks.commands.grid:status", "Show which runs a store has"),
-        "datasets": Command("benchmarks.commands.datasets:datasets", "List, show or verify datasets"),
-        "import": Command("benchmarks.commands.datasets:import_", "Convert a dataset's original files"),
-        "synthetic": Command("benchmarks.commands.datasets:synthetic", "Write small made-up datasets"),
+        "fetch": Verb("benchmarks.commands.datasets:fetch", "Download datasets"),
+        "benchmarks run": Verb("benchmarks.commands.grid:run", "Fine-tune a model on the datasets"),
+        "benchmarks status": Verb("benchmarks.commands.grid:status", "Show which runs a store has"),
+        "datasets": Verb("benchmarks.commands.datasets:datasets", "List, show or verify datasets"),
+        "import": Verb("benchmarks.commands.datasets:import_", "Convert a dataset's original files"),
+        "synthetic": Verb("benchmarks.commands.datasets:synthetic", "Write small made-up datasets"),
     },
     "Analyse": {
-        "scores": Command("analysis.commands.scores:scores", "Print every mean with its interval"),
-        "compare": Command("analysis.commands.comparisons:compare", "Compare two models, or rank many"),
-        "ingest": Command("analysis.commands.store:ingest", "Convert a run store to a runs table"),
-        "sensitivity": Command("analysis.commands.findings:sensitivity", "Print what would overturn each verdict"),
-        "certify": Command("analysis.commands.comparisons:certify", "Print whether runs replicate a reference"),
-        "design": Command("analysis.commands.precision:design", "Print how many runs a difference needs"),
-        "analysis export": Command("analysis.commands.scores:export", "Write scores for model cards"),
-        "clean": Command("clm_or_mlm.commands:clean", "Delete caches"),
+        "scores": Verb("analysis.commands.scores:scores", "Print every mean with its interval"),
+        "compare": Verb("analysis.commands.comparisons:compare", "Compare two models, or rank many"),
+        "ingest": Verb("analysis.commands.store:ingest", "Convert a run store to a runs table"),
+        "sensitivity": Verb("analysis.commands.findings:sensitivity", "Print what would overturn each verdict"),
+        "certify": Verb("analysis.commands.comparisons:certify", "Print whether runs replicate a reference"),
+        "design": Verb("analysis.commands.precision:design", "Print how many runs a difference needs"),
+        "analysis export": Verb("analysis.commands.scores:export", "Write scores for model cards"),
+        "clean": Verb("clm_or_mlm.commands:clean", "Delete caches"),
     },
     "Study, clusters and images": {
-        "workflow": Command("workflow.commands:study", "Run a study as jobs, here or on Slurm"),
-        "workflow status": Command("workflow.commands:status", "Show a study's progress"),
-        "cancel": Command("workflow.commands:cancel", "Stop a study and its jobs"),
-        "archive": Command("workflow.commands:archive", "Describe a finished study as an RO-Crate"),
-        "doctor": Command("workflow.commands:doctor", "Find what a machine or cluster lacks"),
-        "build": Command("container.commands:build", "Build an image"),
-        "test": Command("container.commands:test", "Run an image's own tests"),
-        "container run": Command("container.commands:run", "Run a command in an image"),
-        "container verify": Command("container.commands:verify", "Compare an image with its record and the locks"),
-        "miniature run": Command("miniature.commands:run", "Run the whole study at toy scale"),
+        "workflow": Verb("workflow.commands:study", "Run a study as jobs, here or on Slurm"),
+        "workflow status": Verb("workflow.commands:status", "Show a study's progress"),
+        "cancel": Verb("workflow.commands:cancel", "Stop a study and its jobs"),
+        "archive": Verb("workflow.commands:archive", "Describe a finished study as an RO-Crate"),
+        "doctor": Verb("workflow.commands:doctor", "Find what a machine or cluster lacks"),
+        "build": Verb("container.commands:build", "Build an image"),
+        "test": Verb("container.commands:test", "Run an image's own tests"),
+        "container run": Verb("container.commands:run", "Run a command in an image"),
+        "container verify": Verb("container.commands:verify", "Compare an image with its record and the locks"),
+        "miniature run": Verb("miniature.commands:run", "Run the whole study at toy scale"),
     },
 }  # fmt: skip
 """Every command by its words; two rooms that share a verb have their name before it."""
@@ -100,8 +100,8 @@ COMMANDS = {words: command for group in GROUPS.values() for words, command in gr
 """The same without the groups."""
 
 STEPS = {
-    "miniature random": Command("miniature.commands:random", "Write an untrained model"),
-    "miniature sample": Command("miniature.commands:sample", "Sample from each dataset"),
+    "miniature random": Verb("miniature.commands:random", "Write an untrained model"),
+    "miniature sample": Verb("miniature.commands:sample", "Sample from each dataset"),
 }
 """Steps of jobs, which no list names."""
 
@@ -160,12 +160,12 @@ def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
     return app
 
 
-def _verbs_of(room: str, commands: Mapping[str, Command]) -> dict[str, Command]:
+def _verbs_of(room: str, commands: Mapping[str, Verb]) -> dict[str, Verb]:
     """Return the commands that need a room's name before them, by their verbs."""
     return {name.partition(" ")[2]: commands[name] for name in commands if name.startswith(f"{room} ")}
 
 
-def _list(prefix: str, groups: Mapping[str, Mapping[str, Command]], *, every: bool) -> App:
+def _list(prefix: str, groups: Mapping[str, Mapping[str, Verb]], *, every: bool) -> App:
     """Return a program whose help is the list of commands."""
     app = program(prefix, ABOUT.format(prefix) if groups is GROUPS else None)
     app["--help"].show = False
