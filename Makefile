@@ -1,4 +1,4 @@
-# Every target is one line that calls a room. `make help` lists them.
+# Every target is one line that calls a command of `clm-or-mlm`. `make help` lists them.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -54,66 +54,66 @@ new-environment:
 ## Results
 .PHONY: reproduce-figure3 reproduce report findings
 reproduce-figure3: $(SMALL)/.installed ## Figure 3, its numbers and where they come from (SOURCE=published|released|miniature|PATH)
-	@$(SMALL)/bin/python -m paper_figures 3 --source "$(SOURCE)" --out "$(OUT)/figures" $(ARGS)
+	@$(SMALL)/bin/python -m clm_or_mlm figure 3 --source "$(SOURCE)" --out "$(OUT)/figures" $(ARGS)
 
 reproduce: $(SMALL)/.installed ## every table and figure that the source allows, and the audit
-	@$(SMALL)/bin/python -m analysis reproduce --source "$(SOURCE)" --out "$(OUT)" $(ARGS)
+	@$(SMALL)/bin/python -m clm_or_mlm reproduce --source "$(SOURCE)" --out "$(OUT)" $(ARGS)
 
 report: $(SMALL)/.installed ## one self-contained page of everything: build/report/index.html
-	@$(SMALL)/bin/python -m analysis report --source "$(SOURCE)" --out "$(OUT)/report/index.html" $(ARGS)
+	@$(SMALL)/bin/python -m clm_or_mlm report --source "$(SOURCE)" --out "$(OUT)/report/index.html" $(ARGS)
 
 findings: $(SMALL)/.installed ## regenerate docs/findings.md from the published cells
-	@$(SMALL)/bin/python -m analysis claims --source published --format markdown --out docs/findings.md
+	@$(SMALL)/bin/python -m clm_or_mlm claims --source published --format markdown --out docs/findings.md
 
 ## A study in miniature (docs/miniature.md)
 .PHONY: miniature
 FORM ?= cpu
 DATA ?=
 miniature: $(FULL)/.installed ## pretrain, fine-tune, analyse, draw at toy scale (FORM=quick|cpu|long DATA=folder)
-	@$(FULL)/bin/python -m miniature run --form $(FORM) --data "$(DATA)" --out $(OUT)/miniature $(ARGS)
+	@$(FULL)/bin/python -m clm_or_mlm miniature run --form $(FORM) --data "$(DATA)" --out $(OUT)/miniature $(ARGS)
 
 .PHONY: gpu-check
 GPU_PYTHON ?= $(FULL)/bin/python
 gpu-check: ## the tests that need a GPU, ten minutes (GPU_PYTHON=python on a machine with PyTorch, ARGS="--device cpu")
 	@if [ "$(GPU_PYTHON)" = "$(FULL)/bin/python" ]; then $(MAKE) --silent $(FULL)/.installed; fi
-	@$(GPU_PYTHON) -m tests.performance.gpu_check $(if $(ARGS),$(ARGS),--device cuda)
+	@$(GPU_PYTHON) -m tests.speed.gpu_check $(if $(ARGS),$(ARGS),--device cuda)
 
 ## Images (docs/container.md) and clusters (docs/hpc.md)
 .PHONY: image image-full image-test doctor study study-status study-detached study-archive study-tiny audit
 image: $(CLUSTER)/.installed ## build/analysis.sif, the small Apptainer image (OCI=1: build/analysis.tar, for Podman)
-	@$(CLUSTER)/bin/python -m container build analysis $(if $(OCI),--oci) $(ARGS)
+	@$(CLUSTER)/bin/python -m clm_or_mlm build analysis $(if $(OCI),--oci) $(ARGS)
 
 image-full: $(CLUSTER)/.installed ## build/full.sif, the image for training (40 GB of free space while it builds; OCI=1)
-	@$(CLUSTER)/bin/python -m container build full $(if $(OCI),--oci) $(ARGS)
+	@$(CLUSTER)/bin/python -m clm_or_mlm build full $(if $(OCI),--oci) $(ARGS)
 
 image-test: $(CLUSTER)/.installed ## run the image's own tests and compare it with the locks (IMAGE=analysis|full)
-	@$(CLUSTER)/bin/python -m container test $(IMAGE)
-	@$(CLUSTER)/bin/python -m container verify $(IMAGE) $(ARGS)
+	@$(CLUSTER)/bin/python -m clm_or_mlm test $(IMAGE)
+	@$(CLUSTER)/bin/python -m clm_or_mlm container verify $(IMAGE) $(ARGS)
 
 STUDY_ENV := $(if $(filter slurm,$(PROFILE)),$(CLUSTER),$(FULL))
 study: ## run a study's jobs here or on a cluster (TARGET=figure3|table10|all, PROFILE=local|slurm, ARGS=--dry-run)
 	@$(MAKE) --silent $(STUDY_ENV)/.installed
-	@$(STUDY_ENV)/bin/python -m workflow $(TARGET) --profile $(PROFILE) $(ARGS)
+	@$(STUDY_ENV)/bin/python -m clm_or_mlm workflow $(TARGET) --profile $(PROFILE) $(ARGS)
 
 DIR ?= build/study
 study-status: $(CLUSTER)/.installed ## jobs done, running, queued and failed, and hours used and left (DIR=folder)
-	@$(CLUSTER)/bin/python -m workflow status --dir "$(DIR)" $(ARGS)
+	@$(CLUSTER)/bin/python -m clm_or_mlm workflow status --dir "$(DIR)" $(ARGS)
 
 study-detached: $(CLUSTER)/.installed ## run a study in the background, which continues after you log out (TARGET=figure3 DIR=folder ARGS=options)
-	@$(CLUSTER)/bin/python -m workflow detach $(TARGET) --dir "$(DIR)" -- --profile slurm $(ARGS)
+	@$(CLUSTER)/bin/python -m clm_or_mlm workflow $(TARGET) --detach --dir "$(DIR)" --profile slurm $(ARGS)
 
 study-archive: $(CLUSTER)/.installed ## turn a finished study into an RO-Crate: every file with its hash (DIR=folder)
-	@$(CLUSTER)/bin/python -m workflow archive --dir "$(DIR)" $(ARGS)
+	@$(CLUSTER)/bin/python -m clm_or_mlm archive --dir "$(DIR)" $(ARGS)
 
 study-tiny: $(CLUSTER)/.installed ## a made-up study through Slurm and the full image, in minutes
-	@$(CLUSTER)/bin/python -m workflow tiny --profile slurm --image $(OUT)/full.sif --dir $(OUT)/study-tiny $(ARGS)
+	@$(CLUSTER)/bin/python -m clm_or_mlm workflow tiny --profile slurm --image $(OUT)/full.sif --dir $(OUT)/study-tiny $(ARGS)
 
 audit: $(SMALL)/.installed ## check a finished study: coverage, published scores against yours, provenance, failures (STORE=DIR)
 	@test -n "$(STORE)" || { echo "error: name the store: make audit STORE=DIR" >&2; exit 2; }
-	@$(SMALL)/bin/python -m analysis audit --source "$(STORE)" $(ARGS)
+	@$(SMALL)/bin/python -m clm_or_mlm audit --source "$(STORE)" $(ARGS)
 
 doctor: $(CLUSTER)/.installed ## find what this machine or cluster lacks, and how to fix it
-	@$(CLUSTER)/bin/python -m container doctor $(ARGS)
+	@$(CLUSTER)/bin/python -m clm_or_mlm doctor $(ARGS)
 
 ## Checks
 .PHONY: test test-all quick-tests all-tests lint lock
@@ -145,4 +145,3 @@ lock: ## regenerate the hash-locked requirements from pyproject.toml and the .in
 	@$(UV) -c requirements/full.txt requirements/cluster.in -o requirements/cluster.txt
 	@$(UV) --excludes requirements/oracle-borrowed.txt requirements/oracle.in -o requirements/oracle.txt
 	@$(UV) requirements/validators.in -o requirements/validators.txt
-	@$(UV) --no-deps requirements/exchange.in -o requirements/exchange.txt

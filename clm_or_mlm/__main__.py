@@ -1,107 +1,214 @@
-"""`clm-or-mlm` and `python -m clm_or_mlm`: the commands of all rooms in one program."""
+"""`clm-or-mlm` and `python -m clm_or_mlm`: every command, its function, and the list of them that help prints."""
 
-import common.interrupts  # noqa: F401  (first: Ctrl-C while the rest is imported)
+import common.cli  # noqa: F401  (first: Ctrl-C while the rest is imported)
 
 # isort: split
+import contextlib
+import gc
+import importlib
 import sys
-from collections import Counter
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import NamedTuple
 
 from cyclopts import App, Group
 
-from clm_or_mlm.rooms import ROOMS, main_of, packages_named, version_line
-from common.cli import call, command_name, program, run
+from clm_or_mlm import VERSION
+from common.cli import call, program, run
 from common.errors import UserError
 
+__all__ = ["COMMANDS", "STEPS", "Verb", "app_of", "console", "main", "packages_named"]
+
 ABOUT = """\
-All commands of this package. If several parts have a command of the same name, such as `run`, put the part first.
+`{0} COMMAND --help` explains a command and `{0} --all` lists them all;
+`{0} --install-completion` makes the shell complete them.
 
 examples:
   {0} figure 3
-  {0} table 10
   {0} claims --id F8
-  {0} benchmarks run --help
-  {0} completion bash"""
+  {0} benchmarks run --help"""
 
-_GROUPS = [
-    (
-        Group("Reproduce", sort_key=0),
-        ("figure", "table", "audit", "report", "reproduce", "claims", "fetch-released"),
-    ),
-    (Group("Pretrain", sort_key=1), ("pretraining",)),
-    (Group("Fine-tune", sort_key=2), ("benchmarks",)),
-    (Group("Analyse", sort_key=3), ("analysis", "paper_figures")),
-    (Group("Cluster, images and all else", sort_key=4), ("workflow", "container", "miniature", "completion")),
-]
-"""The tasks of the list of commands: commands, and the rooms whose other commands belong there."""
+
+class Verb(NamedTuple):
+    """A command as the list shows it."""
+
+    function: str
+    """Its `module:function`, imported when it is called; the function's docstring is the command's help."""
+    line: str
+    """What the list says of it."""
+
+
+GROUPS: Mapping[str, Mapping[str, Verb]] = {
+    "Reproduce": {
+        "figure": Verb("paper_figures.commands:draw", "Draw the paper's figures"),
+        "table": Verb("analysis.commands.scores:table", "Print the paper's tables"),
+        "claims": Verb("analysis.commands.findings:claims", "Judge the paper's findings F1 to F15"),
+        "audit": Verb("analysis.commands.scores:audit", "Compare published cells with a source's runs"),
+        "report": Verb("clm_or_mlm.commands:report", "Write all results as one HTML page"),
+        "reproduce": Verb("clm_or_mlm.commands:reproduce", "Make every table, every figure and the audit"),
+        "fetch-released": Verb("analysis.commands.store:fetch_released", "Download the authors' runs"),
+    },
+    "Pretrain": {
+        "plan": Verb("pretraining.commands:plan", "Print a model's stages, tokens, hours and disk space"),
+        "shards": Verb("pretraining.commands:shards", "Convert documents to training shards"),
+        "train": Verb("pretraining.commands:train", "Pretrain a model, or one stage of its plan"),
+        "settings": Verb("pretraining.commands:settings", "Print the settings of `train` and what they mean"),
+        "tokenizer": Verb("pretraining.commands:tokenizer", "Convert or train a tokenizer"),
+        "pretraining verify": Verb("pretraining.commands:verify", "Compare shards with their hashes"),
+        "pretraining export": Verb("pretraining.commands:export", "Export a checkpoint as a Hugging Face model"),
+    },
+    "Fine-tune": {
+        "fetch": Verb("benchmarks.commands.datasets:fetch", "Download datasets"),
+        "benchmarks run": Verb("benchmarks.commands.grid:run", "Fine-tune a model on the datasets"),
+        "benchmarks status": Verb("benchmarks.commands.grid:status", "Show which runs a store has"),
+        "datasets": Verb("benchmarks.commands.datasets:datasets", "List, show or verify datasets"),
+        "import": Verb("benchmarks.commands.datasets:import_", "Convert a dataset's original files"),
+        "synthetic": Verb("benchmarks.commands.datasets:synthetic", "Write small made-up datasets"),
+    },
+    "Analyse": {
+        "scores": Verb("analysis.commands.scores:scores", "Print every mean with its interval"),
+        "compare": Verb("analysis.commands.comparisons:compare", "Compare two models, or rank many"),
+        "ingest": Verb("analysis.commands.store:ingest", "Convert a run store to a runs table"),
+        "sensitivity": Verb("analysis.commands.findings:sensitivity", "Print what would overturn each verdict"),
+        "certify": Verb("analysis.commands.comparisons:certify", "Print whether runs replicate a reference"),
+        "design": Verb("analysis.commands.precision:design", "Print how many runs a difference needs"),
+        "analysis export": Verb("analysis.commands.scores:export", "Write scores for model cards"),
+        "clean": Verb("clm_or_mlm.commands:clean", "Delete caches"),
+    },
+    "Study, clusters and images": {
+        "workflow": Verb("workflow.commands:study", "Run a study as jobs, here or on Slurm"),
+        "workflow status": Verb("workflow.commands:status", "Show a study's progress"),
+        "cancel": Verb("workflow.commands:cancel", "Stop a study and its jobs"),
+        "archive": Verb("workflow.commands:archive", "Describe a finished study as an RO-Crate"),
+        "doctor": Verb("workflow.commands:doctor", "Find what a machine or cluster lacks"),
+        "build": Verb("container.commands:build", "Build an image"),
+        "test": Verb("container.commands:test", "Run an image's own tests"),
+        "container run": Verb("container.commands:run", "Run a command in an image"),
+        "container verify": Verb("container.commands:verify", "Compare an image with its record and the locks"),
+        "miniature run": Verb("miniature.commands:run", "Run the whole study at toy scale"),
+    },
+}  # fmt: skip
+"""Every command by its words; two rooms that share a verb have their name before it."""
+
+DAILY = {
+    "figure", "table", "claims", "audit", "report", "reproduce", "fetch-released", "plan", "shards", "train", "fetch",
+    "benchmarks run", "scores", "compare", "workflow", "doctor",
+}  # fmt: skip
+"""What is listed without `--all`, too."""
+
+COMMANDS = {words: command for group in GROUPS.values() for words, command in group.items()}
+"""The same without the groups."""
+
+STEPS = {
+    "miniature random": Verb("miniature.commands:random", "Write an untrained model"),
+    "miniature sample": Verb("miniature.commands:sample", "Sample from each dataset"),
+}
+"""Steps of jobs, which no list names."""
+
+_SMALL = ("analysis", "paper_figures", "clm_or_mlm")
+"""Rooms whose commands need the small environment only."""
 
 
 def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
-    """Run the command that the words name; `prefix` is how the program was started."""
-    word = argv[0] if argv else ""
-    owners = {room: room for room in ROOMS} | {"figure": "paper_figures"}
-    owners |= {command_name(path): room for path, (room, _) in _alone().items()}
-    if word == "--version":
-        sys.stdout.write(version_line())
+    """Run the command that the words name and return its exit code; `prefix` is how the program was started.
+
+    Raises:
+        UserError: there is no such command, or what the command raises.
+    """
+    words = list(argv)
+    if words == ["--version"]:
+        from common.provenance import git_commit  # takes longer than a help
+
+        sys.stdout.write(f"clm-or-mlm {VERSION} (commit {git_commit()})\n")
         return 0
-    if word in owners:
-        if word in ROOMS or word == "figure":
-            return main_of(owners[word], f"{prefix} {word}")(argv[1:])
-        return main_of(owners[word], prefix)(argv)
-    if rooms := [room.name for room in ROOMS.values() if word in map(command_name, room.commands)]:
-        ways = " or ".join(f"`{prefix} {room} {word}`" for room in rooms)
-        raise UserError(f"several parts have a command {word}: use {ways}")
-    app = _program(prefix)
-    for name in ("figure", *ROOMS):
-        line = (
-            "Draw the paper's figures"
-            if name == "figure"
-            else ROOMS[name].about.partition("\n")[0].rstrip(".")
-        )
-        app.command(f"clm_or_mlm.rooms:{name}", name=name, help=line, sort_key=1000, group=_group(name, name))
-    with packages_named():
-        return call(app, argv)
+    wanted = [word for word in words if word not in ("--help", "-h", "--all")]
+    if not wanted:
+        return call(_list(prefix, GROUPS, every="--all" in words), ["--help"])
+    _refuse_other_names(words, prefix)
+    if len(wanted) == 1 and wanted[0] not in COMMANDS and (verbs := _verbs_of(wanted[0], COMMANDS)):
+        title = f"Commands of {wanted[0]}"
+        return call(_list(f"{prefix} {wanted[0]}", {title: verbs}, every=True), ["--help"])
+    if words[0] == "figure":
+        # What is imported for a picture stays: looking through it for garbage would be a tenth of the time.
+        gc.set_threshold(100_000)
+    with packages_named(words):
+        return call(app_of(words, prefix), words)
 
 
-def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
-    """Print a completion script for a shell; it completes commands, options and choices.
-
-    Save it as ~/.local/share/bash-completion/completions/clm-or-mlm (bash), as _clm-or-mlm in a folder of $fpath (zsh),
-    or as ~/.config/fish/completions/clm-or-mlm.fish (fish).
+def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
+    """Return the program; its commands are imported when they are called.
 
     Args:
-        shell: the shell
+        words: what it will be called with.
+        prefix: how it is started.
     """
-    app = _program("clm-or-mlm")
-    for name, room in {"figure": ROOMS["paper_figures"], **ROOMS}.items():
-        app.command(room.program(f"clm-or-mlm {name}"), name=name)
-    sys.stdout.write(app.generate_completion(prog_name="clm-or-mlm", shell=shell))
-
-
-def _alone() -> dict[str, tuple[str, str]]:
-    """Return the commands whose name one room alone has: its name and the line of help, by `module:function`."""
-    lines = {path: (room.name, line) for room in ROOMS.values() for path, line in room.commands.items()}
-    counts = Counter(map(command_name, lines))
-    return {path: found for path, found in lines.items() if counts[command_name(path)] == 1}
-
-
-def _program(prefix: str) -> App:
-    alone = _alone()
-    app = program(
-        prefix,
-        ABOUT.format(prefix),
-        {path: line for path, (_, line) in alone.items()},
-        groups={path: _group(command_name(path), room) for path, (room, _) in alone.items()},
-    )
-    line = "Print a completion script for a shell"
-    app.command(f"{__name__}:completion", help=line, sort_key=1000, group=_group("completion", ""))
+    app = program(prefix)
+    app.register_install_completion_command(help="install this shell's completion of commands and options")
+    rooms = dict.fromkeys(name.partition(" ")[0] for name in COMMANDS if " " in name)
+    for name, command in COMMANDS.items():
+        if " " not in name and name not in rooms:
+            app.command(command.function, name=name)
+    for room in rooms:
+        made = program(room)
+        if room in COMMANDS and words[:1] == [room]:  # a command itself, whose words may be those of a verb
+            module, _, function = COMMANDS[room].function.partition(":")
+            made.default(getattr(importlib.import_module(module), function))
+        for verb, command in _verbs_of(room, COMMANDS | STEPS).items():
+            called = words[1:2] == [verb]  # its help is its docstring then, not its line of the list
+            made.command(command.function, name=verb, help=None if called else command.line)
+        app.command(made, name=room)
     return app
 
 
-def _group(command: str, room: str) -> Group:
-    """Return the task that a command is listed under: its own, or else its room's."""
-    return next(group for word in (command, room) for group, words in _GROUPS if word in words)
+def _verbs_of(room: str, commands: Mapping[str, Verb]) -> dict[str, Verb]:
+    """Return the commands that need a room's name before them, by their verbs."""
+    return {name.partition(" ")[2]: commands[name] for name in commands if name.startswith(f"{room} ")}
+
+
+def _list(prefix: str, groups: Mapping[str, Mapping[str, Verb]], *, every: bool) -> App:
+    """Return a program whose help is the list of commands."""
+    app = program(prefix, ABOUT.format(prefix) if groups is GROUPS else None)
+    app["--help"].show = False
+    for order, (title, commands) in enumerate(groups.items()):
+        group = Group(title, sort_key=order)
+        for place, (words, command) in enumerate(commands.items()):
+            if every or words in DAILY:
+                app.command(command.function, name=words, help=command.line, group=group, sort_key=place)
+    return app
+
+
+def _refuse_other_names(words: Sequence[str], prefix: str) -> None:
+    """Raise a `UserError` for a verb without the room that it needs, or with one that it does not."""
+    if ways := [f"`{prefix} {name}`" for name in COMMANDS if name.endswith(f" {words[0]}")]:
+        raise UserError(f"several parts have a command {words[0]}: use {' or '.join(ways)}")
+    rooms = {command.function.partition(".")[0] for command in COMMANDS.values()} - {*COMMANDS}
+    if words[0] in rooms and words[1:] and words[1] in COMMANDS:
+        raise UserError(f"unknown command {' '.join(words[:2])!r}; use `{prefix} {words[1]}`")
+
+
+@contextlib.contextmanager
+def packages_named(words: Sequence[str]) -> Iterator[None]:
+    """Turn an import's error for lack of a package into a `UserError` that names the environment which has it.
+
+    Args:
+        words: a command's, and what follows it.
+    """
+    try:
+        yield
+    except ImportError as error:
+        # The library that imports a command's module says that it cannot, and names the cause.
+        missing = error.__cause__ or error
+        package = (getattr(missing, "name", None) or "").partition(".")[0]
+        if not isinstance(missing, ModuleNotFoundError) or not package or find_spec(package):
+            raise
+        command = COMMANDS.get(words[0]) or COMMANDS.get(" ".join(words[:2]))
+        small = command is None or command.function.startswith(_SMALL)
+        environment, extra = ("analysis", ".") if small else ("full", "'.[full]'")
+        raise UserError(
+            f"this command needs {package}, which is not installed in {sys.prefix}; in the repository run `make "
+            f"{environment}-env` and `source .venv/{environment}/bin/activate`, elsewhere `pip install {extra}` "
+            "(docs/install.md)"
+        ) from error
 
 
 def console() -> None:

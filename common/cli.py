@@ -1,4 +1,10 @@
-"""Command lines: commands as typed functions (the `cyclopts` library), one-sentence errors, Ctrl-C."""
+"""Command lines: commands as typed functions (the `cyclopts` library), one-sentence errors, Ctrl-C.
+
+A program imports this first: what is wrong before anything else is imported is said here, an old Python, no
+environment, Ctrl-C.
+"""
+
+# ruff: noqa: E402
 
 from __future__ import annotations
 
@@ -10,30 +16,59 @@ import os
 import re
 import sys
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.util import find_spec
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+SENTENCE = "interrupted; run the same command again to continue"
+"""What a command says after Ctrl-C."""
+INTERRUPTED = 130
+"""Its exit code."""
+
+if sys.version_info < (3, 11) or find_spec("cyclopts") is None:
+    sys.stderr.write(
+        "error: Python {}.{} is running outside this package's environment; activate the environment first "
+        "(source .venv/analysis/bin/activate) or create it (make analysis-env), see docs/install.md\n".format(
+            *sys.version_info
+        )
+    )
+    sys.exit(2)
+
+_usual = sys.excepthook
+
+
+def _hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if not issubclass(kind, KeyboardInterrupt):
+        _usual(kind, error, trace)
+        return
+    os.write(2, f"{SENTENCE}\n".encode())
+    os._exit(INTERRUPTED)  # Python itself would end as if killed by the signal
+
+
+sys.excepthook = _hook
+
+# isort: split
+from typing import Annotated, Any, Literal, NoReturn  # not all of them are in an old Python
 
 from cyclopts import (
     App,
     ArgumentCollection,
     CoercionError,
     CycloptsError,
-    Group,
     Parameter,
     UnknownCommandError,
     UnusedCliTokensError,
-    default_name_transform,
 )
 
 from common.errors import UserError, nearest
-from common.interrupts import INTERRUPTED, SENTENCE
 from common.plain_text import redacted, visible
 
 if TYPE_CHECKING:
     from cyclopts.help import DefaultFormatter, HelpPanel
     from rich.console import Console, ConsoleOptions
 
-__all__ = ["MANY", "call", "command_name", "program", "run", "shared_options", "understood"]
+__all__ = ["INTERRUPTED", "MANY", "SENTENCE", "call", "offered", "program", "run", "shared_options"]
 
 MANY = Parameter(consume_multiple=(1, None), show_default=False)
 """An option that takes several values: `--model A B` and `--model A --model B` are the same."""
@@ -51,28 +86,21 @@ def shared_options(title: str) -> Parameter:
     return Parameter(name="*", group=title)
 
 
-def program(
-    name: str,
-    description: str,
-    commands: Mapping[str, str],
-    *,
-    default: Callable[..., int | None] | None = None,
-    groups: Mapping[str, Group] | None = None,
-) -> App:
-    """Return a program.
+def offered(names: Iterable[object]) -> Any:
+    """Return the type of an argument that may be any text, of which the shell's completion offers `names`."""
+    return Annotated[Literal[tuple(map(str, names))] | str, Parameter(show_choices=False)]
+
+
+def program(name: str, description: str | None = None) -> App:
+    """Return a program without commands.
 
     Args:
-        name: how it is started, such as `clm-or-mlm analysis`.
-        description: shown above the list of commands as it is.
-        commands: for each function, as `module:function`, a line of help; it is imported when the command is called,
-            which has its name.
-        default: the function of a program that needs no command; its docstring is the description then.
-        groups: for each function, the heading that it is listed under; by default one for all.
+        name: how it is started, such as `clm-or-mlm`.
+        description: shown above the list of its commands as it is; by default the help of what it does without one.
     """
     made = App(
         name=name,
-        help=None if default else description,
-        default_command=default,
+        help=description,
         help_format="plaintext",
         help_formatter=_Help(),
         version_flags=[],
@@ -84,14 +112,7 @@ def program(
         result_action="return_value",
     )
     made["--help"].help = "show this help and exit"
-    for order, (path, line) in enumerate(commands.items()):
-        made.command(path, name=command_name(path), help=line, sort_key=order, group=(groups or {}).get(path))
     return made
-
-
-def command_name(path: str) -> str:
-    """Return the name of the command whose function is `module:function`: `fetch-released` of `x:fetch_released`."""
-    return default_name_transform(path.partition(":")[2])
 
 
 def call(app: App, argv: Sequence[str]) -> int:
@@ -100,19 +121,8 @@ def call(app: App, argv: Sequence[str]) -> int:
     Raises:
         UserError: the words cannot be understood, or what the command raises.
     """
-    words = list(argv) or ["--help"]
-    if words[0] in app and not words[0].startswith("-") and app[words[0]].default_command:
-        app[words[0]].help = None  # the function's own docstring; the line is for the list of commands
     with _in_a_sentence(app):
-        return app(words) or 0
-
-
-def understood(app: App, argv: Sequence[str]) -> Mapping[str, object]:
-    """Return the arguments by name that a program's command would be called with; `UserError` as `call` raises it."""
-    with _in_a_sentence(app):
-        _, bound, _ = app.parse_args(list(argv), exit_on_error=False, print_error=False)
-        bound.apply_defaults()
-        return bound.arguments
+        return app(list(argv)) or 0
 
 
 @contextlib.contextmanager

@@ -11,11 +11,11 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard, parse_eval_result_entries
 
-from analysis.__main__ import main
 from analysis.evidence.settings import Settings
 from analysis.model_cards import model_cards
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs
 

@@ -1,10 +1,10 @@
-"""The commands of `clm-or-mlm benchmarks`, called in this process."""
+"""Commands called in this process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from benchmarks.__main__ import main
+from clm_or_mlm.__main__ import main
 
 
 def command(*names: str) -> Callable[[Sequence[str]], int]:

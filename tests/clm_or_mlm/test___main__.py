@@ -1,100 +1,165 @@
-"""`python -m clm_or_mlm`: commands of all rooms, with the room's name where several rooms have one of a name."""
+"""`clm-or-mlm`: its list, its names, its completion; each command helps with an example that it takes."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from clm_or_mlm import __main__ as package
-from clm_or_mlm.__main__ import main
-from common.errors import UserError
+from clm_or_mlm import VERSION
+from clm_or_mlm.__main__ import COMMANDS, GROUPS, STEPS, app_of, main
+from miniature.data import MADE_UP, DataSource
+from miniature.forms import FORMS
+from miniature.plan import Miniature
+from tests.commands import python
+from workflow.settings import load_settings
+from workflow.study import workflow_of
+from workflow.tiny import write_tiny_study
 
 
-@pytest.mark.parametrize(
-    ("words", "usage"),
-    [
-        (["table", "--help"], "table [OPTIONS] NUMBER"),
-        (["train", "--help"], "train --data DIR_OR_URL"),
-        (["figure", "--help"], "figure [OPTIONS] [ARGS...]"),
-        (["benchmarks", "run", "--help"], "benchmarks run --model PATH_OR_ID"),
-        (["container", "run", "--help"], "container run [OPTIONS] IMAGE"),
-    ],
-)
-def test_words_reach_the_room_whose_help_begins_with_them(
-    words: list[str], usage: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for started in ("clm-or-mlm", "python -m clm_or_mlm"):
-        assert main(words, started) == 0
-        assert f"Usage: {started} {usage}" in " ".join(capsys.readouterr().out.split())
+def listed(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, dict[str, list[str]]]:
+    """The help that the words print, and the commands under each of its titles."""
+    assert main(words, "clm-or-mlm") == 0
+    text = capsys.readouterr().out
+    parts = re.split(r"^╭─ (.+?) ─.*$", text, flags=re.MULTILINE)
+    return text, {
+        title: re.findall(r"^│ ([a-z-]+(?: [a-z]+)?) ", part, flags=re.MULTILINE)
+        for title, part in zip(parts[1::2], parts[2::2], strict=True)
+    }
 
 
-def test_a_command_of_several_rooms_needs_the_rooms_name() -> None:
-    with pytest.raises(UserError, match="`clm-or-mlm pretraining export` or `clm-or-mlm analysis export`"):
-        main(["export", "build/x"], "clm-or-mlm")
-
-
-def test_a_command_is_run(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["table", "10"]) == 0
-    short = capsys.readouterr().out
-    assert main(["analysis", "table", "10"]) == 0
-    assert capsys.readouterr().out == short != ""
-
-
-def test_no_words_list_commands_and_rooms(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    lines = {line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("│")}
-    assert {"train", "table", "figure", *package.ROOMS} <= lines
-    assert not {"run", "container:run"} & lines
-
-
-def test_the_list_is_grouped_by_task_and_no_example_breaks(
+def test_help_lists_the_daily_commands_by_group_and_all_the_rest(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    assert main([]) == 0
-    text = capsys.readouterr().out
-    for example in ("figure 3", "table 10", "claims --id F8", "benchmarks run --help", "completion bash"):
-        assert f"\n  python -m clm_or_mlm {example}\n" in text
-    parts = re.split(r"^╭─ (.+?) ─.*$", text, flags=re.MULTILINE)
-    listed = {
-        title: set(re.findall(r"^│ ([a-z][a-z_-]*) ", part, flags=re.MULTILINE))
-        for title, part in zip(parts[1::2], parts[2::2], strict=True)
+    text, daily = listed(["--help"], capsys)
+    assert listed([], capsys) == (text, daily)
+    assert len(text.splitlines()) <= 45 and sum(map(len, daily.values())) == 16
+    _, every = listed(["--all"], capsys)
+    assert every == {title: list(commands) for title, commands in GROUPS.items()}
+    assert listed(["--help", "--all"], capsys)[1] == every
+    assert all(set(daily[title]) <= set(every[title]) for title in every)
+
+
+def test_a_room_lists_the_commands_that_need_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["benchmarks"], ["benchmarks", "--help"]):
+        assert list(listed(words, capsys)[1].values()) == [["run", "status"]]
+    assert list(listed(["miniature"], capsys)[1].values()) == [["run"]]  # steps of jobs are in no list
+
+
+@pytest.mark.parametrize("started", ["clm-or-mlm", "python -m clm_or_mlm"])
+@pytest.mark.parametrize("name", [*COMMANDS, *STEPS])
+def test_every_command_helps_with_examples_that_it_takes(
+    name: str, started: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = name.split()
+    assert main([*words, "--help"], started) == 0
+    assert f"Usage: {started} {name}" in capsys.readouterr().out
+    app = app_of(words)
+    function = app[words[0]] if len(words) == 1 else app[words[0]][words[1]]
+    assert function.default_command is not None
+    text = re.sub(r"\s*\\\n\s*", " ", function.default_command.__doc__ or "")
+    examples = re.findall(rf"clm-or-mlm ({name}(?= |$).*)", text, flags=re.MULTILINE)
+    assert examples, name
+    for example in examples:
+        app.parse_args(shlex.split(re.split(r"\s{3,}", example)[0]), print_error=False, exit_on_error=False)
+
+
+def test_jobs_are_given_words_that_their_commands_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every form of the miniature and of a study; what a job may not be asked is seen here, not after hours."""
+    monkeypatch.setattr("miniature.data.jsonl", lambda documents: "")  # no command reads the text here
+    study = workflow_of("all", load_settings(write_tiny_study(tmp_path)))
+    jobs = list(study.jobs.values())
+    for form in FORMS.values():
+        for source in (MADE_UP, DataSource(place=tmp_path)):
+            mini = Miniature(form=form, source=source, root=tmp_path / f"{form.name}-{source.folder}")
+            jobs += [*mini.jobs(), mini.analysis_job((), report=True)]
+    # One of each command and its options; the thousands of others differ in names.
+    shapes = {
+        (
+            *(word for word in words[:3] if word.isidentifier()),
+            *(w for w in words if w.startswith("--")),
+        ): words
+        for job in jobs
+        for words in job.commands
     }
-    assert list(listed)[1:4] == ["Reproduce", "Pretrain", "Fine-tune"]
-    assert {"figure", "table", "claims"} <= listed["Reproduce"]
-    assert {"train", "shards"} <= listed["Pretrain"] and "import" in listed["Fine-tune"]
-    assert "compare" in listed["Analyse"]
+    assert len(shapes) > 20
+    for words in shapes.values():
+        app_of(words).parse_args(words, print_error=False, exit_on_error=False)
+
+
+TRAIN = ["train", "610m-clm", "--data", "a", "--out", "b", "--set"]
 
 
 @pytest.mark.parametrize(
-    ("word", "near"), [("tabel", "table"), ("benchmark", "benchmarks"), ("figur", "figure")]
+    ("words", "named"),
+    [
+        (["tabel"], ["tabel", "'table'"]),
+        (["benchmark", "run"], ["benchmark", "'benchmarks'"]),
+        (
+            ["run"],
+            ["`clm-or-mlm benchmarks run`", "`clm-or-mlm container run`", "`clm-or-mlm miniature run`"],
+        ),
+        (["analysis", "table", "10"], ["analysis table", "`clm-or-mlm table`"]),
+        (["benchmarks", "run", "--modle", "x"], ["--model", "(see clm-or-mlm benchmarks run --help)"]),
+        (["benchmarks", "run", "--model", "nowhere"], ["nowhere"]),
+        (["plan", "--modle", "x"], ["--model"]),
+        (["train", "nosuchmodel", "--data", "x", "--out", "y"], ["nosuchmodel"]),
+        (["train", "610m-clm-42k", "--data", "nowhere", "--out", "y"], ["nowhere"]),
+        ([*TRAIN, "peak_rl=1"], ["peak_rl", "'peak_lr'"]),
+        ([*TRAIN, "backend=flsh"], ["flsh", "'flash4'"]),
+        (["table", "2", "--source", "nowhere"], ["nowhere"]),
+    ],
+    ids=lambda value: " ".join(value),
 )
-def test_a_misspelt_word_is_answered_with_the_nearest(word: str, near: str) -> None:
-    with pytest.raises(UserError, match=f"Unknown command '{word}'; did you mean '{near}'"):
-        main([word])
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_names_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", shell]) == 0
-    script = capsys.readouterr().out
-    for word in ("claims", "--format", "paper_figures", "ingest", "markdown"):
-        assert word in script
-
-
-def test_bash_completes_commands_options_and_names(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_wrong_word_is_refused_before_anything_heavy_is_imported(
+    words: list[str], named: list[str]
 ) -> None:
-    main(["completion", "bash"])
-    script = tmp_path / "completion"
-    script.write_text(capsys.readouterr().out, encoding="utf-8")
+    code = (
+        "import sys\nfrom clm_or_mlm.__main__ import main\n"
+        f"try:\n    main({words!r}, 'clm-or-mlm')\nexcept ValueError as error:\n    print(error)\n"
+        "sys.exit(bool({'torch', 'transformers'} & set(sys.modules)))"
+    )
+    sentence = python("-c", code, code=0).stdout.splitlines()[-1]
+    assert all(part in sentence for part in named), sentence
+
+
+def test_the_version_is_stated(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith(f"clm-or-mlm {VERSION} (commit ")
+
+
+def test_an_interrupted_import_ends_in_one_line() -> None:
+    """The signal comes while `clm_or_mlm` is imported, the first thing after the hook for it."""
+    code = (
+        "import builtins, os, runpy, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "real = builtins.__import__\n"
+        "def slow(name, *rest, **named):\n"
+        "    if name == 'cyclopts': os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return real(name, *rest, **named)\n"
+        "builtins.__import__ = slow\n"
+        "runpy.run_module('clm_or_mlm', run_name='__main__')\n"
+    )
+    done = python("-c", code)
+    said = "interrupted; run the same command again to continue\n"
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", said)
+
+
+def test_bash_completes_commands_options_and_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    assert not main(["--install-completion"], "clm-or-mlm")
+    (script,) = tmp_path.rglob("completions/clm-or-mlm")
     probe = f"source {script}; function=$(complete -p clm-or-mlm | sed 's/.*-F \\([^ ]*\\).*/\\1/')\n"
     asked = {
-        "analysis cla": ["claims"],
-        "analysis table --for": ["--format"],
+        "cla": ["claims"],
+        "table --for": ["--format"],
         "claims --id F5b": ["F5b"],
         "figure 1": ["1", "10", "11", "12"],
         "table 17": ["17"],

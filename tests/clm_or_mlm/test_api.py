@@ -10,10 +10,9 @@ import pytest
 from matplotlib.figure import Figure
 
 import clm_or_mlm as cm
-from analysis.__main__ import main as analysis
 from analysis.published_cells import published_cells
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
-from paper_figures.__main__ import main as paper_figures
 
 
 def test_a_source_is_a_name_a_path_a_frame_or_itself(store: Path) -> None:
@@ -43,7 +42,7 @@ def test_options_that_a_frame_or_an_open_source_does_not_take_are_refused(store:
 
 
 def test_scores_are_those_of_the_command(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert not analysis(["scores", "--source", str(store), "--interval", "t", "--format", "csv"])
+    assert not main(["scores", "--source", str(store), "--interval", "t", "--format", "csv"])
     printed = pd.read_csv(io.StringIO(capsys.readouterr().out))
     ours = cm.scores(store, interval="t").reset_index(drop=True)
     pd.testing.assert_frame_equal(
@@ -65,7 +64,7 @@ def test_a_table_holds_the_published_cells_and_one_without_scores_is_refused() -
 def test_verdicts_are_those_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     frame = cm.claims()
     assert len(frame) == 19
-    assert not analysis(["claims", "--format", "csv"])
+    assert not main(["claims", "--format", "csv"])
     printed = pd.read_csv(io.StringIO(capsys.readouterr().out))
     assert frame["verdict"].tolist() == printed.drop_duplicates("id")["verdict"].tolist()
     assert frame.loc["F1", "effect"] > 1
@@ -84,7 +83,7 @@ def test_the_audit_has_every_cell() -> None:
 def test_models_are_compared_as_by_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     pair = ("610m-mlm40-42k", "610m-clm-42k")
     ours = cm.compare(*pair)
-    assert not analysis(["compare", *pair, "--format", "csv"])
+    assert not main(["compare", *pair, "--format", "csv"])
     printed = pd.read_csv(io.StringIO(capsys.readouterr().out))
     assert ours["effect"].round(6).tolist() == printed["effect"].round(6).tolist()
     with pytest.raises(UserError, match="610m-clm-42"):
@@ -92,14 +91,14 @@ def test_models_are_compared_as_by_the_command(capsys: pytest.CaptureFixture[str
 
 
 def test_the_letter_is_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    analysis(["audit", "--letter"])
+    main(["audit", "--letter"])
     assert cm.letter() == capsys.readouterr().out
 
 
 def test_a_figure_is_the_one_that_the_command_draws(tmp_path: Path) -> None:
     drawn = cm.figure(3)
     assert isinstance(drawn, Figure)
-    assert not paper_figures(["3", "--format", "svg", "--out", str(tmp_path)])
+    assert not main(["figure", "3", "--format", "svg", "--out", str(tmp_path)])
     csv = pd.read_csv(tmp_path / "figure3.csv")
     shown = {round(float(y), 6) for ax in drawn.axes for line in ax.lines for y in line.get_ydata()}
     assert {round(mean, 6) for mean in csv["mean"]} <= shown

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.__main__ import main
 from analysis.evidence.intervals import INTERVALS, PAPER
 from analysis.sources import PUBLISHED, Source
 from analysis.store.runs_table import write_runs
-from clm_or_mlm.rooms import ROOMS
+from clm_or_mlm.__main__ import COMMANDS, main
 from common.errors import UserError
 from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.words import caption
@@ -69,8 +68,10 @@ WORDS = {"compare": MODELS[2:4], "design": ["--effect", "0.5"], "table": ["3"]}
 
 def commands() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Yield the analysis commands that read scores: new ones are among them by themselves."""
-    for path in ROOMS["analysis"].commands:
-        module, _, name = path.partition(":")
+    for command in COMMANDS.values():
+        module, _, name = command.function.partition(":")
+        if not module.startswith(("analysis.", "clm_or_mlm.")):
+            continue
         function = getattr(importlib.import_module(module), name)
         if "source" in inspect.signature(function).parameters:
             yield name, function

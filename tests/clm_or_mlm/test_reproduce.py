@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.__main__ import main
 from analysis.sources import open_source
 from analysis.store.runs_table import write_runs
+from clm_or_mlm.__main__ import main
 from clm_or_mlm.reproduce import reproduce
 from paper_figures.figure import FIGURES
 from tests.analysis.made_up import random_runs

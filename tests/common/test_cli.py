@@ -62,7 +62,9 @@ def show(
 
 
 def app() -> App:
-    return program("x", "An example.\n\nx show a", {f"{__name__}:show": "show a thing"})
+    made = program("x", "An example.\n\nx show a")
+    made.command(f"{__name__}:show")
+    return made
 
 
 @pytest.fixture(autouse=True)
@@ -139,8 +141,6 @@ def test_help_has_the_options_of_shared_groups_and_the_examples_as_written(
     for word in ("--split", "--models", "--strict", "--folder", "--count", "how many", "where"):
         assert word in text
     assert "--no-strict" not in text
-    call(app(), [])
-    assert "show a thing" in capsys.readouterr().out
 
 
 def outcome(code: str, **environment: str) -> tuple[int, str, str]:
@@ -163,3 +163,7 @@ def test_messages_hold_no_commands_for_the_terminal_and_no_secrets() -> None:
     """
     said = "WARNING: a\\x1b[2J https://***@host/x\nerror: b\\x07 token=*** \\udcff\n"
     assert outcome(code) == (2, "", said)
+
+
+def test_an_error_while_modules_are_imported_keeps_its_traceback() -> None:
+    assert "ValueError: x" in python("-c", "import common.cli\nraise ValueError('x')", code=1).stderr

@@ -95,7 +95,7 @@ def image() -> Path:
     path = IMAGES["analysis"].path
     record = record_of(path)
     if not (path.is_file() and record.is_file() and json.loads(record.read_text())["commit"] == git_commit()):
-        python("-m", "container", "build", "analysis", code=0)
+        python("-m", "clm_or_mlm", "build", "analysis", code=0)
     return path
 
 
@@ -106,7 +106,7 @@ def test_the_image_is_small(image: Path) -> None:
 
 @_real
 def test_it_is_what_the_locks_and_the_commit_say(image: Path) -> None:
-    assert "0 fail" in python("-m", "container", "verify", "analysis", code=0).stdout
+    assert "0 fail" in python("-m", "clm_or_mlm", "container", "verify", "analysis", code=0).stdout
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def test_figure_3_has_the_same_bytes_inside_and_outside(moved: Path, tmp_path: P
     inside.mkdir()
     command = ["apptainer", "run", "--no-home", str(moved), "reproduce-figure3", "--source", "published"]
     subprocess.run(command, cwd=inside, check=True, capture_output=True)
-    python("-m", "paper_figures", "3", "--source", "published", "--out", outside, code=0)
+    python("-m", "clm_or_mlm", "figure", "3", "--source", "published", "--out", outside, code=0)
     written = sorted((inside / "build" / "figures").iterdir())
     assert {path.name for path in written} == {path.name for path in outside.iterdir()}
     for path in written:

@@ -11,12 +11,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.__main__ import main as analysis
 from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.settings import Settings
-from benchmarks.__main__ import main as benchmarks
 from benchmarks.datasets.local_dataset import load, verify
 from benchmarks.own_datasets.definition_file import read_definitions
+from clm_or_mlm.__main__ import main
 from tests.benchmarks.tiny import make_tokenizer, save_model
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/add-a-dataset.md"
@@ -104,21 +103,23 @@ def test_from_the_file_to_a_row_of_scores(
     assert tuple(own) == NAMES
     data, out = tmp_path / "data", tmp_path / "out"
     for name in NAMES:
-        assert not benchmarks(["import", name, "--datasets", str(my_toml), "--out", str(data)])
+        assert not main(["import", name, "--datasets", str(my_toml), "--out", str(data)])
         assert verify(data, own[name]) == []
     assert load(data, own["reviews"]).manifest.counts == {"train": 57, "validation": 3, "test": 12}
     assert load(data, own["paraphrases"]).manifest.counts == {"train": 60, "validation": 8, "test": 8}
     assert load(data, own["manuals"]).manifest.counts == {"train": 60, "validation": 6, "test": 6}
-    assert not benchmarks(["datasets", "show", "reviews", "--datasets", str(my_toml), "--data", str(data)])
+    assert not main(["datasets", "show", "reviews", "--datasets", str(my_toml), "--data", str(data)])
     assert "| Review: the " in capsys.readouterr().out
     model = save_model(tmp_path / "tiny", make_tokenizer([text for _, text in things(0, 80)]))
     options = ["--datasets", str(my_toml), "--data", str(data), "--out", str(out), "--dataset", *NAMES]
     options += ["--lr", "1e-3", "--seed", "0", "--steps", "2", "--model", str(model)]
-    assert not benchmarks(["run", *options, "--dry-run"])
-    assert benchmarks(["run", *options, "--workers", "1", "--device", "cpu"]) == 0
+    assert not main(["benchmarks", "run", *options, "--dry-run"])
+    assert main(["benchmarks", "run", *options, "--workers", "1", "--device", "cpu"]) == 0
     # What follows takes the definitions from the store.
     capsys.readouterr()
-    assert benchmarks(["status", "--out", str(out), "--json"]) == 0  # of the twelve nothing was asked for
+    assert (
+        main(["benchmarks", "status", "--out", str(out), "--json"]) == 0
+    )  # of the twelve nothing was asked for
     cells = {cell["dataset"]: cell for cell in json.loads(capsys.readouterr().out)}
     assert all(cells[name]["done"] == cells[name]["runs"] == 1 for name in NAMES)
     assert cells.keys() == set(NAMES)
@@ -126,7 +127,7 @@ def test_from_the_file_to_a_row_of_scores(
         (record,) = (out / "results/tiny").glob(f"*/{name}/*/run.json")
         assert json.loads(record.read_text())["steps"] == 2
         value = json.loads(record.read_text())["standard"]["test"][metric]
-        analysis(["scores", "--source", str(out), "--add-model", "tiny", "--dataset", name])
+        main(["scores", "--source", str(out), "--add-model", "tiny", "--dataset", name])
         shown = capsys.readouterr().out.splitlines()[-1].split(",")
         assert f"{100 * value:.2f}" in [
             f"{float(each):.2f}" for each in shown if re.fullmatch(r"-?[\d.]+", each)
@@ -134,7 +135,7 @@ def test_from_the_file_to_a_row_of_scores(
     (record,) = (out / "results/tiny").glob("*/places/*/run.json")
     assert json.loads(record.read_text())["steps"] == 2  # not the file's one epoch
     for protocol in ("", "standard:"):
-        assert not analysis(["scores", "--source", f"{protocol}{out}", "--add-model", "tiny"])
+        assert not main(["scores", "--source", f"{protocol}{out}", "--add-model", "tiny"])
         shown = "".join(capsys.readouterr())
         for name in NAMES:
             assert re.search(rf"^tiny,\w+,{name},", shown, re.MULTILINE), name

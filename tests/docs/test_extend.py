@@ -19,25 +19,22 @@ import torch
 from scipy.stats import norm
 
 import benchmarks.metrics.standard as standard_metrics
-from analysis.__main__ import main as analysis_main
 from analysis.claims.statements import difference
 from analysis.evidence import intervals
 from analysis.evidence.cells import seed_scores
 from analysis.evidence.evidence import Evidence, scores_of
 from analysis.evidence.settings import Settings
 from analysis.statistics import learning_rate_selection
-from benchmarks.__main__ import main as benchmarks_main
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.finetuning import heads
 from benchmarks.metrics.metric import METRICS, ClassPredictions, evaluate
 from benchmarks.protocol import get_dataset
+from clm_or_mlm.__main__ import main
 from common.provenance import ROOT
 from common.registry import Registry
 from paper_figures import figure as registry
-from paper_figures.__main__ import main as figures_main
 from pretraining import model_names
-from pretraining.__main__ import main as pretraining_main
 from pretraining.model.masking import MaskRule
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.plan import load_study
@@ -46,7 +43,6 @@ from pretraining.training.log import read_log
 from tests.analysis.made_up import made_up_runs
 from tests.benchmarks.tiny import make_tokenizer, save_model
 from tests.commands import python
-from tests.docs.test_pages import owned
 from tests.pretraining.small_study import STUDY, make_shards
 
 PAGE = ROOT / "docs" / "extend.md"
@@ -65,8 +61,9 @@ if tuple_:
     name, entry = tuple_.split("+")
     vars(changed)[name] += (vars(changed)[entry],)
     importlib.reload(sys.modules[changed.__package__])
-for room, *words in map(json.loads, commands):
-    assert not importlib.import_module(f"{room}.__main__").main(words)
+from clm_or_mlm.__main__ import main
+for words in map(json.loads, commands):
+    assert not main(words)
     print("-- end --")
 """
 
@@ -77,9 +74,7 @@ def blocks(section: str, language: str = "python") -> list[str]:
 
 def commands(section: str) -> list[list[str]]:
     return [
-        owned(shlex.split(line)[1:])
-        for line in SECTIONS[section].splitlines()
-        if line.startswith("    clm-or-mlm ")
+        shlex.split(line)[1:] for line in SECTIONS[section].splitlines() if line.startswith("    clm-or-mlm ")
     ]
 
 
@@ -118,9 +113,9 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def records(tiny: Path, out: Path, command: list[str]) -> list[dict[str, Any]]:
     """The `run.json` of each run of a command of the page, made small."""
     places = {"PATH_OR_ID": str(tiny / "model"), "data": str(tiny / "data"), "results": str(out)}
-    room, *words = [places.get(word, word) for word in command]
+    words = [places.get(word, word) for word in command]
     small = ["--steps", "2", "--lr", "1e-3", "--seed", "0", "--device", "cpu", "--workers", "1"]
-    assert room == "benchmarks" and benchmarks_main([*words, *small]) == 0
+    assert main([*words, *small]) == 0
     return [json.loads(path.read_text()) for path in out.rglob("run.json")]
 
 
@@ -156,7 +151,7 @@ def test_the_commands_take_an_interval(capsys: pytest.CaptureFixture[str]) -> No
     said, claims = outputs("An interval", "analysis.evidence.intervals")
     printed = said.splitlines()
     assert all(",population," in line for line in printed[1:])
-    assert not analysis_main([word.replace("population", "paper") for word in scores[1:]])
+    assert not main([word.replace("population", "paper") for word in scores])
     plain = capsys.readouterr().out.splitlines()
     for ours, paper in zip(printed[1:], plain[1:], strict=True):
         (mean, low), (_, wide) = (map(float, line.split(",")[3:5]) for line in (ours, paper))
@@ -196,13 +191,13 @@ def test_a_figure_is_drawn_and_is_in_all(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, entry = blocks("A figure")
-    ((room, *words),) = commands("A figure")
+    (words,) = commands("A figure")
     module = ModuleType("paper_figures.figures.ratios")
     exec(compile(code, str(PAGE), "exec"), vars(module))
     monkeypatch.setitem(sys.modules, module.__name__, module)
     with added(registry, entry, registry.FIGURES):
         assert "ratios" in [figure.name for figure in registry.figures_named(["all"])]
-        assert room == "paper_figures" and figures_main([*words, "--out", str(tmp_path)]) == 0
+        assert main([*words, "--out", str(tmp_path)]) == 0
     assert [Path(line).name for line in capsys.readouterr().out.splitlines()] == [
         f"ratios.{ending}" for ending in ("pdf", "png", "svg", "csv", "txt", "json", "provenance.json")
     ]
@@ -223,10 +218,10 @@ def test_a_study_file_has_another_ratio_and_size(
     models = load_study(Path(own[-1])).models
     assert [model.ratio for model in models.values()] == [40, 60, None, 60]
     assert load_study(Path(own[-1])).shapes["2b"].encoder_parameters == pytest.approx(2e9, rel=0.15)
-    assert not pretraining_main(own[1:])
+    assert not main(own)
     printed = capsys.readouterr().out
     assert all(name in printed for name in models)
-    assert not pretraining_main(of_the_paper[1:])
+    assert not main(of_the_paper)
     assert "610m-mlm60-42k" in capsys.readouterr().out
 
 
@@ -248,11 +243,11 @@ def test_an_objective_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert (made.inputs.tokens[made.positions + 1] == 2).all()
         firsts = set(batch.cu_seqlens[:-1].tolist()) & set(masked.positions.tolist())
         assert made.count == len(made.positions) == masked.count - len(firsts)
-        assert not pretraining_main(plan[1:])
+        assert not main(plan)
         assert "610m-clm-10k-mntp20" in capsys.readouterr().out
-        words = [model if "mntp" in word else word for word in train[1:]]
+        words = [model if "mntp" in word else word for word in train]
         words[words.index("shards")], words[words.index("pretrained")] = str(data), str(tmp_path / "out")
-        assert not pretraining_main([*words, "--study", str(tmp_path / "mini.toml")])
+        assert not main([*words, "--study", str(tmp_path / "mini.toml")])
     rows = read_log(tmp_path / "out" / "models" / model / "log.jsonl")
     trained = [row for row in rows if row["split"] == "train"]
     assert [row["objective"] for row in trained] == ["clm"] * 4 + ["mntp"] * 8
@@ -271,7 +266,7 @@ def test_a_callback_of_ones_own_and_a_script_with_composers_trainer(tmp_path: Pa
     data, model = make_shards(tmp_path), "mini-s-clm-9-mlm40-24"
     (command,) = commands(section)
     places = {"610m-clm": model, "shards": str(data)}
-    words = ["-m", *(places.get(word, word) for word in command), "--study", "study.toml"]
+    words = ["-m", "clm_or_mlm", *(places.get(word, word) for word in command), "--study", "study.toml"]
     scripted = ["own_train.py", "study.toml", str(data), model]
     said = [python(*call, cwd=tmp_path, code=0, OMP_NUM_THREADS="1") for call in (words, scripted)]
     rows = read_log(tmp_path / "pretrained" / "models" / model / "log.jsonl")
@@ -294,12 +289,12 @@ def test_a_pooling_is_used_by_a_run(tiny: Path, tmp_path: Path) -> None:
 def test_a_metric_is_in_the_evaluation_of_a_run_and_in_a_table(
     tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command, (_, *table) = commands("A metric")
+    command, table = commands("A metric")
     with added(standard_metrics, blocks("A metric")[0], METRICS):
         opposite = ClassPredictions(predicted=np.array([0, 1, 0, 1]), gold=np.array([1, 0, 1, 0]))
         assert evaluate(get_dataset("sst2"), opposite).standard["matthews"] == -1
         (record,) = records(tiny, tmp_path, command)
     assert all(-1 <= record["standard"][split]["matthews"] <= 1 for split in ("validation", "test"))
-    assert analysis_main([str(tmp_path) if word == "results" else word for word in table]) == 0
+    assert main([str(tmp_path) if word == "results" else word for word in table]) == 0
     assert f"{100 * record['standard']['test']['matthews']:.2f} " in capsys.readouterr().out.splitlines()[-1]
     assert "standard SC matthews" not in METRICS

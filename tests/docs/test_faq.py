@@ -50,5 +50,5 @@ def test_the_command_gives_the_quoted_error(step: Step, folder: Path) -> None:
 def test_the_error_without_torch_is_the_quoted_one() -> None:
     quoted = "this command needs torch, which is not installed"
     assert quoted in TEXT
-    source = (ROOT / "clm_or_mlm" / "rooms.py").read_text(encoding="utf-8")
+    source = (ROOT / "clm_or_mlm" / "__main__.py").read_text(encoding="utf-8")
     assert quoted.replace("torch", "{package}") in source

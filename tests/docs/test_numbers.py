@@ -11,12 +11,12 @@ import pytest
 from PIL import Image
 
 import clm_or_mlm as cm
-from analysis.__main__ import main
 from analysis.claims.answer import answer
 from analysis.claims.assessment import assess
 from analysis.evidence.settings import Settings
 from analysis.letter import letter_document, write_letter
 from analysis.sources import PUBLISHED, open_source
+from clm_or_mlm.__main__ import main
 from common.provenance import ROOT
 from common.tables import show
 from paper_figures.drawing.style import paper_style

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from clm_or_mlm.rooms import ROOMS
-from common.cli import command_name
+from clm_or_mlm.__main__ import COMMANDS, app_of
 from common.provenance import ROOT
-from tests.test_imports import ALLOWED
+from tests.test_imports import ALLOWED, FILES
 from tests.test_project import TRACKED
 
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
@@ -26,6 +25,8 @@ EXAMPLES = {
     "paper_figures.figures.sizes", "watch.py",
 }  # fmt: skip
 """What pages have the reader write."""
+ENDINGS = {"json", "py", "safetensors", "sif", "toml"}
+"""How names of files end, which are no modules."""
 ENDS = ("|", "||", "&", "&&", ";", ">", ">>")
 """What ends a command in a line of the shell."""
 
@@ -57,18 +58,38 @@ def test_files_and_folders_exist() -> None:
 
 def test_modules_and_what_is_in_them_exist() -> None:
     def absent(text: str) -> Iterator[str]:
-        for name in quoted(text):
-            parts = name.split(".")
-            if (
-                re.fullmatch(r"(\w+)(\.\w+)+", name)
-                and parts[0] in ALLOWED
-                and parts[-1] not in ("py", "sif")
-            ):
-                depth = max(count for count in range(1, len(parts) + 1) if is_module(parts[:count]))
-                if depth < len(parts) and parts[depth] not in names_in(tuple(parts[:depth])):
-                    yield name
+        return (name for name in quoted(text) if is_absent(name))
 
     assert wrong(absent) == []
+
+
+def test_what_docstrings_name_exists() -> None:
+    """As a page names it, or from the docstring's own room: `store.ingest` in `analysis`."""
+    found = {
+        (str(path.relative_to(ROOT)), name)
+        for path in FILES
+        for text in docstrings(path)
+        for name in re.findall(r"`([\w.]+)`", text)
+        if is_absent(name) or is_absent(f"{path.relative_to(ROOT).parts[0]}.{name}", below=2)
+    }
+    assert found == set()
+
+
+def docstrings(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield str(node.value.value)
+
+
+def is_absent(name: str, *, below: int = 1) -> bool:
+    """Return whether a dotted name leads into a folder of a room, `below` parts deep, but to nothing in it."""
+    parts = name.split(".")
+    if len(parts) <= below or not all(part.isidentifier() for part in parts) or parts[-1] in ENDINGS:
+        return False
+    if parts[0] not in ALLOWED or not is_module(parts[:below]):
+        return False
+    depth = max(count for count in range(1, len(parts) + 1) if is_module(parts[:count]))
+    return depth < len(parts) and parts[depth] not in names_in(tuple(parts[:depth]))
 
 
 def test_links_lead_somewhere_and_every_page_is_found_from_the_readme() -> None:
@@ -108,7 +129,7 @@ def test_commands_and_their_options_exist() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "analysis scores --intervall t", "analysis score", "paper_figures 3 --sourc x", "nowhere run",
+        "scores --intervall t", "score", "figure 3 --sourc x", "analysis scores", "run",
         "container run full benchmarks run --modle DIR",
     ],
 )  # fmt: skip
@@ -118,28 +139,26 @@ def test_what_is_not_there_would_be_noticed(line: str) -> None:
 
 
 def check(words: list[str]) -> None:
-    """Assert that the words after `python -m` name a program, its command and its options."""
-    name, *rest = words
-    options = {word.split("=")[0] for word in rest if word.startswith("--")} - {"--help"}
-    if "." in name:
-        assert is_module(name.split(".")), words
-        assert options <= (options_of_script(name) if options else set()), words
+    """Assert that the words name a command of `clm-or-mlm`, or a script of `python -m`, and options of it."""
+    options = {word.split("=")[0] for word in words if word.startswith("--")}
+    if "." in words[0]:
+        assert is_module(words[0].split(".")), words
+        assert options <= (options_of_script(words[0]) if options else set()), words
         return
-    assert name in ALLOWED, words
-    app, depth = ROOMS[name].program(), 0
-    while ROOMS[name].commands and depth < len(rest):
-        given = rest[depth].split("|")  # `test|verify` stands for both
-        if app.default_command is not None and given[0] not in app:
-            break
-        assert all(each in app for each in given), words
-        app, depth = app[given[0]], depth + 1
-    if (name, rest[:1]) == ("container", ["run"]):
-        if rest[2:]:
-            check(rest[2:])
+    names = [each for each in (" ".join(words[:2]), words[0]) if each in COMMANDS]
+    rooms = {name.split()[0] for name in COMMANDS if " " in name}
+    if not names:  # the list of all commands, or a room's
+        assert (words[0] in rooms or words[0].startswith("--")) and words[1:] in ([], ["--help"]), words
         return
-    if options:
-        known = {option for argument in app.assemble_argument_collection() for option in argument.names}
-        assert options <= known, (words, options - known)
+    if names[0] == "container run":
+        if words[3:]:
+            check([word for word in words[3:] if word != "--"])
+        return
+    app = app_of(words)
+    for word in names[0].split():
+        app = app[word]
+    known = {option for argument in app.assemble_argument_collection() for option in argument.names}
+    assert options <= known | {"--help"}, (words, options - known)
 
 
 @cache
@@ -153,28 +172,18 @@ def options_of_script(name: str) -> set[str]:
 
 
 def commands_in(page: str) -> list[list[str]]:
-    """The words after each `python -m` of a page but pytest's, and after `clm-or-mlm` with its room before them."""
+    """The words after each `clm-or-mlm` of a page, and after each `python -m` but pytest's."""
     text = re.sub(r"^error: .*$", "", TEXTS[page], flags=re.MULTILINE)  # what a command answers
+    text = re.sub(r"\s*\\\n\s*", " ", text)
     found = []
-    for line in re.findall(r"python -m ([^`\n]+)", re.sub(r"\s*\\\n\s*", " ", text)):
+    for line in re.findall(r"python -m ([^`\n]+)", text):
         command = re.split(r"\s#|\s\s+(?!--)", line)[0]  # what follows is a comment
         words = re.sub(r"[\[\]]", " ", command).split()
         cut = next((place for place, word in enumerate(words) if word in ENDS), len(words))
         if words[0] not in ("pytest", "pip"):
             found.append(words[:cut])
-    installed = re.findall(r"(?:`|^    |^\$ |bin/)clm-or-mlm ([a-z][^`\n]*)", text, flags=re.MULTILINE)
-    commands = [re.split(r"\s#|\s\s+|\s>", line)[0].split() for line in installed]
-    return found + [owned(words) for words in commands if words[0] != "completion"]
-
-
-def owned(words: list[str]) -> list[str]:
-    """The words of an installed command with the room's name first, as `python -m` takes them."""
-    if words[0] in ROOMS:
-        return words
-    if words[0] == "figure":
-        return ["paper_figures", *words[1:]]
-    (owner,) = [room.name for room in ROOMS.values() if words[0] in map(command_name, room.commands)]
-    return [owner, *words]
+    installed = re.findall(r"(?:`|^    |^\$ |bin/)clm-or-mlm ([a-z-][^`\n]*)", text, flags=re.MULTILINE)
+    return found + [re.split(r"\s#|\s\s+|\s>", line)[0].split() for line in installed]
 
 
 def is_module(parts: list[str]) -> bool:

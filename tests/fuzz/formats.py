@@ -156,7 +156,7 @@ RECORD = "\n".join(json.dumps({
     "passage": {"text": f"Oslo met Rome {i}.", "entities": [{"start": 0, "end": 3}]},
     "qas": [{"idx": i, "query": "@placeholder met", "answers": [{"start": 0, "end": 3, "text": "Oslo"}]}],
 }) for i in range(30))  # fmt: skip
-IMPORT = "benchmarks import {dataset} --train {file} --validation {at}/validation{suffix} --out {at}/data --replace"
+IMPORT = "import {dataset} --train {file} --validation {at}/validation{suffix} --out {at}/data --replace"
 
 
 def parquet_rows() -> bytes:
@@ -223,36 +223,36 @@ def table_of(path: Path) -> str:
     return read_runs(path).to_csv()
 
 
-INGEST, SCORES_OF = "analysis ingest {at} --out {at}/out.parquet", "analysis scores --source {file}"
+INGEST, SCORES_OF = "ingest {at} --out {at}/out.parquet", "scores --source {file}"
 FORMATS = [
     FileFormat("results.json of the release", make_bare_results, read_results, INGEST, sealed=False),
     FileFormat("results.json", lambda at: two_runs(at) / RESULTS, of_cell("paper"), INGEST),
     FileFormat(
-        "run.json", lambda at: two_runs(at) / RUN, of_cell("standard"), "analysis scores --source standard:{at}"
+        "run.json", lambda at: two_runs(at) / RUN, of_cell("standard"), "scores --source standard:{at}"
     ),
     FileFormat(
         "instances", make_instances, instances_of,
-        "analysis scores --source {at}/runs.parquet --interval crossed",
+        "scores --source {at}/runs.parquet --interval crossed",
     ),
     FileFormat("runs.parquet", make_table("runs.parquet"), table_of, SCORES_OF),
     FileFormat("runs.csv", make_table("runs.csv"), table_of, SCORES_OF),
     FileFormat("runs.csv of somebody else", make_bare_table, table_of, SCORES_OF, sealed=False),
     FileFormat(
         "manifest of runs.csv", lambda at: manifest_path(make_table("runs.csv")(at)),
-        lambda path: table_of(path.with_name("runs.csv")), "analysis scores --source {at}/runs.csv",
+        lambda path: table_of(path.with_name("runs.csv")), "scores --source {at}/runs.csv",
     ),
     FileFormat(
         "manifest.json of a dataset", make_data("manifest.json"),
-        lambda path: read_manifest(path.parents[1], "uner_en"), "benchmarks datasets verify uner_en --data {at}",
+        lambda path: read_manifest(path.parents[1], "uner_en"), "datasets verify uner_en --data {at}",
     ),
     FileFormat(
         "table of a dataset", make_data("train.parquet"), dataset_of,
-        "benchmarks datasets show uner_en --data {at}",
+        "datasets show uner_en --data {at}",
     ),
-    FileFormat("log.jsonl", make_log, losses, "paper_figures 12 --logs {at} --out {at}/out", sealed=False),
+    FileFormat("log.jsonl", make_log, losses, "figure 12 --logs {at} --out {at}/out", sealed=False),
     FileFormat(
         "stand_ins.json", make_stand_ins, lambda path: read_stand_ins(path.parent),
-        "analysis scores --source {at}", sealed=False,
+        "scores --source {at}", sealed=False,
     ),
     *map(foreign, ("model.safetensors", "config.json", "tokenizer.json")),
     FileFormat("workflow.json", make_workflow, lambda path: load_workflow(path.parent), "workflow status --dir {at}"),

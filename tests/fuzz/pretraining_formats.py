@@ -159,10 +159,10 @@ FORMATS = [
     ),
     FileFormat("config", lambda at: model(at) / "config.json", config_fields, sealed=False),
     FileFormat("log", log, read_log, sealed=False),
-    FileFormat("study", study, read_study, "pretraining plan --study {file}", sealed=False),
+    FileFormat("study", study, read_study, "plan --study {file}", sealed=False),
     FileFormat(
         "tokenizer", tokenizer, lambda path: load_tokenizer(str(path)).encode_batch(["a b"]),
-        "pretraining tokenizer --convert {file} --out {new}/made", sealed=False, share=0.25,
+        "tokenizer --convert {file} --out {new}/made", sealed=False, share=0.25,
     ),
     FileFormat("unfinished shards", unfinished, resumed, share=0.25),
 ]  # fmt: skip

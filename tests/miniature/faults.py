@@ -119,8 +119,7 @@ FAULTS = {
 
 def make(fault: Fault, study: Path, out: Path) -> None:
     """Make the faulty study in `out`, in this process."""
-    from benchmarks.__main__ import main as benchmarks
-    from pretraining.__main__ import main as pretraining
+    from clm_or_mlm.__main__ import main
 
     out.mkdir(parents=True, exist_ok=True)
     name = ARM + AGAIN if fault.pretrained else ARM
@@ -128,16 +127,16 @@ def make(fault: Fault, study: Path, out: Path) -> None:
         fault.put()
         words = ["train", name, "--study", study / "study.toml", "--data", study / "shards"]
         words += ["--out", out / "pretrained"]
-        assert pretraining(list(map(str, words))) == 0
+        assert main(list(map(str, words))) == 0
         models = out / "pretrained"
     else:
         fault.put()
         models = study / "pretrained"
     words = [
-        "run", "--model", models / "models" / name, "--name", name, "--dataset", *DATASETS, "--lr", RATE,
+        "benchmarks", "run", "--model", models / "models" / name, "--name", name, "--dataset", *DATASETS, "--lr", RATE,
         "--seed", *SEEDS, "--steps", 80, "--max-length", 128, "--data", study / "data", "--out", out / "store",
     ]  # fmt: skip
-    assert benchmarks(list(map(str, words))) == 0
+    assert main(list(map(str, words))) == 0
     content = json.loads((study / "store" / STAND_INS).read_text())
     content["models"] = {name: content["models"][ARM] + (AGAIN if fault.pretrained else "")}
     (out / "store" / STAND_INS).write_text(json.dumps(content))

@@ -1,6 +1,6 @@
 """The losses and scores that the quick miniature on made-up text ends in.
 
-    python -m miniature run --form quick --out build/miniature
+    clm-or-mlm miniature run --form quick --out build/miniature
     python -m tests.miniature.golden build/miniature > tests/golden/miniature.json
 
 The numbers are committed. A change that is not meant to change the science must give them again, within the

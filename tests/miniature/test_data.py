@@ -8,10 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from benchmarks.__main__ import main as benchmarks
 from benchmarks.datasets.local_dataset import load, verify
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
-from miniature.__main__ import main as miniature
 from miniature.data import (
     DATASETS,
     MADE_UP,
@@ -49,15 +48,15 @@ def test_a_folder_gives_its_text_and_rows_of_its_datasets(
         get_data_source(str(tmp_path / "whole"))
     sizes = ("--train", "40", "--evaluation", "20", "--out", str(tmp_path / "whole"))
     for name in DATASETS:
-        assert benchmarks(["synthetic", name, *sizes]) in (0, None)
+        assert main(["synthetic", name, *sizes]) in (0, None)
     monkeypatch.chdir(tmp_path)
     source = get_data_source("whole")
     assert source == DataSource(place=tmp_path / "whole"), "jobs work in another folder"
     assert source.text(FORM, tmp_path) == str(tmp_path / "whole" / "text")
     form = dataclasses.replace(FORM, examples=dict.fromkeys(FAMILIES, (10, 4)))
     monkeypatch.setitem(FORMS, "quick", form)
-    for _, *words in source.commands(form):
-        assert not miniature(words)
+    for words in source.commands(form):
+        assert not main(words)
     for name in DATASETS:
         assert verify(tmp_path / "data", name) == []
     for name in ("sst2", "uner_en"):

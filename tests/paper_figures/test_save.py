@@ -97,7 +97,7 @@ def test_the_provenance_says_where_from(files: dict[str, bytes]) -> None:
 def _draw(runs: Path, logs: Path, out: Path, cwd: Path, **environment: str) -> dict[str, bytes]:
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     done = subprocess.run(
-        [sys.executable, "-m", "paper_figures", "3", "5", "8", "12", "--source", str(runs), "--logs", str(logs),
+        [sys.executable, "-m", "clm_or_mlm", "figure", "3", "5", "8", "12", "--source", str(runs), "--logs", str(logs),
          "--out", str(out)],
         cwd=cwd, env={**kept, "PYTHONPATH": str(ROOT), **environment}, capture_output=True, text=True, check=False,
     )  # fmt: skip

@@ -10,12 +10,12 @@ import pytest
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.statistics.measured_coverage import measured_coverage
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
-from paper_figures.__main__ import main
 
 
 def test_the_forest_plot_has_a_row_for_each_claim_and_all_its_comparisons(tmp_path: Path) -> None:
-    assert main(["claims", "--format", "svg", "--out", str(tmp_path)]) == 0
+    assert main(["figure", "claims", "--format", "svg", "--out", str(tmp_path)]) == 0
     data = pd.read_csv(tmp_path / "claims.csv")
     decisive = data[data["role"] == "decisive"]
     assert list(decisive["id"]) == list(CLAIMS)
@@ -30,7 +30,7 @@ def test_the_forest_plot_has_a_row_for_each_claim_and_all_its_comparisons(tmp_pa
 
 
 def test_the_interval_asked_for_is_used_and_refused_where_it_cannot_be(tmp_path: Path) -> None:
-    assert main(["claims", "--interval", "paper", "--format", "svg", "--out", str(tmp_path)]) == 0
+    assert main(["figure", "claims", "--interval", "paper", "--format", "svg", "--out", str(tmp_path)]) == 0
     assert json.loads((tmp_path / "claims.json").read_text())["settings"]["interval"] == "paper"
     with pytest.raises(UserError, match="needs"):
         main(["claims", "--interval", "bootstrap", "--out", str(tmp_path)])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clm_or_mlm.rooms import main_of
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from tests.commands import program
 
@@ -75,7 +75,7 @@ def call(folder: Path, settings: dict[str, str], *words: str) -> str:
     """Return the sentence that a call ends with, after it has written nothing."""
     (folder / "s.toml").write_text("".join(f"{key} = {value}\n" for key, value in (GOOD | settings).items()))
     with pytest.raises((UserError, FileNotFoundError)) as found:
-        main_of("workflow")([*(words or ("210m-clm-42k",)), "--dir", "study", "--settings", "s.toml"])
+        main(["workflow", *(words or ("210m-clm-42k",)), "--dir", "study", "--settings", "s.toml"])
     assert not (folder / "study").exists()
     return str(found.value)
 
@@ -127,7 +127,7 @@ def test_the_image_is_tried_with_the_studys_own_folder_shown(
     (folder / "study").mkdir()
     (folder / "s.toml").write_text("".join(f"{key} = {value}\n" for key, value in GOOD.items()))
     with pytest.raises(UserError, match="cannot be started here"):
-        main_of("workflow")(
-            ["210m-clm-42k", "--dir", "study", "--settings", "s.toml", "--image", "a.sif"],
+        main(
+            ["workflow", "210m-clm-42k", "--dir", "study", "--settings", "s.toml", "--image", "a.sif"],
         )
     assert f"--bind {folder / 'study'} " in (folder / "seen").read_text()

@@ -22,7 +22,7 @@ from analysis.sources import PUBLISHED, Source, open_source
 from analysis.store.runs_table import read_runs
 from benchmarks.protocol import AVERAGE, datasets_of
 from tests.analysis.comparisons.given import MADE_UP, REAL, RELEASED, best_runs, drawn, real_and_made_up
-from tests.performance.ingest import write_store
+from tests.analysis.release_store import write_store
 
 SETTINGS = Settings(interval="t", resamples=2_000)
 SST2, SC = Scope("SC", "sst2"), Scope("SC", AVERAGE)

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.__main__ import main
 from analysis.comparisons.replication import replication_of
 from analysis.sources import Source
 from analysis.store.runs_table import COLUMNS
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from pretraining.training.log import LOG, write_log
 

@@ -22,9 +22,9 @@ from analysis.evidence.intervals import (
 )
 from analysis.evidence.pooled import FEWEST_SEEDS
 from analysis.evidence.settings import Settings
+from analysis.options import ScoreOptions
 from analysis.sources import PUBLISHED
 from analysis.statistics.estimates import Student
-from clm_or_mlm.options import ScoreOptions
 from common.errors import UserError
 from common.provenance import ROOT
 from tests.analysis.made_up import made_up_runs

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from analysis.__main__ import main
 from analysis.sources import open_source
 from analysis.store.ingest import blind_score, ingest
 from analysis.store.runs_table import read_runs
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import DETAILS, RESULTS, RUN, cell_keys, results_text
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.provenance import ROOT
 from tests.analysis.stores import MODELS, fill, run_folder
@@ -145,7 +145,7 @@ def test_a_store_is_the_same_wherever_and_whose_it_is(sealed: Path, tmp_path: Pa
     for place in (moved, moved / "results"):
         found = ingest(place, tmp_path / "moved.parquet")
         assert (found.status, found.unsealed) == (0, 0) and found.runs.equals(first.runs)
-    words = [sys.executable, "-m", "analysis", "scores", "--source", "."]
+    words = [sys.executable, "-m", "clm_or_mlm", "scores", "--source", "."]
     done = subprocess.run(
         words, cwd=moved, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
     )

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.__main__ import main
 from analysis.claims.assessment import assess
 from analysis.claims.pages.explain import verdicts_document
 from analysis.evidence.cells import seed_scores
@@ -19,6 +18,7 @@ from analysis.store.runs_table import write_runs
 from analysis.store.stand_ins import STAND_INS
 from analysis.tables.build import build_table
 from analysis.tables.render import TABLE_FORMATS, table_document
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.tables import show
 

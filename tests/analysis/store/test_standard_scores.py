@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.__main__ import main
 from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import open_source, standard_of
@@ -20,8 +19,8 @@ from analysis.store.runs_table import read_runs, read_table
 from analysis.tables.render import TABLE_FORMATS
 from benchmarks.protocol import TASKS
 from benchmarks.runs import RUN, RunKey, cell_keys
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
-from paper_figures.__main__ import main as draw
 from tests.analysis.stores import MODELS, age, fill, run_folder
 from tests.results import write_results
 from tests.sealed import seal
@@ -204,8 +203,8 @@ def test_a_figure_by_the_standard_metrics_says_so(
         for key in cell_keys(model, dataset):
             write_results(tmp_path / "store", key, {"validation": [0, 1], "test": [1, 0, 1]})
             record(tmp_path / "store", key)
-    words = ["2", "--source", f"standard:{tmp_path / 'store'}", "--format", "svg"]
-    assert draw([*words, "--out", str(tmp_path)]) == 0
+    words = ["figure", "2", "--source", f"standard:{tmp_path / 'store'}", "--format", "svg"]
+    assert main([*words, "--out", str(tmp_path)]) == 0
     made = json.loads((tmp_path / "figure2.json").read_text())
     assert made["title"].startswith("STANDARD PROTOCOL. Figure 2.")
     assert made["caption"].startswith("STANDARD PROTOCOL: not the paper's metrics")

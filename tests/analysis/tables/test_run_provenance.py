@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.__main__ import main
 from analysis.tables.run_provenance import audit_provenance, provenance_lines
 from benchmarks.runs import RunKey
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from tests.analysis.stores import fill_own
 from tests.results import write_results

@@ -100,7 +100,7 @@ def test_faults_of_the_user(tmp_path: Path) -> None:
 
 
 def test_help_names_the_files_of_every_dataset() -> None:
-    said = python("-m", "benchmarks", "import", "--help", code=0).stdout
+    said = python("-m", "clm_or_mlm", "import", "--help", code=0).stdout
     assert all(f"  {name} " in said for name in DATASETS)
 
 
@@ -110,7 +110,7 @@ def test_killed_import_leaves_nothing_half(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys\n"
         "import benchmarks.datasets.local_dataset as local\n"
-        "from benchmarks.__main__ import main\n"
+        "from clm_or_mlm.__main__ import main\n"
         "real, calls = local._write_table, []\n"
         "def once(*args):\n"
         "    calls.append(1)\n"

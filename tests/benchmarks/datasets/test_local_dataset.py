@@ -172,7 +172,7 @@ def test_no_torch() -> None:
 
 def test_writers_at_the_same_time(tmp_path: Path) -> None:
     """Three processes write one dataset: all succeed, one folder is there, and it is whole."""
-    command = [sys.executable, "-m", "benchmarks", "synthetic", "squad", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "clm_or_mlm", "synthetic", "squad", "--out", str(tmp_path)]
     processes = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) for _ in range(3)]
     assert [process.wait() for process in processes] == [0, 0, 0]
     assert [path.name for path in tmp_path.iterdir()] == ["squad"]

@@ -20,9 +20,9 @@ from pathlib import Path
 import torch
 import transformers
 
-from benchmarks.__main__ import main
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from tests.benchmarks.families.tiny_models import families, save_tiny
 from tests.benchmarks.finetuning.tokenizer_kinds import train
@@ -74,7 +74,16 @@ def tried(name: str, config: type, folder: Path) -> str:
             make_synthetic(data, dataset, train=64, evaluation=16)
     texts = load(data, "sst2").train["first"].to_pylist() + load(data, "squad").train["context"].to_pylist()
     save_tiny(name, config, train("roberta", texts, 500), folder / name)
-    words = ["run", "--model", str(folder / name), "--data", str(data), "--out", str(folder / "results")]
+    words = [
+        "benchmarks",
+        "run",
+        "--model",
+        str(folder / name),
+        "--data",
+        str(data),
+        "--out",
+        str(folder / "results"),
+    ]
     words += ["--dataset", *NAMES, "--lr", "1e-3", "--seed", "0", "--steps", "5"]
     words += ["--workers", "1", "--device", "cpu"]
     said = [_said([*words, *more]) for more in (["--dry-run"], [])]

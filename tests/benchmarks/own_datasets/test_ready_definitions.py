@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.commands.grid import GridOptions
 from benchmarks.datasets.local_dataset import load, read_manifest, verify
 from benchmarks.own_datasets.definition_file import READY, read_definitions, ready_text
 from benchmarks.protocol import DATASETS, Dataset
-from clm_or_mlm.commands.benchmarks.runs import GridOptions
 from common.errors import UserError
 from tests.benchmarks.command import command
 from tests.benchmarks.fake_hub import FakeHub

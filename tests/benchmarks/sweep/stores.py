@@ -16,7 +16,7 @@ from benchmarks.sweep import work
 from benchmarks.sweep.request import Request
 from tests.benchmarks.command import command
 
-run, status = command("run"), command("status")
+run, status = command("benchmarks", "run"), command("benchmarks", "status")
 
 
 def validate(words: list[str]) -> int:

@@ -161,7 +161,7 @@ def test_a_failed_run_side_by_side_is_recorded_and_the_others_go_on(
 
 
 def command(arguments: list[str]) -> list[str]:
-    return [sys.executable, "-m", "benchmarks", "run", *arguments]
+    return [sys.executable, "-m", "clm_or_mlm", "benchmarks", "run", *arguments]
 
 
 @pytest.mark.parametrize(

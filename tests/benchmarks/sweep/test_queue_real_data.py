@@ -28,7 +28,7 @@ def test_sst2_is_learnt_from_random_weights(tmp_path: Path) -> None:
     model = save_model(tmp_path / "tiny", tokenizer, hidden=64)
     words = ["--model", str(model), "--data", str(tmp_path / "data"), "--out", str(tmp_path)]
     words += ["--dataset", "sst2", "--lr", "2e-3", "--seed", "0", "--steps", "250", "--device", "cpu"]
-    assert command("run")(words) == 0
+    assert command("benchmarks", "run")(words) == 0
     content = json.loads((tmp_path / "results/tiny/SC/sst2/lr2e-03_sd0/results.json").read_text())
     assert [len(content[split]["scores_i"]) for split in ("validation", "test")] == [3_368, 872]
     assert min(content[split]["score"] for split in ("validation", "test")) > 0.65

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.files import sha256_file
 from common.manifest import read_manifest
-from pretraining.__main__ import main
 from pretraining.data import build_shards
 from pretraining.data.build_shards import build
 from pretraining.data.manifest import UNFINISHED, load_manifest, verify
@@ -163,7 +163,7 @@ def test_a_failed_call_does_not_stop_the_corrected_one(
 
 
 def start(source: Path, tokenizer: str, out: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "pretraining", "shards", "--source", str(source)]
+    command = [sys.executable, "-m", "clm_or_mlm", "shards", "--source", str(source)]
     command += ["--tokenizer", tokenizer, "--out", str(out), "--workers", "2"]
     command += ["--shard-records", "2", "--validation-share", "0.05"]
     return subprocess.Popen(command, stderr=subprocess.DEVNULL)

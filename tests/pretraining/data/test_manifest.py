@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.manifest import write_manifest
-from pretraining.__main__ import main
 from pretraining.data.manifest import check_tokenizer, load_manifest, verify
 from pretraining.data.tokenizer import train_tokenizer
 from tests.flips import flip
@@ -17,10 +17,10 @@ from tests.pretraining.data.made_up_shards import DOCUMENTS, stream
 def test_verify_finds_a_flipped_byte(room: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(room / "out", copy)
-    assert main(["verify", str(copy)]) == 0
+    assert main(["pretraining", "verify", str(copy)]) == 0
     shard = copy / "train/shard.00001.mds.zstd"
     flip(shard)
-    assert main(["verify", str(copy)]) == 1
+    assert main(["pretraining", "verify", str(copy)]) == 1
     assert f"{shard}: its content has changed" in capsys.readouterr().out
     shard.write_bytes(shard.read_bytes()[:-1])
     assert "bytes instead of" in verify(copy)[0]

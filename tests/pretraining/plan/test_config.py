@@ -6,9 +6,9 @@ from dataclasses import asdict
 
 import pytest
 
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.settings import assignments, read_settings
-from pretraining.__main__ import main
 from pretraining.data.sampler import CUTS
 from pretraining.plan.config import TrainingConfig, batch_number, before, read_changes, value_at
 

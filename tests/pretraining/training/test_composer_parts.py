@@ -13,9 +13,9 @@ from composer.loggers import Logger
 from safetensors.torch import load_file
 from torch.nn.parallel import DistributedDataParallel
 
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.processes import AGAIN
-from pretraining.__main__ import main
 from pretraining.plan.plan import Study
 from pretraining.training import checkpoints
 from pretraining.training.composer_parts import BucketViews

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
-from pretraining.__main__ import main
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.plan import Study
 from pretraining.training.log import read_log

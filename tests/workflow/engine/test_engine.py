@@ -140,7 +140,7 @@ def test_a_users_mistake_is_not_tried_again_until_the_next_call(tmp_path: Path) 
         "shards",
     )
     for _ in range(2):
-        answer = python("-m", "workflow", *words, code=3)
+        answer = python("-m", "clm_or_mlm", "workflow", *words, code=3)
         text = answer.stdout + answer.stderr
         assert text.count("shards shards exited with code 2") == 1, text
         assert "none.jsonl" in (tmp_path / "study/logs/shards/shards.refused").read_text()

@@ -8,9 +8,9 @@ import json
 
 import pytest
 
-from analysis.__main__ import main
 from analysis.claims.assessment import Assessment
 from analysis.claims.pages.dataset_tables import counted_by_dataset, dataset_sentences
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from tests.analysis.stores import RELEASED
 

@@ -7,13 +7,13 @@ import shlex
 import numpy as np
 import pytest
 
-from analysis.__main__ import main
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.pages.explain import verdicts_document
 from analysis.claims.verdicts import GRADES
+from analysis.commands.findings import choose
 from analysis.store.runs_table import COLUMNS, write_runs
-from clm_or_mlm.commands.analysis.claims import choose
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.provenance import ROOT
 from common.tables import PRINTED, show

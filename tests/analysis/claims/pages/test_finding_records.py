@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from analysis.__main__ import main
 from analysis.claims.catalogue import CLAIMS
+from clm_or_mlm.__main__ import main
 
 
 def run(capsys, *args: str) -> str:

@@ -17,10 +17,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.files import sha256_file
 from common.manifest import read_manifest
-from pretraining.__main__ import main
 from pretraining.data.manifest import load_manifest
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.plan.plan import Study
@@ -247,11 +247,21 @@ def _same_run(ours: Path, done: Path) -> None:
 
 def test_a_checkpoint_is_exported(done: Path, data: Path, tmp_path: Path) -> None:
     saved = done / "stages/mini-s-clm/step-00000009"
-    main(["export", str(saved), "--data", str(data), "--out", str(tmp_path / "model")])
+    main(["pretraining", "export", str(saved), "--data", str(data), "--out", str(tmp_path / "model")])
     model = EuroBertForMaskedLM.from_pretrained(tmp_path / "model")
     assert model.config.is_causal
     with pytest.raises(UserError, match="no checkpoint here"):
-        main(["export", str(tmp_path / "absent"), "--data", str(data), "--out", str(tmp_path / "model2")])
+        main(
+            [
+                "pretraining",
+                "export",
+                str(tmp_path / "absent"),
+                "--data",
+                str(data),
+                "--out",
+                str(tmp_path / "model2"),
+            ]
+        )
 
 
 @pytest.mark.slow
@@ -259,7 +269,7 @@ def test_a_killed_command_resumes(done: Path, data: Path, tmp_path: Path) -> Non
     """The command itself, killed ten times at random moments from its start on."""
     (tmp_path / "s.toml").write_text(STUDY)
     out, environment = tmp_path / "out", {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "pretraining", "train", MODEL, "--data", str(data)]
+    command = [sys.executable, "-m", "clm_or_mlm", "train", MODEL, "--data", str(data)]
     command += ["--study", str(tmp_path / "s.toml"), "--out"]
     generator, kills = np.random.default_rng(0), 0
     began = time.monotonic()

@@ -52,7 +52,7 @@ def _launched(launcher: list[str], data: Path, folder: Path) -> list[dict[str, A
     command = [
         *launcher,
         "-m",
-        "pretraining",
+        "clm_or_mlm",
         "train",
         MODEL,
         "--data",
@@ -81,7 +81,7 @@ def _agree(one: list[dict[str, Any]], two: list[dict[str, Any]], undisturbed: li
 def test_a_run_resumes_on_another_number_of_processes(done: Path, data: Path, tmp_path: Path) -> None:
     """One process trains the trunk, three with other passes the rest: the same losses to rounding."""
     (tmp_path / "s.toml").write_text(STUDY)
-    words = ["-m", "pretraining", "train", "--data", str(data), "--out", str(tmp_path / "out"), "--study",
+    words = ["-m", "clm_or_mlm", "train", "--data", str(data), "--out", str(tmp_path / "out"), "--study",
              str(tmp_path / "s.toml")]  # fmt: skip
     python(*words, "mini-s-clm", code=0, OMP_NUM_THREADS="1")
     three = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3"]

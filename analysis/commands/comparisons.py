@@ -1,0 +1,102 @@
+"""`clm-or-mlm compare`, `certify`: models against each other, runs against a reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from analysis.comparisons.comparison import compare as compared
+from analysis.comparisons.comparison_report import comparison_document
+from analysis.comparisons.replication import replication_document, replication_of
+from analysis.options import OutFile, ScoreOptions, SourceOptions
+from analysis.sources import open_source
+from common.errors import UserError
+from common.tables import PRINTED, write
+from pretraining.model_names import MODELS
+from pretraining.names import ModelNames
+
+__all__ = ["certify", "compare"]
+
+_HOW = "how they are compared"
+
+
+def compare(
+    models: ModelNames = (),
+    /,
+    *,
+    source: SourceOptions = SourceOptions(),
+    score: ScoreOptions = ScoreOptions(),
+    replicates: Annotated[tuple[str, ...], Parameter(metavar="PATTERN", group=_HOW, show_default=False)] = (),
+    margin: Annotated[float | None, Parameter(metavar="POINTS", group=_HOW)] = None,
+    format: Annotated[str, Parameter(choices=(*PRINTED, "latex"))] = "text",
+    out: OutFile = None,
+) -> None:
+    """Compare two models, or rank many.
+
+    For two models, it prints the difference on every dataset, on every task and over all tasks. Each comes with its
+    interval and p-value, P(A > B), whether the models are practically equal, and the number of seeds needed to detect
+    the difference. For more models, it prints mean ranks, the probability of being first, Friedman's test and Nemenyi's
+    critical difference, and the difference between the top-ranked model and each of the others. For a model without
+    runs in the source, the paper's printed cells are used. Intervals and p-values come from the pooled bootstrap t for
+    runs and from Welch's t for printed cells, unless --interval names another method (crossed covers seeds and test
+    instances).
+
+    examples:
+      clm-or-mlm compare 610m-mlm40-42k 610m-clm-42k
+      clm-or-mlm compare mine 610m-mlm40-42k --source results/ --add-model mine
+      clm-or-mlm compare '*' --source released
+      clm-or-mlm compare 610m-clm-42k --replicates mine --source results/ --add-model 'mine*'
+
+    Args:
+        models: two or more models in the source (one with --replicates), as names or shell patterns
+        replicates: treat this model's pretrainings (NAME, NAME-s1, NAME-s2) as one arm; its spread is that between
+            pretrainings, each averaged over its fine-tuning seeds (name or shell pattern)
+        margin: models that differ by less count as practically equivalent (default: SC 0.5, TC 0.25, QA 1, IR 0.5)
+        format: output format
+    """
+    if margin is not None and not margin > 0:
+        raise UserError(f"--margin {margin:g}: a region of practical equivalence must be wider than 0")
+    known = set(models) <= set(MODELS) and not replicates  # patterns take what is there
+    opened = source.open(models if known else None, need_instances=score.needs_instances())
+    settings = score.settings(opened)
+    result = compared(opened, models, settings, replicates=replicates, margin=margin)
+    write(comparison_document(result), format, out)
+
+
+def certify(
+    *,
+    source: SourceOptions = SourceOptions(),
+    reference: Annotated[str, Parameter(metavar="NAME|PATH")] = "released",
+    pretrained: bool = False,
+    logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+    format: Annotated[str, Parameter(choices=PRINTED)] = "text",
+    out: OutFile = None,
+) -> int:
+    """Print whether a source's runs replicate a reference; exit code 1 if they do not.
+
+    At every learning rate, the mean of each cell must be in the prediction interval computed from the reference's
+    seeds (with --pretrained, from its pretrainings). With --logs, each validation loss must be in the interval from
+    the reference's pretrainings. With Holm's adjustment, at most one genuine replication in twenty fails by chance.
+
+    examples:
+      clm-or-mlm certify --source results/ --reference released
+      clm-or-mlm certify --source mini/store --reference miniature --pretrained --logs mini/pretrained
+
+    Args:
+        reference: released, miniature, a run store or a runs table
+        pretrained: compare pretrainings: the models were pretrained again, not downloaded
+        logs: training logs of the models (default: losses are not compared)
+        format: output format
+    """
+    opened, known = source.open(), open_source(reference)
+    theirs = None if known.stand_ins is None else known.stand_ins.logs
+    if logs is not None and theirs is None:
+        raise UserError(
+            f"--logs {logs}: {known.label} has no training logs to compare with; leave --logs out"
+        )
+    folders = [logs, theirs] if logs is not None and theirs is not None else []
+    found = replication_of(opened, known, pretrained=pretrained, logs=folders)
+    write(replication_document(found, opened, known), format, out)
+    return int(bool(found.faults))

@@ -1,0 +1,205 @@
+"""`clm-or-mlm scores`, `table`, `audit` and `export`: what a source of scores gives."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from analysis.evidence.settings import Settings
+from analysis.options import (
+    BootstrapOptions,
+    OutFile,
+    ScoreOptions,
+    Selection,
+    SourceOptions,
+)
+from analysis.sources import PUBLISHED
+from analysis.tables.build import build_table, table_numbers
+from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
+from benchmarks.commands import DatasetName
+from benchmarks.protocol import AVERAGE, TASKS
+from common.cli import MANY, offered
+from common.errors import UserError, nearest
+from common.files import write_text
+from common.plain_text import counted
+from common.reading import inside
+from common.tables import FORMATS, show, write
+from pretraining.model_names import TABLES
+from pretraining.names import ModelNames
+
+__all__ = ["audit", "export", "scores", "table"]
+
+if TYPE_CHECKING:
+    TableNumber = str
+else:
+    TableNumber = offered([*TABLES, "all"])
+
+
+def scores(
+    *,
+    source: SourceOptions = SourceOptions(),
+    score: BootstrapOptions = BootstrapOptions(),
+    model: Annotated[ModelNames, Parameter(metavar="NAME")] = (),
+    dataset: Annotated[tuple[DatasetName, ...], MANY, Parameter(metavar="NAME")] = (),
+    format: Annotated[str, Parameter(choices=("csv", "markdown", "parquet"))] = "csv",
+    out: OutFile = None,
+) -> None:
+    """Print a source's scores: mean and 95 % interval for every model and dataset, in percent.
+
+    example: clm-or-mlm scores --model 610m-mlm40-42k --interval bootstrap --source results/
+
+    Args:
+        model: print only these models
+        dataset: print only these datasets, those of a task (SC, TC, QA, IR) or the task averages (average)
+        format: output format (parquet needs --out)
+    """
+    if out is None and not FORMATS[format].is_text:
+        raise UserError(f"--format {format} is binary: write it to a file with --out scores.{format}")
+    opened = source.open(need_instances=score.needs_instances())
+    for name in dataset:
+        if name not in (AVERAGE, *TASKS):
+            _ = opened.datasets[name]  # refuses an unknown one
+    frame = opened.scores(score.settings(opened))
+    known = list(dict.fromkeys(frame["model"]))
+    for name in model:
+        if name not in known:
+            raise UserError(f"{source.source} has no scores of {name!r}{nearest(name, known)}")
+    if model:
+        frame = frame[frame["model"].isin(model)]
+    if dataset:
+        frame = frame[frame["dataset"].isin(dataset) | frame["task"].isin(dataset)]
+    write(scores_document(frame), format, out)
+
+
+def export(
+    *,
+    source: SourceOptions = SourceOptions(),
+    score: ScoreOptions = ScoreOptions(),
+    out: Annotated[Path, Parameter(metavar="DIR")],
+) -> None:
+    """Write scores and their runs as Hugging Face model cards (docs/model-cards.md).
+
+    example: clm-or-mlm analysis export --source results/ --out build/cards
+
+    Args:
+        out: output folder, with one subfolder per model
+    """
+    from analysis.model_cards import model_cards
+
+    opened = source.open(need_instances=score.needs_instances())
+    files = model_cards(opened, score.settings(opened))
+    for name, text in files.items():
+        write_text(inside(out, name), text)
+    sys.stdout.write(f"{out}: {counted(len(files), 'file')} of Hugging Face model cards\n")
+
+
+def table(
+    number: Annotated[tuple[TableNumber, ...], MANY],
+    /,
+    *,
+    source: SourceOptions = SourceOptions(),
+    score: ScoreOptions = ScoreOptions(),
+    format: Annotated[str, Parameter(choices=TABLE_FORMATS)] = "markdown",
+    out: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+) -> None:
+    """Print the paper's tables.
+
+    Each cell shows the published value as the paper prints it. If the source has runs, the cell also shows the
+    recomputed value with its interval (docs/intervals.md).
+
+    examples:
+      clm-or-mlm table 10 11 --source released --format latex
+      clm-or-mlm table all --out build/tables
+
+    Args:
+        number: one or more of 1 to 17, or all
+        format: output format
+        out: write table01.md, ... to this folder instead of printing
+    """
+    numbers = _numbers(number)
+    models = [name for one in numbers for name in TABLES.get(one, ())]
+    opened = source.open(models, need_instances=score.needs_instances()) if models else PUBLISHED
+    settings = score.settings(opened) if models else None
+    scores = None if settings is None or opened.is_published else opened.scores(settings)
+    for one in numbers:
+        text = show(table_document(build_table(one, scores, source=opened)), format)
+        if out is None:
+            sys.stdout.write(text + ("\n" if one != numbers[-1] else ""))
+        else:
+            path = out / f"table{one:02d}.{FORMATS[format].ending}"
+            write_text(path, text)
+            sys.stdout.write(f"{path}\n")
+
+
+def _numbers(words: tuple[str, ...]) -> list[int]:
+    if words == ("all",):
+        return list(table_numbers())
+    for word in words:
+        if not word.isdecimal():
+            raise UserError(
+                f"there is no table {word!r}; give numbers from 1 to {max(table_numbers())}, or all"
+            )
+    return [int(word) for word in words]
+
+
+def audit(
+    *,
+    source: SourceOptions = SourceOptions(),
+    selection: Selection = "seed",
+    letter: bool = False,
+    format: Literal["markdown", "html", "json"] = "markdown",
+    out: OutFile = None,
+) -> int:
+    """Compare all 800 published cells with scores recomputed from a source's runs, and redo the paper's own arithmetic.
+
+    Of a run store, the audit also compares the code, versions, data and settings that its runs were made with, lists
+    failed runs with the last lines of their logs, and checks an archive's files (docs/run-store.md).
+
+    Exit code: 0 if no cell and no run's making differs, 1 if any does, 2 for an error.
+
+    examples:
+      clm-or-mlm audit --source released --format html --out audit.html
+      clm-or-mlm audit --letter --source results/ --out letter.md
+
+    Args:
+        letter: write a one-page letter: the answer, contradictions between paper, code and release, and the verdicts
+        format: output format; a letter is markdown or html
+    """
+    from analysis.tables.audit import audit as audited
+    from analysis.tables.audit import audit_document, runs_of_stand_ins, verdict
+    from analysis.tables.run_provenance import audit_provenance, provenance_lines
+
+    if letter:
+        return _letter(source, selection, format, out)
+    opened = source.open()
+    made = None if opened.store is None else audit_provenance(opened.store)
+    mixed = made is not None and bool(made.mismatches)
+    if opened.stand_ins is not None:
+        if format != "markdown":
+            raise UserError(
+                f"{source.source}: the runs of a small study are listed as text, not compared with the paper's; "
+                "leave --format out"
+            )
+        write(runs_of_stand_ins(opened, made), format, out)
+        return int(mixed)
+    result = audited(opened, selection=selection)
+    write(audit_document(result, made), format, out)
+    if out is not None:
+        sys.stdout.write(f"{out}: {verdict(result)}\n")
+        if made is not None:
+            sys.stdout.write(f"{provenance_lines(made)[-1]}\n")
+    return int(result.differs or mixed)
+
+
+def _letter(source: SourceOptions, selection: str, format: str, out: Path | None) -> int:
+    from analysis.letter import LETTER_FORMATS, letter_document, write_letter
+
+    if format not in LETTER_FORMATS:
+        raise UserError(f"a letter cannot be written as {format}; use --format {' or '.join(LETTER_FORMATS)}")
+    opened = source.open()
+    written = write_letter(opened, opened.settled(Settings(selection=selection)))
+    write(letter_document(written), format, out)
+    return 1 if written.differs else 0

@@ -1,0 +1,150 @@
+"""`clm-or-mlm ingest` and `fetch-released`: runs in."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from analysis.store import release
+from analysis.store.ingest import RefusedStoreError
+from analysis.store.ingest import ingest as read_store
+from analysis.store.runs_table import note_unsealed, read_table, write_runs
+from analysis.store.scan import Problem, summary
+from benchmarks.protocol import PAPER
+from common.cli import MANY, offered
+from common.errors import UserError, nearest
+from common.plain_text import counted
+from pretraining.model_names import FIGURES, MODELS, TABLES
+
+__all__ = ["fetch_released", "ingest"]
+
+logger = logging.getLogger(__name__)
+
+_MOST_LOGGED = 10
+"""How many problems of a harmless kind are logged one by one."""
+
+
+def ingest(
+    store: Path,
+    /,
+    *,
+    out: Annotated[Path, Parameter(metavar="FILE")],
+    instances: Annotated[Path | None, Parameter(metavar="FOLDER")] = None,
+    add_model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
+    protocol: Literal["paper", "standard"] = "paper",
+) -> int:
+    """Convert a run store, in the layout of the authors' release, to a runs table (docs/run-store.md).
+
+    Exit code: 0 if all runs found were good; 1 if only the good ones were written; 2 if nothing was written.
+
+    example: clm-or-mlm ingest results/ --out runs.parquet --instances instances/
+
+    Args:
+        store: the store or its results folder; a runs table is checked and converted, too
+        out: the runs table, .parquet or .csv
+        instances: also write the per-instance scores to this folder
+        add_model: also accept models of this name, even outside the paper's scheme (name or pattern; may be repeated)
+        protocol: metrics: the paper's, from results.json (paper), or the field's usual ones, from run.json (standard)
+    """
+    if store.is_file():
+        if instances is not None:
+            raise UserError(
+                f"{store} is not a run store and has no per-instance scores; leave --instances out"
+            )
+        _convert(store, out, add_model, protocol)
+        return 0
+    try:
+        read = read_store(store, out, instances=instances, add_models=add_model, protocol=protocol)
+    except RefusedStoreError as refused:
+        _report(refused.problems)
+        raise
+    _report(read.problems)
+    runs = read.runs
+    note_unsealed(str(store), read.unsealed, len(runs))
+    logger.info(
+        "%s: %s runs of %s; %s complete, %s with fewer than 30 runs; %s",
+        out,
+        f"{len(runs):,}",
+        counted(runs["model"].nunique(), "model"),
+        counted(read.complete, "cell"),
+        f"{read.incomplete:,}",
+        summary(read.problems),
+    )
+    return read.status
+
+
+def _report(problems: Sequence[Problem]) -> None:
+    """Log the problems by kind, the harmless ones first and only some of many of these."""
+    ordered = sorted(problems, key=lambda problem: (not problem.harmless, problem.kind, problem))
+    for _, same in groupby(ordered, key=lambda problem: problem.kind):
+        for place, problem in enumerate(found := list(same)):
+            if not problem.harmless:
+                logger.warning("%s", problem)
+            elif place < _MOST_LOGGED:
+                logger.info("%s", problem)
+        if problem.harmless and len(found) > _MOST_LOGGED:
+            logger.info("... and %s more like that", f"{len(found) - _MOST_LOGGED:,}")
+
+
+def _convert(table: Path, out: Path, add_models: Sequence[str], protocol: str) -> None:
+    """Check a runs table and write it again."""
+    read = read_table(table, add_models=add_models)
+    runs, recorded = read.runs, read.protocol or protocol
+    if recorded == PAPER != protocol:
+        raise UserError(
+            f"{table} has only the paper's metrics; the standard metrics are in the run store that it was made from"
+        )
+    note_unsealed(str(table), read.unsealed, len(runs))
+    write_runs(out, runs, protocol=recorded, datasets=read.datasets, unsealed=read.unsealed)
+    logger.info("%s: %s runs of %s", out, f"{len(runs):,}", counted(runs["model"].nunique(), "model"))
+
+
+_SETS: dict[str, tuple[str, ...]] = {
+    **{f"figure{number}": names for number, names in FIGURES.items()},
+    **{f"table{number}": names for number, names in TABLES.items() if names},
+    "all": tuple(MODELS),
+    **{name: (name,) for name in MODELS},
+}
+
+
+if TYPE_CHECKING:
+    ReleasedName = str
+else:
+    ReleasedName = offered(_SETS)
+
+
+def models_for(what: str) -> tuple[str, ...]:
+    """Return the models that `figure3`, `table10`, `all` or a model's name needs; `UserError` for anything else."""
+    if what not in _SETS:
+        table1 = "; Table 1 has settings, not scores" if what == "table1" else nearest(what, _SETS)
+        raise UserError(
+            f"no figure, table or model {what!r}{table1}; give figure1 to figure12, table2 to table17, a model, or all"
+        )
+    return _SETS[what]
+
+
+def fetch_released(
+    *what: Annotated[ReleasedName, Parameter(metavar="FIGURE|TABLE|MODEL")], url: str = release.URL
+) -> int:
+    """Download the authors' result files at the pinned commit into the cache, with git.
+
+    Cached files are not fetched again, and an interrupted fetch can be resumed. Once fetched, --source released works
+    offline. The cache is $CLM_OR_MLM_CACHE, by default clm-or-mlm in the user's cache folder.
+
+    example: clm-or-mlm fetch-released figure3 610m-clm-42k
+
+    Args:
+        what: a figure or table (figure3, table10, ...), for the models it shows, or a model's name (default: all)
+        url: the authors' repository or a mirror of it
+    """
+    wanted = [name for one in what or ["all"] for name in models_for(one)]
+    store = release.released_store(wanted, url=url, commit=release.COMMIT)
+    logger.info("%d released models are in %s", len(release.cached_release(commit=release.COMMIT)), store)
+    sys.stdout.write(f"{store}\n")
+    return 0

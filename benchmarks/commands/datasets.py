@@ -1,0 +1,187 @@
+"""`clm-or-mlm fetch`, `import`, `synthetic` and `datasets`: the datasets in data/."""
+
+from __future__ import annotations
+
+import sys
+from inspect import cleandoc
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from benchmarks.commands import DATA, DatasetName, Definitions
+from benchmarks.datasets import import_files
+from benchmarks.datasets.fetch import fetch_all
+from benchmarks.datasets.listing import list_text, show_text, verify_all
+from benchmarks.datasets.schema import Manifest
+from benchmarks.datasets.synthetic import make_synthetic
+from benchmarks.own_datasets.definition_file import read_definitions, ready_text
+from benchmarks.own_datasets.definitions import known_datasets
+from benchmarks.protocol import DATASETS, Dataset
+from common.cli import MANY
+
+__all__ = ["datasets", "fetch", "import_", "synthetic"]
+
+PARTIAL = 1
+"""Exit code when some datasets could not be fetched and others could."""
+
+
+def fetch(
+    *datasets: DatasetName,
+    out: Path = DATA,
+    skip_bad_lines: bool = False,
+    replace: bool = False,
+    definitions: Annotated[Definitions, Parameter(name="--datasets")] = (),
+) -> int:
+    """Download datasets from the Hugging Face Hub and convert them; later commands use them offline.
+
+    A dataset's manifest records the commits and hashes of its sources; --replace fetches the same commits again.
+
+    datasets: sst2, qqp, mnli_m, ontonotes, conll2003_en, uner_en, squad, squad_v2, record, nq, msmarco, mldr_en
+
+    example: clm-or-mlm fetch sst2 squad --out data/
+
+    Args:
+        datasets: datasets to fetch (default: all twelve, or those that --datasets defines and their training datasets)
+        out: folder of the datasets
+        skip_bad_lines: skip invalid lines, with a warning for each
+        replace: fetch datasets again even if they are already there
+        definitions: files that define your own datasets and say where they are on a hub, or names of ready-made ones
+    """
+    defined = _read(definitions)
+    known = known_datasets(defined)
+    wanted = (part for definition in defined for part in (definition.trained_on, definition.name))
+    names = datasets or tuple(dict.fromkeys(wanted)) or tuple(DATASETS)
+
+    def done(manifest: Manifest) -> None:
+        sys.stdout.write(import_files.report(known[manifest.dataset], manifest, out) + "\n")
+
+    failed = fetch_all(
+        [known[name] for name in names],
+        out,
+        done,
+        replace_old=replace,
+        skip_bad=skip_bad_lines,
+    )
+    return PARTIAL if failed else 0
+
+
+def _read(files: Definitions) -> list[Dataset]:
+    return [definition for file in files for definition in read_definitions(file)]
+
+
+Files = Annotated[tuple[Path, ...], MANY, Parameter(metavar="FILE")]
+
+
+def import_(
+    dataset: str,
+    /,
+    *files: Path,
+    datasets: Definitions = (),
+    train: Files = (),
+    validation: Files = (),
+    test: Files = (),
+    queries: Files = (),
+    corpus: Files = (),
+    out: Path = DATA,
+    skip_bad_lines: bool = False,
+    replace: bool = False,
+) -> None:
+    """Convert a dataset's original files, which may be uncompressed, .gz or .zst.
+
+    Args:
+        dataset: one of the datasets above, or one that --datasets defines
+        files: the original files, under their original names, which show each file's role
+        train: training examples; for msmarco, pairs, triples or training judgements
+        validation: the official validation set (for retrieval, its relevance judgements; for mldr_en, its queries)
+        test: a labelled test set (for retrieval, its relevance judgements; for mldr_en, its queries)
+        queries: texts of the queries (msmarco, nq)
+        corpus: documents (msmarco, nq, mldr_en); only judged documents are kept
+        datasets: files that define your own datasets and name their original files (docs/add-a-dataset.md)
+        out: folder of the datasets
+        skip_bad_lines: skip invalid lines, with a warning for each
+        replace: replace an existing, different version of the dataset
+    """
+    entry = known_datasets(_read(datasets))[dataset]
+    roles = import_files.recognise(entry, files)
+    for role, given in (
+        ("train", train), ("validation", validation), ("test", test), ("queries", queries), ("corpus", corpus)
+    ):  # fmt: skip
+        if given:
+            roles[role] = (*roles.get(role, ()), *given)
+    roles = roles or dict(entry.files)
+    text = import_files.import_dataset(entry, roles, out, skip_bad=skip_bad_lines, replace=replace)
+    sys.stdout.write(text + "\n")
+
+
+_KNOWN = "\n".join(f"  {name:13}{entry.originals}" for name, entry in DATASETS.items())
+import_.__doc__ = cleandoc(import_.__doc__ or "").replace(
+    "\nArgs:",
+    f"\ndatasets and their files:\n{_KNOWN}\n\nexample:\n"
+    "  clm-or-mlm import sst2 --train train.tsv --validation dev.tsv --out data/\n\nArgs:",
+)
+
+
+def synthetic(
+    *datasets: str, out: Path, train: int = 512, evaluation: int = 96, replace: bool = False
+) -> None:
+    """Write small made-up datasets, for smoke tests without data or network.
+
+    example: clm-or-mlm synthetic sst2 nq --out made-up/ --train 128
+
+    Args:
+        datasets: which of the twelve datasets to write (default: all)
+        out: output folder, which must not be that of the real datasets
+        train: number of training examples
+        evaluation: number of validation examples, and also of test examples
+        replace: replace existing, different versions of these datasets
+    """
+    for name in datasets or DATASETS:
+        manifest = make_synthetic(out, name, train=train, evaluation=evaluation, replace=replace)
+        counts = ", ".join(f"{count:,} {split}" for split, count in manifest.counts.items())
+        sys.stdout.write(f"{out / name}: {counts}, made up\n")
+
+
+def datasets(
+    action: Literal["list", "ready", "show", "verify"] = "list",
+    /,
+    *names: Annotated[DatasetName, Parameter(metavar="DATASET")],
+    data: Path = DATA,
+    split: Literal["train", "validation", "test"] = "validation",
+    examples: int = 3,
+    datasets: Definitions = (),
+) -> int:
+    """List, show or verify the datasets in data/.
+
+    `list` prints the twelve datasets with their sizes and licences. `ready` prints the ready-made datasets that
+    --datasets accepts by name: GLUE's other tasks, multilingual datasets and those of BEIR. `show` prints a dataset's
+    schema, counts, source, and examples as the model sees them. `verify` checks every file against the manifest's
+    hashes and exits with code 1 if one is damaged.
+
+    examples:
+      clm-or-mlm datasets list
+      clm-or-mlm datasets show sst2 --split test --examples 5
+      clm-or-mlm datasets verify sst2 squad --data data/
+
+    Args:
+        action: what to do
+        names: datasets to show (default: the twelve) or verify (default: all in the folder)
+        data: folder of the datasets
+        split: split to show examples from
+        examples: number of examples to show
+        datasets: files that define your own datasets, or names of ready-made ones
+    """
+    known = known_datasets(_read(datasets))
+    faulty = False
+    if action == "list":
+        sys.stdout.write(list_text(data, known) + "\n")
+    elif action == "ready":
+        sys.stdout.write(ready_text() + "\n")
+    elif action == "show":
+        for name in names or DATASETS:
+            sys.stdout.write(show_text(data, known[name], split=split, count=examples) + "\n")
+    else:
+        for name, faults in verify_all(data, names, known):
+            faulty |= bool(faults)
+            sys.stdout.write(f"{name}: {'; '.join(faults) or 'intact'}\n")
+    return int(faulty)

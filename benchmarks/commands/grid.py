@@ -1,0 +1,192 @@
+"""`clm-or-mlm benchmarks run` and `status`; torch is imported once the options are understood."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from benchmarks.commands import DATA, DatasetName, Definitions
+from benchmarks.finetuning.model_files import resolve
+from benchmarks.own_datasets.definition_file import read_definitions
+from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
+from benchmarks.protocol import FINE_TUNING, Dataset
+from benchmarks.sweep.request import (
+    Computation,
+    Request,
+    dataset_names,
+    learning_rates,
+    model_name,
+    seeds_of,
+    store_of,
+)
+from benchmarks.sweep.status import cell_status, models_of, status_code, status_json, status_table, touched
+from common.cli import MANY, shared_options
+from common.errors import UserError
+from common.registry import Registry
+
+__all__ = ["run", "status"]
+
+log = logging.getLogger(__name__)
+
+_RUNS = "the runs"
+
+
+@shared_options(_RUNS)
+@dataclass(frozen=True, kw_only=True)
+class GridOptions:
+    """Which runs of a store."""
+
+    dataset: Annotated[tuple[DatasetName, ...], MANY, Parameter(metavar="NAME")] = ()
+    """datasets or tasks (SC, TC, QA, IR); default: those that --datasets defines, or else the paper's twelve and any
+    others defined in the store (in `status`, those that `run` was called with)"""
+    lr: Annotated[tuple[float, ...], MANY] = ()
+    """learning rates (default: the paper's six; in `status`, those that `run` was called with)"""
+    seed: Annotated[tuple[int, ...], MANY] = ()
+    """seeds (default: 0 1 2 3 4; in `status`, those that `run` was called with)"""
+    out: Path = Path("results")
+    """run store: its runs are in OUT/results/..., or in OUT itself if it is named results"""
+
+    datasets: Definitions = ()
+    """files that define your own datasets, or names of ready-made ones: xnli, glue-cola (docs/add-a-dataset.md)"""
+
+    def grid(self) -> tuple[Mapping[str, Dataset], tuple[str, ...], tuple[float, ...], tuple[int, ...]]:
+        """Return the datasets that are known, the names of those that are meant, learning rates and seeds."""
+        defined = [definition for file in self.datasets for definition in read_definitions(file)]
+        known = known_datasets([*defined, *stored_definitions(store_of(self.out))])
+        names = dataset_names(self.dataset or [definition.name for definition in defined], known)
+        return known, names, learning_rates(self.lr), seeds_of(self.seed)
+
+
+@shared_options(_RUNS)
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(GridOptions, Computation):
+    """Which runs of which model, and how they are computed."""
+
+    model: Annotated[str, Parameter(metavar="PATH_OR_ID")]
+    """model folder, or hub id OWNER/NAME[@REVISION]"""
+    revision: Annotated[str | None, Parameter(parse=False)] = None
+    """what follows the @ of a hub id"""
+    name: str | None = None
+    """the model's name in the store (default: the last part of its path or hub id)"""
+    data: Path = DATA
+    """folder of the datasets"""
+    steps: int | None = None
+    """optimiser steps for every dataset (default: 1000, or the dataset's epochs)"""
+    max_length: int | None = None
+    """longest input in tokens (default: 2028)"""
+
+    def request(self, *, retry_failed: bool = False) -> Request:
+        """Return what these options ask for.
+
+        Raises:
+            UserError: an unknown dataset, or a number out of range.
+        """
+        known, datasets, lrs, seeds = self.grid()
+        if self.steps is not None:
+            known = Registry("dataset", (replace(each, epochs=None) for each in known.values()))
+        model, _, revision = (
+            self.model.partition("@") if not Path(self.model).exists() else (self.model, "", "")
+        )
+        given = {"steps": self.steps, "max_length": self.max_length}
+        changed: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
+        for option, value in changed.items():
+            if value < 1:
+                raise UserError(f"--{option.replace('_', '-')} must be at least 1, not {value}")
+        return Request(
+            **{field.name: getattr(self, field.name) for field in fields(Computation)}
+            | {"model": model, "revision": revision or None},
+            name=model_name(model, self.name),
+            datasets=datasets,
+            known=known,
+            lrs=lrs,
+            seeds=seeds,
+            data=self.data,
+            store=store_of(self.out),
+            fine_tuning=replace(FINE_TUNING, **changed),
+            retry_failed=retry_failed,
+        )
+
+
+def run(
+    *,
+    options: RunOptions,
+    retry_failed: bool = False,
+    dry_run: bool = False,
+) -> int:
+    """Fine-tune a model with the paper's protocol and save its runs.
+
+    To resume an interrupted command, run it again. Afterwards, `clm-or-mlm scores --source OUT` prints the scores.
+
+    exit code: 0 all runs are done; 2 wrong input; 3 some runs failed; 4 another process is doing some of the runs;
+    130 interrupted
+
+    examples:
+      clm-or-mlm benchmarks run --model pretrained/models/610m-clm-42k --data data/ --out results/
+      clm-or-mlm benchmarks run --model google-bert/bert-base-uncased --dataset sst2 IR --lr 1e-5 5e-5 --seed 0 1
+      clm-or-mlm benchmarks run --model google-bert/bert-base-uncased --dataset sst2 --dry-run
+
+    Args:
+        retry_failed: repeat runs that failed
+        dry_run: check model, data and settings without a GPU, and estimate time and memory to within a factor of two
+    """
+    request = options.request(retry_failed=retry_failed)
+    resolve(request.model, revision=request.revision, code=request.trust_remote_code)
+    if dry_run:
+        from benchmarks.sweep.preflight import validate
+
+        sys.stdout.writelines(f"{line}\n" for line in validate(request))
+        return 0
+    # torch takes seconds to import: what is not there is reported at once.
+    from benchmarks.sweep.queue import run_grid
+
+    cells = run_grid(request)
+    for cell in cells:
+        for name, reason in cell.failed.items():
+            log.warning("failed: %s %s %s: %s", cell.model, cell.dataset, name, reason)
+    total, done = sum(cell.runs for cell in cells), sum(cell.done for cell in cells)
+    failed, left = sum(len(cell.failed) for cell in cells), sum(cell.missing for cell in cells)
+    sys.stdout.write(f"{request.name}: {done} of {total} runs done, {failed} failed, {left} left\n")
+    return status_code(cells)
+
+
+def status(
+    *,
+    model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
+    grid: GridOptions = GridOptions(),
+    json: bool = False,
+) -> int:
+    """Show how many of each cell's runs are in a run store.
+
+    By default it shows the datasets, learning rates and seeds that `run` was called with, and any other runs in the
+    store. For runs from elsewhere it shows the paper's grid.
+
+    In the table, 12/30 means that 12 of 30 runs are done, * that a process is working on the cell, and !2 that two runs
+    failed; their reasons follow. `left` is the time that the missing runs would take one after another; in parallel
+    they take less.
+
+    exit code: 0 all done; 3 some failed, none missing; 4 some missing
+
+    example: clm-or-mlm benchmarks status --out results/
+
+    Args:
+        model: models to show (default: all in the store)
+        json: print the cells as a JSON list
+    """
+    known, datasets, lrs, seeds = grid.grid()
+    store, others = store_of(grid.out), not (grid.lr or grid.seed)
+    if not (grid.dataset or grid.datasets):
+        datasets = touched(store, model, known) or datasets
+    asked = [known[name] for name in datasets]
+    cells = [
+        cell_status(store, name, dataset, lrs, seeds, others=others)
+        for name in models_of(store, model)
+        for dataset in asked
+    ]
+    sys.stdout.write((status_json(cells) if json else status_table(cells, datasets)) + "\n")
+    return status_code(cells)

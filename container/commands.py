@@ -1,0 +1,96 @@
+"""Build, run and check the Apptainer images."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from common.errors import UserError
+from container import doctor as machine
+from container import image as images
+from container.image import IMAGES
+from container.runtime import launch, stream
+
+__all__ = ["build", "run", "test", "verify"]
+
+
+def build(
+    image: str,
+    /,
+    *,
+    mirror: Annotated[str | None, Parameter(metavar="URL")] = None,
+    relock: bool = False,
+    oci: bool = False,
+) -> None:
+    """Build an image in build/; any old image is kept until the new one is complete.
+
+    examples:
+      clm-or-mlm build analysis
+      clm-or-mlm build full --relock
+      clm-or-mlm build full --oci
+
+    Args:
+        image: analysis or full
+        mirror: Debian mirror (default: $DEBIAN_MIRROR, or this machine's); {snapshot} is replaced by the lock's date
+        relock: lock the Debian packages that the mirror has today, instead of requiring those in the lock
+        oci: also write the image as an OCI archive for Podman, build/IMAGE.tar; an image already in build/ is reused
+    """
+    one = IMAGES[image]
+    if not (oci and one.path.is_file()):
+        images.build(one, mirror=mirror, relock=relock)
+    path = images.build_oci(one) if oci else one.path
+    sys.stdout.write(f"{path}  {path.stat().st_size / 1e6:.0f} MB\n")
+
+
+def run(
+    image: str,
+    /,
+    *words: Annotated[str, Parameter(metavar="COMMAND", allow_leading_hyphen=True)],
+    bind: Annotated[tuple[str, ...], Parameter(metavar="DIR", show_default=False)] = (),
+) -> None:
+    """Run a command in an image, without your home folder and most of your environment variables.
+
+    examples:
+      clm-or-mlm container run analysis reproduce-figure3 --source published
+      clm-or-mlm container run analysis -- analysis table --help
+
+    Args:
+        image: analysis, full, or an image file
+        words: the command to run in the image; put -- before it if it has options such as --help
+        bind: another folder to mount in the image (may be repeated)
+    """
+    file = Path(image)
+    path = file if file.suffix in (".sif", ".tar") else IMAGES[image].path
+    launch(path.resolve(), words, bind)
+
+
+def test(image: str, /) -> None:
+    """Run an image's own tests: imports, a figure and, in the full image, training.
+
+    example: clm-or-mlm test analysis
+
+    Args:
+        image: analysis or full
+    """
+    path = IMAGES[image].path
+    if not path.is_file():
+        raise UserError(f"{path} does not exist; build it with `clm-or-mlm build {image}`")
+    for line in stream(["test", "--no-home", "--cleanenv", str(path)]):
+        sys.stdout.write(line)
+
+
+def verify(image: str, /, *, file: Annotated[Path | None, Parameter(metavar="FILE")] = None) -> int:
+    """Compare an image with its build record, the locks and the commit; exit code 1 if they differ.
+
+    example: clm-or-mlm container verify analysis --file elsewhere/analysis.sif
+
+    Args:
+        image: analysis or full
+        file: the image file (default: build/IMAGE.sif)
+    """
+    lines = images.verify(IMAGES[image], file)
+    sys.stdout.write(machine.report(lines))
+    return int(any(line.status == "fail" for line in lines))

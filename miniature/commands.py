@@ -1,0 +1,105 @@
+"""Run the whole study at toy scale, from text to verdicts; to resume, rerun the command."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from common.cli import shared_options
+from common.errors import UserError
+from miniature.data import get_data_source
+from miniature.forms import FORMS, PREFIX, RANDOM
+
+__all__ = ["random", "run", "sample"]
+
+
+@shared_options("the miniature")
+@dataclass(frozen=True, kw_only=True)
+class MiniatureOptions:
+    """Which miniature, from what, and where."""
+
+    form: Annotated[str, Parameter(metavar="|".join(FORMS))] = "cpu"
+    """quick: one size, only the models that the tests need, takes minutes; cpu: the paper's design at three sizes, for
+    two cores; long: one size, ten times as many steps as cpu"""
+    data: Annotated[str | None, Parameter(metavar="DIR")] = None
+    """folder with the text and the complete datasets (docs/miniature.md); default: made-up text and datasets"""
+    out: Annotated[Path, Parameter(metavar="DIR")] = Path("build/miniature")
+    """output folder, with a subfolder for each form"""
+    example: Annotated[Path | None, Parameter(metavar="DIR")] = None
+    """also write the runs table and the loss curves to this folder, as small files that you can keep"""
+
+
+def run(*, workers: int = 2, show: bool = False, options: MiniatureOptions = MiniatureOptions()) -> None:
+    """Run or resume a miniature: pretrain, fine-tune, analyse and draw the figures at toy scale.
+
+    examples:
+      clm-or-mlm miniature run --form quick
+      clm-or-mlm miniature run --form cpu --data whole/ --workers 4
+      clm-or-mlm miniature run --form quick --show
+
+    Args:
+        workers: number of jobs to run at once
+        show: only analyse the runs that have finished so far
+    """
+    if workers < 1:
+        raise UserError(f"--workers must be at least 1, not {workers}")
+    form, source = FORMS[options.form], get_data_source(options.data)
+    from miniature.pipeline import make_miniature
+    from miniature.plan import Miniature
+
+    miniature = Miniature.below(options.out, form, source)
+    sys.stdout.write(make_miniature(miniature, workers=workers, example=options.example, train=not show))
+
+
+def random(
+    *,
+    study: Annotated[Path, Parameter(metavar="FILE")],
+    data: Annotated[Path, Parameter(metavar="DIR")],
+    out: Annotated[Path, Parameter(metavar="DIR")],
+) -> None:
+    """Write the untrained model of the middle size, with the initial weights of the study's seed.
+
+    example: clm-or-mlm miniature random --study study.toml --data shards/ --out untrained/
+
+    Args:
+        study: study file
+        data: folder of the shards, for their tokenizer
+        out: output folder for the model
+    """
+    from pretraining.data.manifest import load_manifest
+    from pretraining.model.configuration import config_of
+    from pretraining.model.model_folder import export
+    from pretraining.model.modeling import EuroBertForMaskedLM, initialise
+    from pretraining.plan.plan import load_study
+
+    plan, tokenizer = load_study(study), load_manifest(data)["tokenizer"]
+    model = EuroBertForMaskedLM(config_of(plan.shapes[f"{PREFIX}m"], tokenizer))
+    initialise(model, plan.config.seed)
+    manifest = {
+        "model": RANDOM, "steps": 0, "tokens_seen": 0, "tokenizer": tokenizer["sha256"], "size": f"{PREFIX}m",
+    }  # fmt: skip
+    export(model.state_dict(), model.config, data / "tokenizer", manifest, out)
+
+
+def sample(
+    *,
+    form: Annotated[str, Parameter(metavar="|".join(FORMS))],
+    data: Annotated[Path, Parameter(metavar="DIR")],
+    out: Annotated[Path, Parameter(metavar="DIR")],
+) -> None:
+    """Sample from each dataset as many rows as a miniature needs.
+
+    example: clm-or-mlm miniature sample --form quick --data data/ --out samples/
+
+    Args:
+        form: the miniature's form
+        data: folder of the complete datasets
+        out: output folder for the samples
+    """
+    from miniature.data import write_samples
+
+    write_samples(FORMS[form], data, out)

@@ -1,0 +1,68 @@
+"""Draw the paper's figures as PDF, PNG and SVG, each with its data and alt text."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from analysis.options import ScoreOptions, SourceOptions
+from common.cli import offered
+from paper_figures.figure import FIGURES, FigureInputs, figures_named
+from paper_figures.save import FORMATS, draw_figures, formats_named
+
+__all__ = ["draw"]
+
+_WRITTEN = "what is written"
+_FORMATS = ",".join(FORMATS)
+if TYPE_CHECKING:
+    FigureName = str
+else:
+    FigureName = offered([*FIGURES, "all"])
+_NAMES = f"{', '.join(FIGURES)}, or all (the paper's 12)"
+
+
+def draw(
+    *figures: Annotated[FigureName, Parameter(metavar="N", help=_NAMES)],
+    source: SourceOptions = SourceOptions(),
+    scores: ScoreOptions = ScoreOptions(),
+    logs: Annotated[Path | None, Parameter(metavar="DIR", group=_WRITTEN)] = None,
+    out: Annotated[Path, Parameter(metavar="DIR", group=_WRITTEN)] = Path("build/figures"),
+    formats: Annotated[str, Parameter(name="--format", metavar=_FORMATS, group=_WRITTEN)] = _FORMATS,
+) -> int:
+    """Draw the paper's figures as PDF, PNG and SVG, each with its data and alt text.
+
+    Figures 5 and 7 need individual runs (--source released or PATH); Figure 12 needs training logs (--logs). Each
+    figure is written as figureN.pdf, .png, .svg, .csv (the numbers drawn), .txt (alt text), .json (caption, source,
+    settings) and .provenance.json (code, versions, command, hashes). The exit code is 2 if a figure you named cannot be
+    drawn.
+
+    examples:
+      clm-or-mlm figure 3
+      clm-or-mlm figure all --source runs.parquet --interval bca
+      clm-or-mlm figure 12 --logs build/pretraining
+      clm-or-mlm figure claims coverage      (not in the paper: docs/claims.md, docs/intervals.md)
+
+    Args:
+        logs: folder with the training logs, for Figure 12
+        out: output folder
+        formats: image formats, separated by commas
+    """
+    chosen = [figure.load() for figure in figures_named(figures)]
+    forms = formats_named(name for name in formats.lower().split(",") if name)
+    every = "all" in map(str.lower, figures)
+    supplementary = any(figure.supplementary for figure in chosen)
+    models = dict.fromkeys(name for figure in chosen for name in figure.models)
+    opened = source.open(
+        None if every or supplementary else list(models),
+        need_instances=scores.needs_instances() or supplementary,
+    )
+    inputs = FigureInputs(source=opened, settings=scores.settings(opened), logs=logs)
+    files, problems = draw_figures(chosen, inputs, out, forms)
+    if problems and len(chosen) == 1:
+        raise problems[0]
+    sys.stdout.writelines(f"{path}\n" for path in files)
+    sys.stdout.writelines(f"not drawn: {problem}\n" for problem in problems)
+    return 0 if files and (every or not problems) else 2

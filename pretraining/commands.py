@@ -1,0 +1,270 @@
+"""Commands that plan, prepare and do the pretraining of the study's models."""
+
+# torch is imported only when a command has understood its options.
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from common.cli import MANY, shared_options
+from common.errors import UserError, nearest
+from common.processes import AGAIN
+from common.settings import assignments, describe_settings, read_settings
+from common.tables import write
+from pretraining.data.shard_settings import ShardSettings
+from pretraining.model_names import FIGURES, Model, arm_of
+from pretraining.names import ModelName, ModelNames
+from pretraining.plan.config import TrainingConfig
+from pretraining.plan.plan import Study, load_study, plan_of, targets_of
+from pretraining.plan.report import PLAN_FORMATS, plan_document
+
+__all__ = ["export", "plan", "settings", "shards", "tokenizer", "train", "verify"]
+
+log = logging.getLogger(__name__)
+
+_STUDY = "the study and its settings"
+_MFU = 0.4
+"""Share of a device's peak rate that a plan's hours count with."""
+
+
+@shared_options(_STUDY)
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """The study that a command is about."""
+
+    study: Annotated[Path | None, Parameter(metavar="FILE")] = None
+    """a study of your own (TOML); default: the paper's"""
+
+
+@shared_options(_STUDY)
+@dataclass(frozen=True, kw_only=True)
+class ConfigOptions(StudyOptions):
+    """The study, and settings of its own for one command."""
+
+    set_: Annotated[tuple[str, ...], MANY, Parameter(name="--set", metavar="KEY=VALUE")] = ()
+    """change a setting, such as seed=1 (may be repeated); `clm-or-mlm settings` lists all"""
+
+    def config(self, study: Study) -> TrainingConfig:
+        """Return the study's settings with those of `--set` in their place."""
+        return read_settings(TrainingConfig, assignments(self.set_), "--set", base=study.config, typed=False)
+
+
+def plan(
+    model: Annotated[ModelNames, Parameter(metavar="NAME")] = (),
+    *,
+    figure: Annotated[int | None, Parameter(metavar="N")] = None,
+    format: Annotated[str, Parameter(choices=PLAN_FORMATS)] = "tree",
+    device: str = "H100",
+    study: StudyOptions = StudyOptions(),
+) -> None:
+    """Print the training that the study, a figure or a model needs: stages, steps, tokens, FLOPs, hours and disk space.
+
+    examples:
+      clm-or-mlm plan --figure 3
+      clm-or-mlm plan 610m-clm-10k-mlm40-42k --device A100
+
+    Args:
+        model: one or more models (default: all models of the study)
+        figure: plan the models in this figure of the paper
+        format: output format
+        device: device, such as A100, for which hours are estimated, at 40 % of its peak rate
+    """
+    chosen = load_study(study.study)
+    models = _models(chosen, model, figure)
+    write(plan_document(plan_of(models, chosen), device=device, utilisation=_MFU), format, None)
+
+
+def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Model]:
+    if figure is not None:
+        if figure not in FIGURES:
+            raise UserError(f"the paper has no figure {figure}; its figures are 1 to {max(FIGURES)}")
+        return [study.model(name) for name in FIGURES[figure]]
+    if names:
+        return [_model(study, name) for name in names]
+    if not study.models:
+        raise UserError(
+            f"the study {study.name!r} lists no models; add `models = [...]` to its file, or name a model: plan NAME"
+        )
+    return list(study.models.values())
+
+
+def _model(study: Study, name: str) -> Model:
+    """Return the model of a name, with a warning if the study does not list it: the name alone makes it."""
+    model = study.model(name)
+    if study.models and arm_of(name)[0] not in study.models:
+        # Any name is a model's; only a letter or two of difference look like a slip.
+        slip = nearest(name, study.models, at_least=0.9)
+        log.warning("%s is not listed in the study %r; going by its name%s", name, study.name, slip)
+    return model
+
+
+def settings(*words: str, study: ConfigOptions = ConfigOptions()) -> None:
+    """Print the settings of `train`, each with its value and its meaning.
+
+    Model size, objectives, masking ratio and steps are not settings; they are in the model's name.
+
+    examples:
+      clm-or-mlm settings --set global_batch=96
+      clm-or-mlm settings gradient norm
+
+    Args:
+        words: print only settings whose name or meaning contains all of these words
+    """
+    text = describe_settings(study.config(load_study(study.study)), words)
+    if not text:
+        raise UserError(
+            f"no setting matches {' '.join(words)!r}; `clm-or-mlm settings` lists all; model size, objectives, "
+            "masking ratio and steps are in the model's name, such as 610m-mlm40-42k"
+        )
+    sys.stdout.write(text)
+
+
+def shards(
+    *,
+    source: Annotated[tuple[str, ...], MANY, Parameter(metavar="SOURCE")],
+    tokenizer: Annotated[str, Parameter(metavar="ID_OR_PATH")],
+    out: Annotated[Path, Parameter(metavar="DIR")],
+    workers: int | None = None,
+    settings: ShardSettings = ShardSettings(),
+) -> None:
+    """Convert a source's documents to training shards in MosaicML's streaming format, compressed with zstd.
+
+    example: clm-or-mlm shards --source 'documents/*.jsonl.zst' --tokenizer tokenizer/ --out shards/
+
+    Args:
+        source: hf:OWNER/NAME[:CONFIG][@REVISION], or files (Parquet, JSON-lines, text), folders or glob patterns
+        tokenizer: folder, tokenizer.json, tiktoken file or Hugging Face id
+        out: output folder for the shards
+        workers: tokenising threads (default: one per core); their number does not change the shards
+    """
+    from pretraining.data.build_shards import build
+
+    build(source, tokenizer, out, settings, workers=workers)
+
+
+def verify(data: Annotated[Path, Parameter(metavar="DIR")], /) -> int:
+    """Compare every file in a folder of shards with its hash; exit code 1 if any is damaged.
+
+    example: clm-or-mlm pretraining verify shards/
+
+    Args:
+        data: folder of the shards
+    """
+    from pretraining.data import manifest
+
+    problems = manifest.verify(data)
+    sys.stdout.writelines(f"{line}\n" for line in problems or [f"{data}: all files match the manifest"])
+    return int(bool(problems))
+
+
+def tokenizer(
+    *,
+    out: Annotated[Path, Parameter(metavar="DIR")],
+    convert: Annotated[str | None, Parameter(metavar="ID_OR_PATH")] = None,
+    train: Annotated[tuple[str, ...], MANY, Parameter(metavar="SOURCE")] = (),
+    vocab: int = 4096,
+    documents: int = 2000,
+    text_field: str = "text",
+) -> None:
+    """Convert or train a tokenizer and save it as a Hugging Face tokenizer folder.
+
+    examples:
+      clm-or-mlm tokenizer --convert tokenizer.model --out tokenizer/
+      clm-or-mlm tokenizer --train documents.jsonl --vocab 2048 --out tokenizer/
+
+    Args:
+        out: output folder
+        convert: convert a tokenizer.json, or a tiktoken file such as Llama 3's
+        train: train a byte-level BPE on these documents
+        vocab: size of the trained vocabulary, at least 259
+        documents: maximum number of documents to train the tokenizer on
+        text_field: column or key of the text
+    """
+    if (convert is None) == (not train):
+        raise UserError("give either --convert or --train")
+    from pretraining.data.corpus import open_source
+    from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
+
+    if convert is not None:
+        made = load_tokenizer(convert)
+    else:
+        texts = (document.text for document in islice(open_source(train, text_field).documents(), documents))
+        made = train_tokenizer(texts, vocab)
+    made.save(out)
+    sys.stdout.write(f"{out}: {made.vocab_size} ids, SHA-256 {made.sha256}\n")
+
+
+def train(
+    model: Annotated[ModelName, Parameter(metavar="MODEL")],
+    /,
+    *,
+    data: Annotated[str, Parameter(metavar="DIR_OR_URL")],
+    out: Annotated[Path, Parameter(metavar="DIR")],
+    callback: Annotated[tuple[str, ...], MANY, Parameter(metavar="MODULE:CLASS")] = (),
+    stop_file: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    study: ConfigOptions = ConfigOptions(),
+) -> int | None:
+    """Pretrain a model of the study, or a single stage of its plan, such as a trunk.
+
+    A name is SIZE, then OBJECTIVE-STEPS for each stage: 610m-clm-10k-mlm40-42k is trained with CLM to step 10,000, then
+    with MLM at a masking ratio of 40 % to step 42,000. To use several GPUs, start the command with srun, torchrun or
+    composer. Rerun the command to resume from the last checkpoint. NAME-s2 is NAME pretrained again with another seed.
+    After Ctrl-C, SIGTERM or SIGUSR1, training finishes the current step and saves a checkpoint; after SIGTERM or
+    SIGUSR1, the exit code is 75.
+
+    example: clm-or-mlm train 610m-clm-10k-mlm40-42k --data shards/ --out pretrained/
+
+    Args:
+        model: a model such as 610m-clm-10k-mlm40-42k, or a trunk such as 610m-clm
+        data: folder of the shards, or a URL: s3://, gs://, hf://datasets/OWNER/NAME/DIR, https://
+        out: output folder for checkpoints, logs and models
+        callback: your own callback or logger for Composer's Trainer (may be repeated)
+        stop_file: save a checkpoint and exit with code 75 once this file exists, as after SIGUSR1; for jobs that
+            signals may not reach (images, several nodes)
+    """
+    from pretraining.data.manifest import MANIFEST
+
+    chosen = load_study(study.study)
+    config = study.config(chosen)
+    config = replace(config, callbacks=",".join([config.callbacks, *callback]))
+    if targets_of(model, chosen)[-1]:
+        _model(chosen, model)
+    if "://" not in data and not Path(data, MANIFEST).is_file():
+        raise UserError(f"{data}: no shards here; write them with `clm-or-mlm shards`")
+    # torch takes seconds to import: what is misspelt is reported at once. A fifth of them would be collections.
+    gc.disable()
+    try:
+        from pretraining.training import train as training
+    finally:
+        gc.enable()
+    done = training.train(model, data=data, out=out, study=chosen, config=config, stop_file=stop_file)
+    return None if done else AGAIN
+
+
+def export(
+    checkpoint: Annotated[Path, Parameter(metavar="CHECKPOINT")],
+    /,
+    *,
+    out: Annotated[Path, Parameter(metavar="DIR")],
+    data: Annotated[str, Parameter(metavar="DIR_OR_URL")],
+) -> None:
+    """Export a checkpoint as a Hugging Face model folder.
+
+    example: clm-or-mlm pretraining export pretrained/stages/610m-clm/step-00010000 --data shards/ --out encoder/
+
+    Args:
+        checkpoint: a step-... folder of a stage
+        out: output folder
+        data: the shards that the checkpoint was trained on; their tokenizer is exported with it
+    """
+    from pretraining.training.train import export_checkpoint
+
+    export_checkpoint(checkpoint, data, out)

@@ -1,0 +1,20 @@
+"""Options that are models' names: any text, of which the shell's completion offers the paper's models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from common.cli import MANY, offered
+from pretraining.model_names import MODELS
+
+__all__ = ["ModelName", "ModelNames"]
+
+if TYPE_CHECKING:
+    ModelName = str
+    ModelNames = tuple[str, ...]
+else:
+    ModelName = offered(MODELS)
+    # What the items are annotated with is not the option's.
+    ModelNames = Annotated[tuple[ModelName, ...], MANY, Parameter(show_choices=False)]

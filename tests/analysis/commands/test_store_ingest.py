@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from tests.analysis.stores import cut, fill_own, read, run_folder, twice
+from tests.commands import python
+
+command = partial(python, "-m", "clm_or_mlm")
+
+
+def test_the_command_says_what_it_did_and_its_status_says_whether_all_was_well(
+    store: Path, tmp_path: Path
+) -> None:
+    done = command("ingest", store, "--out", tmp_path / "runs.parquet")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "180 runs of 2 models; 6 cells complete, 0 with fewer than 30 runs; no problems" in done.stderr
+    twice(store)
+    cut(store)
+    done = command("ingest", store, "--out", tmp_path / "runs.csv")
+    assert done.returncode == 1
+    assert "180 runs of 2 models" in done.stderr  # the copy stands in for the broken file
+    assert "1 problem (1 broken)" in done.stderr
+    assert f"WARNING: {run_folder(store) / 'results.json'}: is cut off" in done.stderr
+    for wrong in (
+        ["ingset"],
+        ["ingest", store],
+    ):
+        done = command(*wrong)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+
+
+def test_a_table_is_checked_and_converted(store: Path, tmp_path: Path) -> None:
+    read(store, tmp_path)
+    assert command("ingest", tmp_path / "runs.parquet", "--out", tmp_path / "runs.csv").returncode == 0
+    assert command("ingest", tmp_path / "runs.csv", "--out", tmp_path / "again.parquet").returncode == 0
+    assert (tmp_path / "again.parquet").read_bytes() == (tmp_path / "runs.parquet").read_bytes()
+    (tmp_path / "wrong.csv").write_text("a,b\n1,2\n")
+    done = command("ingest", tmp_path / "wrong.csv", "--out", tmp_path / "no.parquet")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {tmp_path / 'wrong.csv'}: the header lacks 'model'")
+
+
+def test_a_table_of_a_stores_own_dataset_is_read_without_the_store(tmp_path: Path) -> None:
+    fill_own(tmp_path / "store")
+    table = tmp_path / "runs.parquet"
+    assert command("ingest", tmp_path / "store", "--out", table).returncode == 0
+    done = command("scores", "--source", table, "--dataset", "reviews")
+    assert done.returncode == 0 and "610m-clm-42k,SC,reviews,37.500000," in done.stdout
+    assert command("ingest", table, "--out", tmp_path / "again.parquet").returncode == 0
+    assert (tmp_path / "again.parquet").read_bytes() == table.read_bytes()
+    for source in (tmp_path / "store", table):
+        done = command("ingest", source, "--out", tmp_path / "runs.csv")
+        assert done.returncode == 2 and "a CSV cannot record the definitions of datasets" in done.stderr

@@ -1,0 +1,36 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import pytest
+
+from analysis.evidence.intervals import INTERVALS
+from analysis.options import ScoreOptions, SourceOptions
+from analysis.sources import PUBLISHED
+from clm_or_mlm.__main__ import main
+from common.errors import UserError
+from tests.analysis.stores import RELEASED
+
+
+def test_an_interval_that_is_left_open_is_the_sources() -> None:
+    runs = SourceOptions(source=str(RELEASED)).open()
+    assert ScoreOptions().settings(PUBLISHED).interval == "t"
+    assert ScoreOptions().settings(runs).interval == "pooled"
+    assert ScoreOptions(interval="bca").settings(runs).interval == "bca"
+
+
+def test_every_command_refuses_a_rule_that_published_cells_cannot_give() -> None:
+    for words in (
+        "scores", "table 3", "audit", "audit --letter", "claims", "sensitivity", "reproduce", "report",
+        "compare 610m-mlm40-42k 610m-clm-42k",
+    ):  # fmt: skip
+        with pytest.raises(
+            UserError, match="in the published cells, the learning rate was chosen for each seed"
+        ):
+            main([*words.split(), "--selection", "mean"])
+
+
+def test_instances_are_read_where_the_interval_needs_them() -> None:
+    named = {name: ScoreOptions(interval=name).needs_instances() for name in INTERVALS}
+    assert [name for name, needed in named.items() if needed] == ["crossed"]
+    assert not ScoreOptions().needs_instances()

@@ -1,0 +1,29 @@
+"""`clm-or-mlm report` as a user types it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clm_or_mlm.__main__ import main
+from clm_or_mlm.report.content import draw_pictures
+from paper_figures.figure import FigureInputs
+
+
+@pytest.mark.parametrize("logs", [None, "mine"])
+def test_the_page_is_written_with_its_figures(
+    logs: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[FigureInputs] = []
+
+    def few(inputs: FigureInputs, names: object) -> object:
+        asked.append(inputs)
+        return draw_pictures(inputs, ["3", "5"])
+
+    monkeypatch.setattr("clm_or_mlm.report.content.draw_pictures", few)
+    page = tmp_path / "page.html"
+    assert main(["report", "--out", str(page), *(["--logs", logs] if logs else [])]) == 0
+    assert capsys.readouterr().out == f"{page}\n"
+    assert 'id="figure3"' in page.read_text() and "Not drawn from this source: figure1, " in page.read_text()
+    assert asked[0].logs == (Path(logs) if logs else None)

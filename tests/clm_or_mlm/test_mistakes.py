@@ -1,0 +1,73 @@
+"""What a user gets wrong is one sentence and leaves nothing behind, in every command."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from clm_or_mlm.__main__ import main
+from tests.messages import refused
+
+MISTAKES = {
+    "build analisys": "unknown image 'analisys'; use one of analysis, full; did you mean 'analysis'",
+    "container run": "IMAGE requires",
+    "workflow tiny --settings x.toml": "the tiny study has its own settings",
+    "miniature run --workers 0": "--workers must be at least 1, not 0",
+    "miniature run --data absent": "has no folder text",
+    "miniature sample --form quick": "--data requires",
+    "figure 5": "Figure 5 needs individual runs",
+    "figure 12": "Figure 12 needs training logs",
+    "figure 3 --source absent.parquet": "absent.parquet: ",
+    "figure 12 --source absent.parquet --logs logs": "absent.parquet: ",
+    "figure 3 --format jpg": "unknown format 'jpg'",
+    "figure 3 --interval bootstrap": "interval needs individual runs",
+    "plan --model 610-mlm40-42k": "did you mean '610m-mlm40-42k'",
+    "plan --figure 13": "no figure 13",
+    "plan --device H10": "unknown device 'H10'; devices are A100, H100,",
+    "settings --set peak_lr": "--set takes key=value, not 'peak_lr'",
+    "shards": "--source requires",
+    "shards --source x --out y": "--tokenizer requires",
+    "shards --source x --tokenizer y --out z --validation-share 0": "--validation-share",
+    "pretraining verify .": "no shards here; write them",
+    "tokenizer --out x": "either --convert or --train",
+    "tokenizer --source x": "--out instead of --source",
+    "train": "MODEL requires an argument (see python -m clm_or_mlm train --help)",
+    "train 610m-clm --data . --out .": "no shards here; write them with",
+    "import sst3": "did you mean 'sst2'",
+    "synthetic sst2": "--out requires",
+    "datasets shwo": 'Did you mean "show"',
+    "claims --opinion --datasets": "--opinion cannot be combined with --multiverse or --datasets",
+    "claims --id F99": "unknown claim 'F99'",
+    "claims --interval bca": "needs individual runs",
+    "claims --interval tt": 'Did you mean "t"',
+    "claims --source standard:published": "the paper's tables have no standard scores",
+    "compare 610m-mlm40-42k 610m-clm-42k --margin 0": "--margin 0",
+    "compare 610m-mlm40-42k 610m-clm-42k --rho 1": "--rho 1",
+    "compare 610m-clm-42k": "at least two models",
+    "compare": "at least two models; no model",
+    "scores --format parquet": "--format parquet is binary: write it to a file with --out scores.parquet",
+    "scores --dataset sst3": "did you mean 'sst2'",
+    "scores --model 610m-cml-42k": "has no scores of '610m-cml-42k'; did you mean '610m-clm-42k'",
+    "table ten": "there is no table 'ten'; give numbers from 1 to 17, or all",
+    "table 18": "there is no Table 18; the paper has Tables 1 to 17",
+    "table 2 --format pdf": 'Invalid value "pdf" for --format',
+    "audit --letter --format json": "use --format markdown or html",
+    "audit --format latex": "latex",
+    **{
+        f"design --effect 1 {words}": words.split()[0]
+        for words in (
+            "--effect -1", "--effect nan", "--seeds 0", "--seeds 1.5", "--pretrainings 0", "--pretraining-sd -0.1",
+            "--dataset-sd inf", "--tests 0", "--power 0.05", "--interval bootstrap",
+        )
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_mistake_is_one_sentence(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with refused(MISTAKES[words]):
+        main(shlex.split(words))
+    assert list(tmp_path.iterdir()) == []

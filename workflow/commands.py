@@ -1,0 +1,239 @@
+"""Run a study as jobs: shards, pretraining, fine-tuning, tables and figures."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from common.errors import UserError, nearest
+from common.manifest import CRATE
+from common.settings import describe_settings
+from container import doctor as machine
+from container.image import IMAGES
+from workflow import engine
+from workflow.crate import write_crate
+from workflow.engine import PROFILES, run_workflow
+from workflow.jobs import Job
+from workflow.progress import Progress, progress_of
+from workflow.rehearsal import rehearsed
+from workflow.settings import Settings, check_requirements, load_settings
+from workflow.slurm import refuse_what_slurm_refuses
+from workflow.study import place_stand_ins, workflow_of
+
+__all__ = ["archive", "cancel", "doctor", "status", "study"]
+
+_NOT_ALL_DONE = 3
+_OFTEN = ("--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5")
+
+
+def study(
+    target: str,
+    /,
+    *words: Annotated[str, Parameter(show=False)],
+    profile: str = "local",
+    dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
+    settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    site: Annotated[str, Parameter(metavar="NAME|FILE", show_default=False)] = "",
+    image: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    dry_run: bool = False,
+    retry_failed: bool = False,
+    detach: bool = False,
+) -> int:
+    """Run a study as jobs: shards, pretraining, fine-tuning, tables and figures.
+
+    Rerun the same command to resume a study; finished jobs are not repeated.
+
+    examples:
+      clm-or-mlm workflow figure3 --dry-run
+      clm-or-mlm workflow figure3 --profile slurm --dir /scratch/me/study --settings mine.toml
+      clm-or-mlm workflow figure3 --profile slurm --dir /scratch/me/study --detach
+      clm-or-mlm workflow tiny --profile slurm        a made-up study that takes minutes
+      clm-or-mlm workflow settings                    every setting, its default and its meaning
+      clm-or-mlm workflow status --dir /scratch/me/study
+
+    Options after -- are passed to snakemake.
+
+    Args:
+        target: what to make: figureN, tableN, all, a model or tiny; `settings` lists the settings instead
+        profile: where jobs run: local or slurm
+        dir_: the study's folder
+        settings: settings file (TOML; default: the paper's settings)
+        site: a cluster whose settings become the defaults: the name of a file in workflow/sites, or your own TOML file
+        image: image for the jobs (default: this environment, or build/full.sif if the site limits the number of files)
+        dry_run: print the jobs, GPU hours and disk space, ask Slurm (with --profile slurm) whether it would accept the
+            jobs, and stop
+        retry_failed: repeat runs that are recorded as failed
+        detach: run in the background, so that the study keeps running after you log out
+    """
+    _refuse_without_dashes(words)
+    if target == "settings":
+        sys.stdout.write(describe_settings(Settings()))
+        return 0
+    if profile not in PROFILES:
+        known = nearest(profile, PROFILES)
+        raise UserError(f"unknown profile {profile!r}{known}; profiles are {', '.join(PROFILES)}")
+    folder = dir_.resolve()
+    if detach and not dry_run:
+        given = {
+            "--profile": profile,
+            "--dir": folder,
+            "--settings": settings,
+            "--site": site,
+            "--image": image,
+        }
+        options = [str(word) for option, value in given.items() if value for word in (option, value)]
+        options += ["--retry-failed"] if retry_failed else []
+        sys.stdout.write(f"{engine.detach([target, *options, '--', *words], folder)}\n")
+        return 0
+    values, whole = _settings(target, settings, folder, site), "all" if target == "tiny" else target
+    if image is None and values.counts_files:
+        image = IMAGES["full"].path
+    file = "" if image is None else str(image.resolve())
+    workflow = workflow_of(whole, values, file)
+    if not dry_run:
+        check_requirements(values, file, profile)
+    if file or not dry_run:
+        workflow = rehearsed(workflow, folder, key=values.image_key)
+    if profile == "slurm" and shutil.which("sbatch"):
+        refuse_what_slurm_refuses(workflow)
+    if target == "tiny" and profile == "slurm":
+        # Its jobs last seconds: their state is asked for as often.
+        words = (*_OFTEN, *words)
+
+    def announce(todo: list[Job]) -> None:
+        sys.stdout.write(Progress(workflow=workflow, folder=folder, todo=tuple(todo)).text())
+        if values.gpus_per_node:
+            sys.stdout.write(
+                f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device} at "
+                f"{values.mfu:.0%} of their peak rate; describe your own site in --settings FILE\n"
+            )
+        if values.billed != 1:
+            hours = values.billed * sum(job.gpu_hours for job in todo if job.gpus)
+            sys.stdout.write(f"the site bills {hours:,.0f} hours for these, {values.billed:g} per GPU hour\n")
+        sys.stdout.flush()
+
+    place_stand_ins(folder, whole)
+    done = run_workflow(
+        workflow, folder, profile=profile, words=words, announce=announce, dry_run=dry_run,
+        retry_failed=retry_failed,
+    )  # fmt: skip
+    if not done:
+        sys.stderr.write(
+            f"error: some jobs are not done; logs are in {folder / 'logs'}; rerun the command to finish\n"
+        )
+        return _NOT_ALL_DONE
+    if not dry_run:
+        sys.stdout.write(f"all done; tables and figures are in {folder / 'analysis'}\n")
+    return 0
+
+
+def _refuse_without_dashes(words: tuple[str, ...]) -> None:
+    """Raise a `UserError` for a word that was not meant for another program: those after `--` begin with dashes."""
+    if words and not words[0].startswith("-"):
+        raise UserError(
+            f"unexpected {words[0]!r}; give one target, its options, then -- and snakemake's options"
+        )
+
+
+def _settings(target: str, path: Path | None, folder: Path, site: str) -> Settings:
+    if target != "tiny":
+        return load_settings(path, site)
+    if path is not None:
+        raise UserError("the tiny study has its own settings; leave --settings out")
+    from workflow.tiny import write_tiny_study
+
+    return load_settings(write_tiny_study(folder), site)
+
+
+def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> int:
+    """Show a study's progress: jobs done, running, queued and failed, hours used, and hours left.
+
+    exit code: 0 all jobs are done; 3 some jobs failed and no process is running the study; 4 otherwise
+
+    example: clm-or-mlm workflow status --dir /scratch/me/study
+
+    Args:
+        dir_: the study's folder
+    """
+    found = progress_of(dir_.resolve())
+    resume = "no process is running it; rerun the command to resume\n" if found.code else ""
+    caller = f"{found.caller} is running it\n" if found.caller else resume
+    sys.stdout.write(found.text() + caller)
+    return found.code
+
+
+def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> None:
+    """Stop a study: end its Slurm jobs and the process that runs it; saved files are kept.
+
+    example: clm-or-mlm cancel --dir /scratch/me/study
+
+    Args:
+        dir_: the study's folder
+    """
+    numbers = engine.cancel(dir_.resolve())
+    sys.stdout.write(f"{len(numbers)} jobs ended{': ' if numbers else ''}{' '.join(numbers)}\n")
+
+
+def archive(
+    *,
+    dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
+    agent: str = "unknown",
+    licence: Annotated[str, Parameter(metavar="URL")] = "https://spdx.org/licenses/CC-BY-4.0",
+    mixed: bool = False,
+) -> None:
+    """Turn a finished study into an RO-Crate, which lists every file with its hash and origin.
+
+    The command writes ro-crate-metadata.json (Provenance Run Crate profile); `audit` checks the files against its
+    hashes.
+
+    example: clm-or-mlm archive --dir /scratch/me/study --agent https://orcid.org/0000-0002-1825-0097
+
+    Args:
+        dir_: the study's folder
+        agent: who ran the study: a name or an ORCID (https://orcid.org/...)
+        licence: licence of the archived files
+        mixed: archive the study even if its jobs used several commits or images
+    """
+    folder = dir_.resolve()
+    count = write_crate(folder, agent=agent, licence=licence, mixed=mixed)
+    sys.stdout.write(f"{folder / CRATE}: {count:,} files\n")
+
+
+def doctor(
+    *,
+    study: Annotated[Path, Parameter(metavar="DIR")] = Path(),
+    rehearse: bool = False,
+    settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    profile: str = "local",
+    image_file: Annotated[Path | None, Parameter(name="--image", metavar="FILE")] = None,
+) -> int:
+    """Find problems with a machine or site before you submit jobs; exit code 1 if jobs would fail.
+
+    examples:
+      clm-or-mlm doctor --study /scratch/me/study
+      clm-or-mlm doctor --rehearse --study /scratch/me/study --settings mine.toml --profile slurm --image build/full.sif
+
+    Args:
+        study: folder of the planned study
+        rehearse: train the study's largest model for a few steps on made-up text, in jobs like the study's, and report
+            speed, memory and network
+        settings: with --rehearse, the study's settings (TOML; default: the paper's)
+        profile: with --rehearse, where jobs run: local or slurm
+        image_file: with --rehearse, the image that jobs run in (default: this environment)
+    """
+    there = (file for one in IMAGES.values() for file in (one.path, one.path.with_suffix(".tar")))
+    lines = machine.examine(study, [file for file in there if file.is_file()])
+    sys.stdout.write(machine.report(lines))
+    if rehearse:
+        from workflow.one_step import try_steps
+
+        image = str(image_file.resolve()) if image_file else ""
+        seen = try_steps(load_settings(settings), study.resolve() / "rehearsal", profile=profile, image=image)
+        tried = [machine.ok(name, text) for name, text in seen]
+        sys.stdout.write(machine.report(tried))
+        lines += tried
+    return int(any(line.status == "fail" for line in lines))
