@@ -9,19 +9,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.datasets.local_dataset import Content, table, write
-from benchmarks.datasets.schema import SPLIT_TABLES, Manifest
+from benchmarks.datasets.local_dataset import DatasetContent, table, write
+from benchmarks.datasets.schema import SPLIT_TABLES, Manifest, Row
 from benchmarks.protocol import DATASETS, Dataset, get_dataset
 from common.errors import UserError
 
 __all__ = ["GRAMMARS", "make_synthetic", "synthetic"]
-
-Row = dict[str, Any]
 
 _NAMES = [
     "Ada", "Boris", "Clara", "Dmitri", "Elena", "Farid", "Greta", "Hugo", "Ines", "Jonas", "Kira", "Luca",
@@ -38,7 +35,7 @@ _COLOURS = ["red", "green", "white", "black", "silver", "golden", "amber", "viol
 _FILLERS = ("as people say", "after all", "on the whole", "for once", "in the end", "this time")
 
 
-def synthetic(dataset: Dataset, *, train: int = 512, evaluation: int = 96, seed: int = 0) -> Content:
+def synthetic(dataset: Dataset, *, train: int = 512, evaluation: int = 96, seed: int = 0) -> DatasetContent:
     """Return a made-up dataset with `train` examples to train on and `evaluation` in each of the other splits.
 
     The same arguments give the same rows; splits are drawn independently of each other.
@@ -63,7 +60,7 @@ def synthetic(dataset: Dataset, *, train: int = 512, evaluation: int = 96, seed:
             for split, size in zip(SPLIT_TABLES, (train, evaluation, evaluation), strict=True)
         }
     note = "made up by benchmarks.datasets.synthetic: scores on it say nothing about a model"
-    return Content(tables=tables, splits="drawn independently", notes=(note,))
+    return DatasetContent(tables=tables, splits="drawn independently", notes=(note,))
 
 
 def make_synthetic(data: Path, dataset: Dataset | str, *, train: int = 512, evaluation: int = 96, seed: int = 0,

@@ -134,8 +134,6 @@ class AnswerPredictions:
     """Decoded answer of each question, empty for none."""
     answers: list[list[str]]
     """All gold answers of each question."""
-    language: str = ""
-    """`Dataset.language`: by which rules texts are compared."""
 
 
 @dataclass(frozen=True, kw_only=True)

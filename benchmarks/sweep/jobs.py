@@ -145,7 +145,7 @@ def descriptions(request: Request) -> dict[str, dict[str, Any]]:
             **shared,
             "epochs": known[known[name].trained_on].epochs,
             "prompt": known[name].prompt,
-            "metric": " ".join(filter(None, (known[name].headline, known[name].language))),
+            "metric": known[name].headline,
             "training_data": contents[known[name].trained_on],
             "evaluation_data": contents[name],
         }

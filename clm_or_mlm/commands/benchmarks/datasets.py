@@ -30,7 +30,6 @@ PARTIAL = 1
 def fetch(
     *datasets: DatasetName,
     out: Path = DATA,
-    skip_bad_lines: bool = False,
     replace: bool = False,
     definitions: Annotated[Definitions, Parameter(name="--datasets")] = (),
 ) -> int:
@@ -45,7 +44,6 @@ def fetch(
     Args:
         datasets: datasets to fetch (default: all twelve, or those that --datasets defines and their training datasets)
         out: folder of the datasets
-        skip_bad_lines: skip invalid lines, with a warning for each
         replace: fetch datasets again even if they are already there
         definitions: files that define your own datasets and say where they are on a hub, or names of ready-made ones
     """
@@ -57,13 +55,7 @@ def fetch(
     def done(manifest: Manifest) -> None:
         sys.stdout.write(import_files.report(known[manifest.dataset], manifest, out) + "\n")
 
-    failed = fetch_all(
-        [known[name] for name in names],
-        out,
-        done,
-        replace_old=replace,
-        skip_bad=skip_bad_lines,
-    )
+    failed = fetch_all([known[name] for name in names], out, done, replace_old=replace)
     return PARTIAL if failed else 0
 
 
@@ -77,7 +69,7 @@ Files = Annotated[tuple[Path, ...], MANY, Parameter(metavar="FILE")]
 def import_(
     dataset: str,
     /,
-    *files: Path,
+    *,
     datasets: Definitions = (),
     train: Files = (),
     validation: Files = (),
@@ -85,14 +77,12 @@ def import_(
     queries: Files = (),
     corpus: Files = (),
     out: Path = DATA,
-    skip_bad_lines: bool = False,
     replace: bool = False,
 ) -> None:
     """Convert a dataset's original files, which may be uncompressed, .gz or .zst.
 
     Args:
         dataset: one of the datasets above, or one that --datasets defines
-        files: the original files, under their original names, which show each file's role
         train: training examples; for msmarco, pairs, triples or training judgements
         validation: the official validation set (for retrieval, its relevance judgements; for mldr_en, its queries)
         test: a labelled test set (for retrieval, its relevance judgements; for mldr_en, its queries)
@@ -100,18 +90,12 @@ def import_(
         corpus: documents (msmarco, nq, mldr_en); only judged documents are kept
         datasets: files that define your own datasets and name their original files (docs/add-a-dataset.md)
         out: folder of the datasets
-        skip_bad_lines: skip invalid lines, with a warning for each
         replace: replace an existing, different version of the dataset
     """
     entry = known_datasets(_read(datasets))[dataset]
-    roles = import_files.recognise(entry, files)
-    for role, given in (
-        ("train", train), ("validation", validation), ("test", test), ("queries", queries), ("corpus", corpus)
-    ):  # fmt: skip
-        if given:
-            roles[role] = (*roles.get(role, ()), *given)
-    roles = roles or dict(entry.files)
-    text = import_files.import_dataset(entry, roles, out, skip_bad=skip_bad_lines, replace=replace)
+    given = {"train": train, "validation": validation, "test": test, "queries": queries, "corpus": corpus}
+    roles = {role: paths for role, paths in given.items() if paths} or entry.files
+    text = import_files.import_dataset(entry, roles, out, replace=replace)
     sys.stdout.write(text + "\n")
 
 
