@@ -10,13 +10,13 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from common.registry import Registry
 
 __all__ = [
     "AVERAGE", "DATASETS", "EXTRA_DATASETS", "FINE_TUNING", "LEARNING_RATES", "OUTPUTS", "PAPER",
-    "PROTOCOL_VERSION", "SEEDS", "STANDARD", "TASKS", "Dataset", "FineTuning", "Pin", "Task", "datasets_of",
+    "PROTOCOL_VERSION", "SEEDS", "STANDARD", "TASKS", "Dataset", "FineTuning", "HeadName", "Pin", "Task", "datasets_of",
     "format_lr", "get_dataset", "in_order", "is_paired", "title_of",
 ]  # fmt: skip
 
@@ -201,6 +201,10 @@ AVERAGE = "average"
 PAPER, STANDARD = "paper", "standard"
 """The protocols by which every run is scored: `paper` (to results.json) has every quirk of the release; `standard`
 (to run.json) is the usual definition of each metric."""
+
+HeadName = Literal["paper", "ours"]
+"""Whose heads are put on an encoder: `paper` each class's own, and `ours` where transformers has none; `ours` the same
+heads on every encoder."""
 
 PROTOCOL_VERSION = 2
 """Version of the protocol: raised when a dataset, a grid, an input or a metric comes to mean something else."""

@@ -18,7 +18,7 @@ from benchmarks.datasets.schema import SPLIT_TABLES, Manifest, Row
 from benchmarks.protocol import DATASETS, Dataset, get_dataset
 from common.errors import UserError
 
-__all__ = ["GRAMMARS", "make_synthetic", "synthetic"]
+__all__ = ["GRAMMARS", "make_synthetic", "pick_word", "synthetic"]
 
 _NAMES = [
     "Ada", "Boris", "Clara", "Dmitri", "Elena", "Farid", "Greta", "Hugo", "Ines", "Jonas", "Kira", "Luca",
@@ -76,7 +76,8 @@ def make_synthetic(data: Path, dataset: Dataset | str, *, train: int = 512, eval
     )
 
 
-def _pick(rng: np.random.Generator, words: Sequence[str]) -> str:
+def pick_word(rng: np.random.Generator, words: Sequence[str]) -> str:
+    """Return one of the words, each as likely as the others."""
     return words[int(rng.integers(len(words)))]
 
 
@@ -88,12 +89,12 @@ def _two(rng: np.random.Generator, words: Sequence[str]) -> tuple[str, str]:
 def _classified(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator) -> Row:
     label = int(rng.integers(len(labels)))
     thing, other = _two(rng, _THINGS)
-    name, colour = _pick(rng, _NAMES), _pick(rng, _COLOURS)
+    name, colour = pick_word(rng, _NAMES), pick_word(rng, _COLOURS)
     if dataset.name == "mnli_m":
         first = f"{name} bought the {colour} {thing}."
         second = (
             f"{name} owns a {thing} now.",
-            f"{name} bought it in {_pick(rng, _CITIES)}.",
+            f"{name} bought it in {pick_word(rng, _CITIES)}.",
             f"Nobody bought a {thing}.",
         )
         return {"first": first, "second": second[label], "label": label}
@@ -105,8 +106,8 @@ def _classified(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Genera
             "label": label,
         }
     words = (_BAD + _GOOD)[label :: len(labels)] if len(labels) > 2 else (_BAD, _GOOD)[label]
-    judged = f"the {thing} was {_pick(rng, words)}"
-    parts = [judged, f"said {name}", _pick(rng, _FILLERS)]
+    judged = f"the {thing} was {pick_word(rng, words)}"
+    parts = [judged, f"said {name}", pick_word(rng, _FILLERS)]
     return {"first": " ".join(parts), "second": None, "label": label}
 
 
@@ -115,7 +116,7 @@ def _tagged(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator)
     words: list[str] = []
     tags: list[str] = []
     for kind in rng.choice(kinds, size=int(rng.integers(0, 4))):
-        for word in (*_pick(rng, _FILLERS).split(), "about", "the", _pick(rng, _THINGS), "of"):
+        for word in (*pick_word(rng, _FILLERS).split(), "about", "the", pick_word(rng, _THINGS), "of"):
             words.append(word)
             tags.append("O")
         for position in range(int(rng.integers(1, 3))):
@@ -159,11 +160,12 @@ def _topics(rng: np.random.Generator) -> Iterator[tuple[str, str, str]]:
 
 def _document(topic: tuple[str, str, str], long: bool, rng: np.random.Generator) -> str:
     colour, thing, city = topic
-    core = f"{_pick(rng, _NAMES)} found the {colour} {thing} in {city}."
+    core = f"{pick_word(rng, _NAMES)} found the {colour} {thing} in {city}."
     if not long:
         return core
     around = [
-        f"{_pick(rng, _NAMES)} was {_pick(rng, _GOOD + _BAD)} {_pick(rng, _FILLERS)}." for _ in range(60)
+        f"{pick_word(rng, _NAMES)} was {pick_word(rng, _GOOD + _BAD)} {pick_word(rng, _FILLERS)}."
+        for _ in range(60)
     ]
     around.insert(int(rng.integers(len(around))), core)
     return " ".join(around)

@@ -16,7 +16,7 @@ from clm_or_mlm.rooms import ROOMS, main_of
 from common.cli import command_name
 from miniature.data import MADE_UP, DataSource
 from miniature.forms import FORMS
-from miniature.plan import Miniature
+from miniature.toy_study import Miniature
 from tests.commands import python
 from workflow.settings import load_settings
 from workflow.study import workflow_of

@@ -22,8 +22,8 @@ from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RunKey
 from benchmarks.sweep import queue
-from benchmarks.sweep.jobs import compared_jobs
 from benchmarks.sweep.queue import Stop, run_grid, side_by_side
+from benchmarks.sweep.run_jobs import compared_jobs
 from benchmarks.sweep.status import BUSY, COMPLETE, FAILED, claim_path, status_code
 from common.errors import UserError
 from common.locks import try_lock
