@@ -183,9 +183,9 @@ def choose_kind(device: str) -> DeviceKind:
     """Return the kind of `auto`, `cpu`, `cuda` or `cuda:1`; `UserError` for any other name."""
     if device == "auto":
         return GPU if torch.cuda.device_count() else CPU
-    if device != "cpu" and not re.fullmatch(r"cuda(:\d+)?", device):
+    if not re.fullmatch(r"(cpu|cuda)(:\d+)?", device):
         raise UserError(f"unknown device {device!r}; use auto, cpu, cuda or a numbered device such as cuda:1")
-    return CPU if device == "cpu" else GPU
+    return GPU if device.startswith(GPU.name) else CPU
 
 
 def choose_precision(device: str, precision: str) -> Precision:

@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from benchmarks.finetuning.model_files import resolve
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
-from benchmarks.protocol import FINE_TUNING, Dataset
+from benchmarks.protocol import FINE_TUNING, Dataset, HeadName  # noqa: F401  (inherited options are read here)
 from benchmarks.sweep.request import (
     Computation,
     RunRequest,

@@ -96,7 +96,7 @@ def test_killed_fetch_goes_on(tmp_path: Path, fake: FakeHub) -> None:
     files = fake.repos["hgissbkh/conll2003-en"]["main"][1]
     files["data/validation-00000-of-00001.parquet"] = big
     files["data/test-00000-of-00001.parquet"] = conll_rows(40, shift=1)  # the same content is brought once
-    command = [sys.executable, "-m", "benchmarks", "fetch", "conll2003_en", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "clm_or_mlm", "fetch", "conll2003_en", "--out", str(tmp_path)]
     with fake.serve():
         fake.stall_after = 21 << 20
         process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
@@ -127,7 +127,7 @@ def test_what_is_not_there(tmp_path: Path, fake: FakeHub) -> None:
 @pytest.mark.slow
 def test_no_network_is_one_sentence(tmp_path: Path) -> None:
     """Port 9 of this machine refuses connections; the hub's client tries for 25 s."""
-    words = ("-m", "benchmarks", "fetch", "--out", tmp_path / "data")
+    words = ("-m", "clm_or_mlm", "fetch", "--out", tmp_path / "data")
     done = python(*words, code=2, HF_ENDPOINT="http://127.0.0.1:9")
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("error: the hub cannot be reached")
