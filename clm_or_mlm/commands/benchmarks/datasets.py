@@ -139,7 +139,7 @@ def datasets(
     """List, show or verify the datasets in data/.
 
     `list` prints the twelve datasets with their sizes and licences. `ready` prints the ready-made datasets that
-    --datasets accepts by name: GLUE's other tasks, multilingual datasets and those of BEIR. `show` prints a dataset's
+    --datasets accepts by name: GLUE's other tasks, XNLI and the sets of BEIR. `show` prints a dataset's
     schema, counts, source, and examples as the model sees them. `verify` checks every file against the manifest's
     hashes and exits with code 1 if one is damaged.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from benchmarks.own_datasets.definition_file import READY, read_definitions, rea
 from benchmarks.protocol import DATASETS, Dataset
 from clm_or_mlm.commands.benchmarks.runs import GridOptions
 from common.errors import UserError
+from common.provenance import ROOT
 from tests.benchmarks.command import command
 from tests.benchmarks.fake_hub import FakeHub
 
@@ -114,6 +117,13 @@ def made_up(definition: Dataset, role: str, n: int = 40) -> bytes:
         first = 0 if role == "test" else n // 2
         lines = (f"q{i}\tc{i}\t1" for i in range(first, first + n // 2))
         return "\n".join(["query-id\tcorpus-id\tscore", *lines, ""]).encode()
+    if definition.task == "QA":
+        answers = {"text": ["Oslo"], "answer_start": [7]}
+        row = {"context": "It was Oslo.", "answers": answers}
+        return parquet([{**row, "id": f"{role}{i}", "question": f"{role} {i}?"} for i in range(n)])
+    if definition.task == "TC":
+        tagged = [{"id": str(i), "tokens": [f"{role}{i}", "Oslo"], "ner_tags": [0, 5]} for i in range(n)]
+        return parquet(tagged)
     texts = {columns[field][0]: f"{field} {role}" for field in ("text", "second") if field in columns}
     if definition.form == "SC-value":
         return parquet(
@@ -144,10 +154,19 @@ FETCHED = (
 """One of each form."""
 
 
-@pytest.mark.parametrize("word", FETCHED)
+PAGE = ROOT / "docs/add-a-dataset.md"
+EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[-1]
+"""The definitions that the page has of more languages."""
+
+
+@pytest.mark.parametrize("word", [*FETCHED, *tomllib.loads(EXAMPLES)])
 def test_each_form_is_fetched_with_one_command_at_a_commit(
     word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if word not in FETCHED:
+        example = EXAMPLES[EXAMPLES.index(f"[{word}]") :].partition("\n\n")[0]
+        (tmp_path / "my.toml").write_text(example, encoding="utf-8")
+        word = str(tmp_path / "my.toml")
     (definition,) = read_definitions(Path(word))
     fake = hub_of(definition)
     with fake.serve():
