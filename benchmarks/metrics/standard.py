@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytrec_eval
-from numpy.typing import NDArray
 from seqeval.metrics.sequence_labeling import get_entities
 
 from benchmarks.metrics.metric import (
     METRICS,
     AnswerPredictions,
     ClassPredictions,
+    Ints,
     LabelPredictions,
     Metric,
     RankingPredictions,
@@ -34,8 +34,6 @@ from benchmarks.ragged import Ragged
 __all__ = [
     "correlation", "entity_counts", "f1", "f1_of_counts", "matthews", "ranking_scores", "squad_scores",
 ]  # fmt: skip
-
-Ints = NDArray[np.int64]
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)

@@ -11,8 +11,9 @@ from cyclopts import Parameter
 
 from benchmarks.datasets import import_files
 from benchmarks.datasets.fetch import fetch_all
-from benchmarks.datasets.listing import list_text, show_text, verify_all
-from benchmarks.datasets.schema import Manifest
+from benchmarks.datasets.listing import list_text, show_text
+from benchmarks.datasets.local_dataset import verify
+from benchmarks.datasets.schema import MANIFEST, Manifest
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.own_datasets.definition_file import read_definitions, ready_text
 from benchmarks.own_datasets.definitions import known_datasets
@@ -20,6 +21,8 @@ from benchmarks.protocol import DATASETS, Dataset
 from clm_or_mlm.commands.benchmarks import DATA, Definitions
 from clm_or_mlm.names import DatasetName
 from common.cli import MANY
+from common.errors import UserError
+from common.progress import progress
 
 __all__ = ["datasets", "fetch", "import_", "synthetic"]
 
@@ -140,7 +143,7 @@ def datasets(
 
     `list` prints the twelve datasets with their sizes and licences. `ready` prints the ready-made datasets that
     --datasets accepts by name: GLUE's other tasks, XNLI and the sets of BEIR. `show` prints a dataset's
-    schema, counts, source, and examples as the model sees them. `verify` checks every file against the manifest's
+    counts, labels, source, and examples as the model sees them. `verify` checks every file against the manifest's
     hashes and exits with code 1 if one is damaged.
 
     examples:
@@ -166,7 +169,13 @@ def datasets(
         for name in names or DATASETS:
             sys.stdout.write(show_text(data, known[name], split=split, count=examples) + "\n")
     else:
-        for name, faults in verify_all(data, names, known):
+        there = names or [name for name in known if (data / name / MANIFEST).is_file()]
+        if not there:
+            raise UserError(
+                f"{data} contains no datasets; add some with `clm-or-mlm fetch`, `import` or `synthetic`"
+            )
+        for name in progress(there, "verifying", unit="dataset"):
+            faults = verify(data, known[name])
             faulty |= bool(faults)
             sys.stdout.write(f"{name}: {'; '.join(faults) or 'intact'}\n")
     return int(faulty)
