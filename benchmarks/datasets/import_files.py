@@ -29,7 +29,6 @@ READERS: dict[str, Callable[[ReaderInputs], DatasetContent]] = {
     "TC": ner.read,
     "QA": squad.read,
     "IR": beir.read,
-    "record": squad.read_record,
     "msmarco": beir.read_msmarco,
     "mldr": beir.read_mldr,
 }

@@ -149,10 +149,12 @@ def write(
     try:
         with contextlib.suppress(_ThereError), atomic_folder(folder) as temporary:
             infos = {name: _write_table(temporary, name, content.tables[name]) for name in names}
+            rows = {name: infos[name].content for name in sorted(infos)}
+            whole = orjson.dumps({"labels": dataset.label_names, "tables": rows})
             manifest = Manifest(
                 dataset=dataset.name,
                 task=dataset.task,
-                content=_content_hash(dataset.label_names, infos),
+                content=hashlib.sha256(whole).hexdigest(),
                 tables=infos,
                 counts=_counts(content.tables),
                 labels=dataset.label_names,
@@ -284,11 +286,6 @@ def _rows_hash(rows: pa.Table) -> str:
         for row in batch.to_pylist():
             digest.update(orjson.dumps(row) + b"\n")
     return digest.hexdigest()
-
-
-def _content_hash(labels: tuple[str, ...], infos: Mapping[str, TableInfo]) -> str:
-    whole = {"labels": labels, "tables": {name: infos[name].content for name in sorted(infos)}}
-    return hashlib.sha256(orjson.dumps(whole)).hexdigest()
 
 
 def _counts(tables: Mapping[str, pa.Table]) -> dict[str, int]:

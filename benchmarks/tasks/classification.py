@@ -75,11 +75,6 @@ class SequenceFamily(SupervisedFamily):
         return sequence_head(encoder, dataset.labels, pooling, kind)
 
 
-def _classes(dataset: Dataset, table: pa.Table) -> NDArray[np.int64]:
-    classes: NDArray[np.int64] = table["label"].to_numpy().astype(np.int64)
-    return classes
-
-
 def _labels(dataset: Dataset, table: pa.Table) -> NDArray[np.bool_]:
     found = np.zeros((table.num_rows, dataset.labels or 0), dtype=bool)
     for row, labels in enumerate(table["labels"].to_pylist()):
@@ -94,7 +89,7 @@ def _values(dataset: Dataset, gold: NDArray[Any], logits: NDArray[np.float32]) -
 
 CLASSES = SequenceFamily(
     name="SC",
-    gold=_classes,
+    gold=lambda _, table: table["label"].to_numpy().astype(np.int64),
     loss=cross_entropy,
     predictions=lambda _, gold, logits: ClassPredictions(predicted=logits.argmax(axis=1), gold=gold),
 )

@@ -16,27 +16,28 @@ from benchmarks.datasets.local_dataset import DatasetContent
 from benchmarks.datasets.readers.original_files import BadRowError, json_of, pick_text, records, row_at
 from benchmarks.datasets.readers.reader import ReaderInputs, with_splits
 from benchmarks.datasets.schema import Row
-from benchmarks.protocol import Dataset
 from common.errors import UserError
 from common.packed import plain_suffix
 
-__all__ = ["answers_of", "question_rows", "read", "read_record"]
+__all__ = ["answers_of", "question_rows", "read"]
 
 
-def question_rows(path: Path, dataset: Dataset) -> list[Row]:
+def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     """Return the questions of a file with the columns of the local form.
 
     Args:
-        path: official JSON (`data`, `paragraphs`, `qas`), or rows with question, context and answers.
-        dataset: it says whether a question may have no answer, how columns are called, and whether the file's own ids
-            are kept or questions are numbered.
+        path: SQuAD's JSON (`data`, `paragraphs`, `qas`), SuperGLUE's JSON lines (`passage`, `qas`), or rows with
+            question, context and answers.
+        inputs: the dataset says whether a question may have no answer, how columns are called, and whether the file's
+            own ids are kept or questions are numbered.
 
     Raises:
         UserError: a question has no answer where each needs one, or an answer that is not in its context.
     """
+    dataset = inputs.dataset
     rename = {name: field for field, names in dataset.columns.items() for name in names}
     found = []
-    for number, (where, read) in enumerate(_flat(path, dataset)):
+    for number, (where, read) in enumerate(_flat(path, inputs)):
         with row_at(where):
             row = {rename.get(name, name): value for name, value in read.items()}
             question = pick_text(row, ("question", "query"))
@@ -82,9 +83,18 @@ def answers_of(value: Any, context: str) -> list[Row]:
     return answers
 
 
-def _flat(path: Path, dataset: Dataset) -> Iterator[tuple[str, Row]]:
+def _flat(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]:
     if plain_suffix(path) != ".json":
-        yield from records(path, dataset)
+        for where, row in records(path, inputs.dataset):
+            if "qas" not in row:
+                yield where, row
+                continue
+            inputs.note(
+                "queries, with @placeholder, serve as questions; passages, with @highlight, as contexts"
+            )
+            with row_at(where):
+                for query in row["qas"]:
+                    yield where, {**query, "context": row["passage"]["text"]}
         return
     content = json_of(path)
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
@@ -103,28 +113,4 @@ def _flat(path: Path, dataset: Dataset) -> Iterator[tuple[str, Row]]:
 
 def read(inputs: ReaderInputs) -> DatasetContent:
     """Read questions with their contexts and answers."""
-    return with_splits(inputs, lambda path: question_rows(path, inputs.dataset))
-
-
-def read_record(inputs: ReaderInputs) -> DatasetContent:
-    """Read ReCoRD."""
-    return with_splits(inputs, lambda path: _record_rows(path, inputs))
-
-
-def _record_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
-    """Return the questions of SuperGLUE's JSON lines, or of rows with question, context and answers."""
-    if "qas" not in next(iter(records(path, inputs.dataset)), (path, {}))[1]:
-        return question_rows(path, inputs.dataset)
-    inputs.note("queries, with @placeholder, serve as questions; passages, with @highlight, as contexts")
-    found = []
-    for where, passage in records(path, inputs.dataset):
-        with row_at(where):
-            context = passage["passage"]["text"]
-            for query in passage["qas"]:
-                name, answers = str(query["idx"]), answers_of(query.get("answers", []), context)
-                if not answers:
-                    raise BadRowError(
-                        f"query {name} has no answer in its passage (test.jsonl is unlabelled and cannot be used)"
-                    )
-                found.append({"id": name, "question": query["query"], "context": context, "answers": answers})
-    return found
+    return with_splits(inputs, lambda path: question_rows(path, inputs))

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.datasets.readers.ner import sentences
+from benchmarks.datasets.readers.reader import ReaderInputs
 from benchmarks.datasets.readers.squad import question_rows
 from benchmarks.finetuning.tokenization import encode_questions, encode_texts, encode_words, end_of_text
 from benchmarks.protocol import get_dataset
@@ -130,7 +131,11 @@ def test_of_an_answer_cut_in_the_middle_the_tokens_that_are_left_are_gold() -> N
 @pytest.fixture(scope="module")
 def real_rows() -> list[dict[str, Any]]:
     files = (("squad", "squad_v1.1/train-v1.1.prefix.json.zst"), ("squad_v2", "squad_v2.0/dev-v2.0.json.zst"))
-    return [row for name, path in files for row in question_rows(REAL / path, get_dataset(name))]
+    return [
+        row
+        for name, path in files
+        for row in question_rows(REAL / path, ReaderInputs(dataset=get_dataset(name), files={}))
+    ]
 
 
 @pytest.mark.slow

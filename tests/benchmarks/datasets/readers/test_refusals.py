@@ -69,8 +69,8 @@ CASES: dict[str, list[tuple[str, str | list[Any], str, str]]] = {
            "the row does not have the expected form") for starts in ([0], [0, 4, 8])),
     ],
     "record": [
-        ("x.jsonl", [{**RECORD, "qas": []}, {"qas": []}], ":2", "'passage' is missing"),
-        ("x.jsonl", [{**RECORD, "qas": [{"idx": 1, "query": "x"}]}], ":1", "query 1 has no answer in its passage"),
+        ("x.jsonl", [{**RECORD, "qas": []}, {"qas": [{}]}], ":2", "'passage' is missing"),
+        ("x.jsonl", [{**RECORD, "qas": [{"idx": 1, "query": "x"}]}], ":1", "the question has no answer"),
         ("x.jsonl", [{"query": "?", "passage": "Ada won", "answers": []}], ":1", "the question has no answer"),
     ],
     "mldr_en": [

@@ -13,9 +13,8 @@ import pytest
 from benchmarks.datasets.import_files import make
 from benchmarks.datasets.readers.original_files import BadRowError
 from benchmarks.datasets.readers.squad import answers_of, question_rows
-from benchmarks.protocol import get_dataset
 from common.errors import UserError
-from tests.benchmarks.datasets.readers.originals import Put, defined, read, rows
+from tests.benchmarks.datasets.readers.originals import Put, defined, inputs_of, read, rows
 
 CONTEXT = "Ada lives in Rome, Ada does."
 ADA = [{"text": "Ada", "answer_start": 0}]
@@ -86,7 +85,7 @@ def test_an_answer_that_is_not_in_the_context_is_refused(value: Any) -> None:
 def test_questions_are_known_by_their_id_their_index_or_their_place(put: Put) -> None:
     row = {"question": "who?", "context": "Ada", "answers": ["Ada"]}
     path = put("x.jsonl", [row, {**row, "idx": 7}, {**row, "id": "a", "idx": 8}, row])
-    found = question_rows(path, get_dataset("squad"))
+    found = question_rows(path, inputs_of("squad"))
     assert [item["id"] for item in found] == ["x.jsonl-0", "7", "a", "x.jsonl-3"]
 
 
@@ -108,7 +107,10 @@ def test_answers_come_from_columns_of_any_name(put: Put, kind: str) -> None:
         {"id": "5", "question": "who?", "context": "Ada", "answers": [{"text": "Ada", "start": 0}]},
         {"id": "6", "question": "when?", "context": "Ada", "answers": []},
     ]
-    assert question_rows(put("x.jsonl", table), defined(kind, columns=columns)) == expected[: len(table)]
+    assert (
+        question_rows(put("x.jsonl", table), inputs_of(defined(kind, columns=columns)))
+        == expected[: len(table)]
+    )
 
 
 def passage(*queries: tuple[object, str]) -> dict[str, Any]:
