@@ -17,7 +17,7 @@ from benchmarks.finetuning.heads import POOLINGS, Pooling
 from benchmarks.finetuning.tokenization import end_of_text, texts_of
 from benchmarks.protocol import HeadName
 from benchmarks.sweep.request import RunRequest
-from benchmarks.sweep.run_jobs import check_finished, check_sources, descriptions, jobs_of
+from benchmarks.sweep.run_jobs import compared_jobs
 from benchmarks.tasks.base import TaskModel
 from benchmarks.tasks.families import family_of
 from common.errors import UserError, first_line
@@ -189,9 +189,7 @@ def validate(request: RunRequest) -> Iterator[str]:
     Raises:
         UserError: the first thing that a run would stumble over.
     """
-    check_sources(request)
-    wanted = descriptions(request)
-    check_finished(request, wanted)
+    left = sum(len(job.pending()) for job in compared_jobs(request))
     loaded, precision = preflight(request)
     positions = request.positions or choose_kind(request.device).positions
     parameters = sum(p.numel() for p in loaded.encoder.parameters())
@@ -204,5 +202,4 @@ def validate(request: RunRequest) -> Iterator[str]:
         f"memory of each parallel run (--workers): {model} for weights, gradients and optimiser in {precision.name}, "
         f"{moving} for the activations of {positions:,} token positions (--positions)"
     )
-    left = sum(len(job.pending()) for job in jobs_of(request, wanted))
     yield f"{left} runs to do; everything they need is available"

@@ -33,7 +33,7 @@ from benchmarks.own_datasets.definitions import store_definitions
 from benchmarks.runs import RunKey
 from benchmarks.sweep.preflight import load_model, preflight, run_bytes
 from benchmarks.sweep.request import RunRequest
-from benchmarks.sweep.run_jobs import RunJob, check_finished, compared_jobs
+from benchmarks.sweep.run_jobs import RunJob, check_finished, compared_jobs, forget_failed
 from benchmarks.sweep.status import CellStatus, cell_status, claim_path, note_request
 from benchmarks.sweep.work import ResettableModel, prepare
 from benchmarks.tasks.base import Setting
@@ -54,6 +54,8 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
         UserError: an unknown name, data or a model that is not there, or a store with runs of something else.
     """
     jobs = compared_jobs(request)
+    if request.retry_failed:
+        forget_failed(jobs)
     store_definitions(request.store, [request.known[name] for name in request.datasets])
     note_request(request)
     if _left(jobs):

@@ -27,7 +27,15 @@ from common.description import difference
 from common.errors import UserError
 from common.plain_text import redacted
 
-__all__ = ["RunJob", "check_finished", "check_sources", "compared_jobs", "descriptions", "jobs_of"]
+__all__ = [
+    "RunJob",
+    "check_finished",
+    "check_sources",
+    "compared_jobs",
+    "descriptions",
+    "forget_failed",
+    "jobs_of",
+]
 
 log = logging.getLogger(__name__)
 
@@ -101,8 +109,6 @@ def check_sources(request: RunRequest) -> None:
 def compared_jobs(request: RunRequest) -> list[RunJob]:
     """Return the jobs of a request once every finished run of theirs has been compared with what is asked for.
 
-    Where runs that failed are tried again, what is recorded of them is gone afterwards.
-
     Raises:
         UserError: as `descriptions` and `check_finished`.
     """
@@ -111,13 +117,18 @@ def compared_jobs(request: RunRequest) -> list[RunJob]:
     check_finished(request, wanted)
     jobs = jobs_of(request, wanted)
     for key in (key for job in jobs for runs in job.fine_tunings for key in runs):
-        state, folder = state_of(request.store, key), folder_of(request.store, key)
-        if state.fault is not None:
-            log.warning("%s %s; the run will be repeated", folder, state.fault)
-        if request.retry_failed and state.reason is not None:
-            for name in (RESULTS, RUN):
-                (folder / name).unlink(missing_ok=True)
+        if (fault := state_of(request.store, key).fault) is not None:
+            log.warning("%s %s; the run will be repeated", folder_of(request.store, key), fault)
     return jobs
+
+
+def forget_failed(jobs: Iterable[RunJob]) -> None:
+    """Delete what is recorded of runs that failed, so that they are tried again."""
+    for job in jobs:
+        for key in (key for runs in job.fine_tunings for key in runs):
+            if state_of(job.request.store, key).reason is not None:
+                for name in (RESULTS, RUN):
+                    (folder_of(job.request.store, key) / name).unlink(missing_ok=True)
 
 
 def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:

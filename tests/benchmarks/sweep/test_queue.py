@@ -23,7 +23,7 @@ from benchmarks.protocol import DATASETS
 from benchmarks.runs import RunKey
 from benchmarks.sweep import queue
 from benchmarks.sweep.queue import Stop, run_grid, side_by_side
-from benchmarks.sweep.run_jobs import compared_jobs
+from benchmarks.sweep.run_jobs import compared_jobs, forget_failed
 from benchmarks.sweep.status import BUSY, COMPLETE, FAILED, claim_path, status_code
 from common.errors import UserError
 from common.locks import try_lock
@@ -125,6 +125,7 @@ def test_a_claim_is_checked_once_more_for_what_was_done_meanwhile(
     assert run(grid) == FAILED
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "results").rglob("*.json")}
     (job,) = compared_jobs(request)
+    forget_failed([job])
     assert [len(job.pending(each)) for each in job.fine_tunings] == [0, 1]
     assert run(grid) == FAILED, "another worker of the call tries it"
     assert not job.pending(), "and it is not tried again in this call"
