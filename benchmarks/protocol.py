@@ -10,13 +10,13 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from common.registry import Registry
 
 __all__ = [
-    "AVERAGE", "DATASETS", "EXTRA_DATASETS", "FINE_TUNING", "LANGUAGES", "LEARNING_RATES", "OUTPUTS", "PAPER",
-    "PROTOCOL_VERSION", "SEEDS", "STANDARD", "TASKS", "Dataset", "FineTuning", "Pin", "Task", "datasets_of",
+    "AVERAGE", "DATASETS", "EXTRA_DATASETS", "FINE_TUNING", "LEARNING_RATES", "OUTPUTS", "PAPER",
+    "PROTOCOL_VERSION", "SEEDS", "STANDARD", "TASKS", "Dataset", "FineTuning", "HeadName", "Pin", "Task", "datasets_of",
     "format_lr", "get_dataset", "in_order", "is_paired", "title_of",
 ]  # fmt: skip
 
@@ -61,7 +61,7 @@ class Pin:
     """The files of one role in one repository."""
 
     role: str
-    """What they are to the dataset: a role of `benchmarks.datasets.readers.reader.ROLES`."""
+    """What they are to the dataset: a role of `benchmarks.datasets.readers.reader.ReaderInputs.files`."""
     repo: str
     """Repository, `owner/name`."""
     commit: str | None = None
@@ -72,9 +72,6 @@ class Pin:
     sha256: Mapping[str, str] = field(default_factory=dict)
     """Known hashes by path."""
 
-
-LANGUAGES = ("ar", "de", "en", "es", "hi", "vi", "zh")
-"""Those that MLQA's evaluation knows: `Dataset.language`."""
 
 _CLUSTERS = {"TC": "document", "QA": "context"}
 """Of a form whose instances come in clusters: sentences of one document, questions of one context."""
@@ -116,8 +113,6 @@ class Dataset:
     cluster: str = field(default="", compare=False)
     """The column of the local form whose rows with one value are a cluster: test instances that are right or wrong
     together. A form's own where it is not named; empty: none, every instance stands for itself."""
-    language: str = ""
-    """The language by whose rules MLQA's evaluation compares answers; empty: SQuAD's rules, which are English."""
     label_names: tuple[str, ...] = field(default=(), compare=False)
     """Names of the classes, labels or tags by id."""
     reader: str = field(default="", compare=False)
@@ -134,8 +129,6 @@ class Dataset:
     """Whether its three splits are as published; else validation is carved from train unless it is given, too."""
     originals: str = field(default="", compare=False)
     """Its original files, in words, for help and errors."""
-    unwanted: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Words in the names of files that do not belong to the dataset, and why."""
     files: Mapping[str, tuple[Path, ...]] = field(default_factory=dict, compare=False)
     """Files by role; none when they are given on the command line or come from a hub."""
     pins: tuple[Pin, ...] = field(default=(), compare=False)
@@ -208,6 +201,10 @@ AVERAGE = "average"
 PAPER, STANDARD = "paper", "standard"
 """The protocols by which every run is scored: `paper` (to results.json) has every quirk of the release; `standard`
 (to run.json) is the usual definition of each metric."""
+
+HeadName = Literal["paper", "ours"]
+"""Whose heads are put on an encoder: `paper` each class's own, and `ours` where transformers has none; `ours` the same
+heads on every encoder."""
 
 PROTOCOL_VERSION = 2
 """Version of the protocol: raised when a dataset, a grid, an input or a metric comes to mean something else."""

@@ -7,7 +7,7 @@ import reprlib
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from benchmarks.runs import AGAIN, RUN, SPLITS
 from common.files import sha256_bytes
 from common.reading import BadJsonError, ChangingError, UnreadableError, read_bounded, strict_json
 
-__all__ = ["MEAN_TOLERANCE", "Results", "ResultsError", "Split", "parse_results", "read_results"]
+__all__ = ["MEAN_TOLERANCE", "ResultsError", "Split", "parse_results", "read_results"]
 
 MEAN_TOLERANCE = 1e-6
 """Largest accepted distance between `score` and the mean of `scores_i`: room for a mean taken in float32, a
@@ -49,15 +49,8 @@ class Split:
     """(n_instances,) in dataset order."""
 
 
-class Results(NamedTuple):
-    """Both evaluations of a run."""
-
-    validation: Split
-    test: Split
-
-
-def read_results(path: Path, sha256: str | None = None) -> Results:
-    """Return the evaluations that a file holds.
+def read_results(path: Path, sha256: str | None = None) -> tuple[Split, Split]:
+    """Return the evaluations that a file holds, of validation and of test.
 
     Args:
         path: the file.
@@ -80,8 +73,8 @@ def read_results(path: Path, sha256: str | None = None) -> Results:
     return parse_results(content)
 
 
-def parse_results(content: bytes) -> Results:
-    """Return the evaluations that a file's content holds.
+def parse_results(content: bytes) -> tuple[Split, Split]:
+    """Return the evaluations that a file's content holds, of validation and of test.
 
     Raises:
         ResultsError: it is no JSON, lacks something, or its values contradict each other.
@@ -97,7 +90,8 @@ def parse_results(content: bytes) -> Results:
         except BadJsonError as error:
             raise ResultsError("broken", f"is not a valid result ({error}); {AGAIN}") from None
     words = b"u" in content or b"f" in content  # true and false hold one of them; no name or number does
-    return Results(**{name: _split(document, name, words) for name in SPLITS})
+    validation, test = (_split(document, name, words) for name in SPLITS)
+    return validation, test
 
 
 def _split(document: Any, name: str, words: bool) -> Split:

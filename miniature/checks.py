@@ -68,10 +68,8 @@ def checks(form: Form, pretrained: Path, runs: pd.DataFrame) -> list[Check]:
     losses = {**dict.fromkeys(form.models, float("nan")), **final_losses(form, pretrained)}
     two_stage, mlm, clm, control = map(form.own, (TWO_STAGE, MLM, CLM, CONTROL))
     models = (mlm, clm, two_stage)
-    better = {
-        name: sum(scores[data][name] > scores[data][RANDOM] for data in FAMILIES.values()) for name in models
-    }
-    most = max(better, key=lambda name: better[name])
+    better = (scores.loc[list(models)] > scores.loc[RANDOM]).sum(axis=1)
+    most = better.idxmax()
     detail = "; ".join(
         f"{name}: "
         + ", ".join(

@@ -49,7 +49,7 @@ def run(*, workers: int = 2, show: bool = False, options: MiniatureOptions = Min
         raise UserError(f"--workers must be at least 1, not {workers}")
     form, source = FORMS[options.form], get_data_source(options.data)
     from miniature.pipeline import make_miniature
-    from miniature.plan import Miniature
+    from miniature.toy_study import Miniature
 
     miniature = Miniature.below(options.out, form, source)
     sys.stdout.write(make_miniature(miniature, workers=workers, example=options.example, train=not show))

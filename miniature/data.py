@@ -1,40 +1,43 @@
-"""The text and tasks of a miniature: made up, or some rows of what a folder holds, at even distances."""
+"""The text and tasks of a miniature: made up, or some rows of what a folder holds, at even distances.
+
+Made-up text has sentences that agree in number, and references over a distance. A document has a small cast. Verbs
+agree with subjects across a relative clause, a character's home is stated once and asked for later, and between such
+sentences stand unlabelled inputs of the made-up tasks, so that pretraining sees the words that the tasks use. The
+tasks' own examples come from other draws.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.datasets.local_dataset import Content, LocalDataset, load, table, write
+from benchmarks.datasets.local_dataset import DatasetContent, LocalDataset, load, table, write
+from benchmarks.datasets.synthetic import pick_word, synthetic
+from benchmarks.protocol import get_dataset
 from common.errors import UserError
 from common.files import write_text
 from miniature.forms import FAMILIES, Form
-from miniature.grammar import jsonl
 from workflow.jobs import Command
 
 __all__ = [
-    "DATA",
-    "DATASETS",
-    "MADE_UP",
-    "DataSource",
-    "answer_sentence",
-    "get_data_source",
-    "spread",
-    "write_samples",
-]
+    "DATA", "DATASETS", "MADE_UP", "DataSource", "answer_sentence", "documents", "get_data_source", "jsonl",
+    "spread", "write_samples",
+]  # fmt: skip
 
 DATA = "data"
 """Folder of the datasets, below that of a miniature: jobs work there."""
 DATASETS = (*FAMILIES.values(), "msmarco")
 """What is fine-tuned on, and what retrieval is trained on."""
 
-Row = TypeVar("Row")
+Item = TypeVar("Item")
 
 _TEXT_FILE = "raw/text.jsonl"
 _DOCUMENT_TOKENS = 150
@@ -43,6 +46,17 @@ _MADE_UP_VOCAB = 512
 _SHORT = 200
 """Characters of the SQuAD sentences that are taken: longer ones do not fit into the inputs with their questions."""
 _SENTENCE_END = re.compile(r"[.!?] (?=[A-Z\"'])")
+
+_PEOPLE = ("teacher", "farmer", "painter", "sailor", "doctor", "singer")
+_THINGS = ("bridge", "engine", "garden", "letter", "mirror", "tower")
+_VERBS = (
+    ("watches", "watch"),
+    ("carries", "carry"),
+    ("repairs", "repair"),
+    ("hides", "hide"),
+    ("paints", "paint"),
+)
+_TOWNS = ("Lyon", "Porto", "Riga", "Turin", "Ghent", "Basel")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +148,7 @@ def _write_sample(form: Form, found: LocalDataset, out: Path) -> None:
     write(
         out,
         replace(found.dataset, licence=manifest.licence, citation=manifest.citation),
-        Content(tables=tables, splits=splits, notes=manifest.notes),
+        DatasetContent(tables=tables, splits=splits, notes=manifest.notes),
         source={
             "kind": "sample",
             "files": [],
@@ -175,7 +189,7 @@ def _retrieval(found: LocalDataset, sizes: Mapping[str, int]) -> dict[str, pa.Ta
     return tables
 
 
-def spread(rows: Sequence[Row], count: int) -> list[Row]:
+def spread(rows: Sequence[Item], count: int) -> list[Item]:
     """Return rows at even distances, at most `count`: such files go from source to source and topic to topic."""
     return [rows[number * len(rows) // count] for number in range(count)] if count < len(rows) else list(rows)
 
@@ -193,3 +207,46 @@ def answer_sentence(context: str, answers: Sequence[tuple[int, int]]) -> tuple[i
     end = found.start() + 1 if found else len(context)
     holds_all = all(start <= first and first + size <= end for first, size in answers)
     return (start, end) if holds_all and end - start <= _SHORT else None
+
+
+def documents(count: int, seed: int = 0) -> Iterator[str]:
+    """Yield made-up documents; the same arguments give the same text."""
+    rng = np.random.default_rng([seed, 7])
+    # Another seed than the tasks' own examples have.
+    texts = _task_texts(count, seed + 1)
+    for _ in range(count):
+        cast = [(pick_word(rng, _PEOPLE), pick_word(rng, _TOWNS)) for _ in range(3)]
+        sentences = [f"The {person} lives in {town}." for person, town in cast]
+        for _ in range(int(rng.integers(3, 7))):
+            sentences.append(_agreeing(rng, [person for person, _ in cast]))
+            sentences.append(texts[int(rng.integers(len(texts)))])
+        person, town = cast[int(rng.integers(3))]
+        sentences.append(f"The {person} goes home to {town}.")
+        yield " ".join(sentences)
+
+
+def jsonl(count: int, seed: int = 0) -> str:
+    """Return the documents as JSON lines with the key `text`."""
+    return "".join(json.dumps({"text": text}) + "\n" for text in documents(count, seed))
+
+
+def _agreeing(rng: np.random.Generator, cast: Sequence[str]) -> str:
+    plural = int(rng.integers(2))
+    subject = pick_word(rng, cast) + "s" * plural
+    # The noun in between has the other number: agreement needs the subject, not the nearest noun.
+    between = f"near the {pick_word(rng, _THINGS)}{'' if plural else 's'} "
+    verb = _VERBS[int(rng.integers(len(_VERBS)))][plural]
+    return f"The {subject} {between}{verb} the {pick_word(rng, _THINGS)}."
+
+
+def _task_texts(count: int, seed: int) -> list[str]:
+    found = []
+    size = min(max(count, 16), 2_000)
+    for name in FAMILIES.values():
+        content = synthetic(get_dataset(name), train=size, evaluation=size // 4 + 2, seed=seed)
+        for rows in content.tables.values():
+            for column in ("first", "context", "text", "words"):
+                if column in rows.column_names:
+                    values = rows[column].to_pylist()
+                    found += [" ".join(value) if isinstance(value, list) else value for value in values]
+    return found

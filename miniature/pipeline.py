@@ -18,7 +18,7 @@ from common.tables import markdown_table
 from miniature.checks import Check, checks, final_losses, mean_scores
 from miniature.data import DataSource
 from miniature.forms import FAMILIES, RANDOM, SIZES, Form
-from miniature.plan import ANALYSED, INSTANCES, PRETRAINED, STORE, TABLE, Miniature, workflow_for
+from miniature.toy_study import ANALYSED, INSTANCES, PRETRAINED, STORE, TABLE, Miniature, workflow_for
 from pretraining.training.log import LOG, read_log, write_log
 from workflow.attempts import attempts_in
 from workflow.engine import run_workflow

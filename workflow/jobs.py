@@ -2,7 +2,7 @@
 
 A job's kind says what it may end with and when it is complete; each kind is one rule of Snakemake.
 
-`workflow.study` plans those of a study, `miniature.plan` those of the miniature. Standard library only.
+`workflow.study` plans those of a study, `miniature.toy_study` those of the miniature. Standard library only.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def _takes(settings: Settings, nodes: int = 1, gpus: int = 0) -> dict[str, Any]:
 _FREE = (
     "--device", "--exact-micro-batches", "--positions", "--retry-failed", "--workers",
 )  # fmt: skip
-"""Options that decide no result: the runs' own records leave them out too (`benchmarks.sweep.jobs`)."""
+"""Options that decide no result: the runs' own records leave them out too (`benchmarks.sweep.run_jobs`)."""
 
 
 def _deciding(words: Iterable[str]) -> dict[str, list[str]]:

@@ -12,13 +12,16 @@ from cyclopts import Parameter
 from benchmarks.commands import DATA, DatasetName, Definitions
 from benchmarks.datasets import import_files
 from benchmarks.datasets.fetch import fetch_all
-from benchmarks.datasets.listing import list_text, show_text, verify_all
-from benchmarks.datasets.schema import Manifest
+from benchmarks.datasets.listing import list_text, show_text
+from benchmarks.datasets.local_dataset import verify
+from benchmarks.datasets.schema import MANIFEST, Manifest
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.own_datasets.definition_file import read_definitions, ready_text
 from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import DATASETS, Dataset
 from common.cli import MANY
+from common.errors import UserError
+from common.progress import progress
 
 __all__ = ["datasets", "fetch", "import_", "synthetic"]
 
@@ -29,7 +32,6 @@ PARTIAL = 1
 def fetch(
     *datasets: DatasetName,
     out: Path = DATA,
-    skip_bad_lines: bool = False,
     replace: bool = False,
     definitions: Annotated[Definitions, Parameter(name="--datasets")] = (),
 ) -> int:
@@ -44,7 +46,6 @@ def fetch(
     Args:
         datasets: datasets to fetch (default: all twelve, or those that --datasets defines and their training datasets)
         out: folder of the datasets
-        skip_bad_lines: skip invalid lines, with a warning for each
         replace: fetch datasets again even if they are already there
         definitions: files that define your own datasets and say where they are on a hub, or names of ready-made ones
     """
@@ -56,13 +57,7 @@ def fetch(
     def done(manifest: Manifest) -> None:
         sys.stdout.write(import_files.report(known[manifest.dataset], manifest, out) + "\n")
 
-    failed = fetch_all(
-        [known[name] for name in names],
-        out,
-        done,
-        replace_old=replace,
-        skip_bad=skip_bad_lines,
-    )
+    failed = fetch_all([known[name] for name in names], out, done, replace_old=replace)
     return PARTIAL if failed else 0
 
 
@@ -76,7 +71,7 @@ Files = Annotated[tuple[Path, ...], MANY, Parameter(metavar="FILE")]
 def import_(
     dataset: str,
     /,
-    *files: Path,
+    *,
     datasets: Definitions = (),
     train: Files = (),
     validation: Files = (),
@@ -84,14 +79,12 @@ def import_(
     queries: Files = (),
     corpus: Files = (),
     out: Path = DATA,
-    skip_bad_lines: bool = False,
     replace: bool = False,
 ) -> None:
     """Convert a dataset's original files, which may be uncompressed, .gz or .zst.
 
     Args:
         dataset: one of the datasets above, or one that --datasets defines
-        files: the original files, under their original names, which show each file's role
         train: training examples; for msmarco, pairs, triples or training judgements
         validation: the official validation set (for retrieval, its relevance judgements; for mldr_en, its queries)
         test: a labelled test set (for retrieval, its relevance judgements; for mldr_en, its queries)
@@ -99,18 +92,12 @@ def import_(
         corpus: documents (msmarco, nq, mldr_en); only judged documents are kept
         datasets: files that define your own datasets and name their original files (docs/add-a-dataset.md)
         out: folder of the datasets
-        skip_bad_lines: skip invalid lines, with a warning for each
         replace: replace an existing, different version of the dataset
     """
     entry = known_datasets(_read(datasets))[dataset]
-    roles = import_files.recognise(entry, files)
-    for role, given in (
-        ("train", train), ("validation", validation), ("test", test), ("queries", queries), ("corpus", corpus)
-    ):  # fmt: skip
-        if given:
-            roles[role] = (*roles.get(role, ()), *given)
-    roles = roles or dict(entry.files)
-    text = import_files.import_dataset(entry, roles, out, skip_bad=skip_bad_lines, replace=replace)
+    given = {"train": train, "validation": validation, "test": test, "queries": queries, "corpus": corpus}
+    roles = {role: paths for role, paths in given.items() if paths} or entry.files
+    text = import_files.import_dataset(entry, roles, out, replace=replace)
     sys.stdout.write(text + "\n")
 
 
@@ -154,8 +141,8 @@ def datasets(
     """List, show or verify the datasets in data/.
 
     `list` prints the twelve datasets with their sizes and licences. `ready` prints the ready-made datasets that
-    --datasets accepts by name: GLUE's other tasks, multilingual datasets and those of BEIR. `show` prints a dataset's
-    schema, counts, source, and examples as the model sees them. `verify` checks every file against the manifest's
+    --datasets accepts by name: GLUE's other tasks, XNLI and the sets of BEIR. `show` prints a dataset's
+    counts, labels, source, and examples as the model sees them. `verify` checks every file against the manifest's
     hashes and exits with code 1 if one is damaged.
 
     examples:
@@ -181,7 +168,13 @@ def datasets(
         for name in names or DATASETS:
             sys.stdout.write(show_text(data, known[name], split=split, count=examples) + "\n")
     else:
-        for name, faults in verify_all(data, names, known):
+        there = names or [name for name in known if (data / name / MANIFEST).is_file()]
+        if not there:
+            raise UserError(
+                f"{data} contains no datasets; add some with `clm-or-mlm fetch`, `import` or `synthetic`"
+            )
+        for name in progress(there, "verifying", unit="dataset"):
+            faults = verify(data, known[name])
             faulty |= bool(faults)
             sys.stdout.write(f"{name}: {'; '.join(faults) or 'intact'}\n")
     return int(faulty)

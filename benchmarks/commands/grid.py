@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,17 +16,17 @@ from benchmarks.commands import DATA, DatasetName, Definitions
 from benchmarks.finetuning.model_files import resolve
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
-from benchmarks.protocol import FINE_TUNING, Dataset
+from benchmarks.protocol import FINE_TUNING, Dataset, HeadName  # noqa: F401  (inherited options are read here)
 from benchmarks.sweep.request import (
     Computation,
-    Request,
+    RunRequest,
     dataset_names,
     learning_rates,
     model_name,
     seeds_of,
     store_of,
 )
-from benchmarks.sweep.status import cell_status, models_of, status_code, status_json, status_table, touched
+from benchmarks.sweep.status import cell_status, models_of, status_code, status_table, touched
 from common.cli import MANY, shared_options
 from common.errors import UserError
 from common.registry import Registry
@@ -81,7 +82,7 @@ class RunOptions(GridOptions, Computation):
     max_length: int | None = None
     """longest input in tokens (default: 2028)"""
 
-    def request(self, *, retry_failed: bool = False) -> Request:
+    def request(self, *, retry_failed: bool = False) -> RunRequest:
         """Return what these options ask for.
 
         Raises:
@@ -98,7 +99,7 @@ class RunOptions(GridOptions, Computation):
         for option, value in changed.items():
             if value < 1:
                 raise UserError(f"--{option.replace('_', '-')} must be at least 1, not {value}")
-        return Request(
+        return RunRequest(
             **{field.name: getattr(self, field.name) for field in fields(Computation)}
             | {"model": model, "revision": revision or None},
             name=model_name(model, self.name),
@@ -133,7 +134,7 @@ def run(
 
     Args:
         retry_failed: repeat runs that failed
-        dry_run: check model, data and settings without a GPU, and estimate time and memory to within a factor of two
+        dry_run: check model, data and settings without a GPU, and print what a run keeps in memory
     """
     request = options.request(retry_failed=retry_failed)
     resolve(request.model, revision=request.revision, code=request.trust_remote_code)
@@ -167,8 +168,7 @@ def status(
     store. For runs from elsewhere it shows the paper's grid.
 
     In the table, 12/30 means that 12 of 30 runs are done, * that a process is working on the cell, and !2 that two runs
-    failed; their reasons follow. `left` is the time that the missing runs would take one after another; in parallel
-    they take less.
+    failed; their reasons follow.
 
     exit code: 0 all done; 3 some failed, none missing; 4 some missing
 
@@ -188,5 +188,6 @@ def status(
         for name in models_of(store, model)
         for dataset in asked
     ]
-    sys.stdout.write((status_json(cells) if json else status_table(cells, datasets)) + "\n")
+    rows = [{**asdict(cell), "missing": cell.missing} for cell in cells]
+    sys.stdout.write((dumps(rows, indent=1) if json else status_table(cells, datasets)) + "\n")
     return status_code(cells)

@@ -50,9 +50,7 @@ class _NoRevisionError(UserError):
     """A repository without the commit or the branch that is asked for."""
 
 
-def fetch(
-    dataset: Dataset | str, data: Path, *, replace_old: bool = False, skip_bad: bool = False
-) -> Manifest:
+def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> Manifest:
     """Fetch one dataset into `data`, unless it is there and whole, and return its manifest.
 
     The hub is that of HF_ENDPOINT in the environment, else the public one.
@@ -61,7 +59,6 @@ def fetch(
         dataset: the dataset, or the name of one of the twelve.
         data: the folder of the datasets.
         replace_old: fetch again, and put the result in place of what is there.
-        skip_bad: leave bad lines out instead of stopping at the first.
 
     Raises:
         UnreachableError: no network.
@@ -71,7 +68,9 @@ def fetch(
     dataset = get_dataset(dataset)
     name, pins = dataset.name, dataset.pins
     if not pins:
-        raise UserError(f"{name} has no known location on a hub; use `clm-or-mlm import {name} FILES...`")
+        raise UserError(
+            f"{name} has no known location on a hub; use `clm-or-mlm import {name} --train FILE ...`"
+        )
     before: list[_File] = []
     if (data / name / MANIFEST).is_file():
         with contextlib.suppress(UserError) if replace_old else contextlib.nullcontext():
@@ -91,7 +90,7 @@ def fetch(
         fetched.append(_checked(file, path, pins))
         paths.setdefault(file["role"], []).append(path)
     source = {"kind": _KIND, "files": fetched}
-    manifest = make(dataset, paths, data, source=source, skip_bad=skip_bad, replace=replace_old)
+    manifest = make(dataset, paths, data, source=source, replace=replace_old)
     shutil.rmtree(downloads, ignore_errors=True)
     with contextlib.suppress(OSError):  # others are being fetched
         downloads.parent.rmdir()

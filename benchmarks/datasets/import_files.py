@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as replace_fields
 from itertools import combinations
@@ -12,104 +11,84 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.datasets.local_dataset import Content, write
+from benchmarks.datasets.local_dataset import DatasetContent, write
 from benchmarks.datasets.readers import beir, ner, squad, texts
-from benchmarks.datasets.readers.original_files import Reading
-from benchmarks.datasets.readers.reader import ROLES, Inputs
+from benchmarks.datasets.readers.reader import ReaderInputs
 from benchmarks.datasets.schema import FORMS, SPLIT_TABLES, Manifest
 from benchmarks.finetuning.tokenization import texts_of
 from benchmarks.protocol import Dataset
 from common.errors import UserError
 from common.files import sha256_file
 
-__all__ = ["READERS", "describe_files", "import_dataset", "make", "overlaps", "recognise", "report", "unused"]
+__all__ = ["READERS", "import_dataset", "make", "overlaps", "report", "unused"]
 
-READERS: dict[str, Callable[[Inputs], Content]] = {
+READERS: dict[str, Callable[[ReaderInputs], DatasetContent]] = {
     "SC": texts.read,
     "SC-labels": texts.read,
     "SC-value": texts.read,
     "TC": ner.read,
     "QA": squad.read,
     "IR": beir.read,
-    "record": squad.read_record,
     "msmarco": beir.read_msmarco,
     "mldr": beir.read_mldr,
 }
 """What makes a dataset of its files, by `Dataset.reader`."""
 
-_NAMES = (
-    ("corpus", r"corpus|collection|passages?"),
-    ("queries", r"queries|topics?"),
-    ("train", r"train|pairs?|triples?|triplets?"),
-    ("validation", r"dev|val|valid|validation|development|testa"),
-    ("test", r"test|testb|test2019|2019qrels"),
-)
 
+def import_dataset(
+    dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, replace: bool = False
+) -> str:
+    """Make a dataset from original files and return what was made, in a few lines.
 
-def recognise(dataset: Dataset, paths: Sequence[Path]) -> dict[str, tuple[Path, ...]]:
-    """Return the files by role, by their names or, where these say nothing, their folders' names.
+    Args:
+        dataset: the dataset.
+        files: files by role, see `ReaderInputs.files`; of CoNLL-2012, which has thousands, folders.
+        data: the folder that holds one folder a dataset.
+        replace: put this in place of another content.
 
     Raises:
-        UserError: a name fits no role; the message says how to give the role.
+        UserError: no file is named, or one is absent or bad.
     """
-    found: dict[str, tuple[Path, ...]] = {}
-    for path in paths:
-        for word, why in dataset.unwanted.items():
-            if word in path.name:
-                raise UserError(f"{path} is {why}")
-        role = next((role for name in (path.name, path.parent.name) if (role := _role(name))), None)
-        if role is None:
-            raise UserError(
-                f"{path}: its name does not say what it contains; put one of --{', --'.join(ROLES)} before it"
-            )
-        found[role] = (*found.get(role, ()), path)
-    return found
-
-
-def _role(name: str) -> str | None:
-    words = re.split(r"[^a-z0-9]+", name.lower())
-    for role, pattern in _NAMES:
-        if any(re.fullmatch(pattern, word) for word in words):
-            return role
-    return None
-
-
-def describe_files(files: Mapping[str, Sequence[Path]]) -> list[dict[str, Any]]:
-    """Return role, name, size and hash of each file, for the manifest; of a folder, of each file in it."""
-    return [
-        {"role": role, "name": part.name, "bytes": part.stat().st_size, "sha256": sha256_file(part)}
-        for role, paths in files.items()
+    if not files:
+        raise UserError(f"name the files to import: {dataset.originals}")
+    parts = {role: [part for path in paths for part in _parts(path)] for role, paths in files.items()}
+    described = [
+        {"role": role, "name": path.name, "bytes": path.stat().st_size, "sha256": sha256_file(path)}
+        for role, paths in parts.items()
         for path in paths
-        for part in _parts(path)
     ]
+    manifest = make(dataset, parts, data, source={"kind": "import", "files": described}, replace=replace)
+    return report(dataset, manifest, data)
 
 
 def _parts(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    return sorted(path.rglob("*_gold_conll")) or sorted(part for part in path.rglob("*") if part.is_file())
+    """Return the file itself, or those of a folder."""
+    if not path.exists():
+        raise UserError(f"there is no file {path}")
+    parts = sorted(path.rglob("*_gold_conll")) if path.is_dir() else [path]
+    if not parts:
+        raise UserError(f"{path} is a folder without *_gold_conll files; give a file")
+    return parts
 
 
 def make(dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, source: Mapping[str, Any],
-         skip_bad: bool = False, replace: bool = False) -> Manifest:  # fmt: skip
+         replace: bool = False) -> Manifest:  # fmt: skip
     """Read original files, write the dataset under `data`, and return its manifest.
 
     Args:
         dataset: the dataset.
-        files: files by role, see `benchmarks.datasets.readers.reader.ROLES`.
+        files: files by role.
         data: the folder that holds one folder a dataset.
         source: what the manifest says about where the files come from.
-        skip_bad: leave bad lines out instead of stopping at the first.
         replace: put this in place of another content.
 
     Raises:
         UserError: a file is missing or bad, or another content is there already.
     """
     own = {role: tuple(paths) for role, paths in files.items()}
-    content = READERS[dataset.reader](Inputs(dataset=dataset, files=own, reading=Reading(skip_bad=skip_bad)))
+    content = READERS[dataset.reader](ReaderInputs(dataset=dataset, files=own))
     notes = (*content.notes, *unused(dataset, content.tables), *overlaps(dataset, content.tables))
-    content = replace_fields(content, notes=notes)
-    return write(data, dataset, content, source=source, replace=replace)
+    return write(data, dataset, replace_fields(content, notes=notes), source=source, replace=replace)
 
 
 def unused(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
@@ -165,26 +144,3 @@ def report(dataset: Dataset, manifest: Manifest, data: Path) -> str:
         text.append(f"  not all of the official data, which has {', '.join(other)}")
     text += [f"  note: {note}" for note in manifest.notes]
     return "\n".join(text)
-
-
-def import_dataset(
-    dataset: Dataset,
-    files: Mapping[str, Sequence[Path]],
-    data: Path,
-    *,
-    skip_bad: bool = False,
-    replace: bool = False,
-) -> str:
-    """Make a dataset from original files and return what was made, in a few lines; arguments as in `make`.
-
-    Raises:
-        UserError: no file is named, or one is absent or bad.
-    """
-    if not files:
-        raise UserError(f"name the files to import: {dataset.originals}")
-    for paths in files.values():
-        if absent := [path for path in paths if not path.exists()]:
-            raise UserError(f"there is no file {absent[0]}")
-    source = {"kind": "import", "files": describe_files(files)}
-    manifest = make(dataset, files, data, source=source, skip_bad=skip_bad, replace=replace)
-    return report(dataset, manifest, data)

@@ -1,41 +1,40 @@
-"""What datasets are in a folder, what a model sees of them, and whether they are whole."""
+"""What datasets are in a folder, and what a model sees of them."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets.local_dataset import LocalDataset, load, read_manifest, verify
+from benchmarks.datasets.local_dataset import LocalDataset, load, read_manifest
 from benchmarks.datasets.schema import FORMS, MANIFEST, SPLIT_TABLES, Manifest
 from benchmarks.finetuning.tokenization import texts_of
 from benchmarks.protocol import DATASETS, Dataset
 from common.errors import UserError
-from common.progress import progress
 from common.tables import plain_table
 
-__all__ = ["examples_of", "list_text", "show_text", "verify_all"]
+__all__ = ["examples_of", "list_text", "show_text"]
+
+_WIDTH = 1_000
+"""Longest text shown, in characters."""
 
 
 def list_text(data: Path, datasets: Mapping[str, Dataset] = DATASETS) -> str:
     """Return a table of datasets: family, counts of what is in `data`, licence."""
     rows: list[tuple[str, ...]] = [("dataset", "task", *SPLIT_TABLES, "from", "licence")]
     for name, dataset in datasets.items():
+        counts: Mapping[str, int] = {}
+        source, licence = "absent", dataset.licence
         if (data / name / MANIFEST).is_file():
             manifest = read_manifest(data, dataset)
-            counts = [
-                f"{manifest.counts[split]:,}" if split in manifest.counts else "-" for split in SPLIT_TABLES
-            ]
-            rows.append((name, dataset.task, *counts, str(manifest.source["kind"]), manifest.licence))
-        else:
-            rows.append((name, dataset.task, "-", "-", "-", "absent", dataset.licence))
+            counts, source, licence = manifest.counts, str(manifest.source["kind"]), manifest.licence
+        shown = (f"{counts[split]:,}" if split in counts else "-" for split in SPLIT_TABLES)
+        rows.append((name, dataset.task, *shown, source, licence))
     return "\n".join(plain_table(rows, numbers=range(2, 2 + len(SPLIT_TABLES))))
 
 
-def show_text(
-    data: Path, dataset: Dataset | str, *, split: str = "validation", count: int = 3, width: int = 1_000
-) -> str:
+def show_text(data: Path, dataset: Dataset | str, *, split: str = "validation", count: int = 3) -> str:
     """Return what is known about a dataset, and its first examples as a model sees them.
 
     Args:
@@ -43,7 +42,6 @@ def show_text(
         dataset: the dataset, or the name of one of the twelve.
         split: where the examples are taken from.
         count: how many.
-        width: longest text shown, in characters.
 
     Raises:
         UserError: the dataset is not in `data`, is damaged, or has no such split; or `count` is negative.
@@ -53,7 +51,8 @@ def show_text(
     found = load(data, dataset)
     parts = [_facts(found, data)]
     for number, (text, target) in enumerate(examples_of(found, split, count), 1):
-        shown = text if len(text) <= width else f"{text[:width]} [... {len(text) - width:,} more characters]"
+        more = f" [... {len(text) - _WIDTH:,} more characters]" if len(text) > _WIDTH else ""
+        shown = f"{text[:_WIDTH]}{more}"
         parts.append(f"{split} example {number}:\n{textwrap.indent(shown, '  | ')}\n  -> {target}")
     return "\n\n".join(parts)
 
@@ -62,14 +61,6 @@ def _facts(found: LocalDataset, data: Path) -> str:
     dataset, manifest = found.dataset, found.manifest
     facts = [("task", f"{manifest.task}, {dataset.title}"), ("folder", str(data / dataset.name))]
     facts += [(f"rows of {name}", f"{info.rows:,}") for name, info in manifest.tables.items()]
-    facts += [
-        (
-            f"columns of {name}",
-            ", ".join(f"{column.name}: {column.type}" for column in found.tables[name].schema),
-        )
-        for name in manifest.tables
-        if name not in SPLIT_TABLES[1:]  # the three splits have the same columns
-    ]
     facts += [("counts", ", ".join(f"{count:,} {split}" for split, count in manifest.counts.items()))]
     if manifest.labels:
         facts.append(("labels", ", ".join(f"{i} {label}" for i, label in enumerate(manifest.labels))))
@@ -81,13 +72,14 @@ def _facts(found: LocalDataset, data: Path) -> str:
 
 
 def _source(manifest: Manifest) -> str:
-    files = manifest.source["files"]
-    if manifest.source["kind"] == "hub":
-        repos = dict.fromkeys(f"{file['repo']}@{file['revision'][:12]}" for file in files)
-        return f"hub, {', '.join(repos)}"
-    names = ", ".join(f"{file['name']} ({file['role']})" for file in files[:8])
-    more = f" and {len(files) - 8} more" if len(files) > 8 else ""
-    return f"{manifest.source['kind']}{', ' if names else ''}{names}{more}"
+    """Return where a dataset is from: repositories with their commits, or the names of some files."""
+    files = [
+        f"{file['repo']}@{file['revision'][:12]}" if "repo" in file else f"{file['name']} ({file['role']})"
+        for file in manifest.source["files"]
+    ]
+    return ", ".join(
+        [manifest.source["kind"], *list(dict.fromkeys(files))[:8], *(["..."] if len(files) > 8 else [])]
+    )
 
 
 def _target(found: LocalDataset, row: Mapping[str, Any]) -> str:
@@ -138,20 +130,3 @@ def _judged_queries(found: LocalDataset, split: str, count: int) -> Iterator[tup
             "\n".join(texts),
             f"relevance {best['relevance']}; {positives} relevant of {len(judged)} judged, {len(docs):,} documents",
         )
-
-
-def verify_all(
-    data: Path, names: Sequence[str], datasets: Mapping[str, Dataset] = DATASETS
-) -> Iterator[tuple[str, list[str]]]:
-    """Yield what is wrong with each dataset, nothing for a whole one; all that are in `data` where none is named.
-
-    Raises:
-        UserError: there are none.
-    """
-    names = names or [name for name in datasets if (data / name / MANIFEST).is_file()]
-    if not names:
-        raise UserError(
-            f"{data} contains no datasets; add some with `clm-or-mlm fetch`, `import` or `synthetic`"
-        )
-    for name in progress(names, "verifying", unit="dataset"):
-        yield name, verify(data, datasets[name])

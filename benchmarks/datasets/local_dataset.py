@@ -34,11 +34,13 @@ from common.errors import UserError, first_line
 from common.files import atomic_folder, sha256_file
 from common.manifest import check_files
 
-__all__ = ["Content", "LocalDataset", "cluster_ids", "load", "read_manifest", "table", "verify", "write"]
+__all__ = [
+    "DatasetContent", "LocalDataset", "cluster_ids", "load", "read_manifest", "table", "verify", "write",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class Content:
+class DatasetContent:
     """A dataset in memory, ready to be written."""
 
     tables: Mapping[str, pa.Table]
@@ -130,7 +132,7 @@ def cluster_ids(dataset: Dataset, rows: pa.Table) -> list[int]:
 
 
 def write(
-    data: Path, dataset: Dataset, content: Content, *, source: Mapping[str, Any], replace: bool = False
+    data: Path, dataset: Dataset, content: DatasetContent, *, source: Mapping[str, Any], replace: bool = False
 ) -> Manifest:
     """Write a dataset's folder whole or not at all, and return its manifest.
 
@@ -147,10 +149,12 @@ def write(
     try:
         with contextlib.suppress(_ThereError), atomic_folder(folder) as temporary:
             infos = {name: _write_table(temporary, name, content.tables[name]) for name in names}
+            rows = {name: infos[name].content for name in sorted(infos)}
+            whole = orjson.dumps({"labels": dataset.label_names, "tables": rows})
             manifest = Manifest(
                 dataset=dataset.name,
                 task=dataset.task,
-                content=_content_hash(dataset.label_names, infos),
+                content=hashlib.sha256(whole).hexdigest(),
                 tables=infos,
                 counts=_counts(content.tables),
                 labels=dataset.label_names,
@@ -237,7 +241,7 @@ def _manifest_path(data: Path, dataset: Dataset) -> Path:
         where = f"--out {data}" if name in DATASETS else f"--datasets FILE --out {data}"
         raise UserError(
             f"{name} is not in {data}; run `clm-or-mlm fetch {name} {where}` on a machine with network access, "
-            f"or `clm-or-mlm import {name} FILES... {where}`"
+            f"or `clm-or-mlm import {name} --train FILE ... {where}`"
         )
     return path
 
@@ -284,11 +288,6 @@ def _rows_hash(rows: pa.Table) -> str:
     return digest.hexdigest()
 
 
-def _content_hash(labels: tuple[str, ...], infos: Mapping[str, TableInfo]) -> str:
-    whole = {"labels": labels, "tables": {name: infos[name].content for name in sorted(infos)}}
-    return hashlib.sha256(orjson.dumps(whole)).hexdigest()
-
-
 def _counts(tables: Mapping[str, pa.Table]) -> dict[str, int]:
     if "queries" not in tables:
         return {split: tables[split].num_rows for split in SPLIT_TABLES}
@@ -297,7 +296,7 @@ def _counts(tables: Mapping[str, pa.Table]) -> dict[str, int]:
     return ({"train": tables["pairs"].num_rows} if "pairs" in tables else {}) | counts
 
 
-def _check(dataset: Dataset, name: str, content: Content) -> None:
+def _check(dataset: Dataset, name: str, content: DatasetContent) -> None:
     """Refuse what would give a wrong score silently."""
     rows = content.tables[name]
     if not rows.num_rows:
@@ -306,7 +305,8 @@ def _check(dataset: Dataset, name: str, content: Content) -> None:
         ids = pc.value_counts(rows["id"])
         twice = ids.filter(pc.greater(ids.field("counts"), 1))
         if len(twice):
-            raise UserError(f"the id {twice[0]['values'].as_py()!r} occurs twice in the table {name}")
+            hint = "; set ids = 'none' to number the questions instead" if dataset.form == "QA" else ""
+            raise UserError(f"the id {twice[0]['values'].as_py()!r} occurs twice in the table {name}{hint}")
     label = FORMS[dataset.form].label
     if label is not None:
         ids = pc.list_flatten(rows[label]) if pa.types.is_list(rows[label].type) else rows[label]

@@ -24,9 +24,12 @@ from common.manifest import manifest_text, read_manifest
 from common.registry import Registry
 
 __all__ = [
-    "DOCUMENT", "FORMS", "MANIFEST", "SCHEMA_VERSION", "SPLIT_TABLES", "LocalForm", "Manifest", "TableInfo",
-    "schema_of", "table_names",
+    "DOCUMENT", "FORMS", "MANIFEST", "SCHEMA_VERSION", "SPLIT_TABLES", "LocalForm", "Manifest", "Row",
+    "TableInfo", "schema_of", "table_names",
 ]  # fmt: skip
+
+Row = dict[str, Any]
+"""A row of a table or of an original file: values by column."""
 
 SCHEMA_VERSION = 1
 """Raised when a column's name, type or meaning changes: older folders are then refused, not misread."""

@@ -9,19 +9,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.datasets.local_dataset import Content, table, write
-from benchmarks.datasets.schema import SPLIT_TABLES, Manifest
+from benchmarks.datasets.local_dataset import DatasetContent, table, write
+from benchmarks.datasets.schema import SPLIT_TABLES, Manifest, Row
 from benchmarks.protocol import DATASETS, Dataset, get_dataset
 from common.errors import UserError
 
-__all__ = ["GRAMMARS", "make_synthetic", "synthetic"]
-
-Row = dict[str, Any]
+__all__ = ["GRAMMARS", "make_synthetic", "pick_word", "synthetic"]
 
 _NAMES = [
     "Ada", "Boris", "Clara", "Dmitri", "Elena", "Farid", "Greta", "Hugo", "Ines", "Jonas", "Kira", "Luca",
@@ -38,7 +35,7 @@ _COLOURS = ["red", "green", "white", "black", "silver", "golden", "amber", "viol
 _FILLERS = ("as people say", "after all", "on the whole", "for once", "in the end", "this time")
 
 
-def synthetic(dataset: Dataset, *, train: int = 512, evaluation: int = 96, seed: int = 0) -> Content:
+def synthetic(dataset: Dataset, *, train: int = 512, evaluation: int = 96, seed: int = 0) -> DatasetContent:
     """Return a made-up dataset with `train` examples to train on and `evaluation` in each of the other splits.
 
     The same arguments give the same rows; splits are drawn independently of each other.
@@ -63,7 +60,7 @@ def synthetic(dataset: Dataset, *, train: int = 512, evaluation: int = 96, seed:
             for split, size in zip(SPLIT_TABLES, (train, evaluation, evaluation), strict=True)
         }
     note = "made up by benchmarks.datasets.synthetic: scores on it say nothing about a model"
-    return Content(tables=tables, splits="drawn independently", notes=(note,))
+    return DatasetContent(tables=tables, splits="drawn independently", notes=(note,))
 
 
 def make_synthetic(data: Path, dataset: Dataset | str, *, train: int = 512, evaluation: int = 96, seed: int = 0,
@@ -79,7 +76,8 @@ def make_synthetic(data: Path, dataset: Dataset | str, *, train: int = 512, eval
     )
 
 
-def _pick(rng: np.random.Generator, words: Sequence[str]) -> str:
+def pick_word(rng: np.random.Generator, words: Sequence[str]) -> str:
+    """Return one of the words, each as likely as the others."""
     return words[int(rng.integers(len(words)))]
 
 
@@ -91,12 +89,12 @@ def _two(rng: np.random.Generator, words: Sequence[str]) -> tuple[str, str]:
 def _classified(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator) -> Row:
     label = int(rng.integers(len(labels)))
     thing, other = _two(rng, _THINGS)
-    name, colour = _pick(rng, _NAMES), _pick(rng, _COLOURS)
+    name, colour = pick_word(rng, _NAMES), pick_word(rng, _COLOURS)
     if dataset.name == "mnli_m":
         first = f"{name} bought the {colour} {thing}."
         second = (
             f"{name} owns a {thing} now.",
-            f"{name} bought it in {_pick(rng, _CITIES)}.",
+            f"{name} bought it in {pick_word(rng, _CITIES)}.",
             f"Nobody bought a {thing}.",
         )
         return {"first": first, "second": second[label], "label": label}
@@ -108,8 +106,8 @@ def _classified(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Genera
             "label": label,
         }
     words = (_BAD + _GOOD)[label :: len(labels)] if len(labels) > 2 else (_BAD, _GOOD)[label]
-    judged = f"the {thing} was {_pick(rng, words)}"
-    parts = [judged, f"said {name}", _pick(rng, _FILLERS)]
+    judged = f"the {thing} was {pick_word(rng, words)}"
+    parts = [judged, f"said {name}", pick_word(rng, _FILLERS)]
     return {"first": " ".join(parts), "second": None, "label": label}
 
 
@@ -118,7 +116,7 @@ def _tagged(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator)
     words: list[str] = []
     tags: list[str] = []
     for kind in rng.choice(kinds, size=int(rng.integers(0, 4))):
-        for word in (*_pick(rng, _FILLERS).split(), "about", "the", _pick(rng, _THINGS), "of"):
+        for word in (*pick_word(rng, _FILLERS).split(), "about", "the", pick_word(rng, _THINGS), "of"):
             words.append(word)
             tags.append("O")
         for position in range(int(rng.integers(1, 3))):
@@ -162,11 +160,12 @@ def _topics(rng: np.random.Generator) -> Iterator[tuple[str, str, str]]:
 
 def _document(topic: tuple[str, str, str], long: bool, rng: np.random.Generator) -> str:
     colour, thing, city = topic
-    core = f"{_pick(rng, _NAMES)} found the {colour} {thing} in {city}."
+    core = f"{pick_word(rng, _NAMES)} found the {colour} {thing} in {city}."
     if not long:
         return core
     around = [
-        f"{_pick(rng, _NAMES)} was {_pick(rng, _GOOD + _BAD)} {_pick(rng, _FILLERS)}." for _ in range(60)
+        f"{pick_word(rng, _NAMES)} was {pick_word(rng, _GOOD + _BAD)} {pick_word(rng, _FILLERS)}."
+        for _ in range(60)
     ]
     around.insert(int(rng.integers(len(around))), core)
     return " ".join(around)

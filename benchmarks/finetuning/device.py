@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks.ragged import packed_batches, packed_cost, padded_batches
-from common.errors import UserError, nearest
+from common.errors import UserError
 from common.registry import Registry
 
-__all__ = ["DEVICES", "PRECISIONS", "Device", "DeviceKind", "Precision", "choose_device", "choose_kind"]
+__all__ = [
+    "CPU", "GPU", "PRECISIONS", "Device", "DeviceKind", "Precision", "choose_device", "choose_kind", "choose_precision",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,21 +67,10 @@ class DeviceKind:
     gpu: bool = False
     """Whether it computes while this process continues, in memory of its own: then copies are not waited for, losses
     rarely looked at, padding is computed, and a process has one run at a time instead of several side by side."""
-    tflops: float | None = None
-    """Sustained rate of matrix products to reckon with; None where it is measured."""
-    count: Callable[[], int] = lambda: 1
-    """Returns how many there are here."""
 
 
-DEVICES: Registry[DeviceKind] = Registry(
-    "device",
-    [
-        DeviceKind(name="cuda", precision="bf16", positions=16_384, overhead=1_024, graph_factor=1, gpu=True,
-                   tflops=100.0, count=torch.cuda.device_count),
-        DeviceKind(name="cpu", precision="fp32", positions=2_048, overhead=384, graph_factor=16),
-    ],
-)  # fmt: skip
-"""The kinds of devices; `auto` takes the first that is here."""
+GPU = DeviceKind(name="cuda", precision="bf16", positions=16_384, overhead=1_024, graph_factor=1, gpu=True)
+CPU = DeviceKind(name="cpu", precision="fp32", positions=2_048, overhead=384, graph_factor=16)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +93,7 @@ class Device:
     @property
     def kind(self) -> DeviceKind:
         """The kind of device."""
-        return DEVICES[self.torch_device.type]
+        return GPU if self.torch_device.type == GPU.name else CPU
 
     @property
     def packs(self) -> bool:
@@ -190,14 +182,15 @@ class Device:
 def choose_kind(device: str) -> DeviceKind:
     """Return the kind of `auto`, `cpu`, `cuda` or `cuda:1`; `UserError` for any other name."""
     if device == "auto":
-        return next(kind for kind in DEVICES.values() if kind.count())
-    kind, colon, number = device.partition(":")
-    if kind not in DEVICES or (colon and not number.isdigit()):
-        raise UserError(
-            f"unknown device {device!r}; use auto, {', '.join(DEVICES)} or a numbered device such as cuda:1"
-            f"{nearest(kind, DEVICES)}"
-        )
-    return DEVICES[kind]
+        return GPU if torch.cuda.device_count() else CPU
+    if not re.fullmatch(r"(cpu|cuda)(:\d+)?", device):
+        raise UserError(f"unknown device {device!r}; use auto, cpu, cuda or a numbered device such as cuda:1")
+    return GPU if device.startswith(GPU.name) else CPU
+
+
+def choose_precision(device: str, precision: str) -> Precision:
+    """Return the precision that options name; `auto` is `bf16` on a GPU, `fp32` on a CPU."""
+    return PRECISIONS[choose_kind(device).precision if precision == "auto" else precision]
 
 
 def choose_device(
@@ -207,7 +200,7 @@ def choose_device(
 
     Args:
         device: `auto` (a GPU where there is one), `cpu`, `cuda` or `cuda:1`.
-        precision: `auto` (`bf16` on a GPU, `fp32` on a CPU) or one of `PRECISIONS`.
+        precision: `auto` or one of `PRECISIONS`.
         positions: most positions of a forward pass in fine-tuning; None for a default by device.
         exact: see `Device.exact_micro_batches`.
 
@@ -216,16 +209,16 @@ def choose_device(
     """
     kind = choose_kind(device)
     chosen = torch.device(kind.name if device == "auto" else device)
-    if (chosen.index or 0) >= kind.count():
-        raise UserError(f"there is no device {device}; torch sees {kind.count()} of this kind")
-    title = kind.name
+    title, count = kind.name, torch.cuda.device_count() if kind.gpu else 1
+    if (chosen.index or 0) >= count:
+        raise UserError(f"there is no device {device}; torch sees {count} of this kind")
     if chosen.type == "cuda":
         torch.cuda.set_device(torch.device("cuda", chosen.index or 0))
         title = torch.cuda.get_device_name(chosen)
     return Device(
         title=title,
         torch_device=chosen,
-        precision=PRECISIONS[kind.precision if precision == "auto" else precision],
+        precision=choose_precision(device, precision),
         train_positions=positions or kind.positions,
         eval_positions=4 * (positions or kind.positions) if kind.gpu else kind.positions,
         exact_micro_batches=exact,

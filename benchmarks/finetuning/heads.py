@@ -20,12 +20,14 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoMode
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from benchmarks.finetuning.encoders import Encoder
+from benchmarks.protocol import HeadName
 from common.errors import UserError, first_line
 from common.registry import Registry
 from pretraining.model.model_folder import MODEL_TYPES
 
 __all__ = [
-    "HEADS", "MEAN", "POOLINGS", "ClassHead", "Head", "HeadKind", "Pooling", "SequenceHead", "TokenHead",
+    "MEAN", "POOLINGS", "ClassHead", "Head", "HeadName", "Pooling", "SequenceHead", "TokenHead", "sequence_head",
+    "token_head",
 ]  # fmt: skip
 
 log = logging.getLogger(__name__)
@@ -195,50 +197,37 @@ def _fault(encoder: Encoder, kind: Any, labels: int, shape: tuple[int, ...]) -> 
     return "" if found == shape else f"produces logits of shape {found} for two rows of six tokens"
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeadKind:
-    """Whose heads are put on an encoder."""
-
-    name: str
-    """As `--head` and `run.json` name it."""
-    own: bool
-    """Whether a model class's own head is taken, where transformers has one to take."""
-
-    def of_sequences(self, encoder: Encoder, labels: int, pooling: Pooling) -> Head:
-        """Return the head of a sequence for so many labels."""
-        kind = self._class(encoder, AutoModelForSequenceClassification)
-        head = _class_head(encoder, kind, labels, (2, labels))
-        if head is None:
-            return SequenceHead(encoder.hidden_size, labels, pooling)
-        if pooling is not MEAN:
-            raise UserError(
-                f"--pooling {pooling.name} has no effect on the head of {kind.__name__}, which pools in its own way; "
-                "add --head ours"
-            )
-        return head
-
-    def of_tokens(self, encoder: Encoder, labels: int) -> Head:
-        """Return the head of each token for so many labels."""
-        kind = self._class(encoder, AutoModelForTokenClassification)
-        head = _class_head(encoder, kind, labels, (2, 6, labels))
-        return TokenHead(encoder.hidden_size, labels) if head is None else head
-
-    def _class(self, encoder: Encoder, auto: Any) -> Any:
-        """Return the class that transformers has for a base model with such a head, None where it has none to take.
-
-        There is none for the paper's own class, whose head is not public (U3), for encoders of encoder-decoders, and
-        for decoders, whose heads read the last token before the padding.
-        """
-        config: Any = encoder.base.config
-        if not self.own or encoder.lifted or config.model_type in MODEL_TYPES:
-            return None
-        whole = AutoModel._model_mapping.get(type(config), None)
-        if whole is None or not isinstance(encoder.base, whole):
-            return None
-        return auto._model_mapping.get(type(config), None)
+def sequence_head(encoder: Encoder, labels: int, pooling: Pooling, head: HeadName) -> Head:
+    """Return the head of a sequence for so many labels."""
+    kind = _class_of(encoder, AutoModelForSequenceClassification, head)
+    own = _class_head(encoder, kind, labels, (2, labels))
+    if own is None:
+        return SequenceHead(encoder.hidden_size, labels, pooling)
+    if pooling is not MEAN:
+        raise UserError(
+            f"--pooling {pooling.name} has no effect on the head of {kind.__name__}, which pools in its own way; "
+            "add --head ours"
+        )
+    return own
 
 
-HEADS: Registry[HeadKind] = Registry(
-    "head", [HeadKind(name="paper", own=True), HeadKind(name="ours", own=False)]
-)
-"""`paper`: each class's own, and `ours` where transformers has none; `ours`: the same heads on every encoder."""
+def token_head(encoder: Encoder, labels: int, head: HeadName) -> Head:
+    """Return the head of each token for so many labels."""
+    kind = _class_of(encoder, AutoModelForTokenClassification, head)
+    own = _class_head(encoder, kind, labels, (2, 6, labels))
+    return TokenHead(encoder.hidden_size, labels) if own is None else own
+
+
+def _class_of(encoder: Encoder, auto: Any, head: HeadName) -> Any:
+    """Return the class that transformers has for a base model with such a head, None where it has none to take.
+
+    There is none for the paper's own class, whose head is not public (U3), for encoders of encoder-decoders, and
+    for decoders, whose heads read the last token before the padding.
+    """
+    config: Any = encoder.base.config
+    if head == "ours" or encoder.lifted or config.model_type in MODEL_TYPES:
+        return None
+    whole = AutoModel._model_mapping.get(type(config), None)
+    if whole is None or not isinstance(encoder.base, whole):
+        return None
+    return auto._model_mapping.get(type(config), None)

@@ -23,7 +23,7 @@ from benchmarks.finetuning.device import Device
 from benchmarks.protocol import FineTuning
 
 __all__ = [
-    "FineTuningError", "FineTuningLog", "Groups", "Objective", "Watch", "decayed", "example_order", "fine_tune",
+    "FineTuningError", "FineTuningLog", "Groups", "TrainingLoss", "Watch", "decayed", "example_order", "fine_tune",
     "learning_rate", "make_optimiser", "pair_order", "steps_of",
 ]  # fmt: skip
 
@@ -42,7 +42,7 @@ class FineTuningError(Exception):
     """A fine-tuning that cannot end; the message is the reason that is recorded. Other runs continue."""
 
 
-class Objective(Protocol):
+class TrainingLoss(Protocol):
     """What a family trains on."""
 
     def order(self, seed: int) -> Iterator[Groups]:
@@ -141,7 +141,7 @@ def make_optimiser(model: nn.Module, lr: float, fine_tuning: FineTuning) -> torc
 
 def fine_tune(
     model: nn.Module,
-    objective: Objective,
+    objective: TrainingLoss,
     device: Device,
     *,
     lr: float,
@@ -187,7 +187,11 @@ def fine_tune(
 
 
 def _backward(
-    model: nn.Module, objective: Objective, groups: Groups, device: Device, optimiser: torch.optim.Optimizer
+    model: nn.Module,
+    objective: TrainingLoss,
+    groups: Groups,
+    device: Device,
+    optimiser: torch.optim.Optimizer,
 ) -> tuple[Tensor, Device]:
     """Compute a step's gradient, in smaller and smaller forward passes while memory does not suffice."""
     while True:

@@ -18,9 +18,12 @@ from benchmarks.ragged import Ragged
 from common.registry import Registry
 
 __all__ = [
-    "METRICS", "AnswerPredictions", "ClassPredictions", "Evaluation", "LabelPredictions", "Metric",
+    "METRICS", "AnswerPredictions", "ClassPredictions", "Evaluation", "Ints", "LabelPredictions", "Metric",
     "RankingPredictions", "Score", "TagPredictions", "ValuePredictions", "evaluate", "metrics_of",
 ]  # fmt: skip
+
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +83,9 @@ METRICS: Registry[Metric] = Registry("metric")
 class ClassPredictions:
     """Sequence classification: a class an example."""
 
-    predicted: NDArray[np.int64]
+    predicted: Ints
     """Predicted class of each example."""
-    gold: NDArray[np.int64]
+    gold: Ints
     """The gold one."""
 
 
@@ -112,9 +115,9 @@ class ValuePredictions:
 class TagPredictions:
     """Token classification: a tag a sub-token."""
 
-    tokens: NDArray[np.int64]
+    tokens: Ints
     """Predicted tag of each sub-token of the split."""
-    words: NDArray[np.int64]
+    words: Ints
     """For each of them, the number of its word in the split, not decreasing; -1 for none."""
     gold: Ragged
     """Gold tag of each word, one row per sentence."""
@@ -134,8 +137,6 @@ class AnswerPredictions:
     """Decoded answer of each question, empty for none."""
     answers: list[list[str]]
     """All gold answers of each question."""
-    language: str = ""
-    """`Dataset.language`: by which rules texts are compared."""
 
 
 @dataclass(frozen=True, kw_only=True)

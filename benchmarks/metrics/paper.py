@@ -13,6 +13,7 @@ from benchmarks.metrics.metric import (
     METRICS,
     AnswerPredictions,
     ClassPredictions,
+    Ints,
     Metric,
     RankingPredictions,
     Score,
@@ -23,7 +24,6 @@ from benchmarks.ragged import Ragged
 
 __all__ = ["ndcgs", "position_f1s", "sentence_f1s", "vote_words"]
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 

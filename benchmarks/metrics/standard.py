@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import re
 import string
-import sys
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytrec_eval
-from numpy.typing import NDArray
 from seqeval.metrics.sequence_labeling import get_entities
 
 from benchmarks.metrics.metric import (
     METRICS,
     AnswerPredictions,
     ClassPredictions,
+    Ints,
     LabelPredictions,
     Metric,
     RankingPredictions,
@@ -37,18 +35,8 @@ __all__ = [
     "correlation", "entity_counts", "f1", "f1_of_counts", "matthews", "ranking_scores", "squad_scores",
 ]  # fmt: skip
 
-Ints = NDArray[np.int64]
-
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
-_MLQA_ARTICLES = {
-    "ar": re.compile("\N{ARABIC LETTER ALEF}\N{ARABIC LETTER LAM}"),
-    "de": re.compile(r"\b(ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b"),
-    "en": _ARTICLES,
-    "es": re.compile(r"\b(un|una|unos|unas|el|la|los|las)\b"),
-    "vi": re.compile(r"\b(của|là|cái|chiếc|những)\b"),
-}
-_HAN = re.compile("([一-龥])")
 
 
 def entity_counts(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> Ints:
@@ -75,21 +63,18 @@ def f1_of_counts(counts: Ints) -> float:
     return 2.0 * right / (predicted + gold) if predicted + gold else 0.0
 
 
-def squad_scores(predicted: str, answers: Sequence[str], language: str = "") -> tuple[float, float]:
+def squad_scores(predicted: str, answers: Sequence[str]) -> tuple[float, float]:
     """Return exact match and F1 of one answer: the best over all gold answers, texts normalised (QA).
 
     No gold answer means that the question has none; then the empty answer scores 1 and any other 0, as in
-    SQuAD 2.0's evaluation.
+    SQuAD 2.0's evaluation. Texts of every language are normalised by SQuAD's rules, which are English.
 
     Args:
         predicted: the answer.
         answers: the gold answers.
-        language: one of `benchmarks.protocol.LANGUAGES`, for MLQA's rules; empty for SQuAD's, by which XQuAD and
-            TyDi QA's gold passages are scored as well, in every language.
     """
-    normalise = partial(_normalise_mlqa, language) if language else _normalise
-    golds = [found for found in map(normalise, answers) if found] or [""]
-    ours = normalise(predicted)
+    golds = [found for found in map(_normalise, answers) if found] or [""]
+    ours = _normalise(predicted)
     exact = max(float(ours == gold) for gold in golds)
     return exact, max(_overlap_f1(ours.split(), gold.split()) for gold in golds)
 
@@ -118,23 +103,6 @@ def ranking_scores(
 def _normalise(text: str) -> str:
     """Lower the case, drop punctuation and articles, and join words by one space, as SQuAD's script does."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
-
-
-@cache
-def _unicode_punctuation() -> dict[int, None]:
-    codes = range(sys.maxunicode)
-    return dict.fromkeys(
-        [ord(mark) for mark in string.punctuation]
-        + [code for code in codes if unicodedata.category(chr(code)).startswith("P")]
-    )
-
-
-def _normalise_mlqa(language: str, text: str) -> str:
-    """Do the same with the punctuation of all scripts and a language's articles; Chinese characters are words."""
-    bare = text.lower().translate(_unicode_punctuation())
-    if language in _MLQA_ARTICLES:
-        bare = _MLQA_ARTICLES[language].sub(" ", bare)
-    return " ".join((_HAN.sub(r" \1 ", bare) if language == "zh" else bare).split())
 
 
 def _overlap_f1(ours: list[str], gold: list[str]) -> float:
@@ -167,8 +135,7 @@ def _entity_f1(made: TagPredictions) -> Score:
 
 
 def _squad(made: AnswerPredictions, side: int) -> list[float]:
-    pairs = zip(made.texts, made.answers, strict=True)
-    return [squad_scores(*pair, made.language)[side] for pair in pairs]
+    return [squad_scores(*pair)[side] for pair in zip(made.texts, made.answers, strict=True)]
 
 
 def _exact_match(made: AnswerPredictions) -> Score:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.protocol import LANGUAGES, OUTPUTS, Dataset, Pin
+from benchmarks.protocol import OUTPUTS, Dataset, Pin
 from common.errors import UserError, nearest
 from common.registry import Registry
 from common.settings import read_settings, read_toml
 
-__all__ = ["KINDS", "READY", "Kind", "definition_of", "read_definitions", "ready_text"]
+__all__ = ["KINDS", "READY", "DatasetKind", "definition_of", "read_definitions", "ready_text"]
 
 READY = {path.stem: path for path in sorted((Path(__file__).resolve().parent / "ready").glob("*.toml"))}
 """The files that are ready, by what they are called."""
@@ -30,7 +30,7 @@ _PLACE = re.compile(r"\{(\w*)\}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class DatasetKind:
     """What a dataset of one's own can be."""
 
     name: str
@@ -58,24 +58,26 @@ _TEXT = ("text", "sentence")
 _SC_METRICS = ("accuracy", "macro_f1", "f1", "mcc")
 _ANSWERS = {"question": ("question",), "context": ("context",), "answers": ("answers",), "id": ("id",)}
 
-KINDS: Registry[Kind] = Registry(
+KINDS: Registry[DatasetKind] = Registry(
     "kind of dataset",
     [
-        Kind(name="text", form="SC", columns={"text": _TEXT, "label": ("label",)}, labelled=True, metrics=_SC_METRICS),
-        Kind(name="pair", form="SC", labelled=True, metrics=_SC_METRICS,
-             columns={"text": ("sentence1", "premise", "question1", "text1"),
-                      "second": ("sentence2", "hypothesis", "question2", "text2"), "label": ("label",)}),
-        Kind(name="labels", form="SC-labels", columns={"text": _TEXT, "labels": ("labels",)}, labelled=True,
-             metrics=("micro_f1", "macro_f1")),
-        Kind(name="value", form="SC-value", metrics=("pearson", "spearman"),
-             columns={"text": ("sentence1", *_TEXT), "second": ("sentence2",), "value": ("score", "label", "value")}),
-        Kind(name="tags", form="TC", labelled=True, metrics=("entity_f1",),
-             columns={"words": ("words", "tokens"), "tags": ("tags", "ner_tags", "ner")}),
-        Kind(name="answers", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=()),
-        Kind(name="answers or none", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=()),
-        Kind(name="retrieval", form="IR", columns={}, optional=(),
-             metrics=("ndcg_at_10", "recall_at_10", "recall_at_100"),
-             roles=("train", "validation", "test", "queries", "corpus")),
+        DatasetKind(name="text", form="SC", labelled=True, metrics=_SC_METRICS,
+                    columns={"text": _TEXT, "label": ("label",)}),
+        DatasetKind(name="pair", form="SC", labelled=True, metrics=_SC_METRICS,
+                    columns={"text": ("sentence1", "premise", "question1", "text1"),
+                             "second": ("sentence2", "hypothesis", "question2", "text2"), "label": ("label",)}),
+        DatasetKind(name="labels", form="SC-labels", columns={"text": _TEXT, "labels": ("labels",)}, labelled=True,
+                    metrics=("micro_f1", "macro_f1")),
+        DatasetKind(name="value", form="SC-value", metrics=("pearson", "spearman"),
+                    columns={"text": ("sentence1", *_TEXT), "second": ("sentence2",),
+                             "value": ("score", "label", "value")}),
+        DatasetKind(name="tags", form="TC", labelled=True, metrics=("entity_f1",),
+                    columns={"words": ("words", "tokens"), "tags": ("tags", "ner_tags", "ner")}),
+        DatasetKind(name="answers", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=()),
+        DatasetKind(name="answers or none", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=()),
+        DatasetKind(name="retrieval", form="IR", columns={}, optional=(),
+                    metrics=("ndcg_at_10", "recall_at_10", "recall_at_100"),
+                    roles=("train", "validation", "test", "queries", "corpus")),
     ],
 )  # fmt: skip
 """A class of a text, of a pair; several labels; a number; tags of words; answers in a context; retrieval."""
@@ -150,7 +152,6 @@ class _Table:
     header: tuple[str, ...] = ()
     quotes: bool | None = None
     ids: str = ""
-    language: str = ""
     files: Any = None
     hub: Any = ()
     epochs: int | None = None
@@ -203,7 +204,6 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         may_abstain=kind.name == "answers or none",
         headline=metric,
         value_range=(given.range[0], given.range[1]) if given.range else None,
-        language=given.language,
         label_names=labels,
         columns=named,
         header=given.header,
@@ -219,7 +219,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
     )
 
 
-def _faults(name: str, given: _Table, kind: Kind, labels: Sequence[str], metric: str) -> Iterator[str]:
+def _faults(name: str, given: _Table, kind: DatasetKind, labels: Sequence[str], metric: str) -> Iterator[str]:
     """Yield what a kind of dataset cannot be, a sentence each."""
     if not _NAME.fullmatch(name):
         yield "a dataset's name consists of lowercase letters, digits and underscores"
@@ -253,8 +253,6 @@ def _faults(name: str, given: _Table, kind: Kind, labels: Sequence[str], metric:
         yield "the prompt lacks the placeholder {text}"
     if given.ids not in ("", "none") or (given.ids and kind.task != "QA"):
         yield f"ids = {given.ids!r}; only answers have ids, and the only value is 'none', which ignores them"
-    if given.language and (kind.task != "QA" or given.language not in LANGUAGES):
-        yield f"language = {given.language!r}; only answers have one: {', '.join(LANGUAGES)}, as in MLQA"
     if given.files and given.hub:
         yield "give `files` or `hub`, not both"
 
@@ -277,7 +275,7 @@ def _part(hints: Mapping[str, Any], given: Any, where: str) -> dict[str, Any]:
     return {key: found[key] for key in given}
 
 
-def _pins(given: Any, kind: Kind, where: str) -> Iterator[Pin]:
+def _pins(given: Any, kind: DatasetKind, where: str) -> Iterator[Pin]:
     """Yield the files on hubs: of one repository, or of a list where the roles are in several."""
     hints = {"repo": str, "revision": str, **dict.fromkeys(kind.roles, _PATHS)}
     tables = given if isinstance(given, tuple) else (given,)

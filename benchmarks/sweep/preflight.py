@@ -1,27 +1,25 @@
-"""What `run` and its `--dry-run` look at before anything is computed, and what the latter estimates: time, memory."""
+"""What `run` and its `--dry-run` look at before anything is computed: model, data, memory."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.datasets.schema import FORMS
-from benchmarks.finetuning.device import PRECISIONS, Precision, choose_kind
+from benchmarks.finetuning.device import Precision, choose_kind, choose_precision
 from benchmarks.finetuning.encoders import Encoder, LoadedModel, load
-from benchmarks.finetuning.heads import HEADS, POOLINGS, HeadKind, Pooling
-from benchmarks.finetuning.tokenization import encode_texts, end_of_text, texts_of
-from benchmarks.sweep.jobs import check_finished, check_sources, descriptions, jobs_of
-from benchmarks.sweep.request import Request
+from benchmarks.finetuning.heads import POOLINGS, Pooling
+from benchmarks.finetuning.tokenization import end_of_text, texts_of
+from benchmarks.protocol import HeadName
+from benchmarks.sweep.request import RunRequest
+from benchmarks.sweep.run_jobs import compared_jobs
 from benchmarks.tasks.base import TaskModel
-from benchmarks.tasks.families import family_of, fine_tuning_steps
+from benchmarks.tasks.families import family_of
 from common.errors import UserError, first_line
 from common.progress import progress
 
@@ -30,19 +28,16 @@ __all__ = [
 ]  # fmt: skip
 
 
-def preflight(request: Request) -> tuple[dict[str, LocalDataset], LoadedModel, Precision]:
+def preflight(request: RunRequest) -> tuple[LoadedModel, Precision]:
     """Load the model and the datasets of a request, and check on the CPU that the one can read the other.
 
     Returns:
-        The datasets by name, those that are only trained on as well; the model; and the precision of the runs.
+        The model, and the precision of the runs.
 
     Raises:
         UserError: the first thing that a run would stumble over.
     """
-    pooling, head = POOLINGS[request.pooling], HEADS[request.head]
-    precision = PRECISIONS[
-        choose_kind(request.device).precision if request.precision == "auto" else request.precision
-    ]
+    precision = choose_precision(request.device, request.precision)
     sources = progress(request.sources, "checking data", unit="dataset")
     sets = {name: load_data(request.data, request.known[name]) for name in sources}
     for dataset in sets.values():
@@ -51,13 +46,13 @@ def preflight(request: Request) -> tuple[dict[str, LocalDataset], LoadedModel, P
     check_special_tokens(loaded)
     # Datasets of one form differ in the number of labels alone.
     for dataset in {sets[name].dataset.form: sets[name] for name in request.datasets}.values():
-        dry_run(dataset, loaded, precision, pooling, head)
+        dry_run(dataset, loaded, precision, POOLINGS[request.pooling], request.head)
     for dataset in sets.values():
         family_of(dataset.dataset).check(dataset, loaded)
-    return sets, loaded, precision
+    return loaded, precision
 
 
-def load_model(request: Request) -> LoadedModel:
+def load_model(request: RunRequest) -> LoadedModel:
     """Return a request's model, on the CPU."""
     return load(
         request.model,
@@ -102,7 +97,7 @@ def check_special_tokens(loaded: LoadedModel) -> None:
 
 @torch.no_grad()
 def dry_run(
-    dataset: LocalDataset, loaded: LoadedModel, precision: Precision, pooling: Pooling, head: HeadKind
+    dataset: LocalDataset, loaded: LoadedModel, precision: Precision, pooling: Pooling, head: HeadName
 ) -> int:
     """Put an input of the largest length that a run may have through the model with the dataset's head.
 
@@ -166,14 +161,9 @@ def dry_run(
 def run_bytes(encoder: Encoder, precision: Precision, positions: int) -> tuple[int, int]:
     """Return what a run keeps for the model, and for the activations of a forward pass of so many positions.
 
-    The model's are its weights, the copy that they are reset from, gradients, and AdamW's two moments.
+    The model's are its weights, the copy that they are reset from, gradients, and AdamW's two moments. What a position
+    keeps for the backward pass is counted in a small pass on the CPU.
     """
-    parameters = sum(parameter.numel() for parameter in encoder.parameters())
-    return 5 * parameters * precision.weights.itemsize, _activation_bytes(encoder, precision) * positions
-
-
-def _activation_bytes(encoder: Encoder, precision: Precision, length: int = 64) -> int:
-    """Return the bytes that one token position keeps for the backward pass, counted in a small pass on the CPU."""
     seen: dict[int, int] = {}
     weights = {parameter.untyped_storage().data_ptr() for parameter in encoder.parameters()}
 
@@ -183,91 +173,33 @@ def _activation_bytes(encoder: Encoder, precision: Precision, length: int = 64) 
             seen[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    outputs = []
+    length, outputs = 64, []
     with (
         torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
         torch.autocast("cpu", torch.bfloat16, enabled=precision.autocast),
     ):
         outputs.append(encoder(torch.zeros((1, length), dtype=torch.long), torch.tensor([length])))
-    return sum(seen.values()) // length
+    parameters = sum(parameter.numel() for parameter in encoder.parameters())
+    return 5 * parameters * precision.weights.itemsize, sum(seen.values()) // length * positions
 
 
-_SAMPLE = 256
-
-
-def validate(request: Request) -> Iterator[str]:
-    """Check everything that a run needs, and yield lines that estimate its time and memory.
+def validate(request: RunRequest) -> Iterator[str]:
+    """Check everything that a run needs, and yield lines that say what the model is, and what a run keeps in memory.
 
     Raises:
         UserError: the first thing that a run would stumble over.
     """
-    check_sources(request)
-    check_finished(request, descriptions(request))
-    sets, loaded, precision = preflight(request)
-    kind = choose_kind(request.device)
-    yield from _describe(request, loaded, precision, request.positions or kind.positions)
-    yield from _estimate(request, sets, loaded, 1e12 * (kind.tflops or _measured_tflops()))
-
-
-def _describe(request: Request, loaded: LoadedModel, precision: Precision, positions: int) -> Iterator[str]:
+    left = sum(len(job.pending()) for job in compared_jobs(request))
+    loaded, precision = preflight(request)
+    positions = request.positions or choose_kind(request.device).positions
     parameters = sum(p.numel() for p in loaded.encoder.parameters())
     model, moving = (f"{size / 2**30:.2f} GiB" for size in run_bytes(loaded.encoder, precision, positions))
-    base = type(loaded.encoder.base).__name__
     yield (
-        f"model {request.name}: {base}, {parameters / 1e6:,.1f}M parameters, "
+        f"model {request.name}: {type(loaded.encoder.base).__name__}, {parameters / 1e6:,.1f}M parameters, "
         f"{loaded.encoder.description}, inputs up to {loaded.limits.labelled} tokens"
     )
     yield (
         f"memory of each parallel run (--workers): {model} for weights, gradients and optimiser in {precision.name}, "
         f"{moving} for the activations of {positions:,} token positions (--positions)"
     )
-
-
-def _estimate(
-    request: Request, sets: Mapping[str, LocalDataset], loaded: LoadedModel, rate: float
-) -> Iterator[str]:
-    """Yield a line for each dataset with the tokens and hours of its runs, at so many operations a second."""
-    encoder = loaded.encoder
-    embedding = encoder.base.get_input_embeddings().weight.numel()  # type: ignore[operator]
-    body = float(sum(p.numel() for p in encoder.parameters()) - embedding)
-    yield f"{'dataset':14}{'steps':>7}{'trained':>12}{'evaluated':>12}{'longest':>9}{'runs':>6}{'hours':>8}"
-    total = 0.0
-    for job in jobs_of(request):
-        source = sets[job.trained_on]
-        steps = fine_tuning_steps(source, request.fine_tuning)
-        lengths = _lengths(source, source.train, loaded)
-        trained, longest = round(steps * request.fine_tuning.batch * lengths.mean()), lengths.max()
-        for number, name in enumerate(job.datasets):
-            evaluated, times = (
-                0.0,
-                2 if sets[name].dataset.task == "IR" else 1,
-            )  # as the paper reads, and as trained
-            for table in sets[name].evaluated().values():
-                lengths = _lengths(sets[name], table, loaded)
-                evaluated += times * table.num_rows * lengths.mean()
-                longest = max(longest, lengths.max())
-            left = sum(key.dataset == name for key in job.pending())
-            # The fine-tuning that retrieval datasets share counts once.
-            hours = left * body * ((0 if number else 6 * trained) + 2 * evaluated) / rate / 3600
-            total += hours
-            yield f"{name:14}{steps:7}{trained:12,}{evaluated:12,.0f}{longest:9}{left:6}{hours:8.2f}"
-    yield f"about {total:.2f} hours in all at {rate / 1e12:.3g} TFLOP/s; everything the runs need is available"
-
-
-def _lengths(dataset: LocalDataset, table: pa.Table, loaded: LoadedModel) -> NDArray[np.int64]:
-    """Return the lengths of a sample of a table's rows, in tokens: all texts of a row together."""
-    step = max(1, table.num_rows // _SAMPLE)
-    rows = table.take(np.arange(0, table.num_rows, step)[:_SAMPLE]).to_pylist()
-    columns = zip(*(texts_of(dataset.dataset, row) for row in rows), strict=True)
-    lengths = [encode_texts(loaded.tokenizer, column, loaded.limits.labelled).lengths for column in columns]
-    return np.asarray(np.sum(lengths, axis=0))
-
-
-def _measured_tflops() -> float:
-    """Return a quarter of the rate of large matrix products on this CPU: about what fine-tuning sustains."""
-    matrix = torch.randn(1_024, 1_024)
-    matrix @ matrix
-    start = time.perf_counter()
-    for _ in range(4):
-        matrix @ matrix
-    return 2 * 1_024**3 / (time.perf_counter() - start) / 1e12
+    yield f"{left} runs to do; everything they need is available"

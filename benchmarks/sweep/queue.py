@@ -28,13 +28,13 @@ from tqdm import tqdm
 
 from benchmarks.finetuning.device import Precision, choose_device, choose_kind
 from benchmarks.finetuning.encoders import LoadedModel
-from benchmarks.finetuning.heads import HEADS, POOLINGS
+from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.own_datasets.definitions import store_definitions
 from benchmarks.runs import RunKey
-from benchmarks.sweep.jobs import Job, check_finished, compared_jobs
 from benchmarks.sweep.preflight import load_model, preflight, run_bytes
-from benchmarks.sweep.request import Request
-from benchmarks.sweep.status import CellStatus, cell_status, claim_path, duration, note_request
+from benchmarks.sweep.request import RunRequest
+from benchmarks.sweep.run_jobs import RunJob, check_finished, compared_jobs, forget_failed
+from benchmarks.sweep.status import CellStatus, cell_status, claim_path, note_request
 from benchmarks.sweep.work import ResettableModel, prepare
 from benchmarks.tasks.base import Setting
 from common.errors import UserError
@@ -42,18 +42,20 @@ from common.locks import try_lock
 from common.processes import become_worker, cores
 from common.progress import progress
 
-__all__ = ["Stop", "run_grid", "side_by_side"]
+__all__ = ["Stop", "duration", "run_grid", "side_by_side"]
 
 log = logging.getLogger(__name__)
 
 
-def run_grid(request: Request) -> list[CellStatus]:
+def run_grid(request: RunRequest) -> list[CellStatus]:
     """Do the runs of a request that are not done yet, and return what is there then, cell by cell.
 
     Raises:
         UserError: an unknown name, data or a model that is not there, or a store with runs of something else.
     """
     jobs = compared_jobs(request)
+    if request.retry_failed:
+        forget_failed(jobs)
     store_definitions(request.store, [request.known[name] for name in request.datasets])
     note_request(request)
     if _left(jobs):
@@ -61,7 +63,7 @@ def run_grid(request: Request) -> list[CellStatus]:
         try:
             if not choose_kind(request.device).gpu:
                 torch.set_num_threads(1)  # more would not survive the workers' forks
-            _, loaded, precision = preflight(request)
+            loaded, precision = preflight(request)
             _share(jobs, request, loaded, precision)
         finally:
             torch.set_num_threads(threads)
@@ -73,7 +75,7 @@ def run_grid(request: Request) -> list[CellStatus]:
     ]
 
 
-def _share(jobs: Sequence[Job], request: Request, loaded: LoadedModel, precision: Precision) -> None:
+def _share(jobs: Sequence[RunJob], request: RunRequest, loaded: LoadedModel, precision: Precision) -> None:
     """Do what is left of the jobs here, or side by side in workers: forked ones have the model, fresh ones load it."""
     kind = choose_kind(request.device)
     fresh = kind.gpu
@@ -87,7 +89,7 @@ def _share(jobs: Sequence[Job], request: Request, loaded: LoadedModel, precision
     side_by_side(calls, fresh=fresh)
 
 
-def _devices(request: Request, needed: int) -> list[str]:
+def _devices(request: RunRequest, needed: int) -> list[str]:
     """Return the device of each worker: all GPUs in turn; on a CPU as many as are asked for, or fit.
 
     Args:
@@ -97,7 +99,7 @@ def _devices(request: Request, needed: int) -> list[str]:
     kind = choose_kind(request.device)
     if not kind.gpu:
         return [request.device] * (request.workers or _fitting(needed))
-    workers, count = request.workers or 1, kind.count()
+    workers, count = request.workers or 1, torch.cuda.device_count()
     if workers == 1 or not count:
         return [request.device]
     if request.device not in ("auto", kind.name):
@@ -116,7 +118,7 @@ def _fitting(needed: int) -> int:
     return max(1, min(usable, int(psutil.virtual_memory().available // needed)))
 
 
-def _model(request: Request, device: str, loaded: LoadedModel | None) -> ResettableModel:
+def _model(request: RunRequest, device: str, loaded: LoadedModel | None) -> ResettableModel:
     chosen = choose_device(
         device, request.precision, positions=request.positions, exact=request.exact_micro_batches
     )
@@ -127,13 +129,13 @@ def _model(request: Request, device: str, loaded: LoadedModel | None) -> Resetta
         device=chosen,
         fine_tuning=request.fine_tuning,
         pooling=POOLINGS[request.pooling],
-        head=HEADS[request.head],
+        head=request.head,
     )
     return ResettableModel(setting)
 
 
 def _work(
-    jobs: Sequence[Job], devices: Sequence[str], place: int, loaded: LoadedModel | None, stop: Stop
+    jobs: Sequence[RunJob], devices: Sequence[str], place: int, loaded: LoadedModel | None, stop: Stop
 ) -> None:
     """Do all fine-tunings that no other process is doing, as one of the workers, which begin at different jobs."""
     alone = len(devices) == 1
@@ -168,7 +170,7 @@ def _work(
             _say(f"{name}: {words}; {duration(took)}, {left} left, about {about}")
 
 
-def _twice(jobs: Sequence[Job]) -> Iterator[Job]:
+def _twice(jobs: Sequence[RunJob]) -> Iterator[RunJob]:
     """Yield the jobs, and once more where something is left: a claim of a process that was killed is gone by then."""
     yield from jobs
     if _left(jobs):
@@ -176,13 +178,13 @@ def _twice(jobs: Sequence[Job]) -> Iterator[Job]:
         yield from jobs
 
 
-def _left(jobs: Sequence[Job]) -> int:
+def _left(jobs: Sequence[RunJob]) -> int:
     """Return how many fine-tunings are still to be done."""
     return sum(bool(job.pending(runs)) for job in jobs for runs in job.fine_tunings)
 
 
 @contextlib.contextmanager
-def _claim(job: Job, runs: Sequence[RunKey]) -> Iterator[bool]:
+def _claim(job: RunJob, runs: Sequence[RunKey]) -> Iterator[bool]:
     """Hold a fine-tuning; yield False when another process has it."""
     path = claim_path(job.request.store, runs[0], job.request.known[runs[0].dataset])
     with try_lock(path) as mine:
@@ -191,6 +193,13 @@ def _claim(job: Job, runs: Sequence[RunKey]) -> Iterator[bool]:
         yield mine
         if mine:
             path.unlink(missing_ok=True)
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words, of the unit that suits it."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
 def _say(line: str) -> None:

@@ -8,10 +8,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, TASKS, Dataset, FineTuning, datasets_of
+from benchmarks.protocol import (
+    DATASETS,
+    LEARNING_RATES,
+    SEEDS,
+    TASKS,
+    Dataset,
+    FineTuning,
+    HeadName,
+    datasets_of,
+)
 from common.errors import UserError, nearest
 
-__all__ = ["Computation", "Request", "dataset_names", "learning_rates", "model_name", "seeds_of", "store_of"]
+__all__ = [
+    "Computation",
+    "RunRequest",
+    "dataset_names",
+    "learning_rates",
+    "model_name",
+    "seeds_of",
+    "store_of",
+]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -26,7 +43,7 @@ class Computation:
     """branch, tag or commit of a hub id"""
     pooling: str = "mean"
     """how a text becomes a vector: mean over the tokens, first or last token, or late (mean of the tokens' logits)"""
-    head: str = "paper"
+    head: HeadName = "paper"
     """paper: each model class's own head, as in the paper's code; ours: the same heads on every encoder"""
     device: str = "auto"
     """auto, cpu, cuda or cuda:1"""
@@ -44,7 +61,7 @@ class Computation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request(Computation):
+class RunRequest(Computation):
     """What `run` and `validate` are to do."""
 
     name: str

@@ -1,18 +1,16 @@
-"""Runs, cells and models x datasets: what is done, running, failed and missing, and the time left. Light: no torch.
+"""Runs, cells and models x datasets: what is done, running, failed and missing. Light: no torch.
 
 A run is done when results.json parses, is complete, agrees with itself, and all files are what its manifest says.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from benchmarks.protocol import Dataset, format_lr
@@ -28,7 +26,7 @@ from benchmarks.runs import (
     found_keys,
     read_run,
 )
-from benchmarks.sweep.request import Request
+from benchmarks.sweep.request import RunRequest
 from common.errors import UserError, nearest
 from common.files import write_text
 from common.locks import is_locked
@@ -36,8 +34,8 @@ from common.manifest import FILES, check_files
 from common.tables import plain_table
 
 __all__ = [
-    "BUSY", "COMPLETE", "FAILED", "CellStatus", "RunState", "cell_status", "claim_path", "duration", "folder_of",
-    "models_of", "note_request", "state_of", "status_code", "status_json", "status_table", "touched",
+    "BUSY", "COMPLETE", "FAILED", "CellStatus", "RunState", "cell_status", "claim_path", "folder_of",
+    "models_of", "note_request", "state_of", "status_code", "status_table", "touched",
 ]  # fmt: skip
 
 
@@ -55,8 +53,6 @@ class RunState:
     """What the run was made from, where its manifest says it; the release has no manifests."""
     source: str = ""
     """The model as the run's command named it."""
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    """What the run took, by part."""
 
     @property
     def done(self) -> bool:
@@ -95,21 +91,20 @@ def _look(folder: Path, *stamps: object) -> RunState:
         record = read_run(folder)
     except NotItselfError as error:
         return RunState(fault=error.reason if there else None)
-    said = {
+    said: dict[str, Any] = {
         "description": record.get("description"),
         "source": str(record.get("model_source")),
-        "seconds": record.get("seconds", {}),
     }
     reason = str(record.get("reason", "unknown")) if record.get("status") == "failed" else None
     if not there:
         return RunState(reason=reason, **said)
     files = dict(record.get(FILES, {}))
     try:
-        found = read_results(folder / RESULTS, files.pop(RESULTS, "") if record else None)
+        validation, test = read_results(folder / RESULTS, files.pop(RESULTS, "") if record else None)
         check_files(folder, files, AGAIN)
     except (ResultsError, UserError, OSError) as error:
         return RunState(fault=str(error), reason=reason, **said)
-    return RunState(scores=(found.validation.score, found.test.score), **said)
+    return RunState(scores=(validation.score, test.score), **said)
 
 
 COMPLETE, FAILED, BUSY = 0, 3, 4
@@ -132,8 +127,6 @@ class CellStatus:
     """Reason by run, for those that failed."""
     running: bool
     """Whether a process of this machine is doing it."""
-    seconds_left: float | None
-    """Time that the missing runs will take at the pace of the finished ones; None while none is finished."""
 
     @property
     def missing(self) -> int:
@@ -160,21 +153,17 @@ def cell_status(
         keys = list(dict.fromkeys([*keys, *found_keys(store, model, dataset)]))
     states = {key: state_of(store, key) for key in keys}
     failed = {key.folder.name: state.reason for key, state in states.items() if state.reason is not None}
-    done = [state for state in states.values() if state.done]
-    times = [sum(state.seconds.values()) for state in done if state.seconds]
-    missing = len(keys) - len(done) - len(failed)
     return CellStatus(
         model=model,
         dataset=dataset.name,
         runs=len(keys),
-        done=len(done),
+        done=sum(state.done for state in states.values()),
         failed=failed,
         running=any(is_locked(claim_path(store, key, dataset)) for key in keys if not states[key].done),
-        seconds_left=missing * fmean(times) if times else (0.0 if not missing else None),
     )
 
 
-def note_request(request: Request) -> None:
+def note_request(request: RunRequest) -> None:
     """Leave in the store which runs of each dataset a request asks for, in addition to what others asked for."""
     pairs = {(lr, seed) for lr in request.lrs for seed in request.seeds}
     for name in request.datasets:
@@ -205,23 +194,11 @@ def touched(store: Path, models: Sequence[str], known: Mapping[str, Dataset]) ->
     )
 
 
-def status_json(cells: Sequence[CellStatus]) -> str:
-    """Return cells as a JSON list."""
-    return json.dumps([{**dataclasses.asdict(cell), "missing": cell.missing} for cell in cells], indent=1)
-
-
 def status_code(cells: Sequence[CellStatus]) -> int:
     """Return `COMPLETE`, `FAILED` or `BUSY`."""
     if any(cell.missing for cell in cells):
         return BUSY
     return FAILED if any(cell.failed for cell in cells) else COMPLETE
-
-
-def duration(seconds: float) -> str:
-    """Return a time in words, of the unit that suits it."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
 def models_of(store: Path, wanted: Sequence[str]) -> list[str]:
@@ -244,10 +221,9 @@ def models_of(store: Path, wanted: Sequence[str]) -> list[str]:
 
 def status_table(cells: Sequence[CellStatus], datasets: Sequence[str]) -> str:
     """Return cells as a table, models x datasets, then why runs failed, and a line for all."""
-    rows = [["model", *datasets, "left"]]
+    rows = [["model", *datasets]]
     for model in dict.fromkeys(cell.model for cell in cells):
-        own = [cell for cell in cells if cell.model == model]
-        rows.append([model, *(_word(cell) for cell in own), _left(own)])
+        rows.append([model, *(_word(cell) for cell in cells if cell.model == model)])
     lines = plain_table(rows, numbers=range(1, len(rows[0])))
     for cell in cells:
         lines += [f"failed: {cell.model} {cell.dataset} {run}: {why}" for run, why in cell.failed.items()]
@@ -260,9 +236,3 @@ def status_table(cells: Sequence[CellStatus], datasets: Sequence[str]) -> str:
 def _word(cell: CellStatus) -> str:
     word = "done" if cell.done == cell.runs else f"{cell.done}/{cell.runs}"
     return word + (f"!{len(cell.failed)}" if cell.failed else "") + ("*" if cell.running else "")
-
-
-def _left(cells: Sequence[CellStatus]) -> str:
-    known = [cell.seconds_left for cell in cells if cell.seconds_left is not None]
-    words = duration(sum(known))
-    return words if len(known) == len(cells) else f"{words} + ?"

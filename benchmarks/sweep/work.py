@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.datasets.local_dataset import LocalDataset, load
-from benchmarks.finetuning.trainer import FineTuningError, FineTuningLog, Objective, Watch, fine_tune
+from benchmarks.finetuning.trainer import FineTuningError, FineTuningLog, TrainingLoss, Watch, fine_tune
 from benchmarks.protocol import PAPER, STANDARD, Dataset
 from benchmarks.runs import (
     CLUSTERS,
@@ -29,8 +29,8 @@ from benchmarks.runs import (
     clusters_hash,
     results_text,
 )
-from benchmarks.sweep.jobs import Job
 from benchmarks.sweep.preflight import check_labels
+from benchmarks.sweep.run_jobs import RunJob
 from benchmarks.sweep.status import folder_of
 from benchmarks.tasks.base import Evaluator, Setting, TaskModel
 from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
@@ -92,13 +92,13 @@ class ResettableModel:
 class Prepared:
     """A job with all that its runs share: the model, tokenised data and evaluation batches."""
 
-    job: Job
+    job: RunJob
     """What to do."""
     runs: frozenset[RunKey]
     """The runs that it is prepared for."""
     resettable: ResettableModel
     """The model."""
-    objective: Objective
+    objective: TrainingLoss
     """What is trained on."""
     evaluators: dict[str, Evaluator]
     """What each dataset is evaluated with."""
@@ -183,7 +183,7 @@ class Prepared:
             write_text(folder / RESULTS, texts[RESULTS])
 
 
-def prepare(job: Job, resettable: ResettableModel) -> Prepared:
+def prepare(job: RunJob, resettable: ResettableModel) -> Prepared:
     """Make ready what a job's pending runs share.
 
     Raises:
@@ -211,7 +211,7 @@ def prepare(job: Job, resettable: ResettableModel) -> Prepared:
     )
 
 
-def _check_unchanged(job: Job, resettable: ResettableModel, sets: Mapping[str, LocalDataset]) -> None:
+def _check_unchanged(job: RunJob, resettable: ResettableModel, sets: Mapping[str, LocalDataset]) -> None:
     """Refuse a model or data that are no longer what the command compared with the finished runs."""
     loaded = resettable.setting.loaded
     for name in job.datasets:

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
-from benchmarks.finetuning.heads import HEADS, MEAN, Head, HeadKind, Pooling
-from benchmarks.finetuning.trainer import Groups, Objective, example_order
+from benchmarks.finetuning.heads import MEAN, Head, Pooling
+from benchmarks.finetuning.trainer import Groups, TrainingLoss, example_order
 from benchmarks.metrics.metric import Evaluation
-from benchmarks.protocol import FINE_TUNING, PAPER, Dataset, FineTuning
+from benchmarks.protocol import FINE_TUNING, Dataset, FineTuning, HeadName
 
 __all__ = ["Evaluator", "Family", "Setting", "TaskModel", "TrainedRows", "packs"]
 
@@ -33,7 +33,7 @@ class Setting:
     """Hyper-parameters."""
     pooling: Pooling = MEAN
     """How a text becomes a vector."""
-    head: HeadKind = HEADS[PAPER]
+    head: HeadName = "paper"
     """Whose heads are put on the encoder."""
 
     @property
@@ -100,14 +100,14 @@ class Family(ABC):
         return example_order(size, seed, micro_batch, fine_tuning.batch // micro_batch)
 
     @abstractmethod
-    def objective(self, dataset: LocalDataset, rows: NDArray[np.int64], setting: Setting) -> Objective:
+    def objective(self, dataset: LocalDataset, rows: NDArray[np.int64], setting: Setting) -> TrainingLoss:
         """Tokenise the training examples `rows`, ascending, which are those that the runs use."""
 
     @abstractmethod
     def evaluator(self, dataset: LocalDataset, setting: Setting) -> Evaluator:
         """Tokenise and batch a dataset's two evaluation splits."""
 
-    def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadKind) -> Head | None:
+    def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadName) -> Head | None:
         """Return a dataset's head on an encoder; None where the family has none."""
         return None
 

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
-from benchmarks.finetuning.heads import Head, HeadKind, Pooling
+from benchmarks.finetuning.heads import Head, Pooling, sequence_head
 from benchmarks.finetuning.tokenization import classification_text, encode_texts, encode_words
 from benchmarks.metrics.metric import ClassPredictions, LabelPredictions, TagPredictions, ValuePredictions
-from benchmarks.protocol import Dataset
+from benchmarks.protocol import Dataset, HeadName
 from benchmarks.ragged import Ragged
 from benchmarks.tasks.base import Setting, TaskModel
 from benchmarks.tasks.supervised import (
@@ -69,15 +69,10 @@ class SequenceFamily(SupervisedFamily):
 
         return predicted
 
-    def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadKind) -> Head:
+    def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadName) -> Head:
         """Return the head for so many classes, labels, or one number."""
         assert dataset.labels is not None
-        return kind.of_sequences(encoder, dataset.labels, pooling)
-
-
-def _classes(dataset: Dataset, table: pa.Table) -> NDArray[np.int64]:
-    classes: NDArray[np.int64] = table["label"].to_numpy().astype(np.int64)
-    return classes
+        return sequence_head(encoder, dataset.labels, pooling, kind)
 
 
 def _labels(dataset: Dataset, table: pa.Table) -> NDArray[np.bool_]:
@@ -94,7 +89,7 @@ def _values(dataset: Dataset, gold: NDArray[Any], logits: NDArray[np.float32]) -
 
 CLASSES = SequenceFamily(
     name="SC",
-    gold=_classes,
+    gold=lambda _, table: table["label"].to_numpy().astype(np.int64),
     loss=cross_entropy,
     predictions=lambda _, gold, logits: ClassPredictions(predicted=logits.argmax(axis=1), gold=gold),
 )

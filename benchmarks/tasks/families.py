@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.datasets.local_dataset import LocalDataset
-from benchmarks.finetuning.trainer import Objective, steps_of
+from benchmarks.finetuning.trainer import TrainingLoss, steps_of
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.tasks.base import Family, Setting
 from benchmarks.tasks.classification import CLASSES, LABELS, VALUES, TokenClassification
@@ -47,7 +47,7 @@ def sampled_rows(dataset: LocalDataset, fine_tuning: FineTuning, seeds: Sequence
     return np.flatnonzero(sampled)
 
 
-def objective_of(dataset: LocalDataset, setting: Setting, seeds: Sequence[int]) -> Objective:
+def objective_of(dataset: LocalDataset, setting: Setting, seeds: Sequence[int]) -> TrainingLoss:
     """Tokenise what the runs of these seeds use of a dataset's training split."""
     rows = sampled_rows(dataset, setting.fine_tuning, seeds)
     return family_of(dataset.dataset).objective(dataset, rows, setting)

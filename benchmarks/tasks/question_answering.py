@@ -78,7 +78,6 @@ class QuestionAnswering(SupervisedFamily):
                 gold=positions,
                 texts=_decode(contexts, parts, may_abstain=dataset.may_abstain),
                 answers=answers,
-                language=dataset.language,
             )
 
         return predicted

@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from benchmarks.datasets.local_dataset import LocalDataset, cluster_ids
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
-from benchmarks.finetuning.heads import Head, HeadKind, Pooling
+from benchmarks.finetuning.heads import Head, Pooling, token_head
 from benchmarks.finetuning.trainer import FineTuningError, Groups
 from benchmarks.metrics.metric import Evaluation, evaluate
-from benchmarks.protocol import Dataset
+from benchmarks.protocol import Dataset, HeadName
 from benchmarks.ragged import Ragged, padded_batches
 from benchmarks.tasks.base import Evaluator, Family, Setting, TaskModel, TrainedRows, packs
 
@@ -213,10 +213,10 @@ class SupervisedFamily(Family):
     def split(self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], setting: Setting) -> Predict:
         """Tokenise and batch a split once for all runs; `labels` are the names of classes or tags by id."""
 
-    def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadKind) -> Head:
+    def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadName) -> Head:
         """Return a dataset's head on an encoder: here one of tokens."""
         assert dataset.labels is not None
-        return kind.of_tokens(encoder, dataset.labels)
+        return token_head(encoder, dataset.labels, kind)
 
     def objective(
         self, dataset: LocalDataset, rows: NDArray[np.int64], setting: Setting

@@ -90,13 +90,13 @@ def test_rounding_may_put_a_value_a_little_outside_the_range(value: float) -> No
 def test_a_score_a_millionth_off_the_mean_is_taken_and_kept_in_the_range(
     score: float, scores: list[float], kept: float
 ) -> None:
-    assert parse_results(result(score, scores)).test.score == kept
+    assert parse_results(result(score, scores))[1].score == kept
 
 
 @pytest.mark.parametrize("more", [', "u": 1', ', "full": [true, "f"]', ', "f": {"test": false}'])
 @pytest.mark.parametrize("scores", [[0, 1], [0.25, 0.75]])
 def test_what_else_stands_in_a_file_changes_nothing(scores: list[float], more: str) -> None:
-    assert parse_results(result(0.5, scores, more)).test.scores.tolist() == scores
+    assert parse_results(result(0.5, scores, more))[1].scores.tolist() == scores
 
 
 def part_of(text: str) -> bytes:
@@ -212,10 +212,10 @@ def test_a_file_of_a_quarter_of_a_gigabyte_is_read_and_a_larger_one_is_not(tmp_p
 def test_a_result_is_compared_with_the_hash_of_its_run(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text(f'{{"validation": {PART}, "test": {PART}}}')
-    assert read_results(path, hashlib.sha256(path.read_bytes()).hexdigest()).test.score == 0.5
+    assert read_results(path, hashlib.sha256(path.read_bytes()).hexdigest())[1].score == 0.5
     with pytest.raises(ResultsError, match="is not what its run wrote") as error:
         read_results(path, "0" * 64)
     assert error.value.kind == "changed"
-    assert read_results(path).test.score == 0.5
+    assert read_results(path)[1].score == 0.5
     path.write_text(path.read_text()[:-2])
     assert unread(path, "0" * 64) == ("broken", f"is cut off after {path.stat().st_size} bytes; {AGAIN}")

@@ -13,7 +13,7 @@ from clm_or_mlm import VERSION
 from clm_or_mlm.__main__ import COMMANDS, GROUPS, STEPS, app_of, main
 from miniature.data import MADE_UP, DataSource
 from miniature.forms import FORMS
-from miniature.plan import Miniature
+from miniature.toy_study import Miniature
 from tests.commands import python
 from workflow.settings import load_settings
 from workflow.study import workflow_of

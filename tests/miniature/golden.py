@@ -17,7 +17,7 @@ from analysis.store.runs_table import read_runs
 from miniature.checks import final_losses, mean_scores
 from miniature.data import MADE_UP
 from miniature.forms import FORMS
-from miniature.plan import PRETRAINED, TABLE, Miniature
+from miniature.toy_study import PRETRAINED, TABLE, Miniature
 
 
 def ends(out: Path) -> dict[str, dict[str, object]]:

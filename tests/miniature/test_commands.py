@@ -10,7 +10,7 @@ import pytest
 from clm_or_mlm.__main__ import main
 from miniature.data import MADE_UP
 from miniature.forms import FORMS
-from miniature.plan import Miniature
+from miniature.toy_study import Miniature
 
 
 def test_options_reach_the_miniature(

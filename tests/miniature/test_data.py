@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from miniature.data import (
     DataSource,
     _shortened,
     answer_sentence,
+    documents,
     get_data_source,
     spread,
 )
@@ -100,3 +102,16 @@ def test_a_question_is_asked_of_its_answers_sentence() -> None:
 def test_rows_are_spread_over_a_file() -> None:
     assert spread(range(10), 4) == [0, 2, 5, 7]
     assert spread(range(3), 4) == [0, 1, 2]
+
+
+def test_made_up_text_is_the_same_again_and_agrees_in_number() -> None:
+    text = list(documents(40))
+    assert text == list(documents(40)) and text != list(documents(40, seed=1))
+    pairs = re.findall(r"The (\w+?)(s?) near the \w+ (\w+) the", " ".join(text))
+    assert len(pairs) > 100
+    singular = {"watches", "carries", "repairs", "hides", "paints"}
+    assert all((verb in singular) == (not plural) for _, plural, verb in pairs)
+    for document in text:
+        homes = dict(re.findall(r"The (\w+) lives in (\w+)\.", document))
+        person, town = re.search(r"The (\w+) goes home to (\w+)\.", document).groups()  # type: ignore[union-attr]
+        assert homes.get(person) == town or document.count(f"The {person} lives") > 1

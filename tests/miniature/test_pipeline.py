@@ -15,7 +15,7 @@ from miniature.checks import Check
 from miniature.data import MADE_UP, DataSource
 from miniature.forms import FORMS, RANDOM
 from miniature.pipeline import make_miniature, page, stand_in_note
-from miniature.plan import Miniature
+from miniature.toy_study import Miniature
 from tests.miniature.test_checks import MLM, pretrained, runs_of
 from workflow.jobs import load, save
 

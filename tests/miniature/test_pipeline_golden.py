@@ -13,7 +13,7 @@ from miniature.checks import checks
 from miniature.data import MADE_UP
 from miniature.forms import FORMS, RANDOM
 from miniature.pipeline import make_miniature
-from miniature.plan import ANALYSED, PRETRAINED, TABLE, Miniature
+from miniature.toy_study import ANALYSED, PRETRAINED, TABLE, Miniature
 from tests.miniature.golden import ends
 
 FORM = FORMS["quick"]

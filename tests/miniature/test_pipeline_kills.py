@@ -15,7 +15,7 @@ import pytest
 from common.files import sha256_file
 from common.provenance import ROOT
 from miniature.data import MADE_UP
-from miniature.plan import PRETRAINED, STORE, Miniature
+from miniature.toy_study import PRETRAINED, STORE, Miniature
 from pretraining.training.log import LOG, MEASURED, read_log
 from tests.miniature.tiny import TINY
 

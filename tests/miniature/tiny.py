@@ -10,7 +10,7 @@ from pathlib import Path
 from miniature.data import MADE_UP
 from miniature.forms import FORMS
 from miniature.pipeline import make_miniature
-from miniature.plan import Miniature
+from miniature.toy_study import Miniature
 
 TINY = dataclasses.replace(
     FORMS["quick"],

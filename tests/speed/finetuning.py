@@ -38,7 +38,7 @@ from benchmarks.finetuning import trainer
 from benchmarks.finetuning.device import Device, choose_device
 from benchmarks.finetuning.encoders import Encoder
 from benchmarks.finetuning.heads import MEAN, SequenceHead, TokenHead
-from benchmarks.finetuning.trainer import Objective
+from benchmarks.finetuning.trainer import TrainingLoss
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import Ragged
 from benchmarks.tasks.base import TaskModel
@@ -157,7 +157,7 @@ def ours(given: Given, variant: str) -> None:
         "pad": given.config.pad_token_id,
         "rows": np.arange(len(given.ids)),
     }
-    objective: Objective = SupervisedObjective(
+    objective: TrainingLoss = SupervisedObjective(
         **shared,
         ids=given.ids,
         labels=labels,

@@ -13,10 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.datasets.local_dataset import Content, table
+from benchmarks.datasets.local_dataset import DatasetContent, table
 from benchmarks.datasets.readers.original_files import (
-    Reading,
-    Row,
     is_text,
     json_of,
     lines,
@@ -24,8 +22,11 @@ from benchmarks.datasets.readers.original_files import (
     pick,
     pick_text,
     records,
+    row_at,
 )
-from benchmarks.datasets.readers.reader import HALVES_SEED, Inputs, halve
+from benchmarks.datasets.readers.reader import HALVES_SEED, ReaderInputs, halve
+from benchmarks.datasets.schema import Row
+from benchmarks.protocol import Dataset
 from common.errors import UserError
 from common.packed import plain_suffix
 from common.progress import progress
@@ -43,11 +44,11 @@ _RELEVANCE = ("score", "relevance", "label")
 _NO_NEGATIVES = "the negatives of the training file are left out"
 
 
-def judgements(path: Path, reading: Reading) -> list[Judgement]:
+def judgements(path: Path, dataset: Dataset) -> list[Judgement]:
     """Read relevance judgements: BEIR's TSV, TREC's four columns, `{query: {document: relevance}}` JSON, or rows."""
     out: list[Judgement] = []
     if plain_suffix(path) == ".json":
-        with reading.row(str(path)):
+        with row_at(str(path)):
             for query, docs in json_of(path).items():
                 out += [(query, doc, int(score)) for doc, score in docs.items()]
     elif is_text(path):
@@ -61,10 +62,12 @@ def judgements(path: Path, reading: Reading) -> list[Judgement]:
                 query, doc, score = fields
                 out.append((query, doc, int(score)))
             except ValueError:
-                reading.bad(f"{path}:{number}", "the line is not a judgement (query, document, relevance)")
+                raise UserError(
+                    f"{path}:{number}: the line is not a judgement (query, document, relevance)"
+                ) from None
     else:
-        for where, row in records(path, reading):
-            with reading.row(where):
+        for where, row in records(path, dataset):
+            with row_at(where):
                 query, doc = str(pick(row, _QUERY_ID)), str(pick(row, _DOC_ID))
                 out.append((query, doc, int(pick(row, _RELEVANCE))))
     return out
@@ -74,7 +77,7 @@ Text = tuple[str, str, str | None, str]
 """Where it is, id, title, text."""
 
 
-def wanted_texts(path: Path, wanted: Mapping[str, object], reading: Reading) -> Iterator[Text]:
+def wanted_texts(path: Path, wanted: Mapping[str, object], dataset: Dataset) -> Iterator[Text]:
     """Yield (where, id, title or None, text) of the rows whose id is wanted; others are not held in memory.
 
     Read are Parquet and JSON lines with `_id`, `title` and `text`, and TSV lines of id and text.
@@ -85,12 +88,12 @@ def wanted_texts(path: Path, wanted: Mapping[str, object], reading: Reading) -> 
         for number, line in progress(lines(path), path.name, unit="line"):
             identity, tab, text = line.partition("\t")
             if not tab:
-                reading.bad(f"{path}:{number}", "the line is not an id, a tab and a text")
-            elif identity in wanted:
+                raise UserError(f"{path}:{number}: the line is not an id, a tab and a text")
+            if identity in wanted:
                 yield f"{path}:{number}", identity, None, text.strip()
     else:
-        for where, row in progress(records(path, reading), path.name, unit="line"):
-            with reading.row(where):
+        for where, row in progress(records(path, dataset), path.name, unit="line"):
+            with row_at(where):
                 if (identity := str(pick(row, _ID))) in wanted:
                     yield where, identity, row.get("title"), str(pick(row, ("text", "query")))
 
@@ -108,25 +111,21 @@ def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
             yield f"{path}: row {row[key]}", str(row[key]), row.get("title"), row[text]
 
 
-def pairs(paths: Sequence[Path], inputs: Inputs) -> pa.Table:
+def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
     """Read (query, positive) pairs: rows, TSV pairs or triples, or training judgements joined with their texts.
 
     Negatives are left out: the paper trains on in-batch negatives only.
     """
-    reading = inputs.reading
     found: list[Row] = []
     for path in paths:
         if is_text(path):
             first = next((line for _, line in lines(path)), "")
-            if _is_judgement(first):
-                found += _joined(judgements(path, reading), inputs)
-            else:
-                found += _pair_lines(path, reading)
+            found += _joined(path, inputs) if _is_judgement(first) else _pair_lines(path, inputs)
             continue
-        for where, row in records(path, reading):
+        for where, row in records(path, inputs.dataset):
             if row.get("negative") is not None:
-                reading.note(_NO_NEGATIVES)
-            with reading.row(where):
+                inputs.note(_NO_NEGATIVES)
+            with row_at(where):
                 query = pick_text(row, ("query", "anchor", "sentence1"))
                 found.append(
                     {"query": query, "positive": pick_text(row, ("positive", "document", "sentence2"))}
@@ -141,21 +140,21 @@ def _is_judgement(line: str) -> bool:
     return len(fields) == 4 and fields[1] in ("0", "Q0")
 
 
-def _pair_lines(path: Path, reading: Reading) -> list[Row]:
+def _pair_lines(path: Path, inputs: ReaderInputs) -> list[Row]:
     found = []
     for number, line in lines(path):
         query, *passages = line.split("\t")
         if len(passages) not in (1, 2):
-            reading.bad(f"{path}:{number}", "the line is not a query, a passage and perhaps a negative")
-        elif not (number == 1 and query in ("query", "anchor")):
+            raise UserError(f"{path}:{number}: the line is not a query, a passage and perhaps a negative")
+        if number > 1 or query not in ("query", "anchor"):
             found.append({"query": query.strip(), "positive": passages[0].strip()})
             if len(passages) == 2:
-                reading.note(_NO_NEGATIVES)
+                inputs.note(_NO_NEGATIVES)
     return found
 
 
-def _joined(found: list[Judgement], inputs: Inputs) -> list[Row]:
-    relevant = [(query, doc) for query, doc, score in found if score >= 1]
+def _joined(path: Path, inputs: ReaderInputs) -> list[Row]:
+    relevant = [(query, doc) for query, doc, score in judgements(path, inputs.dataset) if score >= 1]
     queries = _query_texts(inputs, dict.fromkeys(query for query, _ in relevant))
     docs = _documents(inputs, dict.fromkeys(doc for _, doc in relevant), titles=False)
     return [{"query": queries[query], "positive": docs[doc]["text"]} for query, doc in relevant]
@@ -165,7 +164,7 @@ def retrieval(
     splits: Mapping[str, list[Judgement]],
     queries: Mapping[str, str],
     docs: Mapping[str, Row],
-    reading: Reading,
+    inputs: ReaderInputs,
 ) -> dict[str, pa.Table]:
     """Return the tables of judged queries and documents.
 
@@ -173,7 +172,7 @@ def retrieval(
         splits: judgements of `validation` and `test`.
         queries: texts by query id.
         docs: `title` and `text` by document id, for every judged document.
-        reading: is given the queries that are left out because nothing is relevant to them.
+        inputs: notes the queries that are left out because nothing is relevant to them.
     """
     query_rows: list[Row] = []
     qrel_rows: list[Row] = []
@@ -182,7 +181,7 @@ def retrieval(
         asked = dict.fromkeys(query for query, _, _ in found)
         if len(relevant) < len(asked):
             dropped = len(asked) - len(relevant)
-            reading.note(
+            inputs.note(
                 f"{split} queries without a relevant document left out: {dropped}; the documents judged for them stay"
             )
         query_rows += [{"split": split, "id": q, "text": queries[q]} for q in asked if q in relevant]
@@ -191,28 +190,32 @@ def retrieval(
             for query, doc, score in found
             if query in relevant
         ]
-    judged = dict.fromkeys(doc for found in splits.values() for _, doc, _ in found)
     return {
         "queries": table("IR", "queries", query_rows),
-        "corpus": table("IR", "corpus", ({"id": doc, **docs[doc]} for doc in judged)),
+        "corpus": table("IR", "corpus", ({"id": doc, **docs[doc]} for doc in _judged(splits))),
         "qrels": table("IR", "qrels", qrel_rows),
     }
 
 
-def _query_texts(inputs: Inputs, wanted: Mapping[str, object]) -> dict[str, str]:
+def _judged(splits: Mapping[str, list[Judgement]]) -> dict[str, None]:
+    """Return the ids of the documents, in the order of the judgements."""
+    return dict.fromkeys(doc for found in splits.values() for _, doc, _ in found)
+
+
+def _query_texts(inputs: ReaderInputs, wanted: Mapping[str, object]) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in inputs.need("queries", "the queries' texts"):
-        for where, identity, _, text in wanted_texts(path, wanted, inputs.reading):
+        for where, identity, _, text in wanted_texts(path, wanted, inputs.dataset):
             if found.setdefault(identity, text) != text:
-                inputs.reading.bad(where, f"the query {identity} has a different text further up")
+                raise UserError(f"{where}: the query {identity} has a different text further up")
     _complete(wanted, found, "query", inputs.of("queries"))
     return found
 
 
-def _documents(inputs: Inputs, wanted: Mapping[str, object], *, titles: bool) -> dict[str, Row]:
+def _documents(inputs: ReaderInputs, wanted: Mapping[str, object], *, titles: bool) -> dict[str, Row]:
     found: dict[str, Row] = {}
     for path in inputs.need("corpus", "the documents' texts"):
-        for _, identity, title, text in wanted_texts(path, wanted, inputs.reading):
+        for _, identity, title, text in wanted_texts(path, wanted, inputs.dataset):
             found[identity] = {"title": title if titles else None, "text": text}
     _complete(wanted, found, "document", inputs.of("corpus"))
     return found
@@ -228,7 +231,7 @@ def _complete(
         )
 
 
-def read(inputs: Inputs, *, titles: bool = True) -> Content:
+def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
     """Read a retrieval set with judgements of both splits, or of one, which is halved as NQ is.
 
     Args:
@@ -236,39 +239,35 @@ def read(inputs: Inputs, *, titles: bool = True) -> Content:
         titles: whether documents have theirs.
     """
     splits = {
-        role: [found for path in inputs.of(role) for found in judgements(path, inputs.reading)]
+        role: [found for path in inputs.of(role) for found in judgements(path, inputs.dataset)]
         for role in ("validation", "test")
     }
     inputs.need("test", "the judgements of the test queries")
     how = "as given: judgements of two splits"
     if not splits["validation"]:
-        splits = _halves(splits["test"])
+        chosen = halve(query for query, _, _ in splits["test"])
+        halves: dict[str, list[Judgement]] = {"validation": [], "test": []}
+        for item in splits["test"]:
+            halves["validation" if item[0] in chosen else "test"].append(item)
+        splits = halves
         how = f"validation is half of the queries, random.Random({HALVES_SEED}).sample of their sorted ids"
     tables = {}
     if inputs.dataset.trained_on == inputs.dataset.name:
         tables["pairs"] = pairs(inputs.need("train", "training pairs"), inputs)
-    everything = [item for found in splits.values() for item in found]
-    queries = _query_texts(inputs, dict.fromkeys(query for query, _, _ in everything))
-    docs = _documents(inputs, dict.fromkeys(doc for _, doc, _ in everything), titles=titles)
-    tables |= retrieval(splits, queries, docs, inputs.reading)
-    return Content(tables=tables, splits=how, notes=inputs.reading.notes())
+    asked = dict.fromkeys(query for found in splits.values() for query, _, _ in found)
+    queries = _query_texts(inputs, asked)
+    docs = _documents(inputs, _judged(splits), titles=titles)
+    tables |= retrieval(splits, queries, docs, inputs)
+    return DatasetContent(tables=tables, splits=how, notes=tuple(inputs.notes))
 
 
-def read_msmarco(inputs: Inputs) -> Content:
+def read_msmarco(inputs: ReaderInputs) -> DatasetContent:
     """Read MS MARCO, whose documents are their texts only in the paper; BEIR's empty titles would add nothing."""
     inputs.need("validation", "the judgements of the dev queries")
     return read(inputs, titles=False)
 
 
-def _halves(found: list[Judgement]) -> dict[str, list[Judgement]]:
-    chosen = halve(query for query, _, _ in found)
-    return {
-        "validation": [item for item in found if item[0] in chosen],
-        "test": [item for item in found if item[0] not in chosen],
-    }
-
-
-def read_mldr(inputs: Inputs) -> Content:
+def read_mldr(inputs: ReaderInputs) -> DatasetContent:
     """Read MLDR: queries that name their positive passages, and a corpus where these come without text."""
     splits: dict[str, list[Judgement]] = {}
     queries: dict[str, str] = {}
@@ -276,21 +275,21 @@ def read_mldr(inputs: Inputs) -> Content:
     for split in ("validation", "test"):
         paths = inputs.need(split, f"the queries of its {split} split with their positive passages")
         splits[split] = []
-        for where, row in (item for path in paths for item in records(path, inputs.reading)):
-            with inputs.reading.row(where):
+        for where, row in (item for path in paths for item in records(path, inputs.dataset)):
+            with row_at(where):
                 query, passages = str(row["query_id"]), row["positive_passages"]
                 found = [(str(passage["docid"]), passage.get("text")) for passage in passages]
                 queries[query] = row["query"]
                 splits[split] += [(query, doc, 1) for doc, _ in found]
                 docs |= {doc: {"title": None, "text": text} for doc, text in found if text is not None}
-    wanted = dict.fromkeys(doc for found in splits.values() for _, doc, _ in found)
+    wanted = _judged(splits)
     for path in inputs.of("corpus"):
-        for _, identity, _, text in wanted_texts(path, wanted, inputs.reading):
+        for _, identity, _, text in wanted_texts(path, wanted, inputs.dataset):
             docs[identity] = {"title": None, "text": text}
     if not wanted.keys() <= docs.keys():
         _complete(wanted, docs, "document", inputs.need("corpus", "the texts of its positive passages"))
-    return Content(
-        tables=retrieval(splits, queries, docs, inputs.reading),
+    return DatasetContent(
+        tables=retrieval(splits, queries, docs, inputs),
         splits="validation is dev, test is test; the corpus holds the positive documents of both",
-        notes=inputs.reading.notes(),
+        notes=tuple(inputs.notes),
     )

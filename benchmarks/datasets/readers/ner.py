@@ -7,28 +7,27 @@ CoNLL-2012's `*_gold_conll` (word in column 4, entities as brackets in column 11
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from benchmarks.datasets.local_dataset import Content
+from benchmarks.datasets.local_dataset import DatasetContent
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
-    Reading,
-    Row,
     class_names,
     document_of,
     is_text,
     lines,
     pick,
     records,
+    row_at,
 )
-from benchmarks.datasets.readers.reader import Inputs, with_splits
-from benchmarks.datasets.schema import DOCUMENT
+from benchmarks.datasets.readers.reader import ReaderInputs, with_splits
+from benchmarks.datasets.schema import DOCUMENT, Row
 from common.errors import UserError, nearest
 
-__all__ = ["Sentence", "iob1_to_iob2", "read", "sentences", "tag_rows"]
+__all__ = ["iob1_to_iob2", "read", "sentences", "tag_rows"]
 
 _COLUMNS = {
     "words": ("words", "tokens"),
@@ -42,39 +41,31 @@ _DOCUMENT = re.compile(
 )
 """A line that starts a document, and its name where it has one; the parts of CoNLL-2012's are one document."""
 
-Layout = Callable[[str], tuple[str, str] | None]
+ColumnLayout = Callable[[str], tuple[str, str] | None]
 """Returns (word, tag) of a line, empty when they are missing, or None for a line that holds no word."""
 
 
-class Sentence(NamedTuple):
-    """A sentence of a file with one word a line."""
+def sentences(path: Path) -> Iterator[tuple[str, Row]]:
+    """Yield (where it starts, row) of the sentences of a file with one word a line: words, and tags as written.
 
-    where: str
-    """Where it starts."""
-    words: list[str]
-    tags: list[str]
-    """As they are written."""
-    document: str | None
-    """The name of its document, or where that starts; None where the file names none."""
+    A row names its document, or where that starts, if the file names any. Comments and the ranges of multi-word tokens
+    are passed over.
 
-
-def sentences(path: Path, reading: Reading) -> Iterator[Sentence]:
-    """Yield the sentences of a file with one word a line.
-
-    Comments and the ranges of multi-word tokens are passed over.
+    Raises:
+        UserError: a line lacks a word or a tag.
     """
     words: list[str] = []
     tags: list[str] = []
-    start, good = 0, True
+    start = 0
     document: str | None = None
     own: str | None = None
-    layout: Layout | None = None
+    layout: ColumnLayout | None = None
     for number, line in chain(lines(path), [(0, "")]):
         if not line.strip():
-            if words and good:
+            if words:
                 written = _from_brackets(tags) if layout is _conll_2012 else tags
-                yield Sentence(f"{path}:{start}", words, written, own)
-            words, tags, good = [], [], True
+                yield f"{path}:{start}", {"words": words, "tags": written, DOCUMENT: own}
+            words, tags = [], []
             continue
         layout = layout or _layout(line)
         found = layout(line) if layout else None
@@ -82,11 +73,9 @@ def sentences(path: Path, reading: Reading) -> Iterator[Sentence]:
             if marked := _DOCUMENT.match(line):
                 document = marked["uner"] or marked["conll"] or f"{path.name}:{number}"
             continue
-        start, own = (start, own) if words else (number, document)
         if not all(found):
-            reading.bad(f"{path}:{number}", "the line does not have a word and a tag")
-            good = False
-            continue
+            raise UserError(f"{path}:{number}: the line does not have a word and a tag")
+        start, own = (start, own) if words else (number, document)
         words.append(found[0])
         tags.append(found[1])
 
@@ -127,7 +116,7 @@ def _from_brackets(brackets: Sequence[str]) -> list[str]:
     return tags
 
 
-def _layout(line: str) -> Layout | None:
+def _layout(line: str) -> ColumnLayout | None:
     """Return how a file's lines are read, by its first line that is no comment."""
     if _DIRECTIVE.match(line):
         return _conll_2012
@@ -156,61 +145,31 @@ def _is_iob1(tagged: Iterable[Sequence[str]]) -> bool:
     return inside
 
 
-def read(inputs: Inputs) -> Content:
+def read(inputs: ReaderInputs) -> DatasetContent:
     """Read sentences with a tag for each word."""
-    given = inputs.dataset.label_names, inputs.reading, inputs.dataset.columns
-    return with_splits(inputs, lambda path: [row for part in _parts(path) for row in tag_rows(part, *given)])
+    return with_splits(inputs, lambda path: tag_rows(path, inputs))
 
 
-def _parts(path: Path) -> list[Path]:
-    """Return the files of a folder (CoNLL-2012 has thousands), or the file or saved dataset itself."""
-    if not path.is_dir() or any(path.glob("dataset_*.json")):
-        return [path]
-    parts = sorted(path.rglob("*_gold_conll"))
-    if not parts:
-        raise UserError(f"{path} contains no *_gold_conll files")
-    return parts
-
-
-def tag_rows(
-    path: Path,
-    labels: tuple[str, ...],
-    reading: Reading,
-    columns: Mapping[str, Sequence[str]] | None = None,
-) -> list[Row]:
+def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     """Return the sentences of a file with the columns of the local form.
 
     Args:
         path: one word a line, or rows of words and tags.
-        labels: the tags' names by id.
-        reading: is given the bad rows.
-        columns: names of the columns of `words`, `tags`, and `document`, which may be absent.
+        inputs: the dataset has the tags' names by id, and the names of the columns of rows.
+
+    Raises:
+        UserError: a tag is unknown, or tags are numbers whose names are unknown and do not fit.
     """
+    labels, columns = inputs.dataset.label_names, _COLUMNS
     if is_text(path):
-        return _line_rows(path, labels, reading)
-    return _hub_rows(path, labels, reading, {**_COLUMNS, **(columns or {})})
-
-
-def _line_rows(path: Path, labels: tuple[str, ...], reading: Reading) -> list[Row]:
-    found = list(sentences(path, reading))
-    if _is_iob1(one.tags for one in found):
-        reading.note("IOB1 tags were turned into IOB2")
-        found = [one._replace(tags=iob1_to_iob2(one.tags)) for one in found]
-    rows = []
-    for one in found:
-        with reading.row(one.where):
-            row: Row = {"words": one.words, "tags": _ids(one.tags, labels, labels)}
-            rows.append(row if one.document is None else {**row, DOCUMENT: one.document})
-    return rows
-
-
-def _hub_rows(
-    path: Path, labels: tuple[str, ...], reading: Reading, columns: Mapping[str, Sequence[str]]
-) -> list[Row]:
+        given = _in_iob2(path, inputs)
+    else:
+        columns = {**_COLUMNS, **inputs.dataset.columns}
+        given = records(path, inputs.dataset)
     declared: tuple[str, ...] | None = None
     rows = []
-    for where, row in records(path, reading):
-        with reading.row(where):
+    for where, row in given:
+        with row_at(where):
             found, marked = pick(row, columns["words"]), pick(row, columns["tags"])
             if not found or len(found) != len(marked):
                 raise BadRowError(f"there are {len(found)} words and {len(marked)} tags")
@@ -222,12 +181,22 @@ def _hub_rows(
                 )
             ids = _ids(marked, declared or labels, labels)
             rows.append({"words": list(found), "tags": ids, **document_of(row, columns["document"])})
-    if not declared and rows and not _plausible(rows, labels):
+    if not is_text(path) and not declared and rows and not _plausible(rows, labels):
         raise UserError(
             f"{path} numbers its tags without naming them; read as {', '.join(labels)}, they are not valid IOB2; "
             "import a file with tag names"
         )
     return rows
+
+
+def _in_iob2(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]:
+    """Yield the sentences of a file with one word a line, their tags in IOB2."""
+    found = list(sentences(path))
+    is_iob1 = _is_iob1(row["tags"] for _, row in found)
+    if is_iob1:
+        inputs.note("IOB1 tags were turned into IOB2")
+    for where, row in found:
+        yield where, {**row, "tags": iob1_to_iob2(row["tags"]) if is_iob1 else row["tags"]}
 
 
 def _ids(tags: Sequence[Any], names: tuple[str, ...], labels: tuple[str, ...]) -> list[int]:

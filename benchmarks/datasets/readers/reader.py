@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from benchmarks.datasets.local_dataset import Content, table
-from benchmarks.datasets.readers.original_files import Reading, Row
-from benchmarks.datasets.schema import SPLIT_TABLES
+from benchmarks.datasets.local_dataset import DatasetContent, table
+from benchmarks.datasets.schema import SPLIT_TABLES, Row
 from benchmarks.protocol import Dataset
 from common.errors import UserError
 
-__all__ = ["CARVE_SEED", "HALVES_SEED", "ROLES", "TRAIN_SHARE", "Inputs", "carve", "halve", "with_splits"]
+__all__ = ["CARVE_SEED", "HALVES_SEED", "TRAIN_SHARE", "ReaderInputs", "carve", "halve", "with_splits"]
 
 TRAIN_SHARE = 0.95
 CARVE_SEED = 42
@@ -47,23 +46,20 @@ def halve(ids: Iterable[str], seed: int = HALVES_SEED) -> set[str]:
     return set(random.Random(seed).sample(unique, round(0.5 * len(unique))))
 
 
-ROLES = ("train", "validation", "test", "queries", "corpus")
-"""What a file is to its dataset, and the options of `clm-or-mlm import`."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class Inputs:
-    """The files to make a dataset from."""
+class ReaderInputs:
+    """The files to make a dataset from, and what is to be said about them."""
 
     dataset: Dataset
     """Its entry in the protocol."""
     files: Mapping[str, tuple[Path, ...]]
-    """Files by role; several of one role are read one after the other."""
-    reading: Reading
-    """Reads them, and knows what to do with bad lines."""
+    """Files by role: train, validation, test, queries, corpus; several of one role are read one after the other."""
+    notes: dict[str, None] = field(default_factory=dict)
+    """What the manifest is to say of repairs and omissions: sentences as keys, which keep their order."""
 
-    def __post_init__(self) -> None:
-        self.reading.own = self.dataset if self.dataset.content else None
+    def note(self, sentence: str) -> None:
+        """Keep a sentence for the manifest, once."""
+        self.notes[sentence] = None
 
     def of(self, role: str) -> tuple[Path, ...]:
         """Return the files of a role, none when it was not given."""
@@ -76,7 +72,7 @@ class Inputs:
         return self.of(role)
 
 
-def with_splits(inputs: Inputs, rows: Callable[[Path], list[Row]]) -> Content:
+def with_splits(inputs: ReaderInputs, rows: Callable[[Path], list[Row]]) -> DatasetContent:
     """Return the rows of the files as three splits, as published or by the paper's rule.
 
     By the paper's rule the official validation is `test`, and `validation` is 5 % of train. A labelled test file may
@@ -96,7 +92,12 @@ def with_splits(inputs: Inputs, rows: Callable[[Path], list[Row]]) -> Content:
         inputs.need("test", "a test file")
     elif not inputs.of("test"):
         inputs.need("validation", "the official validation file, which the paper tests on")
-    tables = _tables(inputs, rows)
+    tables = {}
+    for role in SPLIT_TABLES:
+        if paths := inputs.of(role):
+            read = [row for path in paths for row in rows(path)]
+            numbered = ({"id": f"{role}-{number}", **row} for number, row in enumerate(read))
+            tables[role] = table(dataset.form, role, numbered)
     if len(tables) == 3:
         splits = "as published" if dataset.as_published else "as given: three files"
     else:
@@ -111,14 +112,4 @@ def with_splits(inputs: Inputs, rows: Callable[[Path], list[Row]]) -> Content:
             f"validation is {1 - TRAIN_SHARE:.0%} of train, carved as datasets.train_test_split(train_size="
             f"{TRAIN_SHARE}, seed={CARVE_SEED}) does; test is the {tested}"
         )
-    return Content(tables=tables, splits=splits, notes=inputs.reading.notes())
-
-
-def _tables(inputs: Inputs, rows: Callable[[Path], list[Row]]) -> dict[str, pa.Table]:
-    tables = {}
-    for role in SPLIT_TABLES:
-        if paths := inputs.of(role):
-            read = [row for path in paths for row in rows(path)]
-            numbered = ({"id": f"{role}-{number}", **row} for number, row in enumerate(read))
-            tables[role] = table(inputs.dataset.form, role, numbered)
-    return tables
+    return DatasetContent(tables=tables, splits=splits, notes=tuple(inputs.notes))

@@ -8,56 +8,46 @@ the context is the passage as it is, and the answers are all mentions of the mis
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets.local_dataset import Content
-from benchmarks.datasets.readers.original_files import (
-    BadRowError,
-    Reading,
-    Row,
-    json_of,
-    pick_text,
-    records,
-)
-from benchmarks.datasets.readers.reader import Inputs, with_splits
+from benchmarks.datasets.local_dataset import DatasetContent
+from benchmarks.datasets.readers.original_files import BadRowError, json_of, pick_text, records, row_at
+from benchmarks.datasets.readers.reader import ReaderInputs, with_splits
+from benchmarks.datasets.schema import Row
 from common.errors import UserError
 from common.packed import plain_suffix
 
-__all__ = ["answers_of", "question_rows", "read", "read_record"]
+__all__ = ["answers_of", "question_rows", "read"]
 
 
-def question_rows(
-    path: Path,
-    reading: Reading,
-    *,
-    unanswerable: bool,
-    rename: Mapping[str, str] | None = None,
-    ids: bool = True,
-) -> list[Row]:
+def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     """Return the questions of a file with the columns of the local form.
 
     Args:
-        path: official JSON (`data`, `paragraphs`, `qas`), or rows with question, context and answers.
-        reading: is given the questions without an answer, and answers that are not in their context.
-        unanswerable: whether a question may have no answer.
-        rename: what columns of other names are.
-        ids: whether the file's own ids are kept, each of which must occur once; else questions are numbered.
+        path: SQuAD's JSON (`data`, `paragraphs`, `qas`), SuperGLUE's JSON lines (`passage`, `qas`), or rows with
+            question, context and answers.
+        inputs: the dataset says whether a question may have no answer, how columns are called, and whether the file's
+            own ids are kept or questions are numbered.
+
+    Raises:
+        UserError: a question has no answer where each needs one, or an answer that is not in its context.
     """
+    dataset = inputs.dataset
+    rename = {name: field for field, names in dataset.columns.items() for name in names}
     found = []
-    for number, (where, read) in enumerate(_flat(path, reading)):
-        with reading.row(where):
-            row = {(rename or {}).get(name, name): value for name, value in read.items()}
+    for number, (where, read) in enumerate(_flat(path, inputs)):
+        with row_at(where):
+            row = {rename.get(name, name): value for name, value in read.items()}
             question = pick_text(row, ("question", "query"))
             context = pick_text(row, ("context", "passage"))
             answers = answers_of(row.get("answers"), context)
-            if not answers and not unanswerable:
+            if not answers and not dataset.may_abstain:
                 raise BadRowError("the question has no answer, but every question of this dataset needs one")
             identity = f"{path.name}-{number}"
-            if ids:
+            if dataset.ids != "none":
                 identity = str(row.get("id", row.get("idx", identity)))
-            reading.once(identity, str(path), where)
             found.append({"id": identity, "question": question, "context": context, "answers": answers})
     return found
 
@@ -93,16 +83,25 @@ def answers_of(value: Any, context: str) -> list[Row]:
     return answers
 
 
-def _flat(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
+def _flat(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]:
     if plain_suffix(path) != ".json":
-        yield from records(path, reading)
+        for where, row in records(path, inputs.dataset):
+            if "qas" not in row:
+                yield where, row
+                continue
+            inputs.note(
+                "queries, with @placeholder, serve as questions; passages, with @highlight, as contexts"
+            )
+            with row_at(where):
+                for query in row["qas"]:
+                    yield where, {**query, "context": row["passage"]["text"]}
         return
     content = json_of(path)
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
         raise UserError(f"{path} is not a SQuAD file: it has no list `data`")
     count = 0
     for number, article in enumerate(content["data"]):
-        with reading.row(f"{path}: article {number}"):
+        with row_at(f"{path}: article {number}"):
             for paragraph in article["paragraphs"]:
                 for question in paragraph["qas"]:
                     count += 1
@@ -112,43 +111,6 @@ def _flat(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
                     yield f"{path}: question {count} ({question.get('id')})", row
 
 
-def read(inputs: Inputs) -> Content:
+def read(inputs: ReaderInputs) -> DatasetContent:
     """Read questions with their contexts and answers."""
-    dataset = inputs.dataset
-    rename = {name: field for field, names in dataset.columns.items() for name in names}
-    kept = dataset.ids != "none"
-    return with_splits(
-        inputs,
-        lambda path: question_rows(
-            path, inputs.reading, unanswerable=dataset.may_abstain, rename=rename, ids=kept
-        ),
-    )
-
-
-def read_record(inputs: Inputs) -> Content:
-    """Read ReCoRD."""
-    return with_splits(inputs, lambda path: _record_rows(path, inputs.reading))
-
-
-def _record_rows(path: Path, reading: Reading) -> list[Row]:
-    """Return the questions of SuperGLUE's JSON lines, or of rows with question, context and answers."""
-    if "qas" not in next(iter(records(path, reading)), (path, {}))[1]:
-        return question_rows(path, reading, unanswerable=False)
-    reading.note("queries, with @placeholder, serve as questions; passages, with @highlight, as contexts")
-    found = []
-    for where, passage in records(path, reading):
-        with reading.row(where):
-            context = passage["passage"]["text"]
-            for number, query in enumerate(passage["qas"], 1):
-                name, place = str(query["idx"]), f"{where}, query {number} of the passage"
-                with reading.row(place):
-                    answers = answers_of(query.get("answers", []), context)
-                    if not answers:
-                        raise BadRowError(
-                            f"query {name} has no answer in its passage (test.jsonl is unlabelled and cannot be used)"
-                        )
-                    reading.once(name, str(path), place)
-                    found.append(
-                        {"id": name, "question": query["query"], "context": context, "answers": answers}
-                    )
-    return found
+    return with_splits(inputs, lambda path: question_rows(path, inputs))

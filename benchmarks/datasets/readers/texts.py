@@ -10,18 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets.local_dataset import Content
+from benchmarks.datasets.local_dataset import DatasetContent
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
-    Reading,
-    Row,
     class_names,
     document_of,
     pick,
     records,
+    row_at,
 )
-from benchmarks.datasets.readers.reader import Inputs, with_splits
-from benchmarks.datasets.schema import DOCUMENT
+from benchmarks.datasets.readers.reader import ReaderInputs, with_splits
+from benchmarks.datasets.schema import DOCUMENT, Row
 from benchmarks.protocol import Dataset
 from common.errors import UserError, nearest
 
@@ -69,20 +68,20 @@ class Labels:
         return self.names.index(text)
 
 
-def read(inputs: Inputs) -> Content:
+def read(inputs: ReaderInputs) -> DatasetContent:
     """Read texts or pairs with what the dataset's form says of them.
 
     Raises:
         UserError: the numbers of own files do not count from 0, or are 0 and 1 for each label.
     """
     dataset, found = inputs.dataset, list[Labels]()
-    content = with_splits(inputs, lambda path: text_rows(path, inputs.reading, dataset, found))
+    content = with_splits(inputs, lambda path: text_rows(path, dataset, found))
     if dataset.content and (fault := _doubt(dataset, found, content)):
         raise UserError(f"{dataset.name}: {fault}")
     return content
 
 
-def _doubt(dataset: Dataset, found: Sequence[Labels], content: Content) -> str:
+def _doubt(dataset: Dataset, found: Sequence[Labels], content: DatasetContent) -> str:
     """Return why numbers among the labels may mean something else; empty where they cannot."""
     names = dataset.label_names
     seen = set().union(*(labels.seen for labels in found if not labels.declared))
@@ -110,25 +109,21 @@ def _doubt(dataset: Dataset, found: Sequence[Labels], content: Content) -> str:
     return ""
 
 
-def text_rows(path: Path, reading: Reading, dataset: Dataset, found: list[Labels] | None = None) -> list[Row]:
-    """Return the rows of a file with the columns of the local form; `reading` is given the bad ones.
-
-    The file's labels are added to `found`.
-    """
+def text_rows(path: Path, dataset: Dataset, found: list[Labels]) -> list[Row]:
+    """Return the rows of a file with the columns of the local form, and add the file's labels to `found`."""
     columns, (name, target) = dataset.columns, _TARGETS[dataset.form]
     may_lack = "second" not in columns or dataset.form == "SC-value"
     labels = Labels(names=dataset.label_names, declared=class_names(path, columns[name][0]))
     rows = []
-    for where, row in records(path, reading):
-        with reading.row(where):
+    for where, row in records(path, dataset):
+        with row_at(where):
             first, second = _text(row, columns["text"]), None
             if not may_lack or any(row.get(column) is not None for column in columns.get("second", ())):
                 second = _text(row, columns["second"])
             value = target(dataset, pick(row, columns[name]), labels)
             document = document_of(row, columns.get(DOCUMENT, ()))
             rows.append({"first": first, "second": second, name: value, **document})
-    if found is not None:
-        found.append(labels)
+    found.append(labels)
     return rows
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from benchmarks.datasets.local_dataset import Content, cluster_ids, load, table, verify, write
+from benchmarks.datasets.local_dataset import DatasetContent, cluster_ids, load, table, verify, write
 from benchmarks.datasets.schema import SPLIT_TABLES
 from benchmarks.protocol import get_dataset
 from common.errors import UserError
@@ -19,13 +19,13 @@ from common.provenance import ROOT
 from tests.commands import python
 
 
-def sc_content(n: int = 6, label: int = 1) -> Content:
+def sc_content(n: int = 6, label: int = 1) -> DatasetContent:
     rows = [{"id": str(i), "first": f"text {i}", "second": None, "label": (i + label) % 2} for i in range(n)]
     tables = {name: table("SC", name, rows) for name in ("train", "validation", "test")}
-    return Content(tables=tables, splits="as given")
+    return DatasetContent(tables=tables, splits="as given")
 
 
-def write_sst2(data: Path, content: Content, *, replace: bool = False) -> str:
+def write_sst2(data: Path, content: DatasetContent, *, replace: bool = False) -> str:
     return write(
         data,
         get_dataset("sst2"),
@@ -55,7 +55,7 @@ def test_documents_are_kept_and_their_rows_are_clusters(tmp_path: Path) -> None:
     plain = [{**row, "document": None} for row in tagged]
     tables = {split: table("TC", split, plain if split == "train" else tagged) for split in SPLIT_TABLES}
     source = {"kind": "import", "files": []}
-    write(tmp_path, dataset, Content(tables=tables, splits="as given"), source=source)
+    write(tmp_path, dataset, DatasetContent(tables=tables, splits="as given"), source=source)
     found = load(tmp_path, dataset)
     assert verify(tmp_path, dataset) == []
     assert cluster_ids(dataset, found.tables["test"]) == [0, 1, 2, 1, 3]
@@ -91,7 +91,7 @@ def test_content_hash_sees_rows_and_labels_only(tmp_path: Path) -> None:
     chunked = {
         name: pa.concat_tables([rows.slice(0, 2), rows.slice(2)]) for name, rows in content.tables.items()
     }
-    assert write_sst2(tmp_path / "b", Content(tables=chunked, splits="other words")) == one
+    assert write_sst2(tmp_path / "b", DatasetContent(tables=chunked, splits="other words")) == one
     assert write_sst2(tmp_path / "c", sc_content(label=0)) != one
 
 
@@ -108,7 +108,7 @@ def test_another_content_needs_replace(tmp_path: Path) -> None:
 
 def test_other_words_about_the_same_data_are_no_other_version(tmp_path: Path) -> None:
     write_sst2(tmp_path, sc_content())
-    reworded = Content(tables=sc_content().tables, splits="worded otherwise", notes=("a new note",))
+    reworded = DatasetContent(tables=sc_content().tables, splits="worded otherwise", notes=("a new note",))
     write_sst2(tmp_path, reworded)
     assert load(tmp_path, "sst2").manifest.splits == "as given"
 
@@ -143,13 +143,13 @@ def test_wrong_content_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         UserError, match="label number 2, but there are 2 labels, numbered from 0: negative, positive"
     ):
-        write_sst2(tmp_path, Content(tables={**good.tables, "test": outside}, splits=""))
+        write_sst2(tmp_path, DatasetContent(tables={**good.tables, "test": outside}, splits=""))
     twice = table("SC", "test", [{"id": "0", "first": "x", "second": None, "label": 0}] * 2)
     with pytest.raises(UserError, match="id '0' occurs twice"):
-        write_sst2(tmp_path, Content(tables={**good.tables, "test": twice}, splits=""))
+        write_sst2(tmp_path, DatasetContent(tables={**good.tables, "test": twice}, splits=""))
     empty = {**good.tables, "test": outside.slice(1)}
     with pytest.raises(UserError, match="would be empty"):
-        write_sst2(tmp_path, Content(tables=empty, splits=""))
+        write_sst2(tmp_path, DatasetContent(tables=empty, splits=""))
     assert not list(tmp_path.iterdir())
 
 

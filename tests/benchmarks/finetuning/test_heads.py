@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -14,8 +14,16 @@ from transformers import AutoModelForSequenceClassification, AutoModelForTokenCl
 
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.heads import HEADS, MEAN, POOLINGS, ClassHead, SequenceHead, TokenHead
-from benchmarks.protocol import get_dataset
+from benchmarks.finetuning.heads import (
+    MEAN,
+    POOLINGS,
+    ClassHead,
+    SequenceHead,
+    TokenHead,
+    sequence_head,
+    token_head,
+)
+from benchmarks.protocol import HeadName, get_dataset
 from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.base import Setting
 from common.errors import UserError
@@ -115,9 +123,9 @@ def test_heads_of_ours_are_on_every_encoder_when_asked_for_and_where_a_class_has
     kind: str, model_folder: Callable[..., Path]
 ) -> None:
     encoder = load(str(model_folder(kind))).encoder
-    for name in ("ours",) if kind == "bert" else ("ours", "paper"):
-        assert isinstance(HEADS[name].of_sequences(encoder, 2, POOLINGS["last"]), SequenceHead)
-        assert isinstance(HEADS[name].of_tokens(encoder, 2), TokenHead)
+    for name in get_args(HeadName)[-1:] if kind == "bert" else get_args(HeadName):
+        assert isinstance(sequence_head(encoder, 2, POOLINGS["last"], name), SequenceHead)
+        assert isinstance(token_head(encoder, 2, name), TokenHead)
 
 
 def test_token_types_reach_a_model_that_takes_them(model_folder: Callable[..., Path]) -> None:

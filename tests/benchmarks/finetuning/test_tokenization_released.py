@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.datasets.readers.ner import sentences
-from benchmarks.datasets.readers.original_files import Reading
+from benchmarks.datasets.readers.reader import ReaderInputs
 from benchmarks.datasets.readers.squad import question_rows
 from benchmarks.finetuning.tokenization import encode_questions, encode_texts, encode_words, end_of_text
+from benchmarks.protocol import get_dataset
 from pretraining.data.tokenizer import from_tiktoken
 from tests.benchmarks.datasets.test_import_files import REAL
 from tests.benchmarks.finetuning.released_rules import Cut, answer_tokens, token_words
@@ -129,9 +130,12 @@ def test_of_an_answer_cut_in_the_middle_the_tokens_that_are_left_are_gold() -> N
 
 @pytest.fixture(scope="module")
 def real_rows() -> list[dict[str, Any]]:
-    reading = Reading()
-    first = question_rows(REAL / "squad_v1.1/train-v1.1.prefix.json.zst", reading, unanswerable=False)
-    return first + question_rows(REAL / "squad_v2.0/dev-v2.0.json.zst", reading, unanswerable=True)
+    files = (("squad", "squad_v1.1/train-v1.1.prefix.json.zst"), ("squad_v2", "squad_v2.0/dev-v2.0.json.zst"))
+    return [
+        row
+        for name, path in files
+        for row in question_rows(REAL / path, ReaderInputs(dataset=get_dataset(name), files={}))
+    ]
 
 
 @pytest.mark.slow
@@ -141,8 +145,7 @@ def real_rows() -> list[dict[str, Any]]:
 def test_no_token_of_all_real_questions_and_sentences_differs(
     kind: str, real_rows: list[dict[str, Any]], tmp_path: Path
 ) -> None:
-    reading = Reading()
-    found = [one.words for one in sentences(REAL / "uner_english_ewt/en_ewt-ud-test.iob2", reading)]
+    found = [row["words"] for _, row in sentences(REAL / "uner_english_ewt/en_ewt-ud-test.iob2")]
     assert (len(real_rows), len(found)) == (10_448, 2_077)
     if kind == "llama3-itself":
         text = from_tiktoken(REAL / "tokenizer/llama3-tiktoken/tokenizer.model.zst")

@@ -49,8 +49,6 @@ COMMIT = "0" * 40
         (GOOD + f'hub = {{repo = "a/b", revision = "{COMMIT}", dev = "x"}}\n', "hub: unknown key 'dev'"),
         (GOOD + 'ids = "none"\n', "only answers have ids"),
         ('[mine]\nkind = "answers"\nids = "all"\n', "the only value is 'none'"),
-        (GOOD + 'language = "de"\n', "only answers have one: ar, de, en, es, hi, vi, zh"),
-        ('[mine]\nkind = "answers"\nlanguage = "fr"\n', "language = 'fr'; only answers have one: ar"),
         (GOOD + 'quotes = "yes"\n', r"quotes takes .*, not 'yes'"),
         (GOOD + "epochs = 0\n", "epochs must be at least 1, not 0"),
         (GOOD + "epochs = true\n", "epochs takes a whole number, not True"),

@@ -13,7 +13,7 @@ from benchmarks.finetuning.trainer import FineTuningError
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.runs import DETAILS, read_run
 from benchmarks.sweep import work
-from benchmarks.sweep.request import Request
+from benchmarks.sweep.request import RunRequest
 from tests.benchmarks.command import command
 
 run, status = command("benchmarks", "run"), command("benchmarks", "status")
@@ -49,11 +49,11 @@ def replaced(words: list[str], option: str, value: object) -> list[str]:
     return [*words[: at + 1], str(value), *words[at + 2 :]]
 
 
-def request_of(model: str, data: Path, store: Path, **changes: Any) -> Request:
+def request_of(model: str, data: Path, store: Path, **changes: Any) -> RunRequest:
     """One fine-tuning of three steps on SST-2, but for the changes."""
     values = {"datasets": ("sst2",), "lrs": (1e-3,), "seeds": (0,), **changes}
     tuning = replace(FINE_TUNING, steps=3)
-    return Request(model=model, name="tiny", data=data, store=store, fine_tuning=tuning, **values)
+    return RunRequest(model=model, name="tiny", data=data, store=store, fine_tuning=tuning, **values)
 
 
 def fail_at_5e_3(monkeypatch: pytest.MonkeyPatch) -> None:

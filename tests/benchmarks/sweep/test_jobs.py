@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from benchmarks.runs import RESULTS_VERSION, RunKey
-from benchmarks.sweep.jobs import jobs_of
+from benchmarks.sweep.run_jobs import jobs_of
 from benchmarks.sweep.status import COMPLETE, claim_path
 from common.description import description_hash
 from common.errors import UserError
@@ -110,7 +110,7 @@ def test_other_data_are_refused(
 def test_results_of_another_version_of_the_code_are_refused(
     finished: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("benchmarks.sweep.jobs.RESULTS_VERSION", RESULTS_VERSION + 1)
+    monkeypatch.setattr("benchmarks.sweep.run_jobs.RESULTS_VERSION", RESULTS_VERSION + 1)
     sentence = refused(finished, capsys)
     assert f"results_version {RESULTS_VERSION}, but this command has {RESULTS_VERSION + 1}" in sentence
 

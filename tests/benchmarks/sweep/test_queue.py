@@ -16,14 +16,14 @@ import pytest
 import torch
 
 from benchmarks.datasets.synthetic import make_synthetic
-from benchmarks.finetuning.device import DEVICES
+from benchmarks.finetuning import device
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RunKey
 from benchmarks.sweep import queue
-from benchmarks.sweep.jobs import compared_jobs
 from benchmarks.sweep.queue import Stop, run_grid, side_by_side
+from benchmarks.sweep.run_jobs import compared_jobs, forget_failed
 from benchmarks.sweep.status import BUSY, COMPLETE, FAILED, claim_path, status_code
 from common.errors import UserError
 from common.locks import try_lock
@@ -125,6 +125,7 @@ def test_a_claim_is_checked_once_more_for_what_was_done_meanwhile(
     assert run(grid) == FAILED
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "results").rglob("*.json")}
     (job,) = compared_jobs(request)
+    forget_failed([job])
     assert [len(job.pending(each)) for each in job.fine_tunings] == [0, 1]
     assert run(grid) == FAILED, "another worker of the call tries it"
     assert not job.pending(), "and it is not tried again in this call"
@@ -221,9 +222,10 @@ def test_workers_with_a_device_each_make_the_same_bytes(
     alone = request_of(arguments[1], data, tmp_path, datasets=("sst2", "mine"), known=known)
     assert status_code(run_grid(alone)) == COMPLETE
     # Two CPUs that do not compute side by side, as GPUs.
-    monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], gpu=True, count=lambda: 2))
+    monkeypatch.setattr(device, "CPU", replace(device.CPU, gpu=True))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     request = replace(alone, store=tmp_path / "several", workers=3)
-    assert queue._devices(request, 0) == ["cpu:0", "cpu:1", "cpu:0"]
+    assert queue._devices(replace(request, device="cpu"), 0) == ["cpu:0", "cpu:1", "cpu:0"]
     with pytest.raises(UserError, match="leave out --device cpu:1"):
         queue._devices(replace(request, device="cpu:1"), 0)
     monkeypatch.setattr(queue, "_devices", lambda request, needed: ["cpu:0", "cpu"])

@@ -1,4 +1,4 @@
-"""Everything that would stop a run after it began is one sentence of `validate`, before anything is written."""
+"""Everything that would stop a run after it began is one sentence of a dry run, before anything is written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from transformers import AutoModel
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import PRECISIONS
 from benchmarks.finetuning.encoders import Encoder, load
-from benchmarks.finetuning.heads import HEADS, MEAN, POOLINGS
+from benchmarks.finetuning.heads import MEAN, POOLINGS
 from benchmarks.protocol import DATASETS
 from benchmarks.sweep.preflight import check_special_tokens, dry_run, run_bytes
 from common.errors import UserError
@@ -24,16 +24,15 @@ from tests.benchmarks.sweep.stores import run, validate
 from tests.benchmarks.tiny import make_config
 
 FP32, BF16 = PRECISIONS["fp32"], PRECISIONS["bf16"]
-PAPER = HEADS["paper"]
 
 
-def test_validate_checks_and_estimates_without_writing(
+def test_a_dry_run_checks_and_writes_nothing(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert validate(arguments) == 0
     shown = capsys.readouterr().out
-    assert "everything the runs need is available" in shown and "memory of each" in shown
-    assert all(name in shown for name in DATASETS)
+    assert shown.startswith("model tiny: EuroBertModel, ") and "\nmemory of each parallel run" in shown
+    assert shown.splitlines()[-1].startswith(f"{30 * len(DATASETS)} runs to do")
     assert not (tmp_path / "results").exists()
 
 
@@ -56,7 +55,7 @@ def test_every_family_reads_an_input_of_the_largest_length(
     before = {key: value.clone() for key, value in loaded.encoder.state_dict().items()}
     limit = loaded.limits.paper_retrieval if name == "msmarco" else loaded.limits.labelled
     for precision in (FP32, BF16):
-        assert dry_run(dataset, loaded, precision, MEAN, PAPER) == limit >= 500
+        assert dry_run(dataset, loaded, precision, MEAN, "paper") == limit >= 500
     for key, value in loaded.encoder.state_dict().items():
         assert value.dtype == torch.float32 and torch.equal(value, before[key])
 
@@ -65,12 +64,12 @@ def test_too_few_positions_are_found(data: Path, model_folder: Callable[..., Pat
     loaded = load(str(model_folder("bert")))
     loaded = replace(loaded, limits=replace(loaded.limits, labelled=600))
     with pytest.raises(UserError, match="cannot read 600 tokens, the input limit for sst2"):
-        dry_run(load_data(data, "sst2"), loaded, FP32, MEAN, PAPER)
+        dry_run(load_data(data, "sst2"), loaded, FP32, MEAN, "paper")
 
 
 def test_a_pooling_without_effect_is_found(data: Path, model_folder: Callable[..., Path]) -> None:
     with pytest.raises(UserError, match="--head ours"):
-        dry_run(load_data(data, "sst2"), load(str(model_folder("bert"))), FP32, POOLINGS["last"], PAPER)
+        dry_run(load_data(data, "sst2"), load(str(model_folder("bert"))), FP32, POOLINGS["last"], "paper")
 
 
 def test_an_end_of_text_in_pieces_is_found(model_folder: Callable[..., Path], tmp_path: Path) -> None:
@@ -171,7 +170,7 @@ def test_it_is_found_before_the_first_step(
 def test_the_data_that_it_is_fine_tuned_on_is_missed(
     arguments: list[str], data: Path, tmp_path: Path
 ) -> None:
-    """`--dataset mldr_en` without MS MARCO: `validate` and `run` say which dataset needs it."""
+    """`--dataset mldr_en` without MS MARCO: a dry run and `run` say which dataset needs it."""
     shutil.copytree(data / "mldr_en", tmp_path / "data/mldr_en")
     words = [*arguments, "--data", str(tmp_path / "data"), "--dataset", "mldr_en"]
     for command in (validate, run):

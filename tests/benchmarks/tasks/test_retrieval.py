@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.datasets.local_dataset import load as load_data
-from benchmarks.finetuning.device import DEVICES, choose_device
+from benchmarks.finetuning import device
+from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
 from benchmarks.protocol import get_dataset
 from benchmarks.sweep.work import ResettableModel
@@ -50,7 +51,7 @@ def test_the_cached_gradient_of_the_contrastive_loss_is_the_plain_one(
     monkeypatch.setattr(ContrastiveObjective, "_embed", counted)
     results = []
     for factor in (10**9, 0):
-        monkeypatch.setitem(DEVICES, "cpu", replace(CPU.kind, graph_factor=factor))
+        monkeypatch.setattr(device, "CPU", replace(device.CPU, graph_factor=factor))
         calls.clear()
         torch.manual_seed(5)
         loss = objective.backward(model, step, replace(CPU, train_positions=400))

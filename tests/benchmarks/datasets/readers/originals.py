@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from benchmarks.datasets.import_files import READERS
-from benchmarks.datasets.local_dataset import Content
-from benchmarks.datasets.readers.original_files import Reading
-from benchmarks.datasets.readers.reader import Inputs
-from benchmarks.protocol import get_dataset
+from benchmarks.datasets.local_dataset import DatasetContent
+from benchmarks.datasets.readers.reader import ReaderInputs
+from benchmarks.own_datasets.definition_file import definition_of
+from benchmarks.protocol import Dataset, get_dataset
 from common.errors import UserError
 
 Put = Callable[[str, str | list[Any]], Path]
@@ -33,25 +33,31 @@ def putter(folder: Path) -> Put:
     return put
 
 
-def read(name: str, *, skip_bad: bool = False, **files: Path | tuple[Path, ...]) -> Content:
-    dataset = get_dataset(name)
-    roles = {role: paths if isinstance(paths, tuple) else (paths,) for role, paths in files.items()}
-    inputs = Inputs(dataset=dataset, files=roles, reading=Reading(skip_bad=skip_bad))
+def defined(kind: str, **table: Any) -> Dataset:
+    """A dataset of one's own whose three files stay as they are."""
+    return replace(
+        definition_of("mine", {"kind": kind, **table}, "my.toml: [mine]", Path()), as_published=True
+    )
+
+
+def inputs_of(
+    dataset: str | Dataset, *, trained_on: str = "", **files: Path | tuple[Path, ...]
+) -> ReaderInputs:
+    dataset = get_dataset(dataset)
+    return ReaderInputs(
+        dataset=replace(dataset, trained_on=trained_on or dataset.trained_on),
+        files={role: paths if isinstance(paths, tuple) else (paths,) for role, paths in files.items()},
+    )
+
+
+def read(dataset: str | Dataset, **files: Path | tuple[Path, ...]) -> DatasetContent:
+    inputs = inputs_of(dataset, **files)
     return READERS[inputs.dataset.reader](inputs)
 
 
-def rows(content: Content, table: str) -> list[dict[str, Any]]:
+def rows(content: DatasetContent, table: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = content.tables[table].to_pylist()
     return found
-
-
-def inputs_of(name: str, *, skip_bad: bool = False, trained_on: str = "", **files: Path) -> Inputs:
-    dataset = get_dataset(name)
-    return Inputs(
-        dataset=replace(dataset, trained_on=trained_on or dataset.trained_on),
-        files={role: (path,) for role, path in files.items()},
-        reading=Reading(skip_bad=skip_bad),
-    )
 
 
 def refused(read: Callable[[], object]) -> str:

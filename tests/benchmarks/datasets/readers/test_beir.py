@@ -1,4 +1,4 @@
-"""Retrieval data of every form is the same data."""
+"""Retrieval data of every form is the same data: judgements, texts and training rows."""
 
 from __future__ import annotations
 
@@ -9,30 +9,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.datasets.local_dataset import Content
-from benchmarks.datasets.readers.beir import judgements, retrieval
+from benchmarks.datasets.local_dataset import DatasetContent
+from benchmarks.datasets.readers.beir import judgements, pairs, retrieval, wanted_texts
 from benchmarks.datasets.readers.beir import read as read_judged
-from benchmarks.datasets.readers.original_files import Reading
 from benchmarks.datasets.readers.reader import halve
 from benchmarks.protocol import get_dataset
 from common.errors import UserError
-from tests.benchmarks.datasets.readers.originals import Put, inputs_of, read, refused, rows
+from tests.benchmarks.datasets.readers.originals import Put, inputs_of, read, rows
+from tests.benchmarks.datasets.readers.test_refusals import HEADER, beir_files
 
-HEADER = "query-id\tcorpus-id\tscore\n"
-SKIPPED = " (--skip-bad-lines leaves such lines out)"
+MARCO = get_dataset("msmarco")
 NEGATIVES = "the negatives of the training file are left out"
-
-
-def beir_files(put: Put) -> dict[str, Path]:
-    return {
-        "corpus": put(
-            "corpus.jsonl", [{"_id": str(i), "title": "", "text": f"passage {i}"} for i in range(50)]
-        ),
-        "queries": put("queries.jsonl", [{"_id": f"q{i}", "text": f"query {i}"} for i in range(20)]),
-        "validation": put("qrels/dev.tsv", HEADER + "q1\t4\t1\nq2\t9\t1\nq1\t5\t1\n"),
-        "test": put("qrels/test.tsv", HEADER + "q3\t9\t3\nq3\t8\t0\nq4\t7\t0\n"),
-        "train": put("pairs.jsonl", [{"query": "a", "positive": "b", "negative": "c"}] * 4),
-    }
 
 
 def test_beir(put: Put) -> None:
@@ -46,7 +33,7 @@ def test_beir(put: Put) -> None:
     ]
     assert [row["relevance"] for row in rows(content, "qrels")] == [1, 1, 1, 3, 0]
     assert any("test queries without a relevant document left out: 1;" in note for note in content.notes)
-    assert any("negatives" in note for note in content.notes)
+    assert NEGATIVES in content.notes
 
 
 def test_all_forms_of_the_same_retrieval_data_are_one(tmp_path: Path, put: Put) -> None:
@@ -83,27 +70,6 @@ def test_all_forms_of_the_same_retrieval_data_are_one(tmp_path: Path, put: Put) 
                     assert found.tables[name].equals(table), (role, path.name, name)
 
 
-def test_retrieval_faults(put: Put) -> None:
-    files = beir_files(put)
-    with pytest.raises(UserError, match=r"q\.tsv:2: the query q1 has a different text further up"):
-        read("msmarco", **{**files, "queries": put("q.tsv", "q1\ta\nq1\tb\n")})
-    with pytest.raises(UserError, match="msmarco needs the judgements of the test queries"):
-        read("msmarco", **{role: path for role, path in files.items() if role != "test"})
-    with pytest.raises(UserError, match=r"p\.tsv:1: the line is not a query, a passage"):
-        read("msmarco", **{**files, "train": put("p.tsv", "alone\n")})
-
-
-@pytest.mark.parametrize("score", ["high", [1], float("inf")], ids=str)
-def test_a_relevance_that_is_none_is_named_or_left_out(score: object, tmp_path: Path) -> None:
-    table = pa.table({"query-id": ["q4"], "corpus-id": ["7"], "score": [score]})
-    pq.write_table(table, tmp_path / "bad.parquet")
-    with pytest.raises(UserError, match=r"bad\.parquet: row 0: the row does not have the expected form"):
-        judgements(tmp_path / "bad.parquet", Reading())
-    reading = Reading(skip_bad=True)
-    assert judgements(tmp_path / "bad.parquet", reading) == []
-    assert "bad lines left out: 1" in "".join(reading.notes())
-
-
 def test_nqs_declared_counts_are_beirs_queries_halved() -> None:
     validation = halve(f"test{number}" for number in range(3_452))
     assert get_dataset("nq").counts == {"validation": len(validation), "test": 3_452 - len(validation)}
@@ -114,9 +80,9 @@ def test_queries_without_a_relevant_document_are_left_out_and_their_documents_st
         "validation": [("q1", "d1", 1), ("q1", "d2", 0)],
         "test": [("q2", "d3", 0), ("q3", "d1", 0), ("q4", "d1", -1), ("q5", "d4", 3)],
     }
-    reading = Reading()
+    inputs = inputs_of("msmarco")
     docs: dict[str, dict[str, Any]] = {f"d{n}": {"title": None, "text": f"text {n}"} for n in range(1, 6)}
-    tables = retrieval(splits, {"q1": "one?", "q5": "five?"}, docs, reading)
+    tables = retrieval(splits, {"q1": "one?", "q5": "five?"}, docs, inputs)
     assert tables["queries"].to_pylist() == [
         {"split": "validation", "id": "q1", "text": "one?"},
         {"split": "test", "id": "q5", "text": "five?"},
@@ -127,20 +93,9 @@ def test_queries_without_a_relevant_document_are_left_out_and_their_documents_st
         ("test", "q5", "d4", 3),
     ]
     assert [row["id"] for row in tables["corpus"].to_pylist()] == ["d1", "d2", "d3", "d4"]
-    assert reading.notes() == (
-        "test queries without a relevant document left out: 3; the documents judged for them stay",
-    )
-
-
-def test_texts_that_are_not_there_are_counted_and_the_first_is_named(put: Put) -> None:
-    files = beir_files(put)
-    test = put("t.tsv", "q3 0 91 1\nq3 0 9 1\nq3 0 90 1\n")
-    assert refused(lambda: read("msmarco", **{**files, "test": test})) == (
-        f"judged document ids missing from {files['corpus']}: 2 (first: '91')"
-    )
-    with pytest.raises(UserError, match=r"judged query ids missing from .*, .*b\.tsv: 2 \(first: 'q91'\)$"):
-        queries = (files["queries"], put("b.tsv", "q0\tquery 0\n"))
-        read("msmarco", **{**files, "queries": queries, "test": put("u.tsv", "q91 0 9 1\nq90 0 9 1\n")})
+    assert list(inputs.notes) == [
+        "test queries without a relevant document left out: 3; the documents judged for them stay"
+    ]
 
 
 def own_files(put: Put) -> dict[str, Path]:
@@ -151,7 +106,7 @@ def own_files(put: Put) -> dict[str, Path]:
     }
 
 
-def judged(content: Content) -> list[tuple[str, str]]:
+def judged(content: DatasetContent) -> list[tuple[str, str]]:
     return [(row["split"], row["query_id"]) for row in rows(content, "qrels")]
 
 
@@ -183,35 +138,12 @@ def test_a_set_that_is_trained_on_itself_has_pairs(put: Put) -> None:
     assert set(content.tables) == {"pairs", "queries", "corpus", "qrels"}
 
 
-def test_mldr(put: Put) -> None:
-    def row(i: int, text: str | None) -> dict[str, Any]:
-        passage = {"docid": f"doc{i}"} | ({"text": text} if text else {})
-        return {
-            "query_id": f"q{i}",
-            "query": f"ask {i}",
-            "positive_passages": [passage],
-            "negative_passages": [],
-        }
-
-    corpus = put("corpus.jsonl", [{"docid": f"doc{i}", "text": f"long {i}"} for i in range(9)])
-    dev, test = put("dev.jsonl", [row(1, None)]), put("test.jsonl", [row(2, "brought along")])
-    content = read("mldr_en", validation=dev, test=test, corpus=corpus)
-    assert rows(content, "corpus") == [
-        {"id": "doc1", "title": None, "text": "long 1"},
-        {"id": "doc2", "title": None, "text": "long 2"},
-    ]
-    with pytest.raises(
-        UserError, match="mldr_en needs the texts of its positive passages: use --corpus FILE"
-    ):
-        read("mldr_en", validation=dev, test=test)
-
-
 def asked(number: int, *docs: str, **text: str) -> dict[str, Any]:
     passages = [{"docid": doc, **text} for doc in docs]
     return {"query_id": f"q{number}", "query": f"ask {number}", "positive_passages": passages}
 
 
-def test_every_positive_passage_is_judged_relevant_once(put: Put) -> None:
+def test_every_positive_passage_of_mldr_is_judged_relevant_once(put: Put) -> None:
     dev = put("dev.jsonl", [asked(1, "a", "b", text="x"), asked(2, "b", text="x")])
     content = read("mldr_en", validation=dev, test=put("test.jsonl", [asked(3, "a", text="x")]))
     assert [tuple(row.values()) for row in rows(content, "qrels")] == [
@@ -228,24 +160,120 @@ def test_every_positive_passage_is_judged_relevant_once(put: Put) -> None:
     assert content.notes == ()
 
 
-def test_the_corpus_gives_the_texts_of_wanted_documents_only(put: Put) -> None:
-    path = put("dev.jsonl", [asked(1, "a", text="short")])
+def test_mldrs_corpus_gives_the_texts_that_are_wanted_before_those_of_the_queries(put: Put) -> None:
+    dev, test = (
+        put("dev.jsonl", [asked(1, "a", text="short")]),
+        put("test.jsonl", [asked(2, "c", text="own")]),
+    )
     corpus = put("corpus.jsonl", [{"docid": "b", "text": "unasked"}, {"docid": "a", "text": "long"}])
-    content = read("mldr_en", validation=path, test=path, corpus=corpus)
-    assert rows(content, "corpus") == [{"id": "a", "title": None, "text": "long"}]
-
-
-def test_passages_without_text_are_counted_and_the_first_is_named(put: Put) -> None:
-    path, corpus = put("dev.jsonl", [asked(1, "c"), asked(2, "a", "b")]), put("corpus.tsv", "a\tlong\n")
-    with pytest.raises(UserError, match=r"judged document ids missing from .*corpus\.tsv: 2 \(first: 'c'\)"):
-        read("mldr_en", validation=path, test=path, corpus=corpus)
-
-
-def test_a_row_of_another_form_is_named_or_left_out(put: Put) -> None:
-    path = put("dev.jsonl", [{"query_id": "q0"}, asked(1, "a", text="x")])
+    content = read("mldr_en", validation=dev, test=test, corpus=corpus)
+    assert [(row["id"], row["text"]) for row in rows(content, "corpus")] == [("a", "long"), ("c", "own")]
+    bare = put("bare.jsonl", [asked(1, "c"), asked(2, "a", "d")])
     with pytest.raises(
-        UserError, match=r"dev\.jsonl:1: the row does not have .*: 'positive_passages' is missing"
+        UserError, match=r"judged document ids missing from .*corpus\.jsonl: 2 \(first: 'c'\)"
     ):
-        read("mldr_en", validation=path, test=path)
-    content = read("mldr_en", validation=path, test=path, skip_bad=True)
-    assert [row["id"] for row in rows(content, "queries")] == ["q1", "q1"]
+        read("mldr_en", validation=bare, test=bare, corpus=corpus)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.tsv", HEADER + "q1\td1\t1\nq2\td2\t0\n"),
+        ("x.tsv", "QUERY-ID corpus-id score\nq1 d1 1\nq2 d2 0"),
+        ("x.tsv", "qid pid label\nq1 d1 1\nq2 d2 0"),
+        ("x.tsv", "q1\td1\t1\n\n  \nq2\td2\t0"),
+        ("x.tsv", "q1 0 d1 1\nq2 Q0 d2 0\n"),
+        ("x.tsv", "query_id iter docid rel\nq1 0 d1 1\nq2 0 d2 0\n"),
+        ("x.json", '{"q1": {"d1": 1}, "q2": {"d2": "0"}, "q3": {}}'),
+    ],
+)
+def test_judgements_of_every_form(put: Put, name: str, text: str) -> None:
+    assert judgements(put(name, text), MARCO) == [("q1", "d1", 1), ("q2", "d2", 0)]
+
+
+TEXTS = [("a", None, "one"), ("b", None, "two"), ("None", None, "three")]
+
+
+@pytest.mark.parametrize("key", ["_id", "docid", "pid"])
+@pytest.mark.parametrize("text", ["text", "query"])
+@pytest.mark.parametrize("title", ["", "A title"])
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_texts_of_wanted_rows_come_with_their_titles(
+    put: Put, key: str, text: str, title: str, ending: str
+) -> None:
+    found = [{key: identity, text: words, "title": title, "more": 1} for identity, _, words in TEXTS]
+    path = put(f"x{ending}", found)
+    if ending == ".parquet":
+        pq.write_table(pa.Table.from_pylist(found), path)
+    assert list(wanted_texts(path, {"b": 1, "absent": 1}, MARCO)) == [
+        (f"{path}: row b" if ending == ".parquet" else f"{path}:2", "b", title, "two")
+    ]
+
+
+def test_texts_without_titles_have_none(put: Put, tmp_path: Path) -> None:
+    bare = put("x.tsv", "a\tone\nb\t two \nNone\tthree")
+    lines = put("x.jsonl", [{"id": identity, "text": text} for identity, _, text in TEXTS])
+    table = pa.table({"id": [row[0] for row in TEXTS], "text": [row[2] for row in TEXTS]})
+    pq.write_table(table, tmp_path / "x.parquet")
+    for path in (bare, lines, tmp_path / "x.parquet"):
+        found = wanted_texts(path, dict.fromkeys(["a", "b", "None"]), MARCO)
+        assert [row[1:] for row in found] == TEXTS
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "negatives"),
+    [
+        ("ask\tanswer\nwhy\tso", [("ask", "answer"), ("why", "so")], False),
+        (" ask \t answer \n", [("ask", "answer")], False),
+        ("query\tpositive\nask\tanswer\n", [("ask", "answer")], False),
+        ("anchor\tpositive\tnegative\nask\tanswer\tno\n", [("ask", "answer")], True),
+        ("ask\tanswer\nquery\tpositive\n", [("ask", "answer"), ("query", "positive")], False),
+        ("ask me\tyes\tno\n", [("ask me", "yes")], True),
+        ("ask 0\tyes\n", [("ask 0", "yes")], False),
+        ("ask 0\tyes it is\n", [("ask 0", "yes it is")], False),
+        ("query-id\tis a field\n", [("query-id", "is a field")], False),
+        ("query-id\tis mine\n", [("query-id", "is mine")], False),
+        ("my pid\tyes\n", [("my pid", "yes")], False),
+        ("", [], False),
+    ],
+)
+def test_training_lines_are_a_query_its_passage_and_perhaps_a_negative(
+    put: Put, text: str, expected: list[tuple[str, str]], negatives: bool
+) -> None:
+    inputs = inputs_of("msmarco")
+    found = pairs([put("pairs.tsv", text)], inputs).to_pylist()
+    assert [(row["query"], row["positive"]) for row in found] == expected
+    assert list(inputs.notes) == ([NEGATIVES] if negatives else [])
+
+
+@pytest.mark.parametrize("names", [("query", "positive"), ("anchor", "document"), ("sentence1", "sentence2")])
+@pytest.mark.parametrize("negative", [None, "no"])
+def test_training_rows_may_name_their_columns_otherwise(
+    put: Put, names: tuple[str, str], negative: str | None
+) -> None:
+    inputs = inputs_of("msmarco")
+    path = put("pairs.jsonl", [{names[0]: "ask", names[1]: "answer", "negative": negative}])
+    assert pairs([path], inputs).to_pylist() == [{"query": "ask", "positive": "answer"}]
+    assert list(inputs.notes) == ([NEGATIVES] if negative else [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEADER + "q1\td1\t1\nq1\td2\t0\nq2\td3\t2\n",
+        "Query_ID\tDoc_ID\tscore\nq1\td1\t1\nq1\td2\t0\nq2\td3\t2\n",
+        "qid pid label\nq1 d1 1\nq1 d2 0\nq2 d3 2\n",
+        "q1 0 d1 1\nq1 0 d2 0\nq2 0 d3 2\n",
+        "q1 Q0 d1 1\nq1 Q0 d2 0\nq2 Q0 d3 2\n",
+    ],
+)
+def test_training_judgements_become_pairs_of_what_is_relevant(put: Put, text: str) -> None:
+    more = put("more.jsonl", [{"query": "ask", "positive": "answer"}])
+    inputs = inputs_of(
+        "msmarco",
+        queries=put("queries.tsv", "q1\tone?\nq2\ttwo?\n"),
+        corpus=put("corpus.tsv", "d1\tone\nd3\tthree\n"),
+    )
+    found = pairs([put("train.tsv", text), more], inputs).to_pylist()
+    expected = [("one?", "one"), ("two?", "three"), ("ask", "answer")]
+    assert [(row["query"], row["positive"]) for row in found] == expected

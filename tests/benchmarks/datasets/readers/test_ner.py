@@ -12,53 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
-from benchmarks.datasets.readers.ner import (
-    iob1_to_iob2,
-    sentences,
-    tag_rows,
-)
-from benchmarks.datasets.readers.original_files import Reading
+from benchmarks.datasets.readers.ner import iob1_to_iob2, sentences, tag_rows
 from benchmarks.protocol import get_dataset
-from tests.benchmarks.datasets.readers.originals import Put, read, refused, rows
+from tests.benchmarks.datasets.readers.originals import Put, inputs_of, read, refused, rows
 
-SKIPPED = " (--skip-bad-lines leaves such lines out)"
-
-
-UNER_TAGS, CONLL_TAGS = (get_dataset(name).label_names for name in ("uner_en", "conll2003_en"))
+UNER_TAGS = get_dataset("uner_en").label_names
 
 
 @given(st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"])))
 def test_iob1_to_iob2_keeps_the_entities(tags: list[str]) -> None:
     """seqeval reads IOB1-like and IOB2 tags to the same spans."""
     assert get_entities(iob1_to_iob2(tags)) == get_entities(tags)
-
-
-def test_conll2012_brackets(tmp_path: Path, put: Put) -> None:
-    def line(word: str, entity: str) -> str:
-        return f"doc 0 0 {word} NN (S* - - - spk {entity} * -\n"
-
-    text = (
-        "#begin document (x); part 000\n"
-        + line("Mr.", "*")
-        + line("Bush", "(PERSON)")
-        + line("saw", "*")
-        + line("New", "(GPE*")
-        + line("York", "*)")
-        + "\n"
-        + line("#", "*")
-        + "#end document\n"
-    )
-    put("train/a.v4_gold_conll", text)
-    put("train/sub/b.v4_gold_conll", text)
-    content = read(
-        "ontonotes", train=tmp_path / "train", validation=tmp_path / "train", test=tmp_path / "train"
-    )
-    assert [row["words"] for row in rows(content, "train")] == [
-        ["Mr.", "Bush", "saw", "New", "York"],
-        ["#"],
-    ] * 2
-    names = [get_dataset("ontonotes").label_names[tag] for tag in rows(content, "train")[0]["tags"]]
-    assert names == ["O", "B-PERSON", "O", "B-GPE", "I-GPE"]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +51,7 @@ def test_conll2012_brackets(tmp_path: Path, put: Put) -> None:
 def test_a_sentence_has_the_document_that_its_file_names(
     put: Put, name: str, text: str, documents: list[str | None]
 ) -> None:
-    assert [one.document for one in sentences(put(name, text), Reading())] == documents
+    assert [row["document"] for _, row in sentences(put(name, text))] == documents
 
 
 def test_documents_of_rows_are_in_a_column_and_without_any_there_is_none(put: Put) -> None:
@@ -98,15 +62,14 @@ def test_documents_of_rows_are_in_a_column_and_without_any_there_is_none(put: Pu
     assert "document" not in content.tables["train"].column_names
 
 
-def spoken(path: Path, *, skip_bad: bool = False) -> list[tuple[int, str]]:
+def spoken(path: Path) -> list[tuple[int, str]]:
     """Return the line where each sentence starts, and `word/tag` of its words."""
-    found = sentences(path, Reading(skip_bad=skip_bad))
     return [
         (
-            int(one.where.removeprefix(f"{path}:")),
-            " ".join(f"{w}/{t}" for w, t in zip(one.words, one.tags, strict=True)),
+            int(where.removeprefix(f"{path}:")),
+            " ".join(f"{word}/{tag}" for word, tag in zip(row["words"], row["tags"], strict=True)),
         )
-        for one in found
+        for where, row in sentences(path)
     ]
 
 
@@ -140,25 +103,6 @@ def test_a_line_is_a_word_first_and_its_tag_last_or_uners_index_word_and_tag(
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "Ada O\nRome\n", "Ada\tO\n\tO\n", "Ada\tO\nRome\t\n", "1\tAda\tO\n2\tRome\n", "1\tAda\tO\n2\n",
-        "1\tAda\tO\n2\t\tO\n", "1\tAda\tO\n2\tRome\t\n", "1\tAda\tO\nx\tRome\tO\n",
-        "1\tAda\tO\nx\tRome\t7\n", "1\tAda\tO\nx\t7\tO\n",
-    ],
-)  # fmt: skip
-def test_a_line_without_word_or_tag_takes_its_sentence_with_it(put: Put, text: str) -> None:
-    path = put("a.conll", text + "\n" + text.splitlines()[0] + "\n")
-    assert refused(lambda: spoken(path)) == f"{path}:2: the line does not have a word and a tag{SKIPPED}"
-    assert spoken(path, skip_bad=True) == [(4, "Ada/O")]
-
-
-def conll2012(*found: tuple[str, str], columns: int = 13) -> str:
-    rest = " *" * (columns - 12) + " -"
-    return "".join(f"doc 0 0 {word} NN (S* - - - spk {tag}{rest}\n" for word, tag in found)
-
-
-@pytest.mark.parametrize(
     ("entities", "tags"),
     [
         ("* * *", "O O O"),
@@ -173,23 +117,13 @@ def conll2012(*found: tuple[str, str], columns: int = 13) -> str:
 def test_brackets_open_and_close_entities_within_a_sentence(
     put: Put, entities: str, tags: str, columns: int
 ) -> None:
-    text = conll2012(*zip(("one", "two", "three"), entities.split(), strict=True), columns=columns)
-    after = conll2012(("next", "*"), columns=columns)
-    path = put("a_gold_conll", f"#begin document (x); part 000\n{text}\n{after}#end document\n")
+    def line(word: str, tag: str) -> str:
+        return f"doc 0 0 {word} NN (S* - - - spk {tag}{' *' * (columns - 12)} -\n"
+
+    text = "".join(line(*pair) for pair in zip(("one", "two", "three"), entities.split(), strict=True))
+    path = put("a_gold_conll", f"#begin document (x); part 000\n{text}\n{line('#', '*')}#end document\n")
     one, two, three = tags.split()
-    assert spoken(path) == [(2, f"one/{one} two/{two} three/{three}"), (6, "next/O")]
-
-
-def test_a_folder_needs_gold_files(tmp_path: Path, put: Put) -> None:
-    put("train/a.txt", "Ada O\n")
-    assert (
-        refused(
-            lambda: read(
-                "ontonotes", train=tmp_path / "train", validation=tmp_path / "train", test=tmp_path / "train"
-            )
-        )
-        == f"{tmp_path / 'train'} contains no *_gold_conll files"
-    )
+    assert spoken(path) == [(2, f"one/{one} two/{two} three/{three}"), (6, "#/O")]
 
 
 @pytest.mark.parametrize(
@@ -207,62 +141,22 @@ def test_a_file_is_iob1_when_b_only_parts_neighbours_of_one_type(
     put: Put, written: list[str], kept: list[str], is_iob1: bool
 ) -> None:
     text = "\n".join("".join(f"w {tag}\n" for tag in line.split()) for line in written)
-    reading = Reading()
-    found = tag_rows(put("a.conll", text), UNER_TAGS, reading)
+    inputs = inputs_of("uner_en")
+    found = tag_rows(put("a.conll", text), inputs)
     assert [" ".join(UNER_TAGS[tag] for tag in row["tags"]) for row in found] == kept
-    assert reading.notes() == (("IOB1 tags were turned into IOB2",) if is_iob1 else ())
-
-
-def test_a_sentence_with_an_unknown_tag_is_named_with_the_nearest_or_left_out(put: Put) -> None:
-    path = put("a.conll", "Ada B-PER\n\nin O\nRome B-LOK\n\nYes O\n")
-    assert refused(lambda: tag_rows(path, UNER_TAGS, Reading())) == (
-        f"{path}:3: the tag 'B-LOK' is not in the tag set O, B-PER, I-PER, B-ORG, I-ORG, B-LOC, I-LOC; "
-        f"did you mean 'B-LOC'?{SKIPPED}"
-    )
-    kept = tag_rows(path, UNER_TAGS, Reading(skip_bad=True))
-    assert kept == [{"words": ["Ada"], "tags": [1]}, {"words": ["Yes"], "tags": [0]}]
-
-
-@pytest.mark.parametrize(
-    ("bad", "sentence"),
-    [
-        ({"words": ["Ada"]}, "there is no column tags or ner or ner_tags; the columns are 'words'"),
-        ({"tags": ["O"]}, "there is no column words or tokens; the columns are 'tags'"),
-        ({"words": [], "tags": []}, "there are 0 words and 0 tags"),
-        ({"words": ["Ada"], "tags": []}, "there are 1 words and 0 tags"),
-        ({"words": ["Ada"], "tags": [0, 0]}, "there are 1 words and 2 tags"),
-        ({"words": ["Ada", 7], "tags": [0, 0]}, "a word is not text"),
-        ({"words": ["Ada"], "tags": [-1]}, f"the tag '-1' is not in the tag set {', '.join(UNER_TAGS)}"),
-        ({"words": ["Ada"], "tags": [7]}, f"the tag '7' is not in the tag set {', '.join(UNER_TAGS)}"),
-        ({"words": ["Ada"], "tags": [None]}, f"the tag 'None' is not in the tag set {', '.join(UNER_TAGS)}"),
-    ],
-    ids=str,
-)
-def test_a_bad_row_is_named_once_or_left_out(put: Put, bad: dict[str, object], sentence: str) -> None:
-    good = {"words": ["Ada", "won"], "tags": [1, 0]}
-    path, reading = (
-        put("x.jsonl", [good, bad, {"words": ["Rome"], "tags": ["B-LOC"]}]),
-        Reading(skip_bad=True),
-    )
-    assert refused(lambda: tag_rows(path, UNER_TAGS, Reading())) == f"{path}:2: {sentence}{SKIPPED}"
-    assert tag_rows(path, UNER_TAGS, reading) == [good, {"words": ["Rome"], "tags": [5]}]
-    assert reading.notes() == (f"bad lines left out: 1, the first at x.jsonl:2: {sentence}",)
+    assert list(inputs.notes) == (["IOB1 tags were turned into IOB2"] if is_iob1 else [])
 
 
 @pytest.mark.parametrize("column", ["tags", "ner", "ner_tags"])
 def test_ids_count_in_the_names_that_the_file_declares(tmp_path: Path, column: str) -> None:
     alphabetical = sorted(UNER_TAGS)
     tags = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "I-ORG"]]
-    table = pa.table(
-        {
-            "tokens": [["a"] * 4, ["a"] * 2],
-            column: [[alphabetical.index(tag) for tag in line] for line in tags],
-        }
-    )
+    ids = [[alphabetical.index(tag) for tag in line] for line in tags]
+    table = pa.table({"tokens": [["a"] * 4, ["a"] * 2], column: ids})
     feature = {"feature": {"names": alphabetical, "_type": "ClassLabel"}, "_type": "Sequence"}
     metadata = {"huggingface": json.dumps({"info": {"features": {column: feature}}})}
     pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "x.parquet")
-    found = tag_rows(tmp_path / "x.parquet", UNER_TAGS, Reading())
+    found = tag_rows(tmp_path / "x.parquet", inputs_of("uner_en"))
     assert [[UNER_TAGS[tag] for tag in row["tags"]] for row in found] == tags
 
 
@@ -276,9 +170,6 @@ def test_unnamed_ids_may_have_one_stray_in_fifty_tags_inside_entities(
     tags = [starts, *[follows] * (inside - strays), *[stray] * strays, 0]
     path = put("x.jsonl", [{"words": ["a"] * len(tags), "tags": tags}])
     if fine:
-        assert [row["tags"] for row in tag_rows(path, UNER_TAGS, Reading())] == [tags]
+        assert [row["tags"] for row in tag_rows(path, inputs_of("uner_en"))] == [tags]
     else:
-        assert refused(lambda: tag_rows(path, UNER_TAGS, Reading())) == (
-            f"{path} numbers its tags without naming them; read as O, B-PER, I-PER, B-ORG, I-ORG, B-LOC, I-LOC, "
-            f"they are not valid IOB2; import a file with tag names"
-        )
+        assert "numbers its tags without naming them" in refused(lambda: tag_rows(path, inputs_of("uner_en")))

@@ -1,11 +1,14 @@
-"""Compressed and plain files of any kind; damage is named."""
+"""Compressed and plain files of any kind; tables as pandas writes them, quotes and all; damage is named."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,46 +18,30 @@ from hypothesis import strategies as st
 
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
-    Reading,
-    Row,
     class_names,
     lines,
     pick,
     pick_text,
     records,
+    row_at,
 )
+from benchmarks.datasets.schema import Row
+from benchmarks.protocol import get_dataset
 from common.errors import UserError
-from tests.benchmarks.datasets.readers.originals import Put, refused
+from tests.benchmarks.datasets.readers.originals import Put, defined, refused
 
-SKIP = " (--skip-bad-lines leaves such lines out)"
-
-
-def test_a_bad_line_stops_the_reading_unless_it_is_to_be_left_out(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    assert refused(lambda: Reading().bad("dir/a.tsv:3", "it is bad")) == f"dir/a.tsv:3: it is bad{SKIP}"
-    reading = Reading(skip_bad=True)
-    assert reading.notes() == ()
-    reading.note("b")
-    reading.note("a")
-    reading.note("b")
-    assert reading.notes() == ("b", "a")
-    for where in ("top/dir/a.tsv:3", "b.tsv:1", "dir/c.tsv:2"):
-        reading.bad(where, "it is bad")
-    assert caplog.messages[0] == "top/dir/a.tsv:3: it is bad; left out"
-    assert reading.notes() == ("b", "a", "bad lines left out: 3, the first at a.tsv:3: it is bad")
+PAPERS = get_dataset("sst2")
 
 
-def test_a_line_that_lacks_several_columns_is_one_bad_line() -> None:
-    reading = Reading(skip_bad=True)
-    for where, what in (("a.tsv:3", "no text"), ("a.tsv:3", "no label"), ("a.tsv:4", "no label")):
-        reading.bad(where, what)
-    assert reading.notes() == ("bad lines left out: 2, the first at a.tsv:3: no text",)
+def table_of(path: Path, **more: Any) -> list[Row]:
+    """The rows of a table of one's own."""
+    return [row for _, row in records(path, defined("text", labels=["x", "y"], **more))]
 
 
 @pytest.mark.parametrize(
     ("error", "what"),
     [
+        (BadRowError("it is bad"), "it is bad"),
         (KeyError("text"), "'text' is missing"),
         (TypeError("no text\nbut a list"), "no text"),
         (AttributeError("no text"), "no text"),
@@ -63,22 +50,18 @@ def test_a_line_that_lacks_several_columns_is_one_bad_line() -> None:
         (OverflowError("too large"), "too large"),
     ],
 )
-def test_a_row_of_another_form_is_a_bad_line(error: Exception, what: str) -> None:
-    def block(reading: Reading) -> None:
-        with reading.row("a.tsv:3"):
+def test_a_row_of_another_form_is_named_with_its_place(error: Exception, what: str) -> None:
+    def block() -> None:
+        with row_at("a.tsv:3"):
             raise error
 
-    assert (
-        refused(lambda: block(Reading())) == f"a.tsv:3: the row does not have the expected form: {what}{SKIP}"
-    )
-    lenient = Reading(skip_bad=True)
-    block(lenient)
-    assert len(lenient.notes()) == 1
+    said = refused(block)
+    assert said.startswith("a.tsv:3: ") and said.endswith(what)
 
 
 @pytest.mark.parametrize("error", [UserError("as it is"), RuntimeError("as it is")])
 def test_other_errors_of_a_block_are_not_of_its_row(error: Exception) -> None:
-    with pytest.raises(type(error), match=r"^as it is$"), Reading(skip_bad=True).row("a.tsv:3"):
+    with pytest.raises(type(error), match=r"^as it is$"), row_at("a.tsv:3"):
         raise error
 
 
@@ -99,42 +82,7 @@ def test_rows_of_a_json_file_are_named_by_line_or_by_entry(
     put: Put, text: str, found: list[tuple[str, Row]]
 ) -> None:
     path = put("a.json", text)
-    assert list(records(path, Reading())) == [(f"{path}{place}", row) for place, row in found]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("a.json", '{"x": 1}\n[2]\n{"x": 3}', ":2: the line is not a JSON object"),
-        ("a.json", '{"x": 1}\n{"x": \n{"x": 3}', ":2: the line is not a JSON object"),
-        ("a.jsonl", "[1]\n", ":1: the line is not a JSON object"),
-        ("a.json", '[{"x": 1}, 2]', ": entry 1: the entry is not a JSON object"),
-        ("a.json", '{"p": [1]}', ": entry p: the entry is not a JSON object"),
-    ],
-)
-def test_what_is_no_row_is_a_bad_line_and_the_others_are_read(
-    put: Put, name: str, text: str, said: str
-) -> None:
-    path = put(name, text)
-    assert refused(lambda: list(records(path, Reading()))) == f"{path}{said}{SKIP}"
-    lenient = Reading(skip_bad=True)
-    assert len(list(records(path, lenient))) == text.count('"x"') - ('\n{"x": \n' in text)
-    assert lenient.notes() == (f"bad lines left out: 1, the first at {name}{said}",)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("5", " contains neither a list nor an object of rows"),
-        ('"rows"', " contains neither a list nor an object of rows"),
-        ("", ":1: not valid JSON ("),
-        ("5\n6", ":2: not valid JSON ("),
-        ('[1,\n2,\n{"x" 3}]', ":3: not valid JSON ("),
-    ],
-)
-def test_a_file_that_is_no_json_of_rows_is_named_with_its_line(put: Put, text: str, said: str) -> None:
-    path = put("a.json", text)
-    assert refused(lambda: list(records(path, Reading()))).startswith(f"{path}{said}")
+    assert list(records(path, PAPERS)) == [(f"{path}{place}", row) for place, row in found]
 
 
 @pytest.mark.parametrize(
@@ -147,11 +95,59 @@ def test_a_file_that_is_no_json_of_rows_is_named_with_its_line(put: Put, text: s
         ("a\tb", {}),
     ],
 )
-def test_rows_of_a_tsv_file_have_the_names_of_its_header_or_those_given(
-    put: Put, text: str, found: dict[int, Row]
-) -> None:
+def test_rows_of_a_tsv_file_have_the_names_of_its_header(put: Put, text: str, found: dict[int, Row]) -> None:
     path = put("a.tsv", text)
-    assert list(records(path, Reading())) == [(f"{path}:{number}", row) for number, row in found.items()]
+    assert list(records(path, PAPERS)) == [(f"{path}:{number}", row) for number, row in found.items()]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    texts=st.lists(st.text(st.sampled_from('ab "\t,;\n'), max_size=8), min_size=1, max_size=6),
+    ending=st.sampled_from([".csv", ".tsv", ".csv.gz"]),
+    quoting=st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC]),
+    mark=st.sampled_from(",;"),
+)
+def test_what_pandas_writes_is_read(
+    texts: list[str], ending: str, quoting: Any, mark: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("tables") / f"x{ending}"
+    frame = pd.DataFrame({"text": texts, "label": ["x"] * len(texts)})
+    frame.to_csv(path, index=False, sep=mark if ".csv" in ending else "\t", quoting=quoting)
+    assert table_of(path, **({"quotes": True} if ending == ".tsv" else {})) == frame.to_dict("records")
+
+
+def test_quotes_of_a_tsv_file_are_to_be_explained(put: Put) -> None:
+    assert table_of(put("y.tsv", 'text\tlabel\nHe said "so"\tx\n'))[0]["text"] == 'He said "so"'
+    path = put("x.tsv", 'text\tlabel\nplain\tx\n"Great"\ty\n')
+    said = refused(lambda: table_of(path))
+    assert said.startswith(f"{path}:3: the quotes may enclose the text") and "quotes = true" in said
+    assert [table_of(path, quotes=quotes)[1]["text"] for quotes in (True, False)] == ["Great", '"Great"']
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("x.csv", 'text,label\na,x\n"b,y\n', ":3: the line has invalid quotes"),
+        ("x.csv", 'text,label\na,x\n"b"c,y\n', ":3: the line has invalid quotes"),
+        ("x.csv", '"text"s,label\na,x\n', ":1: the line has invalid quotes"),
+        ("x.tsv", "\ntext\tlabel\n", ":2: the line has 2 columns instead of 1"),
+        ("x.csv", 'text,label\n"a\nb",x\n\nc\n', ":5: the line has 1 columns instead of 2"),
+    ],
+)
+def test_a_bad_line_is_counted_across_fields_of_several_lines(
+    put: Put, name: str, text: str, said: str
+) -> None:
+    path = put(name, text)
+    assert refused(lambda: table_of(path)).startswith(f"{path}{said}")
+
+
+@pytest.mark.parametrize(("name", "text"), [("x.tsv", "a\tx\nb\ty\n"), ("x.csv", '"a",x\nb,y\n')])
+def test_a_table_without_a_header_is_given_one(put: Put, name: str, text: str) -> None:
+    header = ["text", "label"]
+    expected = [{"text": "a", "label": "x"}, {"text": "b", "label": "y"}]
+    assert table_of(put(name, text), header=header) == expected
+    headed = put(name, ("," if name == "x.csv" else "\t").join(header) + "\n" + text)
+    assert "the first line is the header" in refused(lambda: table_of(headed, header=header))
 
 
 def test_the_first_column_with_a_value_is_picked() -> None:
@@ -187,41 +183,35 @@ def test_zst_lines_round_trip(tmp_path_factory: pytest.TempPathFactory, texts: l
     assert found == (texts if texts[-1] else texts[:-1]) or (not texts[-1] and found == texts)
 
 
-def test_damaged_files_are_named(tmp_path: Path) -> None:
-    content = "\n".join(f"line {i} {i * 7919}" for i in range(50_000)).encode()
-    for suffix, packed in (
-        (".gz", gzip.compress(content)),
-        (".zst", zstandard.ZstdCompressor().compress(content)),
-    ):
-        path = tmp_path / f"cut{suffix}"
-        path.write_bytes(packed[: len(packed) // 2])
-        with pytest.raises(UserError, match=rf"cut\{suffix}: the compressed file is damaged after line \d+"):
-            list(lines(path))
-        path.write_bytes(b"not packed at all")
-        with pytest.raises(UserError, match="is damaged after line 0"):
-            list(lines(path))
-    path = tmp_path / "latin"
-    path.write_bytes(b"fine\ncaf\xe9\n")
-    with pytest.raises(UserError, match="latin:2: the line is not UTF-8"):
-        list(lines(path))
-    with pytest.raises(UserError, match="there is no file"):
-        list(lines(tmp_path / "absent"))
+_CONTENT = "\n".join(f"line {i} {i * 7919}" for i in range(50_000)).encode()
+_GZ, _ZST = gzip.compress(_CONTENT), zstandard.ZstdCompressor().compress(_CONTENT)
 
 
-def test_an_id_that_occurs_twice_is_named_with_both_places() -> None:
-    reading = Reading(skip_bad=True)
-    for scope, line in (("dev.json", 3), ("train.json", 3), ("dev.json", 9)):
-        with reading.row(f"{scope}:{line}"):
-            reading.once("q1", scope, f"{scope}:{line}")
-    assert reading.notes() == (
-        "bad lines left out: 1, the first at dev.json:9: the id 'q1' occurs twice, first at dev.json:3",
-    )
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("cut.gz", _GZ[: len(_GZ) // 2], r"cut\.gz: the compressed file is damaged after line \d+"),
+        ("cut.zst", _ZST[: len(_ZST) // 2], r"cut\.zst: the compressed file is damaged after line \d+"),
+        ("x.gz", b"not packed at all", r"x\.gz: .* is damaged after line 0"),
+        ("x.zst", b"not packed at all", r"x\.zst: .* is damaged after line 0"),
+        ("latin.tsv", b"fine\ncaf\xe9\n", r"latin\.tsv:2: the line is not UTF-8"),
+        ("absent.tsv", None, "there is no file"),
+        ("absent.parquet", None, "there is no file"),
+        ("x.parquet", b"PAR1 nothing PAR1", r"x\.parquet cannot be read as Parquet"),
+    ],
+    ids=["gz", "zst", "no gz", "no zst", "latin", "no file", "no parquet", "parquet"],
+)
+def test_damaged_files_are_named(tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=said):
+        list(records(tmp_path / name, PAPERS))
 
 
 def test_many_rows_of_a_parquet_file_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": range(20_000)}), path)
-    found = list(records(path, Reading()))
+    found = list(records(path, PAPERS))
     assert found == [(f"{path}: row {number}", {"x": number}) for number in range(20_000)]
 
 
@@ -250,19 +240,7 @@ def test_class_names_are_those_that_the_hub_wrote_into_the_file(
 
 
 def test_a_file_without_the_hubs_words_names_no_classes(tmp_path: Path, put: Put) -> None:
-    table = pa.table({"label": [0]})
     for metadata in (None, {"pandas": "{}"}):
-        pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "a.parquet")
+        pq.write_table(pa.table({"label": [0]}).replace_schema_metadata(metadata), tmp_path / "a.parquet")
         assert class_names(tmp_path / "a.parquet", "label") == ()
     assert class_names(put("a.json", "[]"), "label") == ()
-
-
-def test_damaged_parquet(tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    path.write_bytes(b"PAR1 nothing PAR1")
-    with pytest.raises(UserError, match=r"x\.parquet cannot be read as Parquet"):
-        list(records(path, Reading()))
-    with pytest.raises(UserError, match=r"x\.parquet cannot be read as Parquet"):
-        class_names(path, "label")
-    with pytest.raises(UserError, match="there is no file"):
-        list(records(tmp_path / "absent.parquet", Reading()))

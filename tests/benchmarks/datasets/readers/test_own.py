@@ -1,98 +1,75 @@
-"""Rows of datasets of one's own: columns by name, and bad rows with file and line."""
+"""Rows of datasets of one's own: a row gets the label it was given, whatever its form, or the files are refused."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
 from pathlib import Path
 from typing import Any
 
+import datasets
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from benchmarks.datasets.import_files import READERS
-from benchmarks.datasets.readers.original_files import Reading, Row
-from benchmarks.datasets.readers.reader import Inputs
-from benchmarks.datasets.schema import SPLIT_TABLES
-from benchmarks.own_datasets.definition_file import definition_of
+from benchmarks.datasets.import_files import make
+from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.schema import SPLIT_TABLES, Row
 from benchmarks.protocol import Dataset
 from common.errors import UserError
-from tests.benchmarks.datasets.readers.originals import Put
+from tests.benchmarks.datasets.readers.originals import Put, defined, read
+
+XY = ["x", "y"]
 
 
-def defined(kind: str, **table: Any) -> Dataset:
-    return definition_of("mine", {"kind": kind, **table}, "my.toml: [mine]", Path())
-
-
-def read_rows(definition: Dataset, path: Path, *, skip_bad: bool = False) -> tuple[list[Row], list[str]]:
-    reading = Reading(skip_bad=skip_bad)
-    dataset = replace(definition, as_published=True)  # so that rows stay where they are
-    inputs = Inputs(dataset=dataset, files=dict.fromkeys(SPLIT_TABLES, (path,)), reading=reading)
-    found = READERS[inputs.dataset.reader](inputs).tables["test"].to_pylist()
-    return [{key: row[key] for key in row if key != "id" or row[key][:5] != "test-"} for row in found], list(
-        reading.notes()
-    )
-
-
-def refusal_of(definition: Dataset, path: Path) -> str:
-    with pytest.raises(UserError) as caught:
-        read_rows(definition, path)
-    return (
-        str(caught.value).removeprefix(f"{path}:").removesuffix(" (--skip-bad-lines leaves such lines out)")
-    )
+def read_rows(dataset: Dataset, path: Path) -> list[Row]:
+    """The rows of a file without their numbers."""
+    found = read(dataset, **dict.fromkeys(SPLIT_TABLES, path)).tables["test"].to_pylist()
+    return [{key: value for key, value in row.items() if key != "id"} for row in found]
 
 
 @pytest.mark.parametrize(
     ("labels", "value", "found"),
     [
-        (["x", "y"], "y", 1),
-        (["x", "y"], " y ", 1),
-        (["x", "y"], 0, 0),
-        (["x", "y"], "0", 0),
+        (XY, "y", 1),
+        (XY, " y ", 1),
+        (XY, 0, 0),
+        (XY, "0", 0),
         (["0", "1"], 0, 0),
         (["5", "7"], "7", 1),
         (["True", "False"], False, 1),
     ],
 )
 def test_a_label_is_a_name_and_else_a_number(put: Put, labels: list[str], value: object, found: int) -> None:
+    row = {"first": "a", "second": None}
     path = put("x.jsonl", [{"text": "a", "label": value}])
-    assert read_rows(defined("text", labels=labels), path) == (
-        [{"first": "a", "second": None, "label": found}],
-        [],
-    )
+    assert read_rows(defined("text", labels=labels), path) == [{**row, "label": found}]
     several = put("y.jsonl", [{"text": "a", "labels": [value]}])
-    expected = [{"first": "a", "second": None, "labels": [found]}]
-    assert read_rows(defined("labels", labels=labels), several) == (expected, [])
-
-
-PAIR = {"text1": 7, "text2": 8.5, "label": "x", "labels": "x", "score": 1}
-KINDS: dict[str, dict[str, Any]] = {
-    "text": {"labels": ["x", "y"], "columns": {"text": "text1"}},
-    "pair": {"labels": ["x", "y"]},
-    "labels": {"labels": ["x", "y"], "columns": {"text": "text1"}},
-    "value": {"range": [0, 5], "columns": {"text": "text1", "second": "text2"}},
-}
+    assert read_rows(defined("labels", labels=labels), several) == [{**row, "labels": [found]}]
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected"),
+    ("dataset", "expected"),
     [
-        ("text", {"first": "7", "second": None, "label": 0}),
-        ("pair", {"first": "7", "second": "8.5", "label": 0}),
-        ("labels", {"first": "7", "second": None, "labels": [0]}),
-        ("value", {"first": "7", "second": "8.5", "value": 1.0}),
+        (defined("text", labels=XY, columns={"text": "text1"}), {"second": None, "label": 0}),
+        (defined("pair", labels=XY), {"second": "8.5", "label": 0}),
+        (defined("labels", labels=XY, columns={"text": "text1"}), {"second": None, "labels": [0]}),
+        (
+            defined("value", range=[0, 5], columns={"text": "text1", "second": "text2"}),
+            {"second": "8.5", "value": 1.0},
+        ),
     ],
+    ids=["text", "pair", "labels", "value"],
 )
-def test_both_texts_of_a_row_become_text(put: Put, kind: str, expected: Row) -> None:
-    assert read_rows(defined(kind, **KINDS[kind]), put("x.jsonl", [PAIR])) == ([expected], [])
+def test_both_texts_of_a_row_become_text(put: Put, dataset: Dataset, expected: Row) -> None:
+    path = put("x.jsonl", [{"text1": 7, "text2": 8.5, "label": "x", "labels": "x", "score": 1}])
+    assert read_rows(dataset, path) == [{"first": "7", **expected}]
 
 
-def test_both_ends_of_a_range_are_in_it(put: Put) -> None:
-    path = put("x.jsonl", [{"text": "a", "score": -1}, {"text": "b", "score": 5}])
-    assert [row["value"] for row in read_rows(defined("value", range=[-1, 5]), path)[0]] == [-1.0, 5.0]
-
-
-def test_the_second_text_of_a_value_may_be_absent(put: Put) -> None:
-    path = put("x.jsonl", [{"text": "a", "score": 1}, {"text": "b", "sentence2": None, "score": 2}])
-    assert [row["second"] for row in read_rows(defined("value", range=[0, 5]), path)[0]] == [None, None]
+def test_both_ends_of_a_range_are_in_it_and_a_second_text_may_be_absent(put: Put) -> None:
+    path = put("x.jsonl", [{"text": "a", "score": -1}, {"text": "b", "sentence2": None, "score": 5}])
+    found = read_rows(defined("value", range=[-1, 5]), path)
+    assert [(row["value"], row["second"]) for row in found] == [(-1.0, None), (5.0, None)]
 
 
 @pytest.mark.parametrize(
@@ -101,84 +78,131 @@ def test_the_second_text_of_a_value_may_be_absent(put: Put) -> None:
 )
 def test_several_labels_are_a_list_or_parted_by_commas(put: Put, value: object, found: list[int]) -> None:
     path = put("x.jsonl", [{"text": "a", "labels": value}])
-    assert read_rows(defined("labels", labels=["x", "y"]), path)[0][0]["labels"] == found
-
-
-OUTSIDE = ("2", "9" * 5_000, 2, -2, "1.0", "01", "000000001", "0000000000", "Y", True, [], "\u0661")
-NAMES = "; name each of the example's labels once"
-FORMS: dict[str, tuple[str, dict[str, Any], Any, Row]] = {
-    "text": ("label", {"labels": ["x", "y"]}, "y", {"label": 1}),
-    "labels": ("labels", {"labels": ["x", "y"]}, "y", {"labels": [1]}),
-    "value": ("score", {"range": [-1, 5]}, 3, {"value": 3.0}),
-}
-"""Column, definition, and a good value with what it becomes."""
-
-
-@pytest.mark.parametrize(
-    ("kind", "value", "sentence"),
-    [
-        *(("text", value, f"{value!r} is not in the label set x, y"
-           + ("; numbers count from 0" if str(value).isdecimal() else "")) for value in OUTSIDE),
-        ("labels", "x, z", "'z' is not in the label set x, y"),
-        ("labels", ["x", "x"], f"a label occurs twice in ['x', 'x']{NAMES}"),
-        ("labels", "x, x", f"a label occurs twice in 'x, x'{NAMES}"),
-        ("labels", ["x", 1], "the labels mix names with numbers such as 1; use names only"),
-        ("labels", {"x": 1, "y": 0}, "{'x': 1, 'y': 0} is neither a list of labels nor comma-separated names"),
-        ("labels", ["x", "x", "z"], "'z' is not in the label set x, y"),
-        ("labels", 1, "1 is neither a list of labels nor comma-separated names"),
-        ("value", -1.5, "the value -1.5 is outside the range -1 to 5"),
-        ("value", "5.001", "the value 5.001 is outside the range -1 to 5"),
-        ("value", "nan", "the value nan is outside the range -1 to 5"),
-        ("value", "inf", "the value inf is outside the range -1 to 5"),
-        ("value", "much", "'much' is not a number"),
-        ("value", [1], "[1] is not a number"),
-    ],
-    ids=ascii,
-)  # fmt: skip
-def test_what_a_row_may_not_say_is_named_and_leaves_the_other_rows(
-    put: Put, kind: str, value: object, sentence: str
-) -> None:
-    column, table, good, found = FORMS[kind]
-    definition = defined(kind, **table)
-    path = put("x.jsonl", [{"text": "a", column: value}, {"text": "b", column: good}])
-    assert refusal_of(definition, path) == f"1: {sentence}"
-    assert read_rows(definition, path, skip_bad=True) == (
-        [{"first": "b", "second": None, **found}],
-        [f"bad lines left out: 1, the first at x.jsonl:1: {sentence}"],
-    )
+    assert read_rows(defined("labels", labels=XY), path)[0]["labels"] == found
 
 
 def test_tags_come_from_lines_or_from_columns_of_any_name(put: Put) -> None:
-    definition = defined("tags", labels=["O", "B-A", "I-A"], columns={"words": "w", "tags": "t"})
+    dataset = defined("tags", labels=["O", "B-A", "I-A"], columns={"words": "w", "tags": "t"})
     expected = [{"words": ["Ada", "won"], "tags": [1, 0]}]
-    assert read_rows(definition, put("x.bio", "Ada B-A\nwon O"))[0] == expected
+    assert read_rows(dataset, put("x.bio", "Ada B-A\nwon O")) == expected
     assert (
-        read_rows(definition, put("x.jsonl", [{"w": ["Ada", "won"], "t": [1, "O"], "tags": "no"}]))[0]
-        == expected
+        read_rows(dataset, put("x.jsonl", [{"w": ["Ada", "won"], "t": [1, "O"], "tags": "no"}])) == expected
     )
 
 
-@pytest.mark.parametrize("kind", ["answers", "answers or none"])
-def test_answers_come_from_columns_of_any_name(put: Put, kind: str) -> None:
-    columns = {"question": "q", "context": "c", "answers": "a", "id": "nr"}
-    path = put(
-        "x.jsonl", [{"nr": 5, "q": "who?", "c": "Ada", "a": ["Ada"]}, {"nr": 6, "q": "when?", "c": "Ada"}]
-    )
-    expected = [
-        {"id": "5", "question": "who?", "context": "Ada", "answers": [{"text": "Ada", "start": 0}]},
-        {"id": "6", "question": "when?", "context": "Ada", "answers": []},
-    ]
-    if kind == "answers":
-        refused = "2: the question has no answer, but every question of this dataset needs one"
-        assert refusal_of(defined(kind, columns=columns), path) == refused
-        assert read_rows(defined(kind, columns=columns), path, skip_bad=True)[0] == expected[:1]
+NAMES = (
+    ["bad", "good"],
+    ["a", "b", "c"],
+    ["x 1", "x 2", "x 10"],
+    ["1", "2", "3", "4", "5"],
+    ["0", "1", "2"],
+    ["yes", "1"],
+)
+TEXTS = {
+    "names": lambda names, label: names[label],
+    "padded names": lambda names, label: f" {names[label]} ",
+    "numbers": lambda names, label: label,
+    "numbers as text": lambda names, label: str(label),
+    "from 1": lambda names, label: label + 1,
+    "from 1 as text": lambda names, label: str(label + 1),
+    "two digits": lambda names, label: f"{label:02}",
+    "fractions": lambda names, label: float(label),
+    "names and numbers": lambda names, label: names[label] if label % 2 else label,
+    "truth": lambda names, label: bool(label),
+}
+LISTS = {
+    "one hot": lambda names, label: [int(number == label) for number in range(len(names))],
+    "one hot as truth": lambda names, label: [number == label for number in range(len(names))],
+    "a list": lambda names, label: [names[label]],
+    "a list of numbers": lambda names, label: [label],
+    "an object": lambda names, label: {name: int(number == label) for number, name in enumerate(names)},
+}
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    names=st.sampled_from(NAMES),
+    form=st.sampled_from([*TEXTS, *LISTS, "classes"]),
+    ending=st.sampled_from([".jsonl", ".csv", ".tsv"]),
+    data=st.data(),
+)
+def test_no_row_gets_another_label(
+    names: list[str], form: str, ending: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    some = data.draw(st.lists(st.integers(0, len(names) - 1), min_size=1, max_size=4))
+    truth = [some[number % len(some)] for number in range(24)]
+    order = data.draw(st.permutations(names))
+    folder = tmp_path_factory.mktemp("labels")
+    several = form in LISTS
+    column = "labels" if several else "label"
+    written: Any = TEXTS.get(form) or LISTS.get(form) or (lambda names, label: order.index(names[label]))
+    rows = [{"text": f"text {number}", column: written(names, label)} for number, label in enumerate(truth)]
+    path = folder / f"rows{ending}"
+    if form == "classes":
+        features = datasets.Features(
+            {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=order)}
+        )
+        path = folder / "rows.parquet"
+        datasets.Dataset.from_list(rows, features=features).to_parquet(str(path))
+    elif ending == ".jsonl" or several:
+        path = folder / "rows.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     else:
-        assert read_rows(defined(kind, columns=columns), path) == (expected, [])
+        mark = "," if ending == ".csv" else "\t"
+        path.write_text(f"text{mark}label\n" + "".join(f"{r['text']}{mark}{r['label']}\n" for r in rows))
+    try:
+        found, _ = made(folder, "labels" if several else "text", names, path)
+    except UserError as error:
+        assert "\n" not in str(error)
+        assert form not in ("names", "classes", "a list") or "may be numbered from" in str(error)
+        return
+    assert found == ([[label] for label in truth] if several else truth)
 
 
-def test_ids_that_occur_twice_are_ignored_when_that_is_said(put: Put) -> None:
-    row = {"id": "1", "question": "who?", "context": "Ada", "answers": ["Ada"]}
-    path = put("x.jsonl", [row, row])
-    assert refusal_of(defined("answers"), path).startswith("2: the id '1' occurs twice")
-    found, notes = read_rows(defined("answers", ids="none"), path)
-    assert [each["id"] for each in found] == ["x.jsonl-0", "x.jsonl-1"] and not notes
+def made(folder: Path, kind: str, names: list[Any], path: Path) -> tuple[list[Any], tuple[str, ...]]:
+    """The labels of a dataset that is made of one file, and its manifest's notes."""
+    dataset = defined(kind, labels=names)
+    files = dict.fromkeys(SPLIT_TABLES, (path,))
+    manifest = make(dataset, files, folder / "data", source={"kind": "import", "files": []})
+    rows = load(folder / "data", dataset).train
+    return rows["labels" if kind == "labels" else "label"].to_pylist(), manifest.notes
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "labels", "said"),
+    [
+        ("text", [1, 2, 3, 4, 5], [0, 1, 2, 3, 4], "0 is not in the label set 1, 2, 3, 4, 5"),
+        ("text", [1, 2, 3, 4, 5], [1, 2, 3, 4], "the files have only 1, 2, 3, 4, which may be numbered from 0"),
+        ("text", ["a", "b", "c"], [1, 2, 1], "labels are numbers, but none is 0, the number of a"),
+        ("text", ["a", "b", "c"], [1, 2, 3], "3 is not in the label set a, b, c; numbers count from 0"),
+        ("text", ["a", "b"], ["a", 1], "the labels mix names with numbers such as 1; use names only"),
+        ("labels", ["a", "b"], [[1, 0], [0, 1]], "every example has as many numbers as there are labels"),
+        ("labels", ["a", "b", "c"], [[1, 0, 0]], "a label occurs twice in [1, 0, 0]"),
+    ],
+)  # fmt: skip
+def test_labels_that_can_mean_two_things_are_refused(
+    kind: str, names: list[Any], labels: list[Any], said: str, put: Put, tmp_path: Path
+) -> None:
+    column = "labels" if kind == "labels" else "label"
+    path = put("x.jsonl", [{"text": f"text {n}", column: label} for n, label in enumerate(labels)])
+    with pytest.raises(UserError) as caught:
+        made(tmp_path, kind, names, path)
+    assert said in str(caught.value)
+
+
+def test_a_class_without_an_example_is_named(put: Put, tmp_path: Path) -> None:
+    path = put("x.jsonl", [{"text": f"text {n}", "label": label} for n, label in enumerate([0, 2, 2])])
+    labels, notes = made(tmp_path, "text", ["a", "b", "c"], path)
+    assert labels == [0, 2, 2] and notes[0] == "train has no example of b"
+    path = put("y.jsonl", [{"text": "a", "label": 3}])
+    labels, notes = made(tmp_path / "numbers", "text", [1, 2, 3], path)
+    assert labels == [2], "a number beyond the count of labels counts from 1"
+
+
+@pytest.mark.parametrize("value", [[1], {"a": 1}, True, float("nan")], ids=repr)
+def test_what_is_no_text_is_not_made_one(value: object, tmp_path: Path) -> None:
+    """Nor is the text that pandas lacks the word nan."""
+    path = tmp_path / "x.parquet"
+    datasets.Dataset(pa.table({"text": [value], "label": ["a"]})).to_parquet(str(path))
+    with pytest.raises(UserError, match="row 0: text is not text: "):
+        made(tmp_path, "text", ["a", "b"], path)

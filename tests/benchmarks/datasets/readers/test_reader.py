@@ -12,11 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.datasets.local_dataset import Content
-from benchmarks.datasets.readers.original_files import Reading, Row
-from benchmarks.datasets.readers.reader import Inputs, carve, halve, with_splits
+from benchmarks.datasets.local_dataset import DatasetContent
+from benchmarks.datasets.readers.reader import ReaderInputs, carve, halve, with_splits
+from benchmarks.datasets.schema import Row
 from benchmarks.protocol import get_dataset
-from tests.benchmarks.datasets.readers.originals import refused
 
 
 def rows(path: Path) -> list[Row]:
@@ -29,10 +28,10 @@ def rows(path: Path) -> list[Row]:
 
 
 @pytest.fixture
-def inputs(tmp_path: Path) -> Callable[..., Inputs]:
+def inputs(tmp_path: Path) -> Callable[..., ReaderInputs]:
     """Files of SST-2 with so many lines, several of one role where several numbers are given."""
 
-    def make(**counts: int | list[int]) -> Inputs:
+    def make(**counts: int | list[int]) -> ReaderInputs:
         files = {}
         for role, numbers in counts.items():
             paths = []
@@ -41,19 +40,19 @@ def inputs(tmp_path: Path) -> Callable[..., Inputs]:
                 path.write_text("".join(f"{role} {part} {line}\n" for line in range(count)))
                 paths.append(path)
             files[role] = tuple(paths)
-        return Inputs(dataset=get_dataset("sst2"), files=files, reading=Reading())
+        return ReaderInputs(dataset=get_dataset("sst2"), files=files)
 
     return make
 
 
-Make = Callable[..., Inputs]
+Make = Callable[..., ReaderInputs]
 
 
-def published(inputs: Inputs) -> Inputs:
+def published(inputs: ReaderInputs) -> ReaderInputs:
     return replace(inputs, dataset=replace(inputs.dataset, as_published=True))
 
 
-def firsts(content: Content, table: str) -> list[str]:
+def firsts(content: DatasetContent, table: str) -> list[str]:
     found: list[str] = content.tables[table]["first"].to_pylist()
     return found
 
@@ -72,8 +71,7 @@ def test_validation_is_carved_from_train_and_the_other_file_is_the_test(
     inputs: Make, counts: dict[str, int], tested: str, how: str
 ) -> None:
     made = inputs(train=[30, 10], **counts)
-    assert made.reading.own is None, "no definition says what the paper's files are"
-    made.reading.note("something was corrected")
+    made.note("something was corrected")
     content = with_splits(made, rows)
     everything = [f"train 0 {line}" for line in range(30)] + [f"train 1 {line}" for line in range(10)]
     ours = pa.table({"first": everything})
@@ -104,28 +102,6 @@ def test_rows_without_an_id_are_numbered_over_the_files_of_their_role(inputs: Ma
     content = with_splits(made, rows)
     assert content.tables["train"]["id"].to_pylist() == ["train-0", "train-1", "train-2", "mine"]
     assert content.tables["test"]["id"].to_pylist() == ["test-0"]
-
-
-OFFICIAL = "the official validation file, which the paper tests on: use --validation FILE"
-
-
-@pytest.mark.parametrize(
-    ("as_published", "counts", "wanting"),
-    [
-        (False, {"validation": 1, "test": 1}, "a training file: use --train FILE"),
-        (False, {"train": 1}, OFFICIAL),
-        (True, {"validation": 1, "test": 1}, "a training file: use --train FILE"),
-        (True, {"train": 1, "test": 1}, "a validation file: use --validation FILE"),
-        (True, {"train": 1, "validation": 1}, "a test file: use --test FILE"),
-    ],
-)
-def test_a_file_that_is_wanting_is_named(
-    inputs: Make, as_published: bool, counts: dict[str, int], wanting: str
-) -> None:
-    assert (
-        refused(lambda: with_splits(published(inputs(**counts)) if as_published else inputs(**counts), rows))
-        == f"sst2 needs {wanting}"
-    )
 
 
 @settings(max_examples=20, deadline=None)

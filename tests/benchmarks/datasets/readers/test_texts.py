@@ -11,7 +11,6 @@ import pytest
 
 from benchmarks.datasets.readers.original_files import BadRowError
 from benchmarks.datasets.readers.texts import Labels
-from common.errors import UserError
 from tests.benchmarks.datasets.readers.originals import Put, read, rows
 
 
@@ -51,34 +50,6 @@ def test_index_json(put: Put) -> None:
     path = put("train.json", json.dumps(entries, indent=4))
     content = read("qqp", train=path, validation=path)
     assert rows(content, "test")[1] == {"id": "validation-1", "first": "a1", "second": "b1", "label": 1}
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("text\t2", r"train\.tsv:3: '2' is not in the label set negative, positive"),
-        ("text\tpositiv", r"train\.tsv:3: .* did you mean 'positive'\?"),
-        ("text\t-1", r"train\.tsv:3: the example has no label"),
-        ("text", r"train\.tsv:3: the line has 1 columns instead of 2"),
-        ("a\tb\t1", r"train\.tsv:3: the line has 3 columns instead of 2"),
-    ],
-)
-def test_bad_lines_are_named_or_skipped(put: Put, line: str, sentence: str) -> None:
-    path = put("train.tsv", f"sentence\tlabel\nfine\t1\n{line}\nfine too\t0\n")
-    with pytest.raises(UserError, match=sentence):
-        read("sst2", train=path, validation=path)
-    content = read("sst2", train=path, validation=path, skip_bad=True)
-    assert [row["first"] for row in rows(content, "test")] == ["fine", "fine too"]
-    assert any(note.startswith("bad lines left out: 1, the first at train.tsv:3") for note in content.notes)
-
-
-def test_unlabelled_glue_test_file(put: Put) -> None:
-    with pytest.raises(UserError, match="there is no column label"):
-        read(
-            "sst2",
-            train=put("test.tsv", "index\tsentence\n0\ta\n"),
-            validation=put("d", "sentence\tlabel\na\t1\n"),
-        )
 
 
 @pytest.mark.parametrize("number", [-1, 2])

@@ -16,18 +16,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.datasets.local_dataset import read_manifest
-from benchmarks.finetuning.device import PRECISIONS, choose_kind
-from benchmarks.finetuning.heads import HEADS, POOLINGS
+from benchmarks.finetuning.device import choose_precision
+from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
 from benchmarks.protocol import PROTOCOL_VERSION
 from benchmarks.runs import RESULTS, RESULTS_VERSION, RUN, RunKey, cell_keys, found_keys
-from benchmarks.sweep.request import Request
+from benchmarks.sweep.request import RunRequest
 from benchmarks.sweep.status import folder_of, state_of
 from common.description import difference
 from common.errors import UserError
 from common.plain_text import redacted
 
-__all__ = ["Job", "check_finished", "check_sources", "compared_jobs", "descriptions", "jobs_of"]
+__all__ = [
+    "RunJob",
+    "check_finished",
+    "check_sources",
+    "compared_jobs",
+    "descriptions",
+    "forget_failed",
+    "jobs_of",
+]
 
 log = logging.getLogger(__name__)
 
@@ -36,10 +44,10 @@ _OF_MODEL = ("weights", "tokenizer")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class RunJob:
     """Cells of one model that share their fine-tunings."""
 
-    request: Request
+    request: RunRequest
     """Model, learning rates, seeds, data, store and settings."""
     trained_on: str
     """The dataset that is trained on."""
@@ -71,18 +79,18 @@ class Job:
         return list(filter(waits, runs or (key for each in self.fine_tunings for key in each)))
 
 
-def jobs_of(request: Request, descriptions: Mapping[str, Mapping[str, Any]] | None = None) -> list[Job]:
+def jobs_of(request: RunRequest, descriptions: Mapping[str, Mapping[str, Any]] | None = None) -> list[RunJob]:
     """Group a request's datasets by what they are trained on; `descriptions` say what their runs are made from."""
     groups: dict[str, list[str]] = {}
     for name in request.datasets:
         groups.setdefault(request.known[name].trained_on, []).append(name)
     return [
-        Job(request=request, trained_on=name, datasets=tuple(own), descriptions=descriptions or {})
+        RunJob(request=request, trained_on=name, datasets=tuple(own), descriptions=descriptions or {})
         for name, own in groups.items()
     ]
 
 
-def check_sources(request: Request) -> None:
+def check_sources(request: RunRequest) -> None:
     """Check that every dataset that a request reads is there, also those that it only trains on.
 
     Raises:
@@ -98,10 +106,8 @@ def check_sources(request: Request) -> None:
             raise UserError(f"{waiting} is evaluated with a model fine-tuned on {name}: {error}") from None
 
 
-def compared_jobs(request: Request) -> list[Job]:
+def compared_jobs(request: RunRequest) -> list[RunJob]:
     """Return the jobs of a request once every finished run of theirs has been compared with what is asked for.
-
-    Where runs that failed are tried again, what is recorded of them is gone afterwards.
 
     Raises:
         UserError: as `descriptions` and `check_finished`.
@@ -111,28 +117,32 @@ def compared_jobs(request: Request) -> list[Job]:
     check_finished(request, wanted)
     jobs = jobs_of(request, wanted)
     for key in (key for job in jobs for runs in job.fine_tunings for key in runs):
-        state, folder = state_of(request.store, key), folder_of(request.store, key)
-        if state.fault is not None:
-            log.warning("%s %s; the run will be repeated", folder, state.fault)
-        if request.retry_failed and state.reason is not None:
-            for name in (RESULTS, RUN):
-                (folder / name).unlink(missing_ok=True)
+        if (fault := state_of(request.store, key).fault) is not None:
+            log.warning("%s %s; the run will be repeated", folder_of(request.store, key), fault)
     return jobs
 
 
-def descriptions(request: Request) -> dict[str, dict[str, Any]]:
+def forget_failed(jobs: Iterable[RunJob]) -> None:
+    """Delete what is recorded of runs that failed, so that they are tried again."""
+    for job in jobs:
+        for key in (key for runs in job.fine_tunings for key in runs):
+            if state_of(job.request.store, key).reason is not None:
+                for name in (RESULTS, RUN):
+                    (folder_of(job.request.store, key) / name).unlink(missing_ok=True)
+
+
+def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
     """Return, for each dataset of a request, the description of what its runs are made from, as `run.json` has it.
 
     Raises:
         UserError: the model or a dataset is not there, or a name is unknown.
     """
     folder = resolve(request.model, revision=request.revision, code=request.trust_remote_code)
-    kind = choose_kind(request.device)
     shared = {
         "tuning": dataclasses.asdict(request.fine_tuning),
         "pooling": POOLINGS[request.pooling].name,
-        "head": HEADS[request.head].name,
-        "precision": PRECISIONS[kind.precision if request.precision == "auto" else request.precision].name,
+        "head": request.head,
+        "precision": choose_precision(request.device, request.precision).name,
         "weights": weights_hash(folder, code=request.trust_remote_code),
         "tokenizer": tokenizer_hash(folder),
         "protocol_version": PROTOCOL_VERSION,
@@ -145,7 +155,7 @@ def descriptions(request: Request) -> dict[str, dict[str, Any]]:
             **shared,
             "epochs": known[known[name].trained_on].epochs,
             "prompt": known[name].prompt,
-            "metric": " ".join(filter(None, (known[name].headline, known[name].language))),
+            "metric": known[name].headline,
             "training_data": contents[known[name].trained_on],
             "evaluation_data": contents[name],
         }
@@ -153,7 +163,7 @@ def descriptions(request: Request) -> dict[str, dict[str, Any]]:
     }
 
 
-def check_finished(request: Request, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+def check_finished(request: RunRequest, wanted: Mapping[str, Mapping[str, Any]]) -> None:
     """Compare every finished run of a request's model with what is asked for, also when nothing is left to do.
 
     Args:
@@ -187,7 +197,7 @@ def check_finished(request: Request, wanted: Mapping[str, Mapping[str, Any]]) ->
                 )
 
 
-def _differs(request: Request, source: str, name: str, old: Any, new: Any) -> str:
+def _differs(request: RunRequest, source: str, name: str, old: Any, new: Any) -> str:
     if name in _OF_MODEL:
         return (
             f"was made from {source[:300]} with the {name} {_short(old)}, but this command uses "

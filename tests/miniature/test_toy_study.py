@@ -10,7 +10,7 @@ import pytest
 from common.errors import UserError
 from miniature.data import MADE_UP
 from miniature.forms import FORMS, RANDOM
-from miniature.plan import Miniature, workflow_for
+from miniature.toy_study import Miniature, workflow_for
 from workflow.jobs import Job, load, save
 
 CPU = dataclasses.replace(FORMS["cpu"], tokens=3_000)
