@@ -79,7 +79,7 @@ class DataSource:
         if self.place is not None:
             return [("miniature", "sample", "--form", form.name, "--data", str(self.place), "--out", DATA)]
         return [
-            ("benchmarks", "synthetic", name, "--train", str(train), "--evaluation", str(rest), "--out", DATA)
+            ("synthetic", name, "--train", str(train), "--evaluation", str(rest), "--out", DATA)
             for task, name in (*FAMILIES.items(), ("IR", "msmarco"))
             for train, rest in (form.examples[task],)
         ]

@@ -78,12 +78,12 @@ class Miniature:
         added = [word for name in self.model_names for word in ("--add-model", name)]
         # The store's whole path, since the pages name their source.
         source = ("--source", str(self.root / STORE))
-        commands = [("analysis", "ingest", source[1], "--out", TABLE, "--instances", INSTANCES, *added)]
+        commands = [("ingest", source[1], "--out", TABLE, "--instances", INSTANCES, *added)]
         if report:
             logs = f"{PRETRAINED}/models"
             page = f"{ANALYSED}/report/index.html"
-            commands.append(("analysis", "reproduce", *source, "--logs", logs, "--out", ANALYSED))
-            commands.append(("analysis", "report", *source, "--logs", logs, "--out", page))
+            commands.append(("reproduce", *source, "--logs", logs, "--out", ANALYSED))
+            commands.append(("report", *source, "--logs", logs, "--out", page))
         name = "report" if report else "runs"
         return _job("analysis", name, commands, (TABLE,), needs)
 
@@ -91,12 +91,12 @@ class Miniature:
         form, text = self.form, self.source.text(self.form, self.root)
         vocab = self.source.vocab(next(iter(form.study.shapes.values())).vocab)
         words: Command = (
-            "pretraining", "tokenizer", "--train", text, "--vocab", str(vocab),
+            "tokenizer", "--train", text, "--vocab", str(vocab),
             "--documents", str(form.tokenizer_documents), "--out", TOKENIZER,
         )  # fmt: skip
         tokenizer = _job("data", "tokenizer", [words], (f"{TOKENIZER}/tokenizer.json",))
         words = (
-            "pretraining", "shards", "--source", text, "--tokenizer", TOKENIZER, "--tokens", str(form.tokens),
+            "shards", "--source", text, "--tokenizer", TOKENIZER, "--tokens", str(form.tokens),
             "--validation-share", "0.05", "--validation-tokens", "100000", "--shard-records", "64",
             "--workers", "1", "--out", SHARDS,
         )  # fmt: skip

@@ -198,9 +198,7 @@ def _of_jobs(
     ran = [job for job in workflow.jobs.values() if job.marker in runs]
     image_type = "DockerImage" if workflow.image.endswith(".tar") else "SIFImage"
     for position, kind in enumerate(dict.fromkeys(job.kind for job in ran)):
-        first = next(job for job in ran if job.kind is kind)
-        rooms = ", ".join(dict.fromkeys(f"python -m {' '.join(words[:2])}" for words in first.commands))
-        yield _entity(f"#tool-{kind.name}", "SoftwareApplication", name=rooms or kind.title, softwareVersion=commits,
+        yield _entity(f"#tool-{kind.name}", "SoftwareApplication", name=kind.title, softwareVersion=commits,
                       url="https://arxiv.org/abs/2507.00994")  # fmt: skip
         tool = {"@id": f"#tool-{kind.name}"}
         yield _entity(

@@ -30,7 +30,7 @@ from common.processes import end_with_parent
 from common.provenance import ROOT
 from container.machine import Machine
 from workflow.jobs import Job, Workflow, refuse_other_settings, save, write_marker
-from workflow.slurm import cancelled, live_jobs, prefix_of, queued, settle, write_live
+from workflow.slurm_jobs import cancelled, live_jobs, prefix_of, queued, settle, write_live
 
 __all__ = ["LEASE", "PROFILES", "cancel", "detach", "reconcile", "run_workflow"]
 
@@ -297,7 +297,7 @@ def detach(words: Sequence[str], folder: Path) -> str:
     environ, silent = os.environ | {"PYTHONPATH": str(ROOT)}, subprocess.DEVNULL
     with output.open("ab") as sink:
         process = subprocess.Popen(
-            [sys.executable, "-m", "workflow", *words],
+            [sys.executable, "-m", "clm_or_mlm", "workflow", *words],
             stdin=silent, stdout=sink, stderr=sink, env=environ, start_new_session=True,
         )  # fmt: skip
     while not holder_of(folder / LEASE):

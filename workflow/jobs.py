@@ -22,7 +22,6 @@ from common.errors import UserError
 from common.files import write_text
 from common.manifest import manifest_text, read_manifest
 from common.reading import read_bounded
-from common.registry import Registry
 
 __all__ = [
     "KINDS",
@@ -30,7 +29,7 @@ __all__ = [
     "WORKFLOW",
     "Command",
     "Job",
-    "Kind",
+    "JobKind",
     "Workflow",
     "by_marker",
     "load",
@@ -50,7 +49,7 @@ QUEUES = ("cpu", "gpu", "gpus")
 """Kinds of jobs to a site: without a GPU, with one, with more."""
 
 Command = tuple[str, ...]
-"""A room and the words after it: `("benchmarks", "run", "--model", ...)`; relative paths are the folder's."""
+"""Words after `clm-or-mlm`: `("benchmarks", "run", "--model", ...)`; relative paths are the folder's."""
 
 
 def _all_there(paths: Sequence[Path]) -> bool:
@@ -68,7 +67,7 @@ def _done_or_failed(results: Sequence[Path]) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class JobKind:
     """A kind of job."""
 
     name: str
@@ -89,19 +88,19 @@ class Kind:
     """Whether its jobs are done again whenever one that they wait for is."""
 
 
-KINDS = Registry(
-    "kind of job",
-    (
-        Kind(name="data", title="datasets", part="data"),
-        Kind(name="shards", title="shards", part="data"),
-        Kind(name="stage", title="trunks and stages", part="pretraining", priority=10),
-        Kind(name="model", title="decays and exports", part="pretraining", priority=5, goal=True),
-        Kind(
+KINDS = {
+    kind.name: kind
+    for kind in (
+        JobKind(name="data", title="datasets", part="data"),
+        JobKind(name="shards", title="shards", part="data"),
+        JobKind(name="stage", title="trunks and stages", part="pretraining", priority=10),
+        JobKind(name="model", title="decays and exports", part="pretraining", priority=5, goal=True),
+        JobKind(
             name="cell", title="fine-tuning cells", part="fine-tuning", accepted=(0, 3), complete=_done_or_failed
         ),
-        Kind(name="analysis", title="tables, claims, figures", part="analysis", goal=True, follows=True),
-    ),
-)  # fmt: skip
+        JobKind(name="analysis", title="tables, claims, figures", part="analysis", goal=True, follows=True),
+    )
+}  # fmt: skip
 """All kinds, in the order of a study. 3 is the exit code of `clm-or-mlm benchmarks run` when some runs failed."""
 
 
@@ -109,7 +108,7 @@ KINDS = Registry(
 class Job:
     """One job of a workflow."""
 
-    kind: Kind
+    kind: JobKind
     """What kind of job it is."""
     name: str
     """Its name within its kind: a stage or a model; `model/dataset` of a cell, `model` of all of its cells."""
@@ -254,7 +253,7 @@ class Workflow:
         return self.queues.get(job.queue, {})
 
     @property
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[JobKind]:
         """The kinds of its jobs, in the order of a study."""
         names = {job.kind.name for job in self.jobs.values()}
         return [kind for kind in KINDS.values() if kind.name in names]

@@ -1,4 +1,4 @@
-"""Build, run and check the Apptainer images; check a site."""
+"""Build, run and check the Apptainer images."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from common.errors import UserError
-from container import doctor as machine
 from container import image as images
-from container.image import IMAGES
+from container.check_lines import report
+from container.image import Image, ImageName
 from container.runtime import launch, stream
 
-__all__ = ["build", "doctor", "run", "test", "verify"]
+__all__ = ["build", "run", "test", "verify"]
 
 
 def build(
-    image: str,
+    image: ImageName,
     /,
     *,
     mirror: Annotated[str | None, Parameter(metavar="URL")] = None,
@@ -38,7 +38,7 @@ def build(
         relock: lock the Debian packages that the mirror has today, instead of requiring those in the lock
         oci: also write the image as an OCI archive for Podman, build/IMAGE.tar; an image already in build/ is reused
     """
-    one = IMAGES[image]
+    one = Image(name=image)
     if not (oci and one.path.is_file()):
         images.build(one, mirror=mirror, relock=relock)
     path = images.build_oci(one) if oci else one.path
@@ -55,19 +55,18 @@ def run(
 
     examples:
       clm-or-mlm container run analysis reproduce-figure3 --source published
-      clm-or-mlm container run analysis -- analysis table --help
+      clm-or-mlm container run analysis -- table --help
 
     Args:
         image: analysis, full, or an image file
         words: the command to run in the image; put -- before it if it has options such as --help
         bind: another folder to mount in the image (may be repeated)
     """
-    file = Path(image)
-    path = file if file.suffix in (".sif", ".tar") else IMAGES[image].path
+    path = Image(name=image).path if image in ("analysis", "full") else Path(image)
     launch(path.resolve(), words, bind)
 
 
-def test(image: str, /) -> None:
+def test(image: ImageName, /) -> None:
     """Run an image's own tests: imports, a figure and, in the full image, training.
 
     example: clm-or-mlm test analysis
@@ -75,14 +74,14 @@ def test(image: str, /) -> None:
     Args:
         image: analysis or full
     """
-    path = IMAGES[image].path
+    path = Image(name=image).path
     if not path.is_file():
         raise UserError(f"{path} does not exist; build it with `clm-or-mlm build {image}`")
     for line in stream(["test", "--no-home", "--cleanenv", str(path)]):
         sys.stdout.write(line)
 
 
-def verify(image: str, /, *, file: Annotated[Path | None, Parameter(metavar="FILE")] = None) -> int:
+def verify(image: ImageName, /, *, file: Annotated[Path | None, Parameter(metavar="FILE")] = None) -> int:
     """Compare an image with its build record, the locks and the commit; exit code 1 if they differ.
 
     example: clm-or-mlm container verify analysis --file elsewhere/analysis.sif
@@ -91,43 +90,6 @@ def verify(image: str, /, *, file: Annotated[Path | None, Parameter(metavar="FIL
         image: analysis or full
         file: the image file (default: build/IMAGE.sif)
     """
-    return _reported(images.verify(IMAGES[image], file))
-
-
-def doctor(
-    *,
-    study: Annotated[Path, Parameter(metavar="DIR")] = Path(),
-    rehearse: bool = False,
-    settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
-    profile: str = "local",
-    image_file: Annotated[Path | None, Parameter(name="--image", metavar="FILE")] = None,
-) -> int:
-    """Find problems with a machine or site before you submit jobs; exit code 1 if jobs would fail.
-
-    examples:
-      clm-or-mlm doctor --study /scratch/me/study
-      clm-or-mlm doctor --rehearse --study /scratch/me/study --settings mine.toml --profile slurm --image build/full.sif
-
-    Args:
-        study: folder of the planned study
-        rehearse: train the study's largest model for a few steps on made-up text, in jobs like the study's, and report
-            speed, memory and network
-        settings: with --rehearse, the study's settings (TOML; default: the paper's)
-        profile: with --rehearse, where jobs run: local or slurm
-        image_file: with --rehearse, the image that jobs run in (default: this environment)
-    """
-    there = (file for one in IMAGES.values() for file in (one.path, one.path.with_suffix(".tar")))
-    code = _reported(machine.examine(study, [file for file in there if file.is_file()]))
-    if rehearse:
-        from workflow.one_step import try_steps
-        from workflow.settings import load_settings
-
-        image = str(image_file.resolve()) if image_file else ""
-        seen = try_steps(load_settings(settings), study.resolve() / "rehearsal", profile=profile, image=image)
-        code |= _reported([machine.ok(name, text) for name, text in seen])
+    text, code = report(images.verify(Image(name=image), file))
+    sys.stdout.write(text)
     return code
-
-
-def _reported(lines: list[machine.Line]) -> int:
-    sys.stdout.write(machine.report(lines))
-    return int(any(line.status == "fail" for line in lines))

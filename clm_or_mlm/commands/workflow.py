@@ -1,4 +1,4 @@
-"""Run a study as jobs: shards, pretraining, fine-tuning, tables and figures."""
+"""Run a study as jobs: shards, pretraining, fine-tuning, tables and figures; check a site."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from cyclopts import Parameter
 from common.errors import UserError, nearest
 from common.manifest import CRATE
 from common.settings import describe_settings
-from container.image import IMAGES
+from container.check_lines import report
+from container.image import Image
 from workflow import engine
 from workflow.crate import write_crate
+from workflow.doctor import examine, try_steps
 from workflow.engine import PROFILES, run_workflow
+from workflow.job_image import check_image
 from workflow.jobs import Job
-from workflow.progress import Progress, progress_of
-from workflow.rehearsal import rehearsed
-from workflow.settings import Settings, check_requirements, load_settings
-from workflow.slurm import refuse_what_slurm_refuses
+from workflow.study_progress import Progress, progress_of
+from workflow.study_settings import StudySettings, check_requirements, load_settings
+from workflow.slurm_jobs import refuse_what_slurm_refuses
 from workflow.study import place_stand_ins, workflow_of
 
-__all__ = ["archive", "cancel", "detach", "status", "study"]
+__all__ = ["archive", "cancel", "detach", "doctor", "status", "study"]
 
 _NOT_ALL_DONE = 3
 _OFTEN = ("--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5")
@@ -67,7 +69,7 @@ def study(
     """
     _refuse_without_dashes(words)
     if target == "settings":
-        sys.stdout.write(describe_settings(Settings()))
+        sys.stdout.write(describe_settings(StudySettings()))
         return 0
     if profile not in PROFILES:
         known = nearest(profile, PROFILES)
@@ -75,13 +77,12 @@ def study(
     folder = dir_.resolve()
     values, whole = _settings(target, settings, folder, site), "all" if target == "tiny" else target
     if image is None and values.counts_files:
-        image = IMAGES["full"].path
+        image = Image(name="full").path
     file = "" if image is None else str(image.resolve())
     workflow = workflow_of(whole, values, file)
     if not dry_run:
         check_requirements(values, file, profile)
-    if file or not dry_run:
-        workflow = rehearsed(workflow, folder, key=values.image_key)
+    workflow = check_image(workflow, folder, key=values.image_key)
     if profile == "slurm" and shutil.which("sbatch"):
         refuse_what_slurm_refuses(workflow)
     if target == "tiny" and profile == "slurm":
@@ -123,7 +124,7 @@ def _refuse_without_dashes(words: tuple[str, ...]) -> None:
         )
 
 
-def _settings(target: str, path: Path | None, folder: Path, site: str) -> Settings:
+def _settings(target: str, path: Path | None, folder: Path, site: str) -> StudySettings:
     if target != "tiny":
         return load_settings(path, site)
     if path is not None:
@@ -181,6 +182,41 @@ def detach(
     _refuse_without_dashes(words)
     folder = dir_.resolve()
     sys.stdout.write(f"{engine.detach([target, '--dir', str(folder), *words], folder)}\n")
+
+
+def doctor(
+    *,
+    study: Annotated[Path, Parameter(metavar="DIR")] = Path(),
+    rehearse: bool = False,
+    settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    profile: str = "local",
+    image_file: Annotated[Path | None, Parameter(name="--image", metavar="FILE")] = None,
+) -> int:
+    """Find problems with a machine or site before you submit jobs; exit code 1 if jobs would fail.
+
+    examples:
+      clm-or-mlm doctor --study /scratch/me/study
+      clm-or-mlm doctor --rehearse --study /scratch/me/study --settings mine.toml --profile slurm --image build/full.sif
+
+    Args:
+        study: folder of the planned study
+        rehearse: train the study's largest model for a few steps on made-up text, in jobs like the study's, and report
+            speed, memory and network
+        settings: with --rehearse, the study's settings (TOML; default: the paper's)
+        profile: with --rehearse, where jobs run: local or slurm
+        image_file: with --rehearse, the image that jobs run in (default: this environment)
+    """
+    paths = (Image(name="analysis").path, Image(name="full").path)
+    images = [file for path in paths for file in (path, path.with_suffix(".tar")) if file.is_file()]
+    text, code = report(examine(study, images))
+    sys.stdout.write(text)
+    if rehearse:
+        image = str(image_file.resolve()) if image_file else ""
+        steps = try_steps(
+            load_settings(settings), study.resolve() / "rehearsal", profile=profile, image=image
+        )
+        sys.stdout.write(report(list(steps))[0])
+    return code
 
 
 def archive(

@@ -7,8 +7,11 @@ import pytest
 
 from common.errors import UserError
 from common.provenance import ROOT
-from container.image import IMAGES, build, mirror_of, snapshot_of
+from container.image import Image, build, mirror_of, snapshot_of
 from container.machine import Machine
+
+ANALYSIS = Image(name="analysis")
+FULL = Image(name="full")
 
 
 def _apt(folder: Path, **files: str) -> Path:
@@ -54,11 +57,11 @@ def test_too_little_space_is_found_before_anything_is_downloaded(
 ) -> None:
     monkeypatch.setattr(Machine, "free_gb", lambda *_: 1.0)
     with pytest.raises(UserError, match=r"has 1.0 GB free, but the build needs 20 GB; set APPTAINER_TMPDIR"):
-        build(IMAGES["full"], mirror="http://near.example/debian")
+        build(FULL, mirror="http://near.example/debian")
 
 
 def test_definitions_name_no_host_and_share_their_environment() -> None:
-    texts = {name: image.definition.read_text("utf-8") for name, image in IMAGES.items()}
+    texts = {one.name: one.definition.read_text("utf-8") for one in (ANALYSIS, FULL)}
     for name, text in texts.items():
         assert "http" not in text
         assert f"clm-or-mlm.image {name}\n" in text
@@ -71,7 +74,7 @@ def test_definitions_name_no_host_and_share_their_environment() -> None:
 
 @pytest.mark.slow
 def test_the_full_images_own_test_passes_outside_too(tmp_path: Path) -> None:
-    script = IMAGES["full"].definition.read_text("utf-8").split("%test\n")[1]
+    script = FULL.definition.read_text("utf-8").split("%test\n")[1]
     environ = os.environ | {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),

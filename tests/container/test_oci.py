@@ -15,7 +15,9 @@ from common.errors import UserError
 from common.files import sha256_file
 from common.manifest import write_manifest
 from container import image as images
-from container.image import IMAGES, build_oci, record_of, verify
+from container.image import Image, build_oci, record_of, verify
+
+ANALYSIS = Image(name="analysis")
 
 pytestmark = pytest.mark.skipif(shutil.which("podman") is None, reason="podman is not installed")
 
@@ -44,7 +46,7 @@ def sif(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "storage.conf").write_text(storage)
     monkeypatch.setenv("CONTAINERS_STORAGE_CONF", str(tmp_path / "storage.conf"))
     monkeypatch.setattr(images, "BUILD", tmp_path / "build")
-    path, one = IMAGES["analysis"].path, IMAGES["analysis"]
+    path, one = ANALYSIS.path, ANALYSIS
     path.write_bytes(b"image")
     locks = {"lock": sha256_file(one.requirements), "debian": {"lock": sha256_file(one.debian_lock)}}
     record = {"image": "analysis", "commit": "abc", **locks}
@@ -67,36 +69,36 @@ def _config(archive: Path) -> dict[str, Any]:
 
 
 def test_the_same_image_gives_the_same_archive_with_its_command_labels_and_record(sif: Path) -> None:
-    archive = build_oci(IMAGES["analysis"])
+    archive = build_oci(ANALYSIS)
     first = archive.read_bytes()
     config = _config(archive)
     assert config["created"] == "2023-11-14T22:13:20Z"
     assert config["config"]["Labels"]["clm-or-mlm.image"] == "analysis"
     assert not any("label-schema" in label for label in config["config"]["Labels"])
     assert config["config"]["Entrypoint"][0] == "/bin/sh"
-    assert {line.status for line in verify(IMAGES["analysis"], archive)} == {"ok", "warn"}
-    assert build_oci(IMAGES["analysis"]).read_bytes() == first
+    assert {line.status for line in verify(ANALYSIS, archive)} == {"ok", "warn"}
+    assert build_oci(ANALYSIS).read_bytes() == first
     kept = subprocess.run(["podman", "images", "--all", "--quiet"], capture_output=True, text=True)
     assert (kept.returncode, kept.stdout) == (0, "")
     archive.write_bytes(first[:-1] + b"x")
-    assert verify(IMAGES["analysis"], archive)[0].status == "fail"
+    assert verify(ANALYSIS, archive)[0].status == "fail"
 
 
 def test_a_damaged_image_and_a_podman_that_fails_are_one_sentence(sif: Path, tmp_path: Path) -> None:
     storage = (tmp_path / "storage.conf").read_text()
     (tmp_path / "storage.conf").write_text(storage.replace("vfs", "nosuch"))
     with pytest.raises(UserError, match=r"`.*podman build` exited with code 125: "):
-        build_oci(IMAGES["analysis"])
+        build_oci(ANALYSIS)
     sif.write_bytes(b"imagf")
     with pytest.raises(UserError, match=r"analysis.sif: .*build the image again"):
-        build_oci(IMAGES["analysis"])
+        build_oci(ANALYSIS)
     assert not (sif.parent / "analysis.tar").exists()
     assert [path.name for path in sif.parent.iterdir() if path.name.startswith(".")] == []
 
 
 def test_the_definitions_environment_and_command_are_the_containers(sif: Path, tmp_path: Path) -> None:
     """A container is started where this machine lets Podman start one: its entry point alone is run elsewhere."""
-    entry = _config(build_oci(IMAGES["analysis"]))["config"]["Entrypoint"]
+    entry = _config(build_oci(ANALYSIS))["config"]["Entrypoint"]
     root = tmp_path / "root"
     subprocess.run([str(tmp_path / "bin/apptainer"), "build", "--sandbox", str(root)], check=True)
     words = [word.replace("/.singularity.d", f"{root}/.singularity.d") for word in entry]

@@ -15,11 +15,14 @@ from common.errors import UserError
 from common.files import sha256_file
 from common.manifest import write_manifest
 from common.provenance import PROVENANCE, git_commit
-from container.image import IMAGES, Image, record_of, verify
+from container.image import Image, record_of, verify
 from container.machine import Machine
 from container.runtime import version_of
 from tests.commands import python
 from tests.flips import flip
+
+ANALYSIS = Image(name="analysis")
+FULL = Image(name="full")
 
 REAL = [
     pytest.mark.apptainer,
@@ -39,7 +42,7 @@ def _real(test: Callable[..., None]) -> Callable[..., None]:
 @pytest.fixture
 def built(tmp_path: Path) -> Path:
     """A file in an image's place, with the record and the SBOM of a build from the locks that are here."""
-    one = IMAGES["analysis"]
+    one = ANALYSIS
     path, bom = tmp_path / "analysis.sif", tmp_path / "analysis.sbom.json"
     path.write_bytes(b"image" * 1000)
     bom.write_text('{"components": []}')
@@ -54,11 +57,11 @@ def built(tmp_path: Path) -> Path:
 
 
 def _problems(path: Path) -> dict[str, str]:
-    return {line.what: line.seen for line in verify(IMAGES["analysis"], path) if line.status == "fail"}
+    return {line.what: line.seen for line in verify(ANALYSIS, path) if line.status == "fail"}
 
 
 def test_an_image_from_the_locks_that_are_here_is_what_it_says(built: Path) -> None:
-    assert {line.status for line in verify(IMAGES["analysis"], built)} == {"ok"}
+    assert {line.status for line in verify(ANALYSIS, built)} == {"ok"}
 
 
 @pytest.mark.parametrize("name", ["analysis.sif", "analysis.sbom.json", "analysis.sif.json"])
@@ -71,18 +74,18 @@ def test_another_lock_is_named_and_a_newer_commit_is_a_warning(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = git_commit()
-    monkeypatch.setattr(Image, "requirements", IMAGES["full"].requirements)
+    monkeypatch.setattr(Image, "requirements", FULL.requirements)
     monkeypatch.setattr("container.image.git_commit", lambda: "abc")
     assert _problems(built) == {
         "requirements/full.txt": "the image was built from a different version: "
         f"git diff {there} -- requirements/full.txt"
     }
-    assert verify(IMAGES["analysis"], built)[-1].status == "warn"
-    assert next(line.what for line in verify(IMAGES["full"], built) if line.status == "fail") == "image"
+    assert verify(ANALYSIS, built)[-1].status == "warn"
+    assert next(line.what for line in verify(FULL, built) if line.status == "fail") == "image"
     record_of(built).unlink()
     assert list(_problems(built)) == ["file"]
     with pytest.raises(UserError, match="does not exist; build it"):
-        verify(IMAGES["full"], tmp_path / "full.sif")
+        verify(FULL, tmp_path / "full.sif")
 
 
 @pytest.fixture(scope="module")
@@ -92,10 +95,10 @@ def image() -> Path:
         version_of(Machine())
     except UserError as error:
         pytest.skip(str(error))
-    path = IMAGES["analysis"].path
+    path = ANALYSIS.path
     record = record_of(path)
     if not (path.is_file() and record.is_file() and json.loads(record.read_text())["commit"] == git_commit()):
-        python("-m", "container", "build", "analysis", code=0)
+        python("-m", "clm_or_mlm", "container", "build", "analysis", code=0)
     return path
 
 
@@ -106,7 +109,7 @@ def test_the_image_is_small(image: Path) -> None:
 
 @_real
 def test_it_is_what_the_locks_and_the_commit_say(image: Path) -> None:
-    assert "0 fail" in python("-m", "container", "verify", "analysis", code=0).stdout
+    assert "0 fail" in python("-m", "clm_or_mlm", "container", "verify", "analysis", code=0).stdout
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +127,7 @@ def test_figure_3_has_the_same_bytes_inside_and_outside(moved: Path, tmp_path: P
     inside.mkdir()
     command = ["apptainer", "run", "--no-home", str(moved), "reproduce-figure3", "--source", "published"]
     subprocess.run(command, cwd=inside, check=True, capture_output=True)
-    python("-m", "paper_figures", "3", "--source", "published", "--out", outside, code=0)
+    python("-m", "clm_or_mlm", "figure", "3", "--source", "published", "--out", outside, code=0)
     written = sorted((inside / "build" / "figures").iterdir())
     assert {path.name for path in written} == {path.name for path in outside.iterdir()}
     for path in written:
@@ -141,7 +144,7 @@ def test_figure_3_has_the_same_bytes_inside_and_outside(moved: Path, tmp_path: P
 @_real
 def test_a_scratch_that_cannot_be_written_is_one_sentence(moved: Path, tmp_path: Path) -> None:
     environ = os.environ | {"APPTAINERENV_CLM_OR_MLM_SCRATCH": "/proc/none"}
-    command = ["apptainer", "run", "--no-home", str(moved), "analysis", "--help"]
+    command = ["apptainer", "run", "--no-home", str(moved), "claims", "--help"]
     answer = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
     assert answer.returncode == 2
     assert "no usable scratch folder: /proc/none" in answer.stderr
@@ -151,6 +154,6 @@ def test_a_scratch_that_cannot_be_written_is_one_sentence(moved: Path, tmp_path:
 def test_users_packages_do_not_leak_in(moved: Path, tmp_path: Path) -> None:
     (tmp_path / "numpy.py").write_text("raise SystemExit('leaked')")
     environ = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONUSERBASE": str(tmp_path)}
-    command = ["apptainer", "run", "--no-home", str(moved), "analysis", "scores", "--help"]
+    command = ["apptainer", "run", "--no-home", str(moved), "scores", "--help"]
     answer = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr

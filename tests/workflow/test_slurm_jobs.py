@@ -12,7 +12,7 @@ import pytest
 from common.errors import UserError
 from tests.commands import program
 from workflow.jobs import KINDS, Job, Workflow, by_marker, save
-from workflow.slurm import (
+from workflow.slurm_jobs import (
     cancelled,
     comment_of,
     live_jobs,

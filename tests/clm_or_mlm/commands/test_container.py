@@ -8,7 +8,7 @@ import pytest
 
 from clm_or_mlm.commands import container
 from container.__main__ import main
-from container.doctor import fail, ok, warn
+from container.check_lines import fail, ok, warn
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from pathlib import Path
 from common.errors import UserError
 from workflow.engine import run_workflow
 from workflow.jobs import KINDS, Job, Workflow, by_marker
-from workflow.settings import load_settings
+from workflow.study_settings import load_settings
 from workflow.study import workflow_of
 
 logging.basicConfig(level=logging.INFO)
