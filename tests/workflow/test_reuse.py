@@ -135,7 +135,7 @@ def test_a_damaged_record_is_refused_and_without_one_nothing_is_compared(tmp_pat
 
 def test_tables_follow_and_are_not_compared(tmp_path: Path) -> None:
     def tables(word: str) -> Workflow:
-        job = Job(kind=KINDS["analysis"], name="all", commands=(("analysis", "ingest", word),), makes=("t",))
+        job = Job(kind=KINDS["analysis"], name="all", commands=(("ingest", word),), makes=("t",))
         return Workflow(target="all", jobs=by_marker([job]))
 
     (tmp_path / "t").touch()

@@ -57,7 +57,7 @@ def test_two_nodes_train_tune_and_analyse(tmp_path: Path) -> None:
     shutil.copyfile(tmp_path / "stand_ins.json", folder / "stand_ins.json")
     with private_slurm(tmp_path / "cluster", networks=True) as slurm:
         environ = slurm.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "workflow", *words]
+        command = [sys.executable, "-m", "clm_or_mlm", "workflow", *words]
         ended = subprocess.run(command, env=environ, cwd=ROOT, capture_output=True, text=True)
         logs = "\n".join(path.read_text()[-3000:] for path in folder.glob("logs/*/*.log"))
         assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:] + logs
@@ -76,6 +76,8 @@ def test_two_nodes_train_tune_and_analyse(tmp_path: Path) -> None:
     drawn_by = json.loads((made / "figures" / f"{figures[0].stem}.{PROVENANCE}").read_text())["commit"]
     assert drawn_by == git_commit(), "the image is of another commit; build it again"
     reproduce = ["reproduce", "--source", str(made / "runs.parquet"), "--out", str(here)]
-    subprocess.run([sys.executable, "-m", "analysis", *reproduce], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "clm_or_mlm", *reproduce], cwd=ROOT, check=True, capture_output=True
+    )
     for path in figures:
         assert path.read_bytes() == (here / "figures" / path.name).read_bytes(), path.name

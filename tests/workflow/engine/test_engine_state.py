@@ -144,7 +144,7 @@ def test_a_note_of_an_interrupted_job_that_is_complete_hides_no_other(made: Made
         note = folder / ".snakemake" / "incomplete" / base64.b64encode(job.marker.encode()).decode()
         write_text(note, '{"external_jobid": null}')
     words = ("tiny", "--dir", str(folder), "--", "--dry-run", "--quiet", "rules")
-    said = python("-m", "workflow", *words, code=0).stdout
+    said = python("-m", "clm_or_mlm", "workflow", *words, code=0).stdout
     counts = dict(line.split() for line in said.splitlines() if len(line.split()) == 2)
     found = [int(counts[kind]) for kind in ("stage", "model", "cell", "analysis")]
     assert found == [len(others), 2, 8, 1]

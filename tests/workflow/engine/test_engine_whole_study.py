@@ -17,7 +17,7 @@ from tests.commands import python
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
-WORDS = ("-m", "workflow", "tiny", "--dir")
+WORDS = ("-m", "clm_or_mlm", "workflow", "tiny", "--dir")
 ENVIRON = {"OMP_NUM_THREADS": "1"}
 
 
