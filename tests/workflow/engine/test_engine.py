@@ -88,7 +88,7 @@ def test_killed_alone_it_leaves_nothing_behind(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom workflow import engine\n"
         "from workflow.jobs import Job, Workflow\nfrom workflow.jobs import KINDS\n"
-        "job = Job(kind=KINDS['model'], name='m', commands=(("table", "2"),) * 200, makes=('m',))\n"
+        "job = Job(kind=KINDS['model'], name='m', commands=(('table', '2'),) * 200, makes=('m',))\n"
         "engine.run_workflow(Workflow(target='m', jobs={job.marker: job}), Path(sys.argv[1]))\n"
     )
     process = subprocess.Popen(
