@@ -18,8 +18,9 @@ from common.errors import UserError
 from common.reading import open_plain
 
 __all__ = [
-    "SCRATCH_VARIABLES", "atomic_folder", "atomic_path", "cache_folder", "private_folder", "remove_leftovers",
-    "scratch_folder", "sha256_bytes", "sha256_file", "temporary_name", "write_bytes", "write_text",
+    "SCRATCH_VARIABLES", "atomic_folder", "atomic_path", "cache_folder", "is_alive", "private_folder",
+    "remove_leftovers", "scratch_folder", "sha256_bytes", "sha256_file", "sha256_open", "temporary_name",
+    "write_bytes", "write_text",
 ]  # fmt: skip
 
 _OLD = ".old"
@@ -101,7 +102,7 @@ def remove_leftovers(target: Path) -> None:
     with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
         found = [(Path(entry.path), match) for entry in entries if (match := form.fullmatch(entry.name))]
         for path, match in found:
-            if _is_alive(int(match[1])):
+            if is_alive(int(match[1])):
                 continue
             if path.is_dir():
                 if path.name.endswith(_OLD) and not target.exists():
@@ -116,7 +117,8 @@ def _machine() -> str:
     return hashlib.sha256(platform.node().encode()).hexdigest()[:6]
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Return whether a process of this machine runs, also another user's."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -156,8 +158,16 @@ def sha256_bytes(content: bytes) -> str:
 
 def sha256_file(path: Path) -> str:
     """Return the SHA-256 of a regular file's content, in hexadecimal."""
-    with os.fdopen(open_plain(path), "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with os.fdopen(open_plain(path), "rb", buffering=0) as file:
+        return sha256_open(file.fileno())
+
+
+def sha256_open(descriptor: int) -> str:
+    """Return the SHA-256 of an open file's content, in hexadecimal; where it is read next stays the beginning."""
+    with open(descriptor, "rb", buffering=0, closefd=False) as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0)
+    return digest
 
 
 def cache_folder() -> Path:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from common.errors import UserError
-from common.files import sha256_file, write_text
+from common.files import atomic_path, sha256_file, write_text
 from common.manifest import FILES, check_files, read_manifest, write_manifest
 from common.provenance import ROOT, git_commit
 from container.check_lines import CheckLine, fail, ok, warn
@@ -145,12 +145,11 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     context = _context(image, relock, seconds)
     labels = labels_of(image.definition.read_text("utf-8"), arguments, seconds)
     target, bom = image.path, image.path.with_suffix(".sbom.json")
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     words = ["build", "--force", "--bind", f"{context}:/context"]
     words += ["--mksquashfs-args", mksquashfs_words(context, labels, seconds)]
     for key, value in arguments.items():
         words += ["--build-arg", f"{key}={value}"]
-    try:
+    with atomic_path(target) as unfinished:
         _apptainer_build([*words, str(unfinished), str(image.definition)], target.with_suffix(".log"))
         # Written there by container/post.sh.
         shutil.copyfile(context / "sbom.json", bom)
@@ -158,9 +157,6 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
             head = f"# bookworm {snapshot}: name, version and SHA-256 of every Debian package in {image.name}.sif\n"
             write_text(image.debian_lock, head + (context / LOCK).read_text("utf-8"))
         normalise(unfinished, seconds)
-        unfinished.replace(target)
-    finally:
-        unfinished.unlink(missing_ok=True)
     record = {
         "image": image.name,
         "commit": commit,

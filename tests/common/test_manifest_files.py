@@ -7,7 +7,7 @@ import pytest
 
 from common import manifest
 from common.errors import UserError
-from common.files import sha256_file
+from common.files import sha256_file, sha256_open
 from common.manifest import DamagedError, VerifiedFile, check_file
 
 
@@ -21,8 +21,8 @@ def file(tmp_path: Path) -> VerifiedFile:
 
 def test_it_is_hashed_once_until_it_changes(file: VerifiedFile, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    original = manifest._sha256
-    monkeypatch.setattr(manifest, "_sha256", lambda fd: (calls.append(fd), original(fd))[1])
+    original = sha256_open
+    monkeypatch.setattr(manifest, "sha256_open", lambda fd: (calls.append(fd), original(fd))[1])
     for _ in range(3):
         os.close(file.open())
     assert len(calls) == 1
@@ -56,7 +56,7 @@ def test_another_size_or_content_is_named(file: VerifiedFile) -> None:
 def test_what_changes_while_it_is_hashed_is_refused(
     file: VerifiedFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = manifest._sha256
+    original = sha256_open
 
     def slow(descriptor: int) -> str:
         found = original(descriptor)
@@ -64,12 +64,12 @@ def test_what_changes_while_it_is_hashed_is_refused(
             changed.write(b"x")
         return found
 
-    monkeypatch.setattr(manifest, "_sha256", slow)
+    monkeypatch.setattr(manifest, "sha256_open", slow)
     with pytest.raises(DamagedError, match="changed while it was being read"):
         file.open()
 
 
 def test_check_file_remembers_across_calls(file: VerifiedFile, monkeypatch: pytest.MonkeyPatch) -> None:
     check_file(file.path, file.sha256)
-    monkeypatch.setattr(manifest, "_sha256", lambda _: pytest.fail("hashed again"))
+    monkeypatch.setattr(manifest, "sha256_open", lambda _: pytest.fail("hashed again"))
     check_file(file.path, file.sha256)
