@@ -20,10 +20,10 @@ from workflow.doctor import examine, try_steps
 from workflow.engine import PROFILES, run_workflow
 from workflow.job_image import check_image
 from workflow.jobs import Job
-from workflow.study_progress import Progress, progress_of
-from workflow.study_settings import StudySettings, check_requirements, load_settings
 from workflow.slurm_jobs import refuse_what_slurm_refuses
 from workflow.study import place_stand_ins, workflow_of
+from workflow.study_progress import Progress, progress_of
+from workflow.study_settings import StudySettings, check_requirements, load_settings
 
 __all__ = ["archive", "cancel", "detach", "doctor", "status", "study"]
 
@@ -228,8 +228,8 @@ def archive(
 ) -> None:
     """Turn a finished study into an RO-Crate, which lists every file with its hash and origin.
 
-    The command writes ro-crate-metadata.json (Provenance Run Crate profile); `ingest` and `audit` check the files
-    against its hashes before they read the study.
+    The command writes ro-crate-metadata.json (Process Run Crate profile); `audit` checks the files against its hashes
+    before it reads the study.
 
     example: clm-or-mlm archive --dir /scratch/me/study --agent https://orcid.org/0000-0002-1825-0097
 
