@@ -95,7 +95,9 @@ def run_workflow(
             if number == 0:
                 refuse_other_settings(workflow, folder, live)
                 announce(reconcile(workflow, folder, retry_failed=retry_failed))
-                _forget_attempts((job for marker, job in workflow.jobs.items() if marker not in live), folder)
+                for job in (job for marker, job in workflow.jobs.items() if marker not in live):
+                    # A new call tries again what a user's mistake ended.
+                    (folder / job.refused).unlink(missing_ok=True)
                 save(workflow, folder)
             else:
                 reconcile(workflow, folder)
@@ -157,12 +159,6 @@ def reconcile(
         if marker in wanted:
             todo.append(job)
     return todo
-
-
-def _forget_attempts(jobs: Iterator[Job], folder: Path) -> None:
-    """Forget why jobs were not started again: a new call tries them."""
-    for job in jobs:
-        (folder / job.refused).unlink(missing_ok=True)
 
 
 def _snakemake(

@@ -91,6 +91,8 @@ def study(
 
     def announce(todo: list[Job]) -> None:
         sys.stdout.write(Progress(workflow=workflow, folder=folder, todo=tuple(todo)).text())
+        if values.title:
+            sys.stdout.write(f"site: {values.title} ({values.checked or 'not checked'})\n")
         if values.gpus_per_node:
             sys.stdout.write(
                 f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device} at "
