@@ -31,14 +31,14 @@ from container.packages import LOCK
 from container.runtime import stream, version_of
 from container.same_bytes import labels_of, mksquashfs_words, normalise
 
-__all__ = ["Image", "ImageName", "build", "build_oci", "mirror_of", "record_of", "verify"]
+__all__ = ["IMAGES", "Image", "ImageName", "build", "build_oci", "mirror_of", "record_of", "verify"]
 
 log = logging.getLogger(__name__)
 
 BUILD = ROOT / "build"
 
 ImageName = Literal["analysis", "full"]
-"""The two images."""
+"""What an image is called."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +73,10 @@ class Image:
     def requirements(self) -> Path:
         """Hash-locked Python packages it holds."""
         return ROOT / "requirements" / f"{self.name}.txt"
+
+
+IMAGES = (Image(name="analysis"), Image(name="full"))
+"""The two images."""
 
 
 def record_of(image: Path) -> Path:

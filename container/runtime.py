@@ -155,9 +155,10 @@ def _started(
     image: Path, words: Sequence[str], machine: Machine, binds: Sequence[str]
 ) -> tuple[list[str], dict[str, str]]:
     """Return the command line of a command in an image, and its environment."""
+    runtime = runtime_of(image)
     if not image.is_file():
         raise UserError(f"{image} does not exist; build it first: clm-or-mlm build {image.stem}")
-    program, _ = version_of(machine, SECONDS, runtime_of(image))
+    program, _ = version_of(machine, SECONDS, runtime)
     line, variables = command_in(image, words, machine, binds)
     return [program, *line], dict(machine.environ) | variables
 

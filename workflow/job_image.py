@@ -38,8 +38,8 @@ def check_image(
     here, image = machine or Machine(), Path(workflow.image)
     sha256 = _read(image, key)
     if program_of(here, runtime_of(image)) is None:
-        name = runtime_of(image)
-        log.warning("%s is not on PATH here, so %s was not tried; the first job will try it", name, image)
+        text = "%s is not on PATH here, so %s was not tried; the first job will try it"
+        log.warning(text, runtime_of(image), image)
         return replace(workflow, image_sha256=sha256)
     # A job works in the study's folder and so sees it; this call is made from elsewhere.
     own = [str(folder.resolve())] if folder.is_dir() else []

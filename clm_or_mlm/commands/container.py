@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from common.errors import UserError
 from container import image as images
 from container.check_lines import report
-from container.image import Image, ImageName
+from container.image import IMAGES, Image, ImageName
 from container.runtime import launch, stream
 
 __all__ = ["build", "run", "test", "verify"]
@@ -62,7 +62,7 @@ def run(
         words: the command to run in the image; put -- before it if it has options such as --help
         bind: another folder to mount in the image (may be repeated)
     """
-    path = Image(name=image).path if image in ("analysis", "full") else Path(image)
+    path = next((one.path for one in IMAGES if one.name == image), Path(image))
     launch(path.resolve(), words, bind)
 
 

@@ -13,7 +13,7 @@ from common.errors import UserError, nearest
 from common.manifest import CRATE
 from common.settings import describe_settings
 from container.check_lines import report
-from container.image import Image
+from container.image import IMAGES, Image
 from workflow import engine
 from workflow.crate import write_crate
 from workflow.doctor import examine, try_steps
@@ -208,9 +208,8 @@ def doctor(
         profile: with --rehearse, where jobs run: local or slurm
         image_file: with --rehearse, the image that jobs run in (default: this environment)
     """
-    paths = (Image(name="analysis").path, Image(name="full").path)
-    images = [file for path in paths for file in (path, path.with_suffix(".tar")) if file.is_file()]
-    text, code = report(examine(study, images))
+    images = (file for one in IMAGES for file in (one.path, one.path.with_suffix(".tar")))
+    text, code = report(examine(study, [file for file in images if file.is_file()]))
     sys.stdout.write(text)
     if rehearse:
         image = str(image_file.resolve()) if image_file else ""
