@@ -30,7 +30,7 @@ from common.provenance import IMAGE_SHA256, ROOT
 from container.machine import Machine
 from container.runtime import program_of, runtime_of
 from pretraining.training.slurm import first_host
-from workflow.attempts import noted
+from workflow.attempts import run_attempt
 from workflow.job_image import places_of
 from workflow.jobs import Job, Workflow, load, write_marker
 from workflow.slurm_jobs import refuse_cancelled
@@ -276,10 +276,9 @@ def main(argv: Sequence[str]) -> int:
     try:
         _refuse_what_cannot_start(job, workflow, folder, number)
         while True:
-            with noted(job, workflow, folder) as codes:
-                codes.append(do(job, workflow, folder))
-            if codes[-1] != RESUME:
-                return codes[-1]
+            code = run_attempt(job, workflow, folder, lambda: do(job, workflow, folder))
+            if code != RESUME:
+                return code
             if number:
                 _requeue()
                 return AGAIN
