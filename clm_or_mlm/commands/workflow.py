@@ -186,6 +186,31 @@ def detach(
     sys.stdout.write(f"{engine.detach([target, '--dir', str(folder), *words], folder)}\n")
 
 
+def archive(
+    *,
+    dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
+    agent: str = "unknown",
+    licence: Annotated[str, Parameter(metavar="URL")] = "https://spdx.org/licenses/CC-BY-4.0",
+    mixed: bool = False,
+) -> None:
+    """Turn a finished study into an RO-Crate, which lists every file with its hash and origin.
+
+    The command writes ro-crate-metadata.json (Process Run Crate profile); `audit` checks the files against its hashes
+    before it reads the study.
+
+    example: clm-or-mlm archive --dir /scratch/me/study --agent https://orcid.org/0000-0002-1825-0097
+
+    Args:
+        dir_: the study's folder
+        agent: who ran the study: a name or an ORCID (https://orcid.org/...)
+        licence: licence of the archived files
+        mixed: archive the study even if its jobs used several commits or images
+    """
+    folder = dir_.resolve()
+    count = write_crate(folder, agent=agent, licence=licence, mixed=mixed)
+    sys.stdout.write(f"{folder / CRATE}: {count:,} files\n")
+
+
 def doctor(
     *,
     study: Annotated[Path, Parameter(metavar="DIR")] = Path(),
@@ -218,28 +243,3 @@ def doctor(
         )
         sys.stdout.write(report(list(steps))[0])
     return code
-
-
-def archive(
-    *,
-    dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
-    agent: str = "unknown",
-    licence: Annotated[str, Parameter(metavar="URL")] = "https://spdx.org/licenses/CC-BY-4.0",
-    mixed: bool = False,
-) -> None:
-    """Turn a finished study into an RO-Crate, which lists every file with its hash and origin.
-
-    The command writes ro-crate-metadata.json (Process Run Crate profile); `audit` checks the files against its hashes
-    before it reads the study.
-
-    example: clm-or-mlm archive --dir /scratch/me/study --agent https://orcid.org/0000-0002-1825-0097
-
-    Args:
-        dir_: the study's folder
-        agent: who ran the study: a name or an ORCID (https://orcid.org/...)
-        licence: licence of the archived files
-        mixed: archive the study even if its jobs used several commits or images
-    """
-    folder = dir_.resolve()
-    count = write_crate(folder, agent=agent, licence=licence, mixed=mixed)
-    sys.stdout.write(f"{folder / CRATE}: {count:,} files\n")
