@@ -1,6 +1,6 @@
 """Whatever a command shows, written in one place: text, Markdown, LaTeX, CSV, JSON, Parquet.
 
-A command builds a `TableDocument`, one plain value: lines and tables for people, a frame and plain data for programs.
+A command builds a `Document`, one plain value: lines and tables for people, a frame and plain data for programs.
 `FORMATS` are the ways to write any document; `write` puts one of them on standard output or into a file.
 """
 
@@ -27,11 +27,10 @@ __all__ = [
     "FORMATS",
     "PRINTED",
     "Document",
+    "Format",
     "Grid",
     "Heading",
     "Rows",
-    "TableDocument",
-    "TableFormat",
     "TextOnly",
     "csv_text",
     "fill_template",
@@ -84,7 +83,7 @@ class TextOnly:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableDocument:
+class Document:
     """What a command shows."""
 
     body: Sequence[str | Grid | Heading | TextOnly] = ()
@@ -99,9 +98,6 @@ class TableDocument:
     """Of the JSON."""
     pages: Mapping[str, Callable[[], str]] = field(default_factory=dict)
     """Formats that this document writes in its own way."""
-
-
-Document = TableDocument
 
 
 def plain_table(rows: Rows, numbers: Container[int] = ()) -> list[str]:
@@ -160,7 +156,7 @@ def fill_template(path: Path, **values: object) -> str:
     return environment.from_string(path.read_text("utf-8")).render(values)
 
 
-def _text(document: TableDocument) -> str:
+def _text(document: Document) -> str:
     def lines(part: str | Grid | Heading | TextOnly) -> Sequence[str]:
         if isinstance(part, Grid):
             return plain_table(part.rows, part.numbers)
@@ -169,7 +165,7 @@ def _text(document: TableDocument) -> str:
     return "".join(f"{line}\n" for part in document.body for line in lines(part))
 
 
-def _markdown(document: TableDocument) -> str:
+def _markdown(document: Document) -> str:
     def lines(part: str | Grid | Heading | TextOnly) -> Sequence[str]:
         if isinstance(part, Grid):
             return markdown_table(part.rows, part.numbers)
@@ -178,7 +174,7 @@ def _markdown(document: TableDocument) -> str:
     return "".join(f"{line}\n" for part in document.body for line in lines(part))
 
 
-def _latex(document: TableDocument) -> str:
+def _latex(document: Document) -> str:
     """Return the tables; they need booktabs and graphicx, and shrink to the width of the text."""
     return "\n".join(_latex_table(part) for part in document.body if isinstance(part, Grid))
 
@@ -218,12 +214,12 @@ def _tex(texts: Iterable[str]) -> list[str]:
     return [text.translate(_TEX) for text in texts]
 
 
-def _csv(document: TableDocument) -> str:
+def _csv(document: Document) -> str:
     assert document.records is not None
     return csv_text(document.records, document.digits)
 
 
-def _json(document: TableDocument) -> str:
+def _json(document: Document) -> str:
     if document.data is None:
         assert document.records is not None
         return document.records.round(6).to_json(orient="records", indent=2) + "\n"
@@ -241,7 +237,7 @@ def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _parquet(document: TableDocument) -> bytes:
+def _parquet(document: Document) -> bytes:
     assert document.records is not None
     content = BytesIO()
     document.records.reset_index(drop=True).to_parquet(content, index=False)
@@ -249,28 +245,28 @@ def _parquet(document: TableDocument) -> bytes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableFormat:
+class Format:
     """A way to write any document."""
 
     name: str
     """What `--format` calls it."""
     ending: str
     """The ending of its files, without a dot."""
-    write: Callable[[TableDocument], str | bytes]
+    write: Callable[[Document], str | bytes]
     is_text: bool = True
     """Whether it can be printed to a terminal."""
 
 
-FORMATS: Registry[TableFormat] = Registry(
+FORMATS: Registry[Format] = Registry(
     "format",
     [
-        TableFormat(name="text", ending="txt", write=_text),
-        TableFormat(name="markdown", ending="md", write=_markdown),
-        TableFormat(name="latex", ending="tex", write=_latex),
-        TableFormat(name="html", ending="html", write=lambda document: document.pages["html"]()),
-        TableFormat(name="csv", ending="csv", write=_csv),
-        TableFormat(name="json", ending="json", write=_json),
-        TableFormat(name="parquet", ending="parquet", write=_parquet, is_text=False),
+        Format(name="text", ending="txt", write=_text),
+        Format(name="markdown", ending="md", write=_markdown),
+        Format(name="latex", ending="tex", write=_latex),
+        Format(name="html", ending="html", write=lambda document: document.pages["html"]()),
+        Format(name="csv", ending="csv", write=_csv),
+        Format(name="json", ending="json", write=_json),
+        Format(name="parquet", ending="parquet", write=_parquet, is_text=False),
     ],
 )
 """Every way to write a document; HTML only where the document has a page of its own."""
@@ -279,19 +275,19 @@ PRINTED = ("text", "markdown", "csv", "json")
 """The formats of most commands."""
 
 
-def written(document: TableDocument, form: str) -> bytes:
+def written(document: Document, form: str) -> bytes:
     """Return the document in a format: its own page where it has one, else as `FORMATS` writes any document."""
     own = document.pages.get(form)
     content = FORMATS[form].write(document) if own is None else own()
     return content.encode() if isinstance(content, str) else content
 
 
-def show(document: TableDocument, form: str) -> str:
+def show(document: Document, form: str) -> str:
     """Return the document in a format of text; it ends in a line break."""
     return written(document, form).decode()
 
 
-def write(document: TableDocument, form: str, out: Path | None) -> None:
+def write(document: Document, form: str, out: Path | None) -> None:
     """Write the document to a file or, without one, to standard output."""
     if out is None:
         sys.stdout.write(show(document, form))
