@@ -30,7 +30,7 @@ from common.processes import end_with_parent
 from common.provenance import ROOT
 from container.machine import Machine
 from workflow.jobs import Job, Workflow, refuse_other_settings, save, write_marker
-from workflow.slurm_jobs import cancelled, live_jobs, prefix_of, queued, settle, write_live
+from workflow.slurm_jobs import cancelled_numbers, live_jobs, prefix_of, queued_jobs, settle, write_live
 
 __all__ = ["LEASE", "PROFILES", "cancel", "detach", "reconcile", "run_workflow"]
 
@@ -89,7 +89,7 @@ def run_workflow(
                 f"another process is using {folder} ({holder}); wait for it or choose another folder"
             )
         (folder / CANCEL).unlink(missing_ok=True)
-        ended = cancelled(folder) if profile == "slurm" else set()
+        ended = cancelled_numbers(folder) if profile == "slurm" else set()
         for number in range(_ROUNDS):
             live = live_jobs(workflow.jobs, folder) if profile == "slurm" else {}
             if number == 0:
@@ -274,7 +274,7 @@ def cancel(folder: Path, seconds: float = 120.0) -> list[str]:
             time.sleep(0.5)
     finally:
         asked.unlink(missing_ok=True)
-    numbers = [job.number for job in queued(folder)] if shutil.which("squeue") else []
+    numbers = [job.number for job in queued_jobs(folder)] if shutil.which("squeue") else []
     if numbers:
         subprocess.run(["scancel", *numbers], check=True)
     return numbers

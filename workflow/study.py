@@ -1,7 +1,6 @@
 """The jobs of a study: shards, trunks and stages, models, cells, tables; with their commands and what each takes.
 
 Everything comes from `pretraining.plan.plan` and `benchmarks.protocol`; nothing is listed here a second time.
-Standard library only.
 """
 
 from __future__ import annotations
