@@ -22,8 +22,8 @@ from container.machine import Machine
 from workflow.jobs import Job, Workflow
 
 __all__ = [
-    "LiveJob", "cancelled_numbers", "live_jobs", "minutes_of", "prefix_of", "queued_jobs", "read_live", "refuse_cancelled",
-    "refuse_what_slurm_refuses", "settle", "wait_command", "write_live",
+    "LiveJob", "cancelled_numbers", "live_jobs", "minutes_of", "prefix_of", "queued_jobs", "read_live",
+    "refuse_cancelled", "refuse_what_slurm_refuses", "settle", "wait_command", "write_live",
 ]  # fmt: skip
 
 _LIVE = "live"

@@ -35,7 +35,7 @@ from workflow.job_image import places_of
 from workflow.jobs import Job, Workflow, load, write_marker
 from workflow.slurm_jobs import refuse_cancelled
 
-__all__ = ["MISTAKE", "do", "launcher_of", "prefix_of", "run_until", "seconds_left", "site_environment"]
+__all__ = ["MISTAKE", "do", "launcher_of", "run_until", "seconds_left", "site_environment", "start_words"]
 
 MISTAKE = 2
 """Exit code of every command for what the user has to correct; the same job would end with it again."""
@@ -71,7 +71,7 @@ def site_environment(workflow: Workflow, environ: Mapping[str, str]) -> dict[str
     return found
 
 
-def prefix_of(workflow: Workflow, folder: Path, environ: Mapping[str, str] | None = None) -> list[str]:
+def start_words(workflow: Workflow, folder: Path, environ: Mapping[str, str] | None = None) -> list[str]:
     """Return the words before a command of `clm-or-mlm`: the image's command line, or this Python."""
     if not workflow.image:
         return [sys.executable, "-m", "container.start"]
@@ -220,7 +220,7 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
             launcher_of(job, environ, workflow.gres, workflow.numa_binding) if job.checkpoints else ([], [])
         )
         stop = folder / job.stop if job.checkpoints else signal.SIGINT
-        command = [*nodes, *prefix_of(workflow, folder, environ), *ranks, *words]
+        command = [*nodes, *start_words(workflow, folder, environ), *ranks, *words]
         code = run_until(command, log_file, seconds_left(job, started, environ), environ, stop)
         if code == AGAIN:
             further = _checkpoints(job, folder) != before

@@ -16,8 +16,8 @@ from common.processes import AGAIN
 from tests.commands import program, python
 from tests.common.test_processes import alive
 from workflow.jobs import KINDS, Job, Workflow, save
-from workflow.slurm_jobs import prefix_of as slurm_prefix
-from workflow.step import do, launcher_of, prefix_of, run_until, seconds_left, site_environment
+from workflow.slurm_jobs import prefix_of
+from workflow.step import do, launcher_of, run_until, seconds_left, site_environment, start_words
 
 TRAINER = """
 import pathlib, sys, time
@@ -147,9 +147,9 @@ def test_data_outside_the_study_is_bound_into_the_image(tmp_path: Path) -> None:
     # What a site's profile names and this node lacks is left out: Apptainer would refuse to start.
     binds = (str(text), "$DATA:/data", "$ELSEWHERE/x", "/no/such/folder", str(folder))
     study = Workflow(target="all", jobs={}, image="/x/full.sif", binds=binds)
-    words = prefix_of(study, folder, {"DATA": str(data)})
+    words = start_words(study, folder, {"DATA": str(data)})
     assert words[3:] == ["container", "run", "--bind", str(text), "--bind", f"{data}:/data", "/x/full.sif"]
-    assert prefix_of(Workflow(target="all", jobs={}), folder)[1:] == ["-m", "container.start"]
+    assert start_words(Workflow(target="all", jobs={}), folder)[1:] == ["-m", "container.start"]
 
 
 def _job(folder: Path, *commands: tuple[str, ...]) -> tuple[Job, Workflow]:
@@ -162,7 +162,7 @@ def test_a_job_counts_as_done_only_when_what_it_makes_is_there(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     job, workflow = _job(tmp_path, ("container.start", "--help"))
-    monkeypatch.setattr("workflow.step.prefix_of", lambda *_: [sys.executable, "-m"])
+    monkeypatch.setattr("workflow.step.start_words", lambda *_: [sys.executable, "-m"])
     with pytest.raises(UserError, match="succeeded, but some of their output is missing"):
         do(job, workflow, tmp_path)
     assert not (tmp_path / job.marker).exists()
@@ -235,7 +235,7 @@ def test_a_cancelled_job_that_is_submitted_again_ends_at_once(tmp_path: Path) ->
     words = ("table", "2", "--format", "csv", "--out", ".")
     job = Job(kind=KINDS["shards"], name="a", commands=(words,), makes=("table02.csv",))
     save(Workflow(target="all", jobs={job.marker: job}), tmp_path)
-    name, comment = f"{slurm_prefix(tmp_path)}-1", "rule_shards_wildcards_a"
+    name, comment = f"{prefix_of(tmp_path)}-1", "rule_shards_wildcards_a"
     rows = (f"7|CANCELLED|None|0:10|{name}|{comment}", f"8|RUNNING|None|0:00|{name}|{comment}")
     program(tmp_path / "squeue", "\n".join(f"echo '{row}'" for row in rows))
     path = f"{tmp_path}:{ENVIRON['PATH']}"
