@@ -11,14 +11,14 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from common.errors import UserError
 from common.reading import open_plain
 
 __all__ = [
-    "SCRATCH_VARIABLES", "atomic_folder", "atomic_path", "cache_folder", "is_alive", "private_folder",
+    "atomic_folder", "atomic_path", "cache_folder", "is_alive", "private_folder",
     "remove_leftovers", "scratch_folder", "sha256_bytes", "sha256_file", "sha256_open", "temporary_name",
     "write_bytes", "write_text",
 ]  # fmt: skip
@@ -178,23 +178,15 @@ def cache_folder() -> Path:
     return (Path(xdg) if xdg and Path(xdg).is_absolute() else Path.home() / ".cache") / "clm-or-mlm"
 
 
-SCRATCH_VARIABLES = ("CLM_OR_MLM_SCRATCH", "SLURM_TMPDIR")
-"""Environment variables that name a place for large caches, the first one set counts."""
-
-
-def scratch_folder(place: str = "", environ: Mapping[str, str] | None = None) -> Path:
+def scratch_folder(place: str = "") -> Path:
     """Return this user's folder for large caches; it is not made.
 
     Args:
         place: the user's choice; without one $CLM_OR_MLM_SCRATCH, then $SLURM_TMPDIR, both of which users may share,
             so that the folder is `clm-or-mlm-<user id>` in them; then the user's own cache folder.
-        environ: the environment; the process's when left out.
     """
-    variables = os.environ if environ is None else environ
-    for given in (place, *(variables.get(name, "") for name in SCRATCH_VARIABLES)):
-        if given:
-            return Path(given).expanduser() / f"clm-or-mlm-{os.getuid()}"
-    return cache_folder()
+    given = place or os.environ.get("CLM_OR_MLM_SCRATCH") or os.environ.get("SLURM_TMPDIR")
+    return Path(given).expanduser() / f"clm-or-mlm-{os.getuid()}" if given else cache_folder()
 
 
 def private_folder(path: Path) -> Path:

@@ -253,13 +253,16 @@ def shared() -> Iterator[Path]:
 
 def test_the_place_is_chosen_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = f"clm-or-mlm-{os.getuid()}"
-    both = {"CLM_OR_MLM_SCRATCH": "/scratch", "SLURM_TMPDIR": "/node"}
-    assert scratch_folder("/mine", both) == Path("/mine", own)
-    assert scratch_folder("", both) == Path("/scratch", own)
-    assert scratch_folder("", {"SLURM_TMPDIR": "/node"}) == Path("/node", own)
+    monkeypatch.setenv("CLM_OR_MLM_SCRATCH", "/scratch")
+    monkeypatch.setenv("SLURM_TMPDIR", "/node")
+    assert scratch_folder("/mine") == Path("/mine", own)
+    assert scratch_folder() == Path("/scratch", own)
+    monkeypatch.delenv("CLM_OR_MLM_SCRATCH")
+    assert scratch_folder() == Path("/node", own)
+    monkeypatch.delenv("SLURM_TMPDIR")
     monkeypatch.delenv("CLM_OR_MLM_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert scratch_folder("", {}) == tmp_path / "clm-or-mlm"
+    assert scratch_folder() == tmp_path / "clm-or-mlm"
 
 
 def test_only_the_user_can_open_it(tmp_path: Path) -> None:
