@@ -11,15 +11,16 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from common.errors import UserError
 from common.reading import open_plain
 
 __all__ = [
-    "SCRATCH_VARIABLES", "atomic_folder", "atomic_path", "cache_folder", "private_folder", "remove_leftovers",
-    "scratch_folder", "sha256_bytes", "sha256_file", "temporary_name", "write_bytes", "write_text",
+    "atomic_folder", "atomic_path", "cache_folder", "is_alive", "private_folder",
+    "remove_leftovers", "scratch_folder", "sha256_bytes", "sha256_file", "sha256_open", "temporary_name",
+    "write_bytes", "write_text",
 ]  # fmt: skip
 
 _OLD = ".old"
@@ -101,7 +102,7 @@ def remove_leftovers(target: Path) -> None:
     with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
         found = [(Path(entry.path), match) for entry in entries if (match := form.fullmatch(entry.name))]
         for path, match in found:
-            if _is_alive(int(match[1])):
+            if is_alive(int(match[1])):
                 continue
             if path.is_dir():
                 if path.name.endswith(_OLD) and not target.exists():
@@ -116,7 +117,8 @@ def _machine() -> str:
     return hashlib.sha256(platform.node().encode()).hexdigest()[:6]
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Return whether a process of this machine runs, also another user's."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -156,8 +158,16 @@ def sha256_bytes(content: bytes) -> str:
 
 def sha256_file(path: Path) -> str:
     """Return the SHA-256 of a regular file's content, in hexadecimal."""
-    with os.fdopen(open_plain(path), "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with os.fdopen(open_plain(path), "rb", buffering=0) as file:
+        return sha256_open(file.fileno())
+
+
+def sha256_open(descriptor: int) -> str:
+    """Return the SHA-256 of an open file's content, in hexadecimal; where it is read next stays the beginning."""
+    with open(descriptor, "rb", buffering=0, closefd=False) as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0)
+    return digest
 
 
 def cache_folder() -> Path:
@@ -168,23 +178,15 @@ def cache_folder() -> Path:
     return (Path(xdg) if xdg and Path(xdg).is_absolute() else Path.home() / ".cache") / "clm-or-mlm"
 
 
-SCRATCH_VARIABLES = ("CLM_OR_MLM_SCRATCH", "SLURM_TMPDIR")
-"""Environment variables that name a place for large caches, the first one set counts."""
-
-
-def scratch_folder(place: str = "", environ: Mapping[str, str] | None = None) -> Path:
+def scratch_folder(place: str = "") -> Path:
     """Return this user's folder for large caches; it is not made.
 
     Args:
         place: the user's choice; without one $CLM_OR_MLM_SCRATCH, then $SLURM_TMPDIR, both of which users may share,
             so that the folder is `clm-or-mlm-<user id>` in them; then the user's own cache folder.
-        environ: the environment; the process's when left out.
     """
-    variables = os.environ if environ is None else environ
-    for given in (place, *(variables.get(name, "") for name in SCRATCH_VARIABLES)):
-        if given:
-            return Path(given).expanduser() / f"clm-or-mlm-{os.getuid()}"
-    return cache_folder()
+    given = place or os.environ.get("CLM_OR_MLM_SCRATCH") or os.environ.get("SLURM_TMPDIR")
+    return Path(given).expanduser() / f"clm-or-mlm-{os.getuid()}" if given else cache_folder()
 
 
 def private_folder(path: Path) -> Path:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from filelock import FileLock, SoftFileLease, Timeout
+
+from common.files import is_alive
 
 __all__ = ["holder_of", "is_locked", "try_lease", "try_lock", "wait_for_lock"]
 
@@ -108,13 +109,7 @@ def holder_of(path: Path, *, seconds: float = 60.0) -> str | None:
     """
     lease = SoftFileLease(path)
     if lease.owner is not None and lease.owner.hostname == socket.gethostname():
-        try:
-            os.kill(lease.owner.pid, 0)
-        except ProcessLookupError:
-            return None
-        except PermissionError:
-            pass
-        return _words(lease)
+        return _words(lease) if is_alive(lease.owner.pid) else None
     try:
         touched = path.stat().st_mtime
     except FileNotFoundError:

@@ -6,7 +6,6 @@ finds damage and careless edits. It is no signature: whoever can write the file 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
-from common.files import sha256_bytes, write_text
+from common.files import sha256_bytes, sha256_open, write_text
 from common.progress import progress
 from common.reading import BadJsonError, inside, open_plain, read_bounded, strict_json
 
@@ -30,7 +29,6 @@ FILES = "files"
 SEAL = "seal"
 """The last key, with the hash of the rest."""
 
-_CHUNK = 2**20
 _SHOWN = 5
 """Problems that a message lists."""
 
@@ -149,7 +147,7 @@ class VerifiedFile:
                 self._seen = None
                 if self.bytes not in (-1, size := now[2]):
                     raise DamagedError(f"it has {size} bytes instead of {self.bytes}")
-                if _sha256(descriptor) != self.sha256:
+                if sha256_open(descriptor) != self.sha256:
                     raise DamagedError("its content has changed (SHA-256)")
                 if _state(descriptor) != now:
                     raise DamagedError("it changed while it was being read")
@@ -176,15 +174,6 @@ def check_file(path: Path, sha256: str) -> None:
         DamagedError: its content is another; the words do not name the file.
     """
     os.close(_files.setdefault((path, sha256), VerifiedFile(path, sha256)).open())
-
-
-def _sha256(descriptor: int) -> str:
-    digest, buffer = hashlib.sha256(), memoryview(bytearray(_CHUNK))
-    place = 0
-    while count := os.preadv(descriptor, [buffer], place):
-        digest.update(buffer[:count])
-        place += count
-    return digest.hexdigest()
 
 
 def _state(descriptor: int) -> tuple[int, ...]:

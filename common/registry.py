@@ -7,7 +7,7 @@ from typing import NoReturn, Protocol, TypeVar
 
 from common.errors import UserError, nearest
 
-__all__ = ["Named", "Registry", "UnknownNameError"]
+__all__ = ["Named", "Registry"]
 
 
 class Named(Protocol):
@@ -19,13 +19,6 @@ class Named(Protocol):
 
 
 T = TypeVar("T", bound=Named)
-
-
-class UnknownNameError(UserError, KeyError):
-    """A name that is not in a registry; the sentence names the nearest one and lists all."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class Registry(dict[str, T]):
@@ -50,6 +43,4 @@ class Registry(dict[str, T]):
         return item
 
     def __missing__(self, name: str) -> NoReturn:
-        raise UnknownNameError(
-            f"unknown {self.kind} {name!r}; use one of {', '.join(self)}{nearest(name, self)}"
-        )
+        raise UserError(f"unknown {self.kind} {name!r}; use one of {', '.join(self)}{nearest(name, self)}")

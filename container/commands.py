@@ -9,16 +9,16 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from common.errors import UserError
-from container import doctor as machine
 from container import image as images
-from container.image import IMAGES
+from container.check_lines import report
+from container.image import IMAGES, Image, ImageName
 from container.runtime import launch, stream
 
 __all__ = ["build", "run", "test", "verify"]
 
 
 def build(
-    image: str,
+    image: ImageName,
     /,
     *,
     mirror: Annotated[str | None, Parameter(metavar="URL")] = None,
@@ -38,7 +38,7 @@ def build(
         relock: lock the Debian packages that the mirror has today, instead of requiring those in the lock
         oci: also write the image as an OCI archive for Podman, build/IMAGE.tar; an image already in build/ is reused
     """
-    one = IMAGES[image]
+    one = Image(name=image)
     if not (oci and one.path.is_file()):
         images.build(one, mirror=mirror, relock=relock)
     path = images.build_oci(one) if oci else one.path
@@ -55,19 +55,18 @@ def run(
 
     examples:
       clm-or-mlm container run analysis reproduce-figure3 --source published
-      clm-or-mlm container run analysis -- analysis table --help
+      clm-or-mlm container run analysis -- table --help
 
     Args:
         image: analysis, full, or an image file
         words: the command to run in the image; put -- before it if it has options such as --help
         bind: another folder to mount in the image (may be repeated)
     """
-    file = Path(image)
-    path = file if file.suffix in (".sif", ".tar") else IMAGES[image].path
+    path = next((one.path for one in IMAGES if one.name == image), Path(image))
     launch(path.resolve(), words, bind)
 
 
-def test(image: str, /) -> None:
+def test(image: ImageName, /) -> None:
     """Run an image's own tests: imports, a figure and, in the full image, training.
 
     example: clm-or-mlm test analysis
@@ -75,14 +74,14 @@ def test(image: str, /) -> None:
     Args:
         image: analysis or full
     """
-    path = IMAGES[image].path
+    path = Image(name=image).path
     if not path.is_file():
         raise UserError(f"{path} does not exist; build it with `clm-or-mlm build {image}`")
     for line in stream(["test", "--no-home", "--cleanenv", str(path)]):
         sys.stdout.write(line)
 
 
-def verify(image: str, /, *, file: Annotated[Path | None, Parameter(metavar="FILE")] = None) -> int:
+def verify(image: ImageName, /, *, file: Annotated[Path | None, Parameter(metavar="FILE")] = None) -> int:
     """Compare an image with its build record, the locks and the commit; exit code 1 if they differ.
 
     example: clm-or-mlm container verify analysis --file elsewhere/analysis.sif
@@ -91,6 +90,6 @@ def verify(image: str, /, *, file: Annotated[Path | None, Parameter(metavar="FIL
         image: analysis or full
         file: the image file (default: build/IMAGE.sif)
     """
-    lines = images.verify(IMAGES[image], file)
-    sys.stdout.write(machine.report(lines))
-    return int(any(line.status == "fail" for line in lines))
+    text, code = report(images.verify(Image(name=image), file))
+    sys.stdout.write(text)
+    return code

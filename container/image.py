@@ -19,33 +19,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from common.errors import UserError
-from common.files import sha256_file, write_text
+from common.files import atomic_path, sha256_file, write_text
 from common.manifest import FILES, check_files, read_manifest, write_manifest
 from common.provenance import ROOT, git_commit
-from common.registry import Registry
-from container.doctor import Line, fail, ok, warn
+from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
 from container.packages import LOCK
-from container.runtime import RUNTIMES, stream, version_of
+from container.runtime import stream, version_of
 from container.same_bytes import labels_of, mksquashfs_words, normalise
 
-__all__ = ["IMAGES", "Image", "build", "build_oci", "mirror_of", "record_of", "verify"]
+__all__ = ["IMAGES", "Image", "ImageName", "build", "build_oci", "mirror_of", "record_of", "verify"]
 
 log = logging.getLogger(__name__)
 
 BUILD = ROOT / "build"
+
+ImageName = Literal["analysis", "full"]
+"""What an image is called."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
     """One of the two images."""
 
-    name: str
-    """`analysis` or `full`."""
-    needs_gb: float
-    """Free space that a build takes for its unpacked root, in GB."""
+    name: ImageName
+    """Which one."""
+
+    @property
+    def needs_gb(self) -> float:
+        """Free space that a build takes for its unpacked root, in GB."""
+        return 20 if self.name == "full" else 2
 
     @property
     def path(self) -> Path:
@@ -69,10 +75,8 @@ class Image:
         return ROOT / "requirements" / f"{self.name}.txt"
 
 
-IMAGES: Registry[Image] = Registry(
-    "image", (Image(name="analysis", needs_gb=2), Image(name="full", needs_gb=20))
-)
-"""The images by name."""
+IMAGES = (Image(name="analysis"), Image(name="full"))
+"""The two images."""
 
 
 def record_of(image: Path) -> Path:
@@ -145,12 +149,11 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     context = _context(image, relock, seconds)
     labels = labels_of(image.definition.read_text("utf-8"), arguments, seconds)
     target, bom = image.path, image.path.with_suffix(".sbom.json")
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     words = ["build", "--force", "--bind", f"{context}:/context"]
     words += ["--mksquashfs-args", mksquashfs_words(context, labels, seconds)]
     for key, value in arguments.items():
         words += ["--build-arg", f"{key}={value}"]
-    try:
+    with atomic_path(target) as unfinished:
         _apptainer_build([*words, str(unfinished), str(image.definition)], target.with_suffix(".log"))
         # Written there by container/post.sh.
         shutil.copyfile(context / "sbom.json", bom)
@@ -158,9 +161,6 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
             head = f"# bookworm {snapshot}: name, version and SHA-256 of every Debian package in {image.name}.sif\n"
             write_text(image.debian_lock, head + (context / LOCK).read_text("utf-8"))
         normalise(unfinished, seconds)
-        unfinished.replace(target)
-    finally:
-        unfinished.unlink(missing_ok=True)
     record = {
         "image": image.name,
         "commit": commit,
@@ -185,7 +185,7 @@ def build_oci(image: Image) -> Path:
     """
     if wrong := [line.seen for line in verify(image) if line.what == "file" and line.status == "fail"]:
         raise UserError(wrong[0])
-    podman, _ = version_of(Machine(), runtime=RUNTIMES["podman"])
+    podman, _ = version_of(Machine(), runtime="podman")
     target, tag = image.path.with_suffix(".tar"), f"localhost/clm-or-mlm:{image.name}"
     with tempfile.TemporaryDirectory(dir=BUILD, prefix=f".{image.name}-") as name:
         root, layout, unfinished = Path(name, "root"), Path(name, "layout"), Path(name, target.name)
@@ -264,7 +264,7 @@ def _apptainer_build(words: list[str], log_file: Path) -> None:
 _REMEDY = "build the image again"
 
 
-def verify(image: Image, path: Path | None = None) -> list[Line]:
+def verify(image: Image, path: Path | None = None) -> list[CheckLine]:
     """Return what was compared and what differs: each byte by the record's hash, what it was built from by the locks'.
 
     A newer commit of the code does not make an image another one: it is a warning.

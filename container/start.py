@@ -1,6 +1,6 @@
-"""What an image runs: caches sent to a scratch that can be written, then one of the rooms.
+"""What an image runs: caches sent to a scratch that can be written, then a command of `clm-or-mlm`.
 
-`python -m container.start ROOM ARGS...` works the same inside an image and outside of one, so a workflow has
+`python -m container.start COMMAND ARGS...` works the same inside an image and outside of one, so a workflow has
 one form of command.
 """
 
@@ -14,25 +14,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from common.cli import run
-from common.errors import UserError, nearest
+from common.errors import UserError
+from common.provenance import git_commit
 from container.machine import Machine
 
-__all__ = ["ROOMS", "SHORTCUTS", "cache_environment", "command_of", "driver_problem", "scratch_of"]
+__all__ = ["IDENTITY", "cache_environment", "command_of", "driver_problem", "scratch_of"]
 
 SCRATCH = "CLM_OR_MLM_SCRATCH"
 """Environment variable that names the scratch folder."""
 
-ROOMS = (
-    "analysis", "paper_figures", "benchmarks", "pretraining", "container", "miniature", "torch.distributed.run",
-    "clm_or_mlm.rehearse",
-)  # fmt: skip
-"""What `ROOM` can be; the analysis image has no torch, so training asks for the full one."""
-
-SHORTCUTS = {
-    "reproduce-figure3": ("paper_figures", "3", "--source", "published", "--out", "build/figures"),
-    "reproduce": ("analysis", "reproduce", "--source", "published", "--out", "build"),
-}
-"""Short commands, each with the words of the Make target of the same name; options after them count in their place."""
+IDENTITY = "identity"
+"""The word that an image answers with its name and its code's commit."""
 
 _NEED_MB = 64
 _CACHES = {
@@ -101,18 +93,12 @@ def cache_environment(scratch: Path, environ: Mapping[str, str]) -> dict[str, st
 
 
 def command_of(words: Sequence[str]) -> list[str]:
-    """Return the `python -m` words for `ROOM ARGS...` or a shortcut with its defaults.
-
-    Raises:
-        UserError: neither a room nor a shortcut, with the nearest.
-    """
-    if words and words[0] in SHORTCUTS:
-        return [*SHORTCUTS[words[0]], *words[1:]]
-    known = (*SHORTCUTS, *ROOMS)
-    if not words or words[0] not in known:
-        what = f"unknown command {words[0]!r}{nearest(words[0], known)}" if words else "no command"
-        raise UserError(f"{what}; the commands are {', '.join(known)}, each with --help")
-    return list(words)
+    """Return the words after `python -m` for a command of `clm-or-mlm`, Figure 3 by its short name, or torchrun."""
+    if words[:1] == ["torch.distributed.run"]:
+        return list(words)
+    if words[:1] == ["reproduce-figure3"]:
+        words = ["figure", "3", "--source", "published", "--out", "build/figures", *words[1:]]
+    return ["clm_or_mlm", *words]
 
 
 def driver_problem(environ: Mapping[str, str], devices: Path = Path("/dev/nvidiactl")) -> str | None:
@@ -126,14 +112,14 @@ def driver_problem(environ: Mapping[str, str], devices: Path = Path("/dev/nvidia
     return None
 
 
-def main(argv: Sequence[str]) -> int | None:
-    if argv[:1] in (["-h"], ["--help"], ["help"]):
-        sys.stdout.write("".join(f"  {name} ARGS...\n" for name in (*SHORTCUTS, *ROOMS)))
-        return None
-    words = command_of(argv)
+def main(argv: Sequence[str]) -> None:
+    if argv == [IDENTITY]:
+        sys.stdout.write(f"{os.environ.get('CLM_OR_MLM_IMAGE', '')} {git_commit()}\n")
+        return
     if problem := driver_problem(os.environ):
         # Training would fall back to the CPU in silence and run for weeks.
         raise UserError(problem)
+    words = command_of(argv)
     environ = os.environ | cache_environment(scratch_of(os.environ), os.environ)
     os.execve(sys.executable, [sys.executable, "-m", *words], environ)
 

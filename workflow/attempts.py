@@ -13,7 +13,7 @@ import os
 import platform
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ from common.provenance import git_commit
 from common.reading import read_bounded, strict_json
 from workflow.jobs import Job, Workflow
 
-__all__ = ["Attempt", "attempts_in", "noted"]
+__all__ = ["Attempt", "attempts_in", "run_attempt"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,18 +51,17 @@ class Attempt:
     """The image's; empty without one."""
 
 
-@contextlib.contextmanager
-def noted(job: Job, workflow: Workflow, folder: Path) -> Iterator[list[int]]:
-    """Append a line about what happens in the block, whose exit code is the last of the list; an error is a mistake."""
-    codes, began, start, before = [2], time.monotonic(), _now(), _cpu_seconds()
+def run_attempt(job: Job, workflow: Workflow, folder: Path, work: Callable[[], int]) -> int:
+    """Call `work`, append a line about it, and return its exit code; an error of it counts as a user's mistake, 2."""
+    code, began, start, before = 2, time.monotonic(), _now(), _cpu_seconds()
     try:
-        yield codes
+        code = work()
     finally:
         took = Attempt(
             seconds=round(time.monotonic() - began, 1),
             cpu_seconds=round(_cpu_seconds() - before, 2),
             gpus=job.nodes * job.gpus,
-            code=codes[-1],
+            code=code,
             start=start,
             end=_now(),
             node=platform.node(),
@@ -74,6 +73,7 @@ def noted(job: Job, workflow: Workflow, folder: Path) -> Iterator[list[int]]:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(dataclasses.asdict(took)) + "\n")
+    return code
 
 
 def _now() -> str:

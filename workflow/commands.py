@@ -1,4 +1,4 @@
-"""Run a study as jobs: shards, pretraining, fine-tuning, tables and figures."""
+"""Run a study as jobs: shards, pretraining, fine-tuning, tables and figures; check a site."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from cyclopts import Parameter
 from common.errors import UserError, nearest
 from common.manifest import CRATE
 from common.settings import describe_settings
-from container import doctor as machine
-from container.image import IMAGES
+from container.check_lines import report
+from container.image import IMAGES, Image
 from workflow import engine
 from workflow.crate import write_crate
+from workflow.doctor import examine, try_steps
 from workflow.engine import PROFILES, run_workflow
+from workflow.job_image import check_image
 from workflow.jobs import Job
-from workflow.progress import Progress, progress_of
-from workflow.rehearsal import rehearsed
-from workflow.settings import Settings, check_requirements, load_settings
-from workflow.slurm import refuse_what_slurm_refuses
+from workflow.slurm_jobs import refuse_what_slurm_refuses
 from workflow.study import place_stand_ins, workflow_of
+from workflow.study_progress import Progress, progress_of
+from workflow.study_settings import StudySettings, check_requirements, load_settings
 
 __all__ = ["archive", "cancel", "doctor", "status", "study"]
 
@@ -71,7 +72,7 @@ def study(
     """
     _refuse_without_dashes(words)
     if target == "settings":
-        sys.stdout.write(describe_settings(Settings()))
+        sys.stdout.write(describe_settings(StudySettings()))
         return 0
     if profile not in PROFILES:
         known = nearest(profile, PROFILES)
@@ -91,13 +92,12 @@ def study(
         return 0
     values, whole = _settings(target, settings, folder, site), "all" if target == "tiny" else target
     if image is None and values.counts_files:
-        image = IMAGES["full"].path
+        image = Image(name="full").path
     file = "" if image is None else str(image.resolve())
     workflow = workflow_of(whole, values, file)
     if not dry_run:
         check_requirements(values, file, profile)
-    if file or not dry_run:
-        workflow = rehearsed(workflow, folder, key=values.image_key)
+    workflow = check_image(workflow, folder, key=values.image_key)
     if profile == "slurm" and shutil.which("sbatch"):
         refuse_what_slurm_refuses(workflow)
     if target == "tiny" and profile == "slurm":
@@ -106,6 +106,8 @@ def study(
 
     def announce(todo: list[Job]) -> None:
         sys.stdout.write(Progress(workflow=workflow, folder=folder, todo=tuple(todo)).text())
+        if values.title:
+            sys.stdout.write(f"site: {values.title} ({values.checked or 'not checked'})\n")
         if values.gpus_per_node:
             sys.stdout.write(
                 f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device} at "
@@ -139,7 +141,7 @@ def _refuse_without_dashes(words: tuple[str, ...]) -> None:
         )
 
 
-def _settings(target: str, path: Path | None, folder: Path, site: str) -> Settings:
+def _settings(target: str, path: Path | None, folder: Path, site: str) -> StudySettings:
     if target != "tiny":
         return load_settings(path, site)
     if path is not None:
@@ -187,8 +189,8 @@ def archive(
 ) -> None:
     """Turn a finished study into an RO-Crate, which lists every file with its hash and origin.
 
-    The command writes ro-crate-metadata.json (Provenance Run Crate profile); `audit` checks the files against its
-    hashes.
+    The command writes ro-crate-metadata.json (Process Run Crate profile); `audit` checks the files against its hashes
+    before it reads the study.
 
     example: clm-or-mlm archive --dir /scratch/me/study --agent https://orcid.org/0000-0002-1825-0097
 
@@ -225,15 +227,13 @@ def doctor(
         profile: with --rehearse, where jobs run: local or slurm
         image_file: with --rehearse, the image that jobs run in (default: this environment)
     """
-    there = (file for one in IMAGES.values() for file in (one.path, one.path.with_suffix(".tar")))
-    lines = machine.examine(study, [file for file in there if file.is_file()])
-    sys.stdout.write(machine.report(lines))
+    images = (file for one in IMAGES for file in (one.path, one.path.with_suffix(".tar")))
+    text, code = report(examine(study, [file for file in images if file.is_file()]))
+    sys.stdout.write(text)
     if rehearse:
-        from workflow.one_step import try_steps
-
         image = str(image_file.resolve()) if image_file else ""
-        seen = try_steps(load_settings(settings), study.resolve() / "rehearsal", profile=profile, image=image)
-        tried = [machine.ok(name, text) for name, text in seen]
-        sys.stdout.write(machine.report(tried))
-        lines += tried
-    return int(any(line.status == "fail" for line in lines))
+        steps = try_steps(
+            load_settings(settings), study.resolve() / "rehearsal", profile=profile, image=image
+        )
+        sys.stdout.write(report(list(steps))[0])
+    return code

@@ -1,9 +1,8 @@
-"""A finished study as an RO-Crate: what its folder holds, with hashes, and the runs of the workflow that made it.
+"""A finished study as an RO-Crate: what its folder holds, with hashes, and the jobs that made it.
 
-Follows Provenance Run Crate 0.5 (with Workflow and Process Run Crate and Workflow RO-Crate 1.0) on RO-Crate 1.1. By
-what, in which image, where and when a job ran is what it wrote down itself (`workflow.attempts`): true in a copy and by
-any checkout. The metadata are plain JSON-LD in one file, written in place from the standard library: a login node
-can do it and nothing of hundreds of gigabytes is copied.
+Follows Process Run Crate 0.5 on RO-Crate 1.1. By what, in which image, where and when a job ran is what it wrote down
+itself (`workflow.attempts`): true in a copy and by any checkout. The metadata are plain JSON-LD in one file, written in
+place from the standard library: a login node can do it and nothing of hundreds of gigabytes is copied.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,24 +23,18 @@ from common.locks import holder_of
 from common.manifest import CRATE
 from common.plain_text import counted
 from common.progress import progress
-from common.provenance import ROOT
 from workflow.attempts import Attempt, attempts_in
 from workflow.engine import LEASE, reconcile
-from workflow.jobs import WORKFLOW, Job, Workflow, load
+from workflow.jobs import Job, Workflow, load
 
 __all__ = ["PARTS", "write_crate"]
 
 PARTS = ("results", "analysis", "pretraining/models", "tokenizer", "logs")
 """Folders of a study that are archived; shards, training's checkpoints and Snakemake's own files are not."""
 
-_SNAKEFILE = "Snakefile"
-_PROFILES = "https://w3id.org/ro/wfrun"
-_VERSION = "0.5"
-_WORKFLOW_CRATE = "https://w3id.org/workflowhub/workflow-ro-crate/1.0"
-_LANGUAGE = "https://w3id.org/workflowhub/workflow-ro-crate#snakemake"
+_PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 _RUN_TERMS = "https://w3id.org/ro/terms/workflow-run#"
 _TERMS = {name: _RUN_TERMS + name for name in ("sha256", "containerImage", "ContainerImage", "SIFImage")}
-_DONE = "http://schema.org/CompletedActionStatus"
 Entity = dict[str, Any]
 
 
@@ -67,7 +59,6 @@ def write_crate(folder: Path, *, agent: str, licence: str, mixed: bool = False) 
             f"{folder} has {counted(len(todo), 'unfinished job')} (the first: {todo[0].kind.name} {todo[0].name}); "
             "finish the study before archiving it"
         )
-    write_text(folder / _SNAKEFILE, (ROOT / "workflow" / _SNAKEFILE).read_text("utf-8"))
     paths = list(_files(folder))
     files = {
         path.relative_to(folder).as_posix(): _file(path, folder)
@@ -85,8 +76,8 @@ def write_crate(folder: Path, *, agent: str, licence: str, mixed: bool = False) 
             f"jobs in {folder} used different code or images: {which}; rerun them with a single commit and image, or "
             "archive with --mixed"
         )
-    newest = max(path.stat().st_mtime for path in paths if path.name != _SNAKEFILE)
-    date = max((run.end for run in runs.values()), default=_date(newest))
+    newest = int(max(path.stat().st_mtime for path in paths))
+    date = max((run.end for run in runs.values()), default=datetime.fromtimestamp(newest, UTC).isoformat())
     graph = _graph(workflow, runs, files, date, agent, licence)
     document = {"@context": ["https://w3id.org/ro/crate/1.1/context", _TERMS], "@graph": graph}
     write_text(folder / CRATE, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
@@ -104,7 +95,6 @@ def _files(folder: Path) -> Iterator[Path]:
     """Yield what is archived, by name; links that lead elsewhere are not."""
     yield from sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in (".json", ".toml")
                       and path.name != CRATE and not path.name.startswith("."))  # fmt: skip
-    yield folder / _SNAKEFILE
     for part in PARTS:
         found = (path for path in (folder / part).rglob("[!.]*") if path.is_file())
         yield from sorted(path for path in found if path.resolve().is_relative_to(folder.resolve()))
@@ -120,10 +110,6 @@ def _file(path: Path, folder: Path) -> Entity:
         "sha256": sha256_file(path),
         **({"encodingFormat": media} if media else {}),
     }
-
-
-def _date(seconds: float) -> str:
-    return datetime.fromtimestamp(int(seconds), UTC).isoformat()
 
 
 def _ids(names: Iterable[str]) -> list[Entity]:
@@ -142,86 +128,42 @@ def _graph(
     agent: str,
     licence: str,
 ) -> list[Entity]:
-    jobs, name = list(workflow.jobs.values()), workflow.target
-    kinds = ("process", "workflow", *(["provenance"] if runs else []))
-    profiles = [f"{_PROFILES}/{kind}/{_VERSION}" for kind in kinds] + [_WORKFLOW_CRATE]
-    who = agent if agent.startswith("https://") else "#agent"
-    made = [path for job in jobs for path in job.makes if path in files]
-    tables = sorted(path for path in files if path.startswith("analysis/"))
-    commits = ", ".join(sorted({run.commit for run in runs.values()})) or "unknown"
-    works = [(one, one.split("/")[-2], one.split("/")[-1]) for one in profiles]
-    study = _entity("#study", "CreateAction", name=f"Run of {name}", agent={"@id": who}, instrument={"@id": _SNAKEFILE},
-                    description=f"{len(jobs)} jobs, {len(made)} of their output files, commit {commits}", endTime=date,
-                    actionStatus=_DONE, object=_ids([WORKFLOW]), result=_ids(["results/", *tables]),
-                    **({"startTime": min(run.start for run in runs.values())} if runs else {}))  # fmt: skip
-    details = list(_of_jobs(workflow, runs, files, who, commits))
-    files[_SNAKEFILE] |= {
-        "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow", *(["HowTo"] if runs else [])],
-        "name": "The study's workflow",
-        "description": "Shards, pretraining, fine-tunings, tables and figures; its jobs are in workflow.json.",
-        "programmingLanguage": {"@id": _LANGUAGE},
-        "version": commits,
-        "license": "https://spdx.org/licenses/Apache-2.0",
-        "input": _ids(["#jobs"]),
-        "output": _ids(["#results"]),
-        "hasPart": _ids(row["@id"] for row in details if row["@id"].startswith("#tool-")),
-        "step": _ids(row["@id"] for row in details if row["@type"] == "HowToStep"),
-    }
-    files[WORKFLOW]["exampleOfWork"] = {"@id": "#jobs"}
+    who, name = agent if agent.startswith("https://") else "#agent", workflow.target
+    details = list(_of_jobs(workflow, runs, files, who))
+    actions = [row["@id"] for row in details if row["@type"] == "CreateAction"]
     return [
-        _entity(CRATE, "CreativeWork", about={"@id": "./"},
-                conformsTo=_ids(["https://w3id.org/ro/crate/1.1", _WORKFLOW_CRATE])),
-        _entity("./", "Dataset", name=name, datePublished=date, license={"@id": licence}, conformsTo=_ids(profiles),
+        _entity(CRATE, "CreativeWork", about={"@id": "./"}, conformsTo=_ids(["https://w3id.org/ro/crate/1.1"])),
+        _entity("./", "Dataset", name=name, datePublished=date, license={"@id": licence}, conformsTo=_ids([_PROFILE]),
                 description=f"A study of masked and causal language modelling for encoders (arXiv 2507.00994): {name}.",
-                mainEntity={"@id": _SNAKEFILE}, hasPart=_ids([*files, "results/"]), mentions=_ids(["#study"])),
-        *(_entity(one, "CreativeWork", name=title, version=version) for one, title, version in works),
+                hasPart=_ids(files), mentions=_ids(actions)),
+        _entity(_PROFILE, "CreativeWork", name="Process Run Crate", version=_PROFILE.rsplit("/", 1)[-1]),
         _entity(licence, "CreativeWork", name=licence.rsplit("/", 1)[-1]),
         _entity(who, "Person", name=agent),
-        _entity(_LANGUAGE, "ComputerLanguage", name="Snakemake", url="https://snakemake.readthedocs.io",
-                identifier="https://doi.org/10.1093/bioinformatics/bts480"),
-        _entity("#jobs", "FormalParameter", additionalType="File", name="jobs", workExample={"@id": WORKFLOW},
-                description="What runs, in which order, on what."),
-        _entity("#results", "FormalParameter", additionalType="Dataset", name="results",
-                workExample={"@id": "results/"}, description="The run store."),
-        study,
         *details,
-        _entity("results/", "Dataset", name="Runs", exampleOfWork={"@id": "#results"},
-                description="Scores of every fine-tuning, with how each was made (run.json)."),
         *files.values(),
     ]  # fmt: skip
 
 
 def _of_jobs(
-    workflow: Workflow, runs: Mapping[str, Attempt], files: Mapping[str, Entity], who: str, commits: str
+    workflow: Workflow, runs: Mapping[str, Attempt], files: Mapping[str, Entity], who: str
 ) -> Iterator[Entity]:
-    """Yield a tool and a step for each kind of job, an action for each job, and the images they ran in."""
+    """Yield a tool for each kind of job, the images that jobs ran in, and an action for each job."""
     ran = [job for job in workflow.jobs.values() if job.marker in runs]
+    commits = ", ".join(sorted({run.commit for run in runs.values()}))
     image_type = "DockerImage" if workflow.image.endswith(".tar") else "SIFImage"
-    for position, kind in enumerate(dict.fromkeys(job.kind for job in ran)):
-        first = next(job for job in ran if job.kind is kind)
-        rooms = ", ".join(dict.fromkeys(f"python -m {' '.join(words[:2])}" for words in first.commands))
-        yield _entity(f"#tool-{kind.name}", "SoftwareApplication", name=rooms or kind.title, softwareVersion=commits,
+    for kind in dict.fromkeys(job.kind for job in ran):
+        yield _entity(f"#tool-{kind.name}", "SoftwareApplication", name=kind.title, softwareVersion=commits,
                       url="https://arxiv.org/abs/2507.00994")  # fmt: skip
-        tool = {"@id": f"#tool-{kind.name}"}
-        yield _entity(
-            f"#step-{kind.name}", "HowToStep", name=kind.title, position=str(position), workExample=tool
-        )
     for digest in sorted({run.image_sha256 for run in runs.values()} - {""}):
         yield _entity(f"#image-{digest}", "ContainerImage", additionalType={"@id": f"{_RUN_TERMS}{image_type}"},
                       name="full", sha256=digest)  # fmt: skip
     for job in ran:
-        run, id_ = runs[job.marker], quote(f"{job.kind.name}/{job.name}")
+        run = runs[job.marker]
         image = {"containerImage": {"@id": f"#image-{run.image_sha256}"}} if run.image_sha256 else {}
         slurm = f", Slurm job {run.slurm}" if run.slurm else ""
-        yield _entity(f"#job/{id_}", "CreateAction", name=f"{job.kind.name} {job.name}", startTime=run.start,
-                      endTime=run.end, instrument={"@id": f"#tool-{job.kind.name}"}, agent={"@id": who},
-                      actionStatus=_DONE, description=f"commit {run.commit} on {run.node}{slurm}",
+        name = f"{job.kind.name} {job.name}"
+        yield _entity(f"#job/{quote(f'{job.kind.name}/{job.name}')}", "CreateAction", name=name,
+                      startTime=run.start, endTime=run.end, instrument={"@id": f"#tool-{job.kind.name}"},
+                      agent={"@id": who}, actionStatus="http://schema.org/CompletedActionStatus",
+                      description=f"commit {run.commit} on {run.node}{slurm}",
                       result=_ids(path for path in job.makes if path in files), **image)  # fmt: skip
-        yield _entity(f"#control/{id_}", "ControlAction", name=f"start of {job.kind.name} {job.name}",
-                      instrument={"@id": f"#step-{job.kind.name}"}, object={"@id": f"#job/{id_}"})  # fmt: skip
-    if ran:
-        yield _entity("#snakemake", "SoftwareApplication", name="Snakemake", url="https://snakemake.readthedocs.io",
-                      softwareVersion=metadata.version("snakemake"))  # fmt: skip
-        controls = [f"#control/{quote(f'{job.kind.name}/{job.name}')}" for job in ran]
-        yield _entity("#engine", "OrganizeAction", name="Run of Snakemake", agent={"@id": who},
-                      instrument={"@id": "#snakemake"}, object=_ids(controls), result={"@id": "#study"})  # fmt: skip

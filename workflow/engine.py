@@ -30,7 +30,7 @@ from common.processes import end_with_parent
 from common.provenance import ROOT
 from container.machine import Machine
 from workflow.jobs import Job, Workflow, refuse_other_settings, save, write_marker
-from workflow.slurm import cancelled, live_jobs, prefix_of, queued, settle, write_live
+from workflow.slurm_jobs import cancelled_numbers, live_jobs, prefix_of, queued_jobs, settle, write_live
 
 __all__ = ["LEASE", "PROFILES", "cancel", "detach", "reconcile", "run_workflow"]
 
@@ -89,13 +89,15 @@ def run_workflow(
                 f"another process is using {folder} ({holder}); wait for it or choose another folder"
             )
         (folder / CANCEL).unlink(missing_ok=True)
-        ended = cancelled(folder) if profile == "slurm" else set()
+        ended = cancelled_numbers(folder) if profile == "slurm" else set()
         for number in range(_ROUNDS):
             live = live_jobs(workflow.jobs, folder) if profile == "slurm" else {}
             if number == 0:
                 refuse_other_settings(workflow, folder, live)
                 announce(reconcile(workflow, folder, retry_failed=retry_failed))
-                _forget_attempts((job for marker, job in workflow.jobs.items() if marker not in live), folder)
+                for job in (job for marker, job in workflow.jobs.items() if marker not in live):
+                    # A new call tries again what a user's mistake ended.
+                    (folder / job.refused).unlink(missing_ok=True)
                 save(workflow, folder)
             else:
                 reconcile(workflow, folder)
@@ -157,12 +159,6 @@ def reconcile(
         if marker in wanted:
             todo.append(job)
     return todo
-
-
-def _forget_attempts(jobs: Iterator[Job], folder: Path) -> None:
-    """Forget why jobs were not started again: a new call tries them."""
-    for job in jobs:
-        (folder / job.refused).unlink(missing_ok=True)
 
 
 def _snakemake(
@@ -278,7 +274,7 @@ def cancel(folder: Path, seconds: float = 120.0) -> list[str]:
             time.sleep(0.5)
     finally:
         asked.unlink(missing_ok=True)
-    numbers = [job.number for job in queued(folder)] if shutil.which("squeue") else []
+    numbers = [job.number for job in queued_jobs(folder)] if shutil.which("squeue") else []
     if numbers:
         subprocess.run(["scancel", *numbers], check=True)
     return numbers
@@ -297,7 +293,7 @@ def detach(words: Sequence[str], folder: Path) -> str:
     environ, silent = os.environ | {"PYTHONPATH": str(ROOT)}, subprocess.DEVNULL
     with output.open("ab") as sink:
         process = subprocess.Popen(
-            [sys.executable, "-m", "workflow", *words],
+            [sys.executable, "-m", "clm_or_mlm", "workflow", *words],
             stdin=silent, stdout=sink, stderr=sink, env=environ, start_new_session=True,
         )  # fmt: skip
     while not holder_of(folder / LEASE):

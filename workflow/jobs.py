@@ -11,7 +11,7 @@ import dataclasses
 import json
 import math
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from common.errors import UserError
 from common.files import write_text
 from common.manifest import manifest_text, read_manifest
 from common.reading import read_bounded
-from common.registry import Registry
 
 __all__ = [
     "KINDS",
@@ -30,7 +29,7 @@ __all__ = [
     "WORKFLOW",
     "Command",
     "Job",
-    "Kind",
+    "JobKind",
     "Workflow",
     "by_marker",
     "load",
@@ -50,11 +49,7 @@ QUEUES = ("cpu", "gpu", "gpus")
 """Kinds of jobs to a site: without a GPU, with one, with more."""
 
 Command = tuple[str, ...]
-"""A room and the words after it: `("benchmarks", "run", "--model", ...)`; relative paths are the folder's."""
-
-
-def _all_there(paths: Sequence[Path]) -> bool:
-    return all(path.is_file() for path in paths)
+"""Words after `clm-or-mlm`: `("benchmarks", "run", "--model", ...)`; relative paths are the folder's."""
 
 
 def _failed(results: Path) -> bool:
@@ -62,13 +57,8 @@ def _failed(results: Path) -> bool:
     return not results.is_file() and record_of(results.parent).get("status") == "failed"
 
 
-def _done_or_failed(results: Sequence[Path]) -> bool:
-    """Return whether every run has its results or is recorded as failed: a loss that diverged does so again."""
-    return all(path.is_file() or _failed(path) for path in results)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class JobKind:
     """A kind of job."""
 
     name: str
@@ -77,10 +67,8 @@ class Kind:
     """What its jobs are, in the summary."""
     part: str
     """The part of a study that its time is counted for."""
-    accepted: tuple[int, ...] = (0,)
-    """Exit codes of its commands that are no failure."""
-    complete: Callable[[Sequence[Path]], bool] = _all_there
-    """Whether a job is complete, from the files that it makes."""
+    may_fail: bool = False
+    """Whether a run that is recorded as failed is done, too: a loss that diverged does so again."""
     priority: int = 0
     """Of jobs that could start, those of the highest priority do."""
     goal: bool = False
@@ -88,28 +76,31 @@ class Kind:
     follows: bool = False
     """Whether its jobs are done again whenever one that they wait for is."""
 
+    @property
+    def accepted(self) -> tuple[int, ...]:
+        """Exit codes of its commands that are no failure; 3 is that of `benchmarks run` when some runs failed."""
+        return (0, 3) if self.may_fail else (0,)
 
-KINDS = Registry(
-    "kind of job",
-    (
-        Kind(name="data", title="datasets", part="data"),
-        Kind(name="shards", title="shards", part="data"),
-        Kind(name="stage", title="trunks and stages", part="pretraining", priority=10),
-        Kind(name="model", title="decays and exports", part="pretraining", priority=5, goal=True),
-        Kind(
-            name="cell", title="fine-tuning cells", part="fine-tuning", accepted=(0, 3), complete=_done_or_failed
-        ),
-        Kind(name="analysis", title="tables, claims, figures", part="analysis", goal=True, follows=True),
-    ),
-)  # fmt: skip
-"""All kinds, in the order of a study. 3 is the exit code of `clm-or-mlm benchmarks run` when some runs failed."""
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        JobKind(name="data", title="datasets", part="data"),
+        JobKind(name="shards", title="shards", part="data"),
+        JobKind(name="stage", title="trunks and stages", part="pretraining", priority=10),
+        JobKind(name="model", title="decays and exports", part="pretraining", priority=5, goal=True),
+        JobKind(name="cell", title="fine-tuning cells", part="fine-tuning", may_fail=True),
+        JobKind(name="analysis", title="tables, claims, figures", part="analysis", goal=True, follows=True),
+    )
+}  # fmt: skip
+"""All kinds, in the order of a study."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """One job of a workflow."""
 
-    kind: Kind
+    kind: JobKind
     """What kind of job it is."""
     name: str
     """Its name within its kind: a stage or a model; `model/dataset` of a cell, `model` of all of its cells."""
@@ -199,13 +190,13 @@ class Job:
 
     def is_complete(self, folder: Path) -> bool:
         """Return whether what it makes is all there."""
-        return self.kind.complete([folder / path for path in self.makes])
+        paths = [folder / path for path in self.makes]
+        return all(path.is_file() or (self.kind.may_fail and _failed(path)) for path in paths)
 
     def failures(self, folder: Path) -> list[Path]:
         """Return the records of its runs that failed."""
-        if self.kind.complete is not _done_or_failed:
-            return []
-        return [path.with_name(RUN) for path in (folder / name for name in self.makes) if _failed(path)]
+        paths = [folder / path for path in self.makes] if self.kind.may_fail else []
+        return [path.with_name(RUN) for path in paths if _failed(path)]
 
 
 def queue_name(nodes: int, gpus: int) -> str:
@@ -254,7 +245,7 @@ class Workflow:
         return self.queues.get(job.queue, {})
 
     @property
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[JobKind]:
         """The kinds of its jobs, in the order of a study."""
         names = {job.kind.name for job in self.jobs.values()}
         return [kind for kind in KINDS.values() if kind.name in names]

@@ -28,17 +28,17 @@ from common.files import sha256_file, write_text
 from common.processes import AGAIN, end_with_parent, ignore_stop_signal, on_stop_signal
 from common.provenance import IMAGE_SHA256, ROOT
 from container.machine import Machine
-from container.runtime import runtime_of
+from container.runtime import program_of, runtime_of
 from pretraining.training.slurm import first_host
-from workflow.attempts import noted
+from workflow.attempts import run_attempt
+from workflow.job_image import places_of
 from workflow.jobs import Job, Workflow, load, write_marker
-from workflow.rehearsal import places_of
-from workflow.slurm import refuse_cancelled
+from workflow.slurm_jobs import refuse_cancelled
 
-__all__ = ["MISTAKE", "do", "launcher_of", "prefix_of", "run_until", "seconds_left", "site_environment"]
+__all__ = ["MISTAKE", "do", "launcher_of", "run_until", "seconds_left", "site_environment", "start_words"]
 
 MISTAKE = 2
-"""Exit code of every room for what the user has to correct; the same job would end with it again."""
+"""Exit code of every command for what the user has to correct; the same job would end with it again."""
 
 RESUME = -1
 """What `do` returns when the time limit stopped a job that had come further: it continues in the next."""
@@ -71,13 +71,13 @@ def site_environment(workflow: Workflow, environ: Mapping[str, str]) -> dict[str
     return found
 
 
-def prefix_of(workflow: Workflow, folder: Path, environ: Mapping[str, str] | None = None) -> list[str]:
-    """Return the words before a room's name: the image's command line, or this Python."""
+def start_words(workflow: Workflow, folder: Path, environ: Mapping[str, str] | None = None) -> list[str]:
+    """Return the words before a command of `clm-or-mlm`: the image's command line, or this Python."""
     if not workflow.image:
         return [sys.executable, "-m", "container.start"]
     outside = places_of(workflow, folder, Machine(environ=environ or {}))
     binds = [word for place in outside for word in ("--bind", place)]
-    return [sys.executable, "-m", "container", "run", *binds, workflow.image]
+    return [sys.executable, "-m", "clm_or_mlm", "container", "run", *binds, workflow.image]
 
 
 def launcher_of(
@@ -102,7 +102,7 @@ def launcher_of(
         *([f"--numa-binding={numa}"] if numa else []),
     ]
     if job.nodes == 1:
-        return [], [*torchrun, "--standalone", "-m"]
+        return [], [*torchrun, "--standalone", "-m", "clm_or_mlm"]
     if "SLURM_JOB_ID" not in environ:
         raise UserError(f"{job.name} needs {job.nodes} nodes, which only Slurm provides; set nodes = 1")
     number = int(environ["SLURM_JOB_ID"])
@@ -114,7 +114,7 @@ def launcher_of(
     torchrun += [f"--rdzv-endpoint={meet}", f"--rdzv-id={number}"]
     words = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes}", "--ntasks-per-node=1"]
     words += [f"--cpus-per-task={job.cpus}", f"--gres={gres}:{job.gpus}", "--kill-on-bad-exit=1"]
-    return words, [*torchrun, "-m"]
+    return words, [*torchrun, "-m", "clm_or_mlm"]
 
 
 def run_until(
@@ -220,7 +220,7 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
             launcher_of(job, environ, workflow.gres, workflow.numa_binding) if job.checkpoints else ([], [])
         )
         stop = folder / job.stop if job.checkpoints else signal.SIGINT
-        command = [*nodes, *prefix_of(workflow, folder, environ), *ranks, *words]
+        command = [*nodes, *start_words(workflow, folder, environ), *ranks, *words]
         code = run_until(command, log_file, seconds_left(job, started, environ), environ, stop)
         if code == AGAIN:
             further = _checkpoints(job, folder) != before
@@ -276,10 +276,9 @@ def main(argv: Sequence[str]) -> int:
     try:
         _refuse_what_cannot_start(job, workflow, folder, number)
         while True:
-            with noted(job, workflow, folder) as codes:
-                codes.append(do(job, workflow, folder))
-            if codes[-1] != RESUME:
-                return codes[-1]
+            code = run_attempt(job, workflow, folder, lambda: do(job, workflow, folder))
+            if code != RESUME:
+                return code
             if number:
                 _requeue()
                 return AGAIN
@@ -293,12 +292,11 @@ def _refuse_what_cannot_start(job: Job, workflow: Workflow, folder: Path, number
     """Raise a `UserError` where the image cannot be run, or where somebody has ended this job by scancel."""
     if workflow.image:
         image = Path(workflow.image)
-        runtime = runtime_of(image)
         if not image.is_file():
             raise UserError(f"{image} does not exist; build it: make image-full")
-        if Machine().which(*runtime.programs) is None:
+        if program_of(Machine(), runtime_of(image)) is None:
             raise UserError(
-                f"{runtime.name} is not on this node's PATH; add its module to the site's `modules`"
+                f"{runtime_of(image)} is not on this node's PATH; add its module to the site's `modules`"
             )
         if workflow.image_sha256 not in ("", sha256_file(image)):
             raise UserError(f"{image} has changed since this study was started; rerun the study's command")

@@ -1,7 +1,6 @@
 """The jobs of a study: shards, trunks and stages, models, cells, tables; with their commands and what each takes.
 
 Everything comes from `pretraining.plan.plan` and `benchmarks.protocol`; nothing is listed here a second time.
-Standard library only.
 """
 
 from __future__ import annotations
@@ -11,20 +10,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.protocol import DATASETS, format_lr
+from benchmarks.protocol import DATASETS, FINE_TUNING, format_lr
 from benchmarks.runs import RESULTS, RunKey
 from common.errors import UserError, nearest
 from common.files import write_text
-from common.settings import assignments
+from common.settings import assignments, read_settings
 from pretraining.model_names import FIGURES, MODELS, TABLES, Model
+from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import TrainingConfig
+from pretraining.plan.flops import PEAK_FLOPS, model_flops_per_token
 from pretraining.plan.plan import Plan, PlannedStage, Study, load_study, plan_of
-from workflow.jobs import KINDS, Command, Job, Kind, Workflow, by_marker, marker, queue_name
-from workflow.settings import Settings
-from workflow.tuning import runs_at_a_time, tuning_hours
+from workflow.jobs import KINDS, Command, Job, JobKind, Workflow, by_marker, marker, queue_name
+from workflow.study_settings import StudySettings
 
 __all__ = [
-    "cell_runs", "models_of", "place_stand_ins", "study_of", "train_command", "workflow_of",
+    "TOKENS", "cell_runs", "model_files", "models_of", "place_stand_ins", "runs_at_a_time", "stage_files", "study_of",
+    "train_command", "tuning_hours", "workflow_of",
 ]  # fmt: skip
 
 _ROW_BYTES = 200_000
@@ -34,6 +35,28 @@ _CHECKPOINT_FILES = 12
 """Files of a checkpoint, or of an exported model with its log, on the high side."""
 _TOKENS_PER_CORE_HOUR = 1.5e9
 """Tokens that one core of the shard writer turns out in an hour, on the low side (docs/performance.md)."""
+
+TOKENS = {
+    "sst2": 25, "qqp": 36, "mnli_m": 45, "ontonotes": 22, "conll2003_en": 20, "uner_en": 19,
+    "squad": 183, "squad_v2": 191, "record": 256, "nq": 150, "msmarco": 180, "mldr_en": 2_060,
+}  # fmt: skip
+"""Mean tokens of an instance, in retrieval of a query and its share of the documents: by Llama 3's tokenizer on
+thousands of instances (ReCoRD 32, MS MARCO 200); OntoNotes and CoNLL by their words, MLDR by the longest input."""
+
+# What an H100 was measured at (docs/performance.md); other devices are slower or faster by their makers' rates.
+_STEP_SECONDS = {4: 0.043, 2: 0.051, 1: 0.100}
+"""Of a step of 610M on short texts on an H100, by the number of runs that share it."""
+_RUN_SECONDS = 10.0
+"""To set a model back, and to write results."""
+_OF_PRETRAINING = 0.75
+"""Share of pretraining's rate that long texts reach, whose padding is computed too."""
+
+_MEMORY_GB = {
+    "A100": 40, "H100": 80, "H100 PCIe": 80, "H100 NVL": 94, "H200": 141, "GH200": 96, "MI250X": 64, "MI300X": 192,
+}  # fmt: skip
+"""Of the smallest device of the name."""
+_PARAMETER_BYTES, _ACTIVATION_BYTES, _POSITIONS = 10, 37, 16_384
+"""Of a run in bf16: by parameter, and by position, layer and channel of its largest pass; 23 GB for 610M."""
 
 
 def models_of(target: str, study: Study) -> tuple[Model, ...]:
@@ -64,7 +87,7 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
         ) from None
 
 
-def study_of(settings: Settings) -> Study:
+def study_of(settings: StudySettings) -> Study:
     """Return the study that the settings name."""
     return load_study(Path(settings.study) if settings.study else None)
 
@@ -77,7 +100,7 @@ def place_stand_ins(folder: Path, target: str) -> None:
         write_text(folder / "analysis" / target / name, (folder / name).read_text("utf-8"))
 
 
-def cell_runs(name: str, settings: Settings) -> list[RunKey]:
+def cell_runs(name: str, settings: StudySettings) -> list[RunKey]:
     """Return the runs of a cell's job, `model/dataset`: those of every dataset that shares its fine-tunings.
 
     Those of the job `model` are all of the model's.
@@ -92,7 +115,7 @@ def cell_runs(name: str, settings: Settings) -> list[RunKey]:
     ]
 
 
-def workflow_of(target: str, settings: Settings, image: str = "") -> Workflow:
+def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workflow:
     """Return every job of a target.
 
     Args:
@@ -104,6 +127,11 @@ def workflow_of(target: str, settings: Settings, image: str = "") -> Workflow:
         UserError: an unknown target or a study that cannot be read.
     """
     study = study_of(settings)
+    # What `train --set` would refuse is refused before anything is submitted.
+    read_settings(
+        TrainingConfig, assignments(settings.pretraining_settings), "pretraining_settings", base=study.config,
+        typed=False,
+    )  # fmt: skip
     models = models_of(target, study)
     # Ends of shared trunks are the whole study's, since `train TRUNK` trains as far as any model needs it.
     plan = plan_of(tuple({m.name: m for m in (*study.models.values(), *models)}.values()), study)
@@ -130,7 +158,7 @@ def workflow_of(target: str, settings: Settings, image: str = "") -> Workflow:
     )
 
 
-def _outside(settings: Settings) -> tuple[str, ...]:
+def _outside(settings: StudySettings) -> tuple[str, ...]:
     """Return the folders of the files that the settings name: of a pattern the folder before its first star."""
     words = (settings.study, settings.data, settings.tokenizer, *settings.text)
     places = {
@@ -139,7 +167,7 @@ def _outside(settings: Settings) -> tuple[str, ...]:
     return tuple(sorted(places))
 
 
-def _takes(settings: Settings, nodes: int = 1, gpus: int = 0) -> dict[str, Any]:
+def _takes(settings: StudySettings, nodes: int = 1, gpus: int = 0) -> dict[str, Any]:
     """Return the resources of a job, by the fields of `Job`: cores and memory for each GPU, or for one without."""
     return {
         "nodes": nodes,
@@ -167,8 +195,8 @@ def _deciding(words: Iterable[str]) -> dict[str, list[str]]:
     return {option: values for option, values in found.items() if option not in _FREE}
 
 
-def _data(settings: Settings) -> Job:
-    words = ("benchmarks", "synthetic", *settings.needed_datasets, "--out", "data", *settings.make_datasets)
+def _data(settings: StudySettings) -> Job:
+    words = ("synthetic", *settings.needed_datasets, "--out", "data", *settings.make_datasets)
     return Job(
         kind=KINDS["data"],
         name="datasets",
@@ -180,14 +208,14 @@ def _data(settings: Settings) -> Job:
     )
 
 
-def _shards(plan: Plan, settings: Settings) -> Job:
+def _shards(plan: Plan, settings: StudySettings) -> Job:
     commands: list[Command] = []
     tokenizer = settings.tokenizer
     if settings.train_tokenizer:
         tokenizer = "tokenizer"
-        words = ("pretraining", "tokenizer", "--train", *settings.text, "--out", tokenizer)
+        words = ("tokenizer", "--train", *settings.text, "--out", tokenizer)
         commands.append((*words, "--vocab", str(settings.train_tokenizer)))
-    words = ("pretraining", "shards", "--source", *settings.text, "--tokenizer", tokenizer, "--out", "shards")
+    words = ("shards", "--source", *settings.text, "--tokenizer", tokenizer, "--out", "shards")
     return Job(
         kind=KINDS["shards"],
         name="shards",
@@ -206,7 +234,7 @@ def _shards(plan: Plan, settings: Settings) -> Job:
     )
 
 
-def _pretraining(model: Model, plan: Plan, study: Study, settings: Settings) -> Iterator[Job]:
+def _pretraining(model: Model, plan: Plan, study: Study, settings: StudySettings) -> Iterator[Job]:
     """Yield the jobs of a model's stages and its own, which trains the last stage and exports."""
     by_name = {item.name: item for item in plan.stages}
     for stage in model.stages:
@@ -230,13 +258,15 @@ def model_files(out: str, model: str) -> tuple[str, ...]:
     )
 
 
-def train_command(kind: Kind, name: str, *options: str) -> Command:
+def train_command(kind: JobKind, name: str, *options: str) -> Command:
     """Return the command that trains a stage or a model, as a job that can be asked by a file to save and end."""
     stop = Job(kind=kind, name=name).stop
-    return ("pretraining", "train", name, "--data", "shards", *options, "--stop-file", stop)
+    return ("train", name, "--data", "shards", *options, "--stop-file", stop)
 
 
-def _training(kind: Kind, name: str, item: PlannedStage, plan: Plan, study: Study, settings: Settings) -> Job:
+def _training(
+    kind: JobKind, name: str, item: PlannedStage, plan: Plan, study: Study, settings: StudySettings
+) -> Job:
     own = item.name == name
     makes = model_files("pretraining", name) if kind.goal else stage_files("pretraining", name, item.keep)
     costs = plan.costs([item], device=settings.device, utilisation=settings.mfu)
@@ -270,7 +300,7 @@ def _training(kind: Kind, name: str, item: PlannedStage, plan: Plan, study: Stud
 
 
 def _cells(
-    model: Model, sources: tuple[str, ...], datasets: tuple[str, ...], study: Study, settings: Settings
+    model: Model, sources: tuple[str, ...], datasets: tuple[str, ...], study: Study, settings: StudySettings
 ) -> Job:
     """Return the job of a cell, or of all cells of a model, which keep its GPUs busy, several runs on each."""
     packed = settings.tuning_gpus > 1
@@ -307,7 +337,7 @@ def _cells(
     )
 
 
-def _analysis(target: str, cells: list[Job], models: tuple[Model, ...], settings: Settings) -> Job:
+def _analysis(target: str, cells: list[Job], models: tuple[Model, ...], settings: StudySettings) -> Job:
     out = f"analysis/{target}"
     runs = f"{out}/runs.parquet"
     added = [word for name in sorted({model.name for model in models}) for word in ("--add-model", name)]
@@ -315,11 +345,53 @@ def _analysis(target: str, cells: list[Job], models: tuple[Model, ...], settings
         kind=KINDS["analysis"],
         name=target,
         commands=(
-            ("analysis", "ingest", "results", "--out", runs, "--instances", f"{out}/instances", *added),
-            ("analysis", "reproduce", "--source", runs, "--out", out),
+            ("ingest", "results", "--out", runs, "--instances", f"{out}/instances", *added),
+            ("reproduce", "--source", runs, "--out", out),
         ),
         makes=(f"{out}/reproduce.json",),
         needs=tuple(job.marker for job in cells),
         gpu_hours=0.2,
         **_takes(settings) | {"memory_gb": 8.0 if settings.memory_gb else 0.0},
     )
+
+
+def runs_at_a_time(shape: Shape, device: str, cores: int) -> int:
+    """Return how many fine-tunings share a GPU: 4, 2 or 1, as its memory and its cores allow.
+
+    Args:
+        shape: the model's.
+        device: a key of `PEAK_FLOPS`.
+        cores: CPU cores for each GPU; every run keeps one busy.
+    """
+    parameters = shape.body_parameters + shape.embedding_parameters
+    one = _PARAMETER_BYTES * parameters + _ACTIVATION_BYTES * _POSITIONS * shape.layers * shape.hidden
+    most = min(cores, int(0.95e9 * _MEMORY_GB[device] / one))
+    return next((runs for runs in _STEP_SECONDS if runs <= most), 1)
+
+
+def tuning_hours(shape: Shape, datasets: tuple[str, ...], device: str, mfu: float, runs: int) -> float:
+    """Return the hours of a GPU that one fine-tuning and its evaluations take, on the high side.
+
+    Args:
+        shape: the model's.
+        datasets: those that it is measured on; it is trained on what the first is trained on.
+        device: a key of `PEAK_FLOPS`.
+        mfu: share of the device's peak that pretraining reaches.
+        runs: how many share the GPU, of `runs_at_a_time`.
+    """
+    trained_on = DATASETS[DATASETS[datasets[0]].trained_on]
+    steps = FINE_TUNING.steps
+    if trained_on.epochs:
+        steps = trained_on.epochs * trained_on.counts["train"] // FINE_TUNING.batch
+
+    def flops(name: str, rows: int) -> float:
+        return rows * TOKENS[name] * model_flops_per_token(shape, length=TOKENS[name], predicted=0.0)
+
+    # A forward pass is a third of a training step.
+    measured = sum(
+        flops(name, DATASETS[name].counts["validation"] + DATASETS[name].counts["test"]) for name in datasets
+    )
+    computed = flops(trained_on.name, steps * FINE_TUNING.batch) + measured / 3
+    slower = max(1.0, PEAK_FLOPS["H100"] / PEAK_FLOPS[device])
+    waited = steps * _STEP_SECONDS[runs] * slower * shape.layers / SHAPES["610m"].layers
+    return (_RUN_SECONDS + waited + computed / (PEAK_FLOPS[device] * mfu * _OF_PRETRAINING)) / 3_600

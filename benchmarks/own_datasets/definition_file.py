@@ -180,7 +180,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
     given = read_settings(_Table, table, where)
     try:
         kind = KINDS[given.kind]
-    except KeyError as error:
+    except UserError as error:
         raise UserError(f"{where}: {error}") from None
     labels = tuple(str(label) for label in given.labels)
     metric = given.metric or kind.metrics[0]

@@ -15,8 +15,8 @@ from miniature.data import MADE_UP, DataSource
 from miniature.forms import FORMS
 from miniature.toy_study import Miniature
 from tests.commands import python
-from workflow.settings import load_settings
 from workflow.study import workflow_of
+from workflow.study_settings import load_settings
 from workflow.tiny import write_tiny_study
 
 

@@ -1,22 +1,30 @@
-"""Atomic files: the old one or the new one, never half of either."""
+"""Atomic files: the old one or the new one, never half of either; outputs go where they are sent; private caches."""
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
 import textwrap
+import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from common.errors import UserError
 from common.files import (
     atomic_folder,
     atomic_path,
     cache_folder,
+    private_folder,
     remove_leftovers,
+    scratch_folder,
     temporary_name,
     write_text,
 )
@@ -118,3 +126,177 @@ def test_a_folder_that_was_being_replaced_comes_back(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["b"] and (
         tmp_path / "b" / "c"
     ).read_text() == "old"
+
+
+WRITE = (
+    "import sys; from pathlib import Path; from common.cli import run; from common.files import write_text\n"
+    "print('before'); run(lambda words: write_text(Path(words[0]), 'x' * 100_000 + '\\n'))"
+)
+
+
+def written(path: object, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        [sys.executable, "-c", WRITE, str(path)],
+        cwd=ROOT,
+        text=True,
+        stderr=subprocess.PIPE,
+        check=False,
+        **options,
+    )
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    for name in ("there.txt", "new.txt"):
+        (tmp_path / f"to-{name}").symlink_to(Path("deep", name))
+    (tmp_path / "deep" / "there.txt").write_text("old")
+    for name in ("there.txt", "new.txt"):
+        write_text(tmp_path / f"to-{name}", "new")
+        assert (tmp_path / f"to-{name}").is_symlink()
+        assert (tmp_path / "deep" / name).read_text() == "new"
+    (tmp_path / "folder").symlink_to("deep")
+    with atomic_folder(tmp_path / "folder") as temporary:
+        (temporary / "a").write_text("a")
+    assert (tmp_path / "folder").is_symlink() and [p.name for p in (tmp_path / "deep").iterdir()] == ["a"]
+
+
+def test_devices_are_written_to_and_not_replaced(tmp_path: Path) -> None:
+    write_text(Path(os.devnull), "x")
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+    done = written("/dev/full", stdout=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (
+        2, "error: /dev/full: No space left on device; free some space and run the same command again\n",
+    )  # fmt: skip
+    assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
+
+
+def test_a_pipe_gets_all_of_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    write_text(pipe, "x" * 200_000)
+    reader.join()
+    assert read == ["x" * 200_000] and stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_every_refusal_names_the_users_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder").mkdir()
+    for path, why in (
+        (tmp_path / "file" / "below", "File exists"),
+        (tmp_path / "folder", "Is a directory"),
+        (tmp_path / ("long" * 100), "File name too long"),
+    ):
+        done = written(path, stdout=subprocess.DEVNULL)
+        named = path.parent if path.name == "below" else path
+        assert (done.returncode, done.stderr) == (2, f"error: {done.stderr.split(': ')[1]}: {why}\n")
+        assert str(named) in done.stderr and ".tmp" not in done.stderr
+    real = os.fsync
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("common.files.os.fsync", full)
+    with pytest.raises(OSError, match="No space") as error:
+        write_text(tmp_path / "a.txt", "x")
+    assert error.value.filename == str(tmp_path / "a.txt")
+    monkeypatch.setattr("common.files.os.fsync", real)
+
+    def read_only(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", "some temporary file")
+
+    monkeypatch.setattr(Path, "unlink", read_only)
+    with pytest.raises(RuntimeError, match="the first error"), atomic_path(tmp_path / "b.txt"):
+        raise RuntimeError("the first error")
+
+
+def test_long_names_are_written_too(tmp_path: Path) -> None:
+    path = tmp_path / ("ü" * 120 + ".txt")
+    write_text(path, "x")
+    assert path.read_text() == "x"
+
+
+NOBODY = 65534
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+
+
+def as_another_user(work: Callable[[], str]) -> str:
+    """Run `work` in a child process of another user and return what it returns."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            answer = work()
+        except BaseException as error:
+            answer = f"{type(error).__name__}: {error}"
+        os.write(writing, answer.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        answer = pipe.read()
+    os.waitpid(child, 0)
+    return answer
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that everybody can write, as a node's /tmp."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        path.chmod(0o1777)
+        yield path
+
+
+def test_the_place_is_chosen_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = f"clm-or-mlm-{os.getuid()}"
+    monkeypatch.setenv("CLM_OR_MLM_SCRATCH", "/scratch")
+    monkeypatch.setenv("SLURM_TMPDIR", "/node")
+    assert scratch_folder("/mine") == Path("/mine", own)
+    assert scratch_folder() == Path("/scratch", own)
+    monkeypatch.delenv("CLM_OR_MLM_SCRATCH")
+    assert scratch_folder() == Path("/node", own)
+    monkeypatch.delenv("SLURM_TMPDIR")
+    monkeypatch.delenv("CLM_OR_MLM_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert scratch_folder() == tmp_path / "clm-or-mlm"
+
+
+def test_only_the_user_can_open_it(tmp_path: Path) -> None:
+    for path in (tmp_path / "new" / "cache", tmp_path / "open"):
+        if path.name == "open":
+            path.mkdir(mode=0o755)
+        assert private_folder(path) == path
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+
+
+def test_links_and_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "file").touch()
+    for name in ("link", "file"):
+        with pytest.raises(UserError, match="is not a folder, so it cannot be a cache"):
+            private_folder(tmp_path / name)
+
+
+@needs_root
+def test_a_folder_of_another_user_is_refused_by_both(shared: Path) -> None:
+    theirs = shared / "theirs"
+    assert as_another_user(lambda: str(private_folder(theirs))) == str(theirs)
+    with pytest.raises(UserError, match=r"another user .UID 65534"):
+        private_folder(theirs)
+    ours = private_folder(shared / "ours")
+    answer = as_another_user(lambda: str(private_folder(ours)))
+    assert answer.startswith("UserError") and "belongs to another user (UID 0)" in answer
+
+
+@needs_root
+def test_two_users_share_a_scratch_and_no_folder(shared: Path) -> None:
+    theirs = as_another_user(lambda: str(private_folder(scratch_folder(str(shared)))))
+    ours = private_folder(scratch_folder(str(shared)))
+    assert Path(theirs) != ours
+    assert {path.stat().st_uid for path in shared.iterdir()} == {0, NOBODY}
+    assert as_another_user(lambda: str(list(ours.iterdir()))).startswith("PermissionError")

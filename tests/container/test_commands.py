@@ -8,7 +8,7 @@ import pytest
 
 from clm_or_mlm.__main__ import main
 from container import commands as container
-from container.doctor import fail, ok, warn
+from container.check_lines import fail, ok, warn
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,29 @@
+"""Images: what they are built from, against their records, as OCI archives, and the real one, which takes minutes."""
+
+import json
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from common.errors import UserError
-from common.provenance import ROOT
-from container.image import IMAGES, build, mirror_of, snapshot_of
+from common.files import sha256_file
+from common.manifest import write_manifest
+from common.provenance import PROVENANCE, ROOT, git_commit
+from container import image as images
+from container.image import Image, build, build_oci, mirror_of, record_of, snapshot_of, verify
 from container.machine import Machine
+from container.runtime import version_of
+from tests.commands import python
+from tests.flips import flip
+
+ANALYSIS, FULL = Image(name="analysis"), Image(name="full")
 
 
 def _apt(folder: Path, **files: str) -> Path:
@@ -54,11 +69,11 @@ def test_too_little_space_is_found_before_anything_is_downloaded(
 ) -> None:
     monkeypatch.setattr(Machine, "free_gb", lambda *_: 1.0)
     with pytest.raises(UserError, match=r"has 1.0 GB free, but the build needs 20 GB; set APPTAINER_TMPDIR"):
-        build(IMAGES["full"], mirror="http://near.example/debian")
+        build(FULL, mirror="http://near.example/debian")
 
 
 def test_definitions_name_no_host_and_share_their_environment() -> None:
-    texts = {name: image.definition.read_text("utf-8") for name, image in IMAGES.items()}
+    texts = {one.name: one.definition.read_text("utf-8") for one in (ANALYSIS, FULL)}
     for name, text in texts.items():
         assert "http" not in text
         assert f"clm-or-mlm.image {name}\n" in text
@@ -71,7 +86,7 @@ def test_definitions_name_no_host_and_share_their_environment() -> None:
 
 @pytest.mark.slow
 def test_the_full_images_own_test_passes_outside_too(tmp_path: Path) -> None:
-    script = IMAGES["full"].definition.read_text("utf-8").split("%test\n")[1]
+    script = FULL.definition.read_text("utf-8").split("%test\n")[1]
     environ = os.environ | {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
@@ -79,3 +94,228 @@ def test_the_full_images_own_test_passes_outside_too(tmp_path: Path) -> None:
     }
     answer = subprocess.run(["sh", "-c", script], env=environ, cwd=tmp_path, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+NEEDS_PODMAN = pytest.mark.skipif(shutil.which("podman") is None, reason="podman is not installed")
+
+TIME = 1_700_000_000
+UNPACKS = f"""#!/bin/sh
+[ "$1" = --version ] && echo 1.4.5 && exit
+own="$3/.singularity.d"
+mkdir -p "$own/env" "$own/bootstrap_history" "$3/tmp"
+echo 'export GREETING=hello' > "$own/env/90-environment.sh"
+printf '#!/bin/sh\\nexec /bin/sh -c "echo $GREETING $*"\\n' > "$own/runscript"
+touch -d @{TIME} "$own/runscript"
+date +%N > "$own/bootstrap_history/Singularity0"
+printf '{{"org.label-schema.build-date": "%s", "clm-or-mlm.image": "analysis"}}' "$(date +%N)" > "$own/labels.json"
+"""
+
+
+@pytest.fixture
+def sif(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file in the place of analysis.sif with its record, an Apptainer that unpacks it, and a storage for Podman."""
+    for name in ("bin", "build"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "bin/apptainer").write_text(UNPACKS)
+    (tmp_path / "bin/apptainer").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    storage = f'[storage]\ndriver = "vfs"\ngraphroot = "{tmp_path}/graph"\nrunroot = "{tmp_path}/run"\n'
+    (tmp_path / "storage.conf").write_text(storage)
+    monkeypatch.setenv("CONTAINERS_STORAGE_CONF", str(tmp_path / "storage.conf"))
+    monkeypatch.setattr(images, "BUILD", tmp_path / "build")
+    path, one = ANALYSIS.path, ANALYSIS
+    path.write_bytes(b"image")
+    locks = {"lock": sha256_file(one.requirements), "debian": {"lock": sha256_file(one.debian_lock)}}
+    record = {"image": "analysis", "commit": "abc", **locks}
+    write_manifest(record_of(path), record, {path.name: sha256_file(path)})
+    return path
+
+
+def _config(archive: Path) -> dict[str, Any]:
+    with tarfile.open(archive) as tar:
+
+        def read(digest: str) -> Any:
+            member = tar.extractfile(f"./blobs/sha256/{digest.removeprefix('sha256:')}")
+            assert member is not None
+            return json.load(member)
+
+        index = tar.extractfile("./index.json")
+        assert index is not None
+        manifest = read(json.load(index)["manifests"][0]["digest"])
+        return dict(read(manifest["config"]["digest"]))
+
+
+@NEEDS_PODMAN
+def test_the_same_image_gives_the_same_archive_with_its_command_labels_and_record(sif: Path) -> None:
+    archive = build_oci(ANALYSIS)
+    first = archive.read_bytes()
+    config = _config(archive)
+    assert config["created"] == "2023-11-14T22:13:20Z"
+    assert config["config"]["Labels"]["clm-or-mlm.image"] == "analysis"
+    assert not any("label-schema" in label for label in config["config"]["Labels"])
+    assert config["config"]["Entrypoint"][0] == "/bin/sh"
+    assert {line.status for line in verify(ANALYSIS, archive)} == {"ok", "warn"}
+    assert build_oci(ANALYSIS).read_bytes() == first
+    kept = subprocess.run(["podman", "images", "--all", "--quiet"], capture_output=True, text=True)
+    assert (kept.returncode, kept.stdout) == (0, "")
+    archive.write_bytes(first[:-1] + b"x")
+    assert verify(ANALYSIS, archive)[0].status == "fail"
+
+
+@NEEDS_PODMAN
+def test_a_damaged_image_and_a_podman_that_fails_are_one_sentence(sif: Path, tmp_path: Path) -> None:
+    storage = (tmp_path / "storage.conf").read_text()
+    (tmp_path / "storage.conf").write_text(storage.replace("vfs", "nosuch"))
+    with pytest.raises(UserError, match=r"`.*podman build` exited with code 125: "):
+        build_oci(ANALYSIS)
+    sif.write_bytes(b"imagf")
+    with pytest.raises(UserError, match=r"analysis.sif: .*build the image again"):
+        build_oci(ANALYSIS)
+    assert not (sif.parent / "analysis.tar").exists()
+    assert [path.name for path in sif.parent.iterdir() if path.name.startswith(".")] == []
+
+
+@NEEDS_PODMAN
+def test_the_definitions_environment_and_command_are_the_containers(sif: Path, tmp_path: Path) -> None:
+    """A container is started where this machine lets Podman start one: its entry point alone is run elsewhere."""
+    entry = _config(build_oci(ANALYSIS))["config"]["Entrypoint"]
+    root = tmp_path / "root"
+    subprocess.run([str(tmp_path / "bin/apptainer"), "build", "--sandbox", str(root)], check=True)
+    words = [word.replace("/.singularity.d", f"{root}/.singularity.d") for word in entry]
+    done = subprocess.run([*words, "world", "again"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "hello world again\n"), done.stderr
+
+
+REAL = [
+    pytest.mark.apptainer,
+    pytest.mark.slow,
+    pytest.mark.timeout(1500),
+    pytest.mark.skipif(shutil.which("apptainer") is None, reason="apptainer is not on PATH"),
+]
+
+
+def _real(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark a test of the real image."""
+    for mark in REAL:
+        test = mark(test)
+    return test
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    """A file in an image's place, with the record and the SBOM of a build from the locks that are here."""
+    one = ANALYSIS
+    path, bom = tmp_path / "analysis.sif", tmp_path / "analysis.sbom.json"
+    path.write_bytes(b"image" * 1000)
+    bom.write_text('{"components": []}')
+    record = {
+        "image": "analysis",
+        "commit": git_commit(),
+        "lock": sha256_file(one.requirements),
+        "debian": {"lock": sha256_file(one.debian_lock)},
+    }
+    write_manifest(record_of(path), record, {file.name: sha256_file(file) for file in (path, bom)})
+    return path
+
+
+def _problems(path: Path) -> dict[str, str]:
+    return {line.what: line.seen for line in verify(ANALYSIS, path) if line.status == "fail"}
+
+
+def test_an_image_from_the_locks_that_are_here_is_what_it_says(built: Path) -> None:
+    assert {line.status for line in verify(ANALYSIS, built)} == {"ok"}
+
+
+@pytest.mark.parametrize("name", ["analysis.sif", "analysis.sbom.json", "analysis.sif.json"])
+def test_every_flipped_bit_is_noticed(built: Path, name: str) -> None:
+    flip(built.parent / name)
+    assert list(_problems(built)) == ["file"]
+
+
+def test_another_lock_is_named_and_a_newer_commit_is_a_warning(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = git_commit()
+    monkeypatch.setattr(Image, "requirements", FULL.requirements)
+    monkeypatch.setattr("container.image.git_commit", lambda: "abc")
+    assert _problems(built) == {
+        "requirements/full.txt": "the image was built from a different version: "
+        f"git diff {there} -- requirements/full.txt"
+    }
+    assert verify(ANALYSIS, built)[-1].status == "warn"
+    assert next(line.what for line in verify(FULL, built) if line.status == "fail") == "image"
+    record_of(built).unlink()
+    assert list(_problems(built)) == ["file"]
+    with pytest.raises(UserError, match="does not exist; build it"):
+        verify(FULL, tmp_path / "full.sif")
+
+
+@pytest.fixture(scope="module")
+def image() -> Path:
+    """The image of the commit that is checked out; built when there is none."""
+    try:
+        version_of(Machine())
+    except UserError as error:
+        pytest.skip(str(error))
+    path = ANALYSIS.path
+    record = record_of(path)
+    if not (path.is_file() and record.is_file() and json.loads(record.read_text())["commit"] == git_commit()):
+        python("-m", "clm_or_mlm", "container", "build", "analysis", code=0)
+    return path
+
+
+@_real
+def test_the_image_is_small(image: Path) -> None:
+    assert image.stat().st_size < 450_000_000
+
+
+@_real
+def test_it_is_what_the_locks_and_the_commit_say(image: Path) -> None:
+    assert "0 fail" in python("-m", "clm_or_mlm", "container", "verify", "analysis", code=0).stdout
+
+
+@pytest.fixture(scope="module")
+def moved(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the image far from the repository, as a user has it."""
+    path = tmp_path_factory.mktemp("elsewhere") / "analysis.sif"
+    shutil.copyfile(image, path)
+    path.chmod(0o755)
+    return path
+
+
+@_real
+def test_figure_3_has_the_same_bytes_inside_and_outside(moved: Path, tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    command = ["apptainer", "run", "--no-home", str(moved), "reproduce-figure3", "--source", "published"]
+    subprocess.run(command, cwd=inside, check=True, capture_output=True)
+    python("-m", "clm_or_mlm", "figure", "3", "--source", "published", "--out", outside, code=0)
+    written = sorted((inside / "build" / "figures").iterdir())
+    assert {path.name for path in written} == {path.name for path in outside.iterdir()}
+    for path in written:
+        if not path.name.endswith(PROVENANCE):
+            assert path.read_bytes() == (outside / path.name).read_bytes(), path.name
+    # How it was made names the Python, the command and the commit; locks, versions and hashes are equal.
+    first, second = (
+        json.loads((folder / f"figure3.{PROVENANCE}").read_text()) for folder in (written[0].parent, outside)
+    )
+    for key in ("lock", "versions", "files"):
+        assert first[key] == second[key], key
+
+
+@_real
+def test_a_scratch_that_cannot_be_written_is_one_sentence(moved: Path, tmp_path: Path) -> None:
+    environ = os.environ | {"APPTAINERENV_CLM_OR_MLM_SCRATCH": "/proc/none"}
+    command = ["apptainer", "run", "--no-home", str(moved), "claims", "--help"]
+    answer = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
+    assert answer.returncode == 2
+    assert "no usable scratch folder: /proc/none" in answer.stderr
+
+
+@_real
+def test_users_packages_do_not_leak_in(moved: Path, tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("raise SystemExit('leaked')")
+    environ = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONUSERBASE": str(tmp_path)}
+    command = ["apptainer", "run", "--no-home", str(moved), "scores", "--help"]
+    answer = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr

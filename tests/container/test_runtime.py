@@ -5,24 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from common.errors import UserError
-from container import doctor
 from container.machine import Machine
-from container.runtime import (
-    RUNTIMES,
-    answer,
-    inside,
-    launch,
-    passed_on,
-    runtime_of,
-    stream,
-    version_of,
-)  # fmt: skip
+from container.runtime import command_in, identity_of, launch, passed_on, runtime_of, stream, version_of
 from tests.commands import program, python
+from workflow import doctor
 
 
 @pytest.fixture
@@ -57,7 +49,7 @@ def test_one_that_hangs_fails_or_is_missing_is_one_sentence(
         version_of(Machine(environ={"PATH": str(folder.parent)}))
 
 
-@pytest.mark.parametrize("words", [("run", "x.sif", "analysis"), ("test", "analysis")])
+@pytest.mark.parametrize("words", [("container", "run", "x.sif", "claims"), ("test", "analysis")])
 def test_every_command_says_it_in_one_sentence(folder: Path, words: tuple[str, ...]) -> None:
     program(folder / "apptainer", "sleep 600 & wait")
     for name in ("x.sif", "analysis.sif"):
@@ -65,11 +57,12 @@ def test_every_command_says_it_in_one_sentence(folder: Path, words: tuple[str, .
     # The image has to seem to be there, and the limit is the real one but for its length.
     code = (
         "import sys, pathlib\n"
-        "from container import runtime, image, __main__ as m\n"
+        "from container import runtime, image\n"
+        "from clm_or_mlm.__main__ import main\n"
         "from common.cli import run\n"
-        "runtime.SECONDS = 1.0\nruntime.version_of.__defaults__ = (1.0, runtime.RUNTIMES['apptainer'])\n"
+        "runtime.SECONDS = 1.0\nruntime.version_of.__defaults__ = (1.0, 'apptainer')\n"
         "image.BUILD = pathlib.Path.cwd()\n"
-        "run(m.main, sys.argv[1:])\n"
+        "run(main, sys.argv[1:])\n"
     )
     said = python("-c", code, *words, cwd=folder, code=2).stderr
     assert said.count("\n") == 1 and "no answer within 1 s" in said
@@ -90,11 +83,9 @@ def test_the_line_mounts_no_home_and_binds_the_folder_and_the_scratch(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     site = Machine(environ={"CLM_OR_MLM_SCRATCH": str(tmp_path / "s")}, root=tmp_path)
-    text = " ".join(
-        RUNTIMES["apptainer"].line(inside(Path("x.sif"), ["analysis", "--help"], site, ["/data"]))
-    )
+    text = " ".join(command_in(Path("x.sif"), ["claims", "--help"], site, ["/data"])[0])
     assert text.startswith(f"run --no-home --cleanenv --pwd {tmp_path} --bind")
-    assert f"--bind {tmp_path} --bind {tmp_path / 's'} --bind /data x.sif analysis --help" in text
+    assert f"--bind {tmp_path} --bind {tmp_path / 's'} --bind /data x.sif claims --help" in text
 
 
 @pytest.mark.parametrize(("device", "option"), [("nvidiactl", "--nv"), ("kfd", "--rocm")])
@@ -104,7 +95,7 @@ def test_the_driver_comes_in_where_there_is_a_gpu(tmp_path: Path, device: str, o
 
     def line(**more: str) -> list[str]:
         site = Machine(environ={"CLM_OR_MLM_SCRATCH": str(tmp_path), **more}, root=tmp_path)
-        return RUNTIMES["apptainer"].line(inside(Path("x.sif"), [], site))
+        return command_in(Path("x.sif"), [], site)[0]
 
     assert option in line()
     assert option not in line(CLM_OR_MLM_GPU="none")
@@ -121,12 +112,11 @@ def test_both_families_get_every_variable_and_podman_by_name(tmp_path: Path) -> 
     site = Machine(
         environ={"CLM_OR_MLM_SCRATCH": str(tmp_path), "CUDA_VISIBLE_DEVICES": "0,1"}, root=tmp_path
     )
-    wish = inside(Path("x.tar"), ["analysis", "--help"], site)
-    found = RUNTIMES["apptainer"].variables(wish.environ)
+    _, found = command_in(Path("x.sif"), ["claims", "--help"], site)
     for prefix in ("APPTAINERENV", "SINGULARITYENV"):
         assert found[f"{prefix}_CUDA_VISIBLE_DEVICES"] == "0,1"
-    assert RUNTIMES["podman"].variables(wish.environ)["CUDA_VISIBLE_DEVICES"] == "0,1"
-    assert "--env=CUDA_VISIBLE_DEVICES" in RUNTIMES["podman"].line(wish)
+    line, found = command_in(Path("x.tar"), ["claims", "--help"], site)
+    assert found["CUDA_VISIBLE_DEVICES"] == "0,1" and "--env=CUDA_VISIBLE_DEVICES" in line
 
 
 @pytest.mark.skipif(shutil.which("podman") is None, reason="podman is not installed")
@@ -135,7 +125,7 @@ def test_podmans_own_parser_takes_the_line(tmp_path: Path) -> None:
     (tmp_path / "dev/kfd").touch()
     site = Machine(environ={"CLM_OR_MLM_SCRATCH": str(tmp_path)}, root=tmp_path)
     (tmp_path / "x.tar").write_bytes(bytes(1024))
-    line = RUNTIMES["podman"].line(inside(tmp_path / "x.tar", ["analysis", "--help"], site))
+    line, _ = command_in(tmp_path / "x.tar", ["claims", "--help"], site)
     storage = ["--root", str(tmp_path / "root"), "--storage-driver=vfs"]
 
     def said(words: list[str]) -> str:
@@ -151,22 +141,26 @@ def test_a_container_is_given_the_callers_input(tmp_path: Path) -> None:
     program(tmp_path / "podman", 'case "$*" in *--version*) echo 4.3;; *--interactive*) cat;; esac')
     (tmp_path / "x.tar").touch()
     environ = os.environ | {"CLM_OR_MLM_SCRATCH": str(tmp_path), "PATH": f"{tmp_path}:/usr/bin:/bin"}
-    machine = Machine(environ=environ)
-    assert answer(tmp_path / "x.tar", ["clm_or_mlm.rehearse"], "[[]]", machine=machine) == "[[]]"
+    code = "from pathlib import Path; from container.runtime import launch; launch(Path('x.tar'), ['claims'])"
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, cwd=tmp_path, env=environ, input="text", capture_output=True, text=True)
+    assert done.stdout == "text"
 
 
-def test_what_an_image_answers_is_returned_and_what_it_refuses_is_one_sentence(folder: Path) -> None:
+def test_an_image_says_its_name_and_commit_and_what_it_refuses_is_one_sentence(folder: Path) -> None:
     (folder / "x.sif").touch()
     environ = os.environ | {"CLM_OR_MLM_SCRATCH": str(folder), "PATH": f"{folder}:/usr/bin:/bin"}
-    assert answer(folder / "x.sif", ["analysis"], "", machine=Machine(environ=environ)).startswith(
-        "run --no-home"
-    )
-    program(
-        folder / "apptainer",
-        '[ "$1" = --version ] && echo 3.8.4 && exit; echo "no squashfs here" >&2; exit 255',
-    )
-    with pytest.raises(UserError, match=r"x.sif cannot be started here \(255: no squashfs here\)"):
-        answer(folder / "x.sif", ["analysis"], "", machine=Machine(environ=environ))
+    machine = Machine(environ=environ)
+    version = '[ "$1" = --version ] && echo 3.8.4 && exit'
+    program(folder / "apptainer", f"{version}; echo 'INFO: mounting'; echo full abc-dirty")
+    assert identity_of(folder / "x.sif", machine=machine) == ("full", "abc-dirty")
+    for answers, said in (
+        ("echo no zstd >&2; exit 255", r"\(255: no zstd\)"),
+        ("echo hello", "an image of"),
+    ):
+        program(folder / "apptainer", f"{version}; {answers}")
+        with pytest.raises(UserError, match=f"x.sif cannot be started here .*{said}"):
+            identity_of(folder / "x.sif", machine=machine)
     with pytest.raises(
         UserError, match=r"x.img is not named like an image file; such names end in .sif .* .tar"
     ):

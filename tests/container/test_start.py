@@ -8,6 +8,8 @@ from container.machine import Machine
 from container.start import cache_environment, command_of, driver_problem, scratch_of
 from tests.commands import python
 
+FIGURE_3 = ["clm_or_mlm", "figure", "3", "--source", "published", "--out", "build/figures"]
+
 
 def test_the_first_writable_place_is_taken_and_private_and_a_named_one_never_replaced(tmp_path: Path) -> None:
     folder = scratch_of({"SLURM_TMPDIR": str(tmp_path / "job"), "TMPDIR": str(tmp_path)})
@@ -42,17 +44,22 @@ def test_caches_go_to_the_scratch_but_the_users_choice_is_kept(tmp_path: Path) -
     assert "HOME" not in cache_environment(tmp_path, {"HOME": str(tmp_path)})
 
 
-def test_a_users_options_follow_a_shortcuts_and_count() -> None:
-    words = ("paper_figures", "3", "--source", "published", "--out", "build/figures")
-    assert command_of(["reproduce-figure3"]) == [*words]
-    assert command_of(["reproduce-figure3", "--source", "/data", "--out=x"]) == [
-        *(*words, "--source", "/data", "--out=x")
-    ]  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "run"),
+    [
+        (["claims", "--help"], ["clm_or_mlm", "claims", "--help"]),
+        (["torch.distributed.run", "-m", "clm_or_mlm"], ["torch.distributed.run", "-m", "clm_or_mlm"]),
+        # A user's options follow those of the short name, and the last one counts.
+        (["reproduce-figure3", "--out=x"], [*FIGURE_3, "--out=x"]),
+    ],
+)
+def test_words_are_a_command_torchrun_or_figure_3(words: list[str], run: list[str]) -> None:
+    assert command_of(words) == run
 
 
-def test_an_unknown_command_names_the_nearest() -> None:
-    with pytest.raises(UserError, match="unknown command 'analysys'; did you mean 'analysis'"):
-        command_of(["analysys"])
+def test_it_says_its_name_and_its_codes_commit() -> None:
+    environ = {"CLM_OR_MLM_IMAGE": "full", "CLM_OR_MLM_COMMIT": "abc"}
+    assert python("-m", "container.start", "identity", code=0, **environ).stdout == "full abc\n"
 
 
 def test_a_gpu_without_its_driver_is_refused_in_the_full_image(tmp_path: Path) -> None:
@@ -64,9 +71,9 @@ def test_a_gpu_without_its_driver_is_refused_in_the_full_image(tmp_path: Path) -
     assert driver_problem({"CLM_OR_MLM_IMAGE": "analysis"}, device) is None
 
 
-def test_a_room_is_run_from_any_folder_with_its_caches_in_the_scratch(tmp_path: Path) -> None:
+def test_a_command_is_run_from_any_folder_with_its_caches_in_the_scratch(tmp_path: Path) -> None:
     scratch = {"PYTHONSAFEPATH": "1", "CLM_OR_MLM_SCRATCH": str(tmp_path / "scratch")}
     (tmp_path / "analysis.py").write_text("raise SystemExit('shadowed')")
-    answer = python("-m", "container.start", "analysis", "--help", cwd=tmp_path, code=0, **scratch)
-    assert "python -m analysis" in answer.stdout
+    answer = python("-m", "container.start", "claims", "--help", cwd=tmp_path, code=0, **scratch)
+    assert "python -m clm_or_mlm claims" in answer.stdout
     assert (tmp_path / "scratch").is_dir()

@@ -37,7 +37,7 @@ def test_the_made_up_text_is_written_once_and_named_from_the_folder(tmp_path: Pa
 
 
 def test_datasets_are_made_up_in_the_forms_sizes() -> None:
-    sizes = {words[2]: words[4::2][:2] for words in MADE_UP.commands(FORM)}
+    sizes = {words[1]: words[3::2][:2] for words in MADE_UP.commands(FORM)}
     large, small = ("640", "200"), ("640", "100")
     assert sizes == {"sst2": large, "uner_en": large, "squad": large, "nq": small, "msmarco": small}
 

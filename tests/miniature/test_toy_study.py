@@ -75,6 +75,6 @@ def test_the_analysis_ends_with_the_table_or_the_report(tmp_path: Path) -> None:
     short, whole = (
         cpu(tmp_path).analysis_job(("done/cell/a.json",), report=report) for report in (False, True)
     )
-    assert [words[1] for words in short.commands] == ["ingest"]
-    assert [words[1] for words in whole.commands] == ["ingest", "reproduce", "report"]
+    assert [words[0] for words in short.commands] == ["ingest"]
+    assert [words[0] for words in whole.commands] == ["ingest", "reproduce", "report"]
     assert short.needs == whole.needs == ("done/cell/a.json",)

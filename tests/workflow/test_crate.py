@@ -44,13 +44,13 @@ from rocrate_validator.models import Severity, ValidationSettings
 answer = {}
 for name, folder in given["crates"].items():
     settings = ValidationSettings(
-        rocrate_uri=folder, profile_identifier="provenance-run-crate-0.5", no_cache=True,
+        rocrate_uri=folder, profile_identifier="process-run-crate-0.5", no_cache=True,
         requirement_severity=Severity.REQUIRED,
     )
     issues = services.validate(settings).get_issues()
     answer[name] = [f"{issue.check.identifier}: {issue.message}" for issue in issues]
 crate = rocrate.rocrate.ROCrate(given["crates"]["good"])
-answer["read"] = [crate.name, crate.mainEntity.id, len(crate.get_by_type("File")), crate.license.id]
+answer["read"] = [crate.name, len(crate.get_by_type("File")), crate.license.id]
 """
 
 
@@ -88,7 +88,7 @@ def crate(archived: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_it_is_a_workflow_run_crate_by_a_validator_that_is_not_ours(
+def test_it_is_a_process_run_crate_by_a_validator_that_is_not_ours(
     archived: Path, validators: Oracle, tmp_path: Path
 ) -> None:
     def changed(name: str, old: str, new: str) -> str:
@@ -100,15 +100,13 @@ def test_it_is_a_workflow_run_crate_by_a_validator_that_is_not_ours(
 
     crates = {
         "good": str(archived),
-        "no run": changed("a", '"CreateAction"', '"Thing"'),
-        "no workflow": changed("b", '"mainEntity"', '"about"'),
-        "no licence": changed("c", '"license": {', '"comment": {'),
-        "no engine": changed("d", '"ControlAction"', '"Thing"'),
-        "no steps": changed("e", '"HowToStep"', '"Thing"'),
+        "no software": changed("a", '"SoftwareApplication"', '"Thing"'),
+        "no licence": changed("b", '"license": {', '"comment": {'),
+        "no tool": changed("c", '"instrument"', '"about"'),
     }
     found = validators.run(VALIDATE, folder=tmp_path / "run", crates=crates)
     files = [row for row in json.loads((archived / CRATE).read_text())["@graph"] if "contentSize" in row]
-    assert found.pop("read") == ["all", "Snakefile", len(files), LICENCE]
+    assert found.pop("read") == ["all", len(files), LICENCE]
     assert found.pop("good") == []
     assert all(found.values()), found
 
@@ -116,7 +114,7 @@ def test_it_is_a_workflow_run_crate_by_a_validator_that_is_not_ours(
 def test_it_lists_what_is_archived_and_is_the_same_when_written_again(crate: Path) -> None:
     before = (crate / CRATE).read_bytes()
     listed = {row["@id"] for row in json.loads(before)["@graph"] if "contentSize" in row}
-    assert {"workflow.json", "Snakefile", "analysis/all/table10.md"} < listed
+    assert {"workflow.json", "analysis/all/table10.md"} < listed
     assert not any(name.startswith("shards") for name in listed)
     write_crate(crate, agent="https://orcid.org/0000-0002-1825-0097", licence=LICENCE)
     assert (crate / CRATE).read_bytes() == before
@@ -132,10 +130,12 @@ def test_a_copy_archived_from_another_checkout_says_what_ran(
     write_crate(copy, agent="me", licence=LICENCE)
     rows = {row["@id"]: row for row in json.loads((copy / CRATE).read_text())["@graph"]}
     assert (copy / CRATE).read_text().count("b" * 40) == 0
-    assert (rows["#study"]["startTime"], rows["#study"]["endTime"]) == (
-        "2026-01-01T00:00:00+00:00", "2026-01-03T01:00:00+00:00",
+    # From the start of the first attempt to the end of the last.
+    assert (rows["#job/cell/m/sst2"]["startTime"], rows["#job/cell/m/sst2"]["endTime"]) == (
+        "2026-01-01T00:00:00+00:00", "2026-01-03T00:00:00+00:00",
     )  # fmt: skip
-    assert rows["Snakefile"]["version"] == "a" * 40
+    assert rows["./"]["datePublished"] == "2026-01-03T01:00:00+00:00"
+    assert rows["#tool-cell"]["softwareVersion"] == "a" * 40
     assert rows["#job/cell/m/sst2"]["containerImage"] == {"@id": f"#image-{'f' * 64}"}
     assert rows[f"#image-{'f' * 64}"]["additionalType"]["@id"].endswith("#DockerImage")
     assert rows["#job/cell/m/sst2"]["description"] == f"commit {'a' * 40} on n1"

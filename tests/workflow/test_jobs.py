@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from common.manifest import manifest_text
-from workflow.jobs import KINDS, WORKFLOW, Job, Kind, load, save
-from workflow.settings import Settings
-from workflow.site import Queue
+from workflow.jobs import KINDS, WORKFLOW, Job, JobKind, load, save
 from workflow.study import workflow_of
+from workflow.study_settings import Queue, StudySettings
 
 
 def test_a_workflow_survives_the_way_to_the_node(tmp_path: Path) -> None:
-    settings = Settings(
+    settings = StudySettings(
         text=("/a/x.jsonl", "/b/*"),
         learning_rates=(1e-4,),
         nodes=2,
@@ -27,7 +26,7 @@ def test_a_workflow_survives_the_way_to_the_node(tmp_path: Path) -> None:
 
 
 def test_the_same_workflow_is_not_written_again(tmp_path: Path) -> None:
-    workflow = workflow_of("210m-clm-42k", Settings())
+    workflow = workflow_of("210m-clm-42k", StudySettings())
     save(workflow, tmp_path)
     before = (tmp_path / WORKFLOW).stat().st_mtime_ns
     save(workflow, tmp_path)
@@ -43,7 +42,7 @@ def test_files_of_a_job_have_no_folders_of_its_name() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
-def test_a_job_is_complete_when_all_its_files_are_there(kind: Kind, tmp_path: Path) -> None:
+def test_a_job_is_complete_when_all_its_files_are_there(kind: JobKind, tmp_path: Path) -> None:
     job = Job(kind=kind, name="j", makes=("a/one", "a/two"))
     assert not job.is_complete(tmp_path)
     (tmp_path / "a").mkdir()

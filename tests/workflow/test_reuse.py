@@ -11,11 +11,11 @@ import pytest
 from common.errors import UserError
 from workflow.engine import run_workflow
 from workflow.jobs import KINDS, WORKFLOW, Job, Workflow, by_marker, refuse_other_settings, save
-from workflow.settings import Settings
 from workflow.study import workflow_of
+from workflow.study_settings import StudySettings
 
 MODEL = "210m-clm-42k"
-BEFORE = Settings(
+BEFORE = StudySettings(
     text=("/text/a.jsonl",),
     train_tokenizer=300,
     shard_options=("--tokens", "1000"),
@@ -28,7 +28,7 @@ BEFORE = Settings(
 )
 
 
-def _made(folder: Path, settings: Settings = BEFORE, kinds: tuple[str, ...] = tuple(KINDS)) -> Workflow:
+def _made(folder: Path, settings: StudySettings = BEFORE, kinds: tuple[str, ...] = tuple(KINDS)) -> Workflow:
     """A study whose artefacts of some kinds are there, as empty files."""
     workflow = workflow_of(MODEL, settings)
     for job in workflow.jobs.values():
@@ -135,7 +135,7 @@ def test_a_damaged_record_is_refused_and_without_one_nothing_is_compared(tmp_pat
 
 def test_tables_follow_and_are_not_compared(tmp_path: Path) -> None:
     def tables(word: str) -> Workflow:
-        job = Job(kind=KINDS["analysis"], name="all", commands=(("analysis", "ingest", word),), makes=("t",))
+        job = Job(kind=KINDS["analysis"], name="all", commands=(("ingest", word),), makes=("t",))
         return Workflow(target="all", jobs=by_marker([job]))
 
     (tmp_path / "t").touch()

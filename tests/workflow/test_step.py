@@ -16,8 +16,8 @@ from common.processes import AGAIN
 from tests.commands import program, python
 from tests.common.test_processes import alive
 from workflow.jobs import KINDS, Job, Workflow, save
-from workflow.slurm import prefix_of as slurm_prefix
-from workflow.step import do, launcher_of, prefix_of, run_until, seconds_left, site_environment
+from workflow.slurm_jobs import prefix_of
+from workflow.step import do, launcher_of, run_until, seconds_left, site_environment, start_words
 
 TRAINER = """
 import pathlib, sys, time
@@ -147,9 +147,9 @@ def test_data_outside_the_study_is_bound_into_the_image(tmp_path: Path) -> None:
     # What a site's profile names and this node lacks is left out: Apptainer would refuse to start.
     binds = (str(text), "$DATA:/data", "$ELSEWHERE/x", "/no/such/folder", str(folder))
     study = Workflow(target="all", jobs={}, image="/x/full.sif", binds=binds)
-    words = prefix_of(study, folder, {"DATA": str(data)})
-    assert words[3:] == ["run", "--bind", str(text), "--bind", f"{data}:/data", "/x/full.sif"]
-    assert prefix_of(Workflow(target="all", jobs={}), folder)[1:] == ["-m", "container.start"]
+    words = start_words(study, folder, {"DATA": str(data)})
+    assert words[3:] == ["container", "run", "--bind", str(text), "--bind", f"{data}:/data", "/x/full.sif"]
+    assert start_words(Workflow(target="all", jobs={}), folder)[1:] == ["-m", "container.start"]
 
 
 def _job(folder: Path, *commands: tuple[str, ...]) -> tuple[Job, Workflow]:
@@ -162,7 +162,7 @@ def test_a_job_counts_as_done_only_when_what_it_makes_is_there(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     job, workflow = _job(tmp_path, ("container.start", "--help"))
-    monkeypatch.setattr("workflow.step.prefix_of", lambda *_: [sys.executable, "-m"])
+    monkeypatch.setattr("workflow.step.start_words", lambda *_: [sys.executable, "-m"])
     with pytest.raises(UserError, match="succeeded, but some of their output is missing"):
         do(job, workflow, tmp_path)
     assert not (tmp_path / job.marker).exists()
@@ -174,11 +174,11 @@ def test_a_job_counts_as_done_only_when_what_it_makes_is_there(
 def test_the_last_lines_of_a_failed_job_are_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job, workflow = _job(tmp_path, ("no_such_room",))
+    job, workflow = _job(tmp_path, ("no_such_verb",))
     assert do(job, workflow, tmp_path) == 2
     assert "shards a exited with code 2" in (printed := capsys.readouterr().err)
-    assert "unknown command 'no_such_room'" in printed
-    assert "no_such_room" in (tmp_path / job.refused).read_text()
+    assert "Unknown command 'no_such_verb'" in printed
+    assert "no_such_verb" in (tmp_path / job.refused).read_text()
 
 
 def test_processes_are_one_a_gpu_and_an_image_one_a_node() -> None:
@@ -187,14 +187,18 @@ def test_processes_are_one_a_gpu_and_an_image_one_a_node() -> None:
     node = Job(kind=KINDS["model"], name="m", gpus=4)
     assert launcher_of(node, {}) == (
         [],
-        ["torch.distributed.run", "--nproc-per-node=4", "--standalone", "-m"],
+        ["torch.distributed.run", "--nproc-per-node=4", "--standalone", "-m", "clm_or_mlm"],
     )
     many = Job(kind=KINDS["model"], name="m", nodes=2, gpus=4, cpus=32)
     slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "gpu[03-04]"}
     outside, inside = launcher_of(many, slurm, "gpu:h100")
     assert outside[:4] == ["srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1"]
     assert "--gres=gpu:h100:4" in outside and "--cpus-per-task=32" in outside
-    assert "--nnodes=2" in inside and "--rdzv-endpoint=gpu03:12007" in inside and inside[-1] == "-m"
+    assert (
+        "--nnodes=2" in inside
+        and "--rdzv-endpoint=gpu03:12007" in inside
+        and inside[-2:] == ["-m", "clm_or_mlm"]
+    )
     # Snakemake's job steps hide the list of nodes: the first is the one that this runs on.
     _, inside = launcher_of(many, {"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "gpu03"})
     assert "--rdzv-endpoint=gpu03:12007" in inside
@@ -213,7 +217,7 @@ def test_torchrun_starts_the_ranks_of_a_node(tmp_path: Path) -> None:
     (tmp_path / "shows.py").write_text(RANK)
     _, words = launcher_of(Job(kind=KINDS["model"], name="m", gpus=2), {})
     environ = {"PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    python("-m", *words, "shows", "word", cwd=tmp_path, code=0, **environ)
+    python("-m", *words[:-1], "shows", "word", cwd=tmp_path, code=0, **environ)
     assert [(tmp_path / rank).read_text() for rank in "01"] == ["0 0 2 word", "1 1 2 word"]
 
 
@@ -228,10 +232,10 @@ def test_the_sites_variables_are_expanded_in_the_job(tmp_path: Path) -> None:
 
 def test_a_cancelled_job_that_is_submitted_again_ends_at_once(tmp_path: Path) -> None:
     """One that Slurm has put back keeps its number, and is done."""
-    words = ("analysis", "table", "2", "--format", "csv", "--out", ".")
+    words = ("table", "2", "--format", "csv", "--out", ".")
     job = Job(kind=KINDS["shards"], name="a", commands=(words,), makes=("table02.csv",))
     save(Workflow(target="all", jobs={job.marker: job}), tmp_path)
-    name, comment = f"{slurm_prefix(tmp_path)}-1", "rule_shards_wildcards_a"
+    name, comment = f"{prefix_of(tmp_path)}-1", "rule_shards_wildcards_a"
     rows = (f"7|CANCELLED|None|0:10|{name}|{comment}", f"8|RUNNING|None|0:00|{name}|{comment}")
     program(tmp_path / "squeue", "\n".join(f"echo '{row}'" for row in rows))
     path = f"{tmp_path}:{ENVIRON['PATH']}"
@@ -246,7 +250,7 @@ def test_a_cancelled_job_that_is_submitted_again_ends_at_once(tmp_path: Path) ->
 def test_a_users_mistake_is_not_tried_again_by_the_same_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = Job(kind=KINDS["shards"], name="a", commands=(("no_such_room",),), makes=("made.txt",))
+    job = Job(kind=KINDS["shards"], name="a", commands=(("no_such_verb",),), makes=("made.txt",))
     save(Workflow(target="all", jobs={job.marker: job}), tmp_path)
     for name in [name for name in ENVIRON if name.startswith("SLURM")]:
         monkeypatch.delenv(name)

@@ -1,29 +1,36 @@
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from benchmarks.protocol import DATASETS
+from pretraining.data.tokenizer import load_tokenizer
 from pretraining.model_names import MODELS
+from pretraining.paper_settings import SHAPES
+from pretraining.plan.flops import PEAK_FLOPS
 from pretraining.plan.plan import plan_of
-from workflow.progress import Progress
-from workflow.settings import Settings, load_settings
-from workflow.study import cell_runs, place_stand_ins, workflow_of
+from workflow.study import TOKENS, cell_runs, place_stand_ins, runs_at_a_time, tuning_hours, workflow_of
+from workflow.study_progress import Progress
+from workflow.study_settings import StudySettings, load_settings
 from workflow.tiny import MODELS as TINY
-from workflow.tiny import write_tiny_study
+from workflow.tiny import make_text, write_tiny_study
 
 
 def test_every_job_waits_only_for_jobs_before_it() -> None:
     for target in ("all", "figure9", "table10", "610m-clm-10k-mlm40-42k"):
         seen: set[str] = set()
-        for marker, job in workflow_of(target, Settings()).jobs.items():
+        for marker, job in workflow_of(target, StudySettings()).jobs.items():
             assert set(job.needs) <= seen, marker
             seen.add(marker)
 
 
 def test_the_whole_study_is_its_plan_and_its_protocol() -> None:
-    workflow = workflow_of("all", Settings())
+    workflow = workflow_of("all", StudySettings())
     assert {job.name for job in workflow.of_kind("model")} == set(MODELS)
     trunks = {item.name for item in plan_of(tuple(MODELS.values())).stages} - set(MODELS)
     assert {job.name for job in workflow.of_kind("stage")} == trunks
@@ -32,7 +39,7 @@ def test_the_whole_study_is_its_plan_and_its_protocol() -> None:
 
 
 def test_hours_and_disk_are_the_plans() -> None:
-    settings = Settings(device="H100", mfu=0.4)
+    settings = StudySettings(device="H100", mfu=0.4)
     workflow = workflow_of("all", settings)
     stages = [*workflow.of_kind("stage"), *workflow.of_kind("model")]
     # An intermediate checkpoint's job only exports, which counts three minutes here and nothing in the plan.
@@ -42,7 +49,7 @@ def test_hours_and_disk_are_the_plans() -> None:
 
 
 def test_continued_pretraining_waits_for_the_decayed_model() -> None:
-    jobs = workflow_of("610m-clm-dec42k-mlm40-44k", Settings()).jobs
+    jobs = workflow_of("610m-clm-dec42k-mlm40-44k", StudySettings()).jobs
     assert jobs["done/model/610m-clm-dec42k-mlm40-44k.json"].needs[1].startswith("done/")
     assert "done/model/610m-clm-42k.json" in jobs
     assert jobs["done/model/610m-clm-42k.json"].needs == (
@@ -51,7 +58,7 @@ def test_continued_pretraining_waits_for_the_decayed_model() -> None:
 
 
 def test_a_stage_longer_than_the_limit_is_several_jobs() -> None:
-    workflow = workflow_of("1b-mlm40-42k", Settings(limit_hours=20, gpus_per_node=8))
+    workflow = workflow_of("1b-mlm40-42k", StudySettings(limit_hours=20, gpus_per_node=8))
     (trunk,) = workflow.of_kind("stage")
     assert trunk.parts == -(-trunk.hours // 20) > 1
     assert trunk.minutes == 20 * 60
@@ -73,13 +80,13 @@ def test_commands_name_every_setting(tmp_path: Path) -> None:
 
 
 def test_retrieval_datasets_are_one_job_of_three() -> None:
-    runs = cell_runs("610m-clm-42k/msmarco", Settings())
+    runs = cell_runs("610m-clm-42k/msmarco", StudySettings())
     assert {key.dataset for key in runs} == {"msmarco", "nq", "mldr_en"}
     assert len(runs) == 90
 
 
 def test_folders_of_files_outside_are_named_for_images() -> None:
-    settings = Settings(
+    settings = StudySettings(
         data="/shared/data/sets", text=("/fineweb/*.parquet", "hf:a/b"), tokenizer="/t/tok.json"
     )
     assert workflow_of("210m-clm-42k", settings).binds == ("/fineweb", "/shared/data", "/t")
@@ -87,7 +94,7 @@ def test_folders_of_files_outside_are_named_for_images() -> None:
 
 def test_only_shards_of_a_hub_may_use_the_network() -> None:
     for text, network in (("hf:a/b", True), ("/a/*.parquet", False)):
-        jobs = workflow_of("210m-clm-42k", Settings(text=(text,))).jobs.values()
+        jobs = workflow_of("210m-clm-42k", StudySettings(text=(text,))).jobs.values()
         assert {job.kind.name for job in jobs if job.network} == ({"shards"} if network else set())
 
 
@@ -97,3 +104,68 @@ def test_stand_ins_are_placed_where_the_runs_table_will_be(tmp_path: Path) -> No
     (tmp_path / "stand_ins.json").write_text("{}")
     place_stand_ins(tmp_path, "all")
     assert (tmp_path / "analysis/all/stand_ins.json").read_text() == "{}"
+
+
+def test_every_dataset_has_a_length_and_every_device_runs_every_size() -> None:
+    assert set(TOKENS) == set(DATASETS)
+    for device in PEAK_FLOPS:
+        most = [runs_at_a_time(SHAPES[size], device, 8) for size in ("210m", "610m", "1b")]
+        assert sorted(most, reverse=True) == most and set(most) <= {1, 2, 4}
+
+
+@pytest.mark.parametrize(("runs", "seconds"), [(1, 100.0), (2, 51.0), (4, 43.0)])
+def test_a_thousand_steps_on_short_texts_take_what_was_measured(runs: int, seconds: float) -> None:
+    found = 3_600 * tuning_hours(SHAPES["610m"], ("sst2",), "H100", 0.4, runs)
+    assert seconds < found < seconds + 25
+
+
+def test_the_papers_hours_are_above_the_estimate_on_its_device() -> None:
+    settings = StudySettings(device="MI250X", mfu=0.116)
+    cells = workflow_of("all", settings).of_kind("cell")
+    # 9,000 GPU hours for 50 models, with ten evaluations during each training and one run at a time.
+    assert 2_000 < sum(job.gpu_hours for job in cells) * 50 / len(MODELS) < 9_000
+
+
+def test_memory_and_cores_say_how_many_share_a_gpu_and_the_user_has_the_last_word() -> None:
+    def workers(**settings: object) -> list[str]:
+        words = workflow_of("610m-clm-42k", StudySettings(**settings)).of_kind("cell")[0].commands[0]  # type: ignore[arg-type]
+        return [words[place + 1] for place, word in enumerate(words) if word == "--workers"]
+
+    assert workers() == ["2"] and workers(device="H200") == ["4"]
+    assert workers(device="H200", cpus=1) == [] and workers(gpus_per_node=0) == []
+    assert workers(gpus_per_node=4, tuning_gpus=4) == ["8"]
+    assert workers(tuning_options=("--workers", "1")) == ["1"]
+
+
+def _texts(data: Path) -> Iterator[tuple[str, list[str]]]:
+    def read(name: str) -> str:
+        content = (data / name).read_bytes()
+        return (zstandard.decompress(content) if name.endswith(".zst") else content).decode("utf-8")
+
+    yield "sst2", [line.split("\t")[0] for line in read("sst2/test.tsv").splitlines()[1:]]
+    for name, first, second in (("mnli_m", "Premise", "Hypothesis"), ("qqp", "Question 1", "Question 2")):
+        rows = json.loads(read(f"{name.removesuffix('_m')}/dev.json"))
+        rows = rows.values() if isinstance(rows, dict) else rows
+        yield name, [f"{first}: {row['text_a']}\n{second}: {row['text_b']}" for row in rows]
+    articles = json.loads(read("squad_v2.0/dev-v2.0.json.zst"))["data"]
+    blocks = [block for article in articles for block in article["paragraphs"]]
+    yield "squad_v2", [f"{qa['question']}\n{block['context']}" for block in blocks for qa in block["qas"]]
+
+
+@pytest.mark.skipif(not os.environ.get("REAL_DATA"), reason="REAL_DATA is not set")
+def test_lengths_are_those_of_real_texts(tmp_path: Path) -> None:
+    data = Path(os.environ["REAL_DATA"])
+    file = tmp_path / "tokenizer.model"
+    packed = data / "tokenizer/llama3-tiktoken/tokenizer.model.zst"
+    file.write_bytes(zstandard.decompress(packed.read_bytes()))
+    tokenizer = load_tokenizer(str(file)).inner
+    for name, texts in _texts(data):
+        found = sum(len(one.ids) + 1 for one in tokenizer.encode_batch(texts)) / len(texts)
+        assert found == pytest.approx(TOKENS[name], rel=0.05), name
+
+
+def test_made_up_text_is_the_same_every_time() -> None:
+    first, again = list(make_text(50)), list(make_text(50))
+    assert first == again
+    assert list(make_text(50, seed=1)) != first
+    assert len(set(first)) == 50

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import zstandard
+from tests.common.test_private_folders import NOBODY, as_another_user, needs_root
 
 from common import manifest
 from common.errors import UserError
@@ -21,7 +22,6 @@ from common.manifest import VerifiedFile
 from pretraining.data.shard_cache import held, make_shard_cache_folder
 from pretraining.data.shard_index import RECORD, Shard
 from pretraining.data.token_stream import TokenStream
-from tests.common.test_private_folders import NOBODY, as_another_user, needs_root
 from tests.flips import flips
 from tests.pretraining.data.made_up_shards import SETTINGS, stream, with_content
 

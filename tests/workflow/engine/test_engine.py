@@ -56,7 +56,7 @@ def test_what_a_site_calls_a_module_is_a_word_to_the_shell(
 ) -> None:
     module = program(tmp_path / "bin" / "module", 'printf "%s\\n" "$@" > loaded')
     monkeypatch.setenv("PATH", f"{module.parent}:{os.environ['PATH']}")
-    words = ("analysis", "table", "2", "--format", "csv", "--out", "a")
+    words = ("table", "2", "--format", "csv", "--out", "a")
     job = Job(kind=KINDS["analysis"], name="all", commands=(words,), makes=("a/table02.csv",))
     names = ("$(touch made)", "a;b {c}")
     assert run_workflow(
@@ -69,7 +69,7 @@ def test_what_a_site_calls_a_module_is_a_word_to_the_shell(
 @pytest.mark.slow
 def test_a_cell_with_a_failed_run_starts_again_only_where_that_is_asked_for(tmp_path: Path) -> None:
     made = ("run/table02.csv", "last/table02.csv")
-    words = [("analysis", "table", "2", "--format", "csv", "--out", Path(path).parent.name) for path in made]
+    words = [("table", "2", "--format", "csv", "--out", Path(path).parent.name) for path in made]
     cell = Job(kind=KINDS["cell"], name="m", commands=(words[0],), makes=(made[0],))
     last = Job(
         kind=KINDS["analysis"], name="all", commands=(words[1],), makes=(made[1],), needs=(cell.marker,)
@@ -88,7 +88,7 @@ def test_killed_alone_it_leaves_nothing_behind(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom workflow import engine\n"
         "from workflow.jobs import Job, Workflow\nfrom workflow.jobs import KINDS\n"
-        "job = Job(kind=KINDS['model'], name='m', commands=(('analysis', 'table', '2'),) * 200, makes=('m',))\n"
+        "job = Job(kind=KINDS['model'], name='m', commands=(('table', '2'),) * 200, makes=('m',))\n"
         "engine.run_workflow(Workflow(target='m', jobs={job.marker: job}), Path(sys.argv[1]))\n"
     )
     process = subprocess.Popen(
@@ -149,7 +149,7 @@ def test_a_users_mistake_is_not_tried_again_until_the_next_call(tmp_path: Path) 
 @pytest.mark.slow
 def test_a_job_that_is_killed_is_started_again(tmp_path: Path) -> None:
     """As for lack of memory, in the middle of its work, by the local profile's `retries`."""
-    words = ("analysis", "table", "2", "--format", "csv", "--out", "made")
+    words = ("table", "2", "--format", "csv", "--out", "made")
     job = Job(kind=KINDS["model"], name="m", commands=(words,) * 5, makes=("made/table02.csv",))
     killed: list[int] = []
 

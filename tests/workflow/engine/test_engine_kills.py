@@ -20,7 +20,7 @@ from workflow.jobs import KINDS, Job, Workflow, by_marker
 
 def job(kind, name, needs, *words):
     out = words[-1]
-    return Job(kind=KINDS[kind], name=name, commands=(("analysis", *words),), makes=(out,), needs=needs)
+    return Job(kind=KINDS[kind], name=name, commands=(words,), makes=(out,), needs=needs)
 
 runs = job("data", "runs", (), "ingest", sys.argv[1], "--out", "runs.parquet")
 read = ("--source", "runs.parquet")

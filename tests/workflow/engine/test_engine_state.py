@@ -14,11 +14,11 @@ from tests.sealed import seal
 from workflow import engine
 from workflow.engine import reconcile
 from workflow.jobs import Job, Workflow, write_marker
-from workflow.settings import Settings, load_settings
 from workflow.study import cell_runs, study_of, workflow_of
+from workflow.study_settings import StudySettings, load_settings
 from workflow.tiny import write_tiny_study
 
-Made = tuple[Workflow, Settings, Path]
+Made = tuple[Workflow, StudySettings, Path]
 
 
 @pytest.fixture

@@ -81,14 +81,14 @@ def test_jobs_outlive_the_call_and_the_next_waits_for_them(
     first.send_signal(number)
     assert first.wait(30) == (-number if number == signal.SIGKILL else 128 + number)
     study.wait_until(lambda: _gone(controller))
-    assert ("keep running" in study.text()) == (number != signal.SIGKILL)
+    assert ("running jobs continue" in study.text()) == (number != signal.SIGKILL)
     live = slurm.output("squeue", "-h", "-o", "%i").split()
     assert live
     third = study.start()
     study.finish(third)
     assert study.submitted() == ONCE
     assert study.repeated() == (0, 0)
-    assert "of an earlier call are queued or running and are waited for" in study.text()
+    assert "of an earlier run that are still queued or running" in study.text()
 
 
 def test_a_killed_controller_is_started_again_by_its_call(slurm: PrivateSlurm, tmp_path: Path) -> None:

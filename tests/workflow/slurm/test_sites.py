@@ -12,9 +12,9 @@ from container.machine import Machine
 from tests.commands import program
 from tests.workflow.stand_ins.slurm import NEEDS_SLURM, PrivateSlurm, private_slurm
 from tests.workflow.stand_ins.study import ONCE, Study
-from workflow.settings import load_settings
-from workflow.slurm import refuse_what_slurm_refuses
+from workflow.slurm_jobs import refuse_what_slurm_refuses
 from workflow.study import workflow_of
+from workflow.study_settings import load_settings
 
 pytestmark = NEEDS_SLURM
 

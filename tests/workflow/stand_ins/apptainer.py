@@ -1,8 +1,8 @@
-"""Plays Apptainer and what runs in an image: rooms that take seconds, and write down each thing that they do.
+"""Plays Apptainer and what runs in an image: commands that take seconds, and write down each thing that they do.
 
-    apptainer run ... IMAGE torch.distributed.run ... -m pretraining train NAME ... --stop-file FILE
+    apptainer run ... IMAGE torch.distributed.run ... -m clm_or_mlm train NAME ... --stop-file FILE
     apptainer run ... IMAGE benchmarks run --name NAME ... --workers N
-    apptainer run ... IMAGE analysis PATH
+    apptainer run ... IMAGE make PATH
 
 Training makes a step in STAND_IN_SECONDS (1), a checkpoint each two and STAND_IN_STEPS in all; a run takes as long.
 Lines of the file STAND_IN_EVENTS, `events` without it, say what was begun and what was finished, by which Slurm job.

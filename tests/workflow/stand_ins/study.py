@@ -25,7 +25,7 @@ from pathlib import Path
 from common.errors import UserError
 from workflow.engine import run_workflow
 from workflow.jobs import KINDS, Job, Workflow, by_marker
-from workflow.settings import load_settings
+from workflow.study_settings import load_settings
 from workflow.study import workflow_of
 
 logging.basicConfig(level=logging.INFO)
@@ -33,9 +33,9 @@ folder, limit = Path(sys.argv[1]), float(sys.argv[2])
 size = dict(gpus=2, cpus=2, memory_gb=0.5)
 # At a site: what its profile asks for, with a stage on one GPU, so that there is a job of each kind.
 site = workflow_of("610m-clm-42k", load_settings(Path(sys.argv[3]))) if sys.argv[3] else None
-first = Job(kind=KINDS["shards"], name="shards", commands=(("analysis", "shards"),), makes=("shards",), memory_gb=0.5)
+first = Job(kind=KINDS["shards"], name="shards", commands=(("make", "shards"),), makes=("shards",), memory_gb=0.5)
 stage = Job(
-    kind=KINDS["stage"], name="s", commands=(("pretraining", "train", "s", "--stop-file", "logs/stage/s.stop"),),
+    kind=KINDS["stage"], name="s", commands=(("train", "s", "--stop-file", "logs/stage/s.stop"),),
     checkpoints="pretraining/stages/s/step-*/state.json", makes=("pretraining/stages/s/done",),
     needs=(first.marker,), limit_hours=limit, **size | (dict(gpus=1) if site else {}),
 )
@@ -45,7 +45,7 @@ packs = [
     for name in ("a", "b", "c")
 ]
 last = Job(
-    kind=KINDS["analysis"], name="all", commands=(("analysis", "tables"),), makes=("tables",),
+    kind=KINDS["analysis"], name="all", commands=(("make", "tables"),), makes=("tables",),
     needs=tuple(job.marker for job in (stage, *packs)), memory_gb=0.5,
 )
 asked = {} if site is None else {

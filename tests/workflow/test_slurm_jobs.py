@@ -12,13 +12,13 @@ import pytest
 from common.errors import UserError
 from tests.commands import program
 from workflow.jobs import KINDS, Job, Workflow, by_marker, save
-from workflow.slurm import (
-    cancelled,
+from workflow.slurm_jobs import (
+    cancelled_numbers,
     comment_of,
     live_jobs,
     minutes_of,
     prefix_of,
-    queued,
+    queued_jobs,
     read_live,
     refuse_cancelled,
     settle,
@@ -48,7 +48,7 @@ def test_jobs_are_known_by_their_comments(squeue: Path, tmp_path: Path) -> None:
         f"14|COMPLETED|None|0:10|{mine}_uuid|rule_stage_wildcards_trunk\n"
     )
     squeue.write_text(rows)
-    assert [job.number for job in queued(tmp_path)] == ["11", "12"]
+    assert [job.number for job in queued_jobs(tmp_path)] == ["11", "12"]
     found = live_jobs(JOBS, tmp_path)
     assert {marker: job.number for marker, job in found.items()} == {CELL.marker: "11", STAGE.marker: "12"}
     assert found[CELL.marker].minutes == 26 * 60 + 3 and found[STAGE.marker].reason == "Priority"
@@ -115,7 +115,7 @@ def test_a_job_that_somebody_cancelled_is_refused_and_one_cancelled_before_the_c
         f"10|RUNNING|None|0:00|{mine}_new|rule_stage_wildcards_trunk\n"
         f"11|RUNNING|None|0:00|{mine}_new|rule_shards_wildcards_m_sst2\n"
     )
-    assert cancelled(tmp_path) == {"7", "9"}
+    assert cancelled_numbers(tmp_path) == {"7", "9"}
     settle(JOBS, tmp_path, before={"7"})
     assert not (tmp_path / CELL.refused).exists()
     assert "Slurm job 9 was cancelled; the next run starts" in (tmp_path / STAGE.refused).read_text()

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from common.errors import UserError
 from workflow.jobs import KINDS, Job, Workflow, by_marker, save, write_marker
-from workflow.progress import Progress, critical_hours, progress_of, warnings
-from workflow.settings import Settings
-from workflow.slurm import LiveJob
+from workflow.slurm_jobs import LiveJob
 from workflow.study import workflow_of
+from workflow.study_progress import Progress, critical_hours, progress_of, warnings
+from workflow.study_settings import StudySettings
 
 DONE, HALF, BROKEN = (
     Job(kind=KINDS["cell"], name=f"m/{name}", makes=(f"{name}1", f"{name}2"), gpus=2, gpu_hours=4.0)
@@ -76,11 +76,13 @@ def test_jobs_in_the_queue_are_shown_with_why_they_wait(study: Path) -> None:
     assert found.code == 4
 
 
-def _planned(folder: Path, *todo: Job, settings: Settings | None = None) -> Progress:
-    return Progress(workflow=workflow_of("210m-clm-42k", settings or Settings()), folder=folder, todo=todo)
+def _planned(folder: Path, *todo: Job, settings: StudySettings | None = None) -> Progress:
+    return Progress(
+        workflow=workflow_of("210m-clm-42k", settings or StudySettings()), folder=folder, todo=todo
+    )
 
 
-CELL, *CELLS = workflow_of("210m-clm-42k", Settings()).of_kind("cell")
+CELL, *CELLS = workflow_of("210m-clm-42k", StudySettings()).of_kind("cell")
 
 
 def test_before_it_starts_jobs_are_counted_by_kind_and_in_all() -> None:
@@ -99,7 +101,7 @@ def test_finished_runs_are_subtracted_and_what_does_not_suffice_is_said(tmp_path
     found = warnings(_planned(tmp_path, replace(CELL, disk_bytes=1e18, files=10**15)))
     assert any("GB free, but the study needs 500,000,000 GB" in line for line in found)
     assert any("more files, but the study writes 1,000,000,000,000,000" in line for line in found)
-    (shards,) = workflow_of("210m-clm-42k", Settings()).of_kind("shards")
+    (shards,) = workflow_of("210m-clm-42k", StudySettings()).of_kind("shards")
     (line,) = warnings(_planned(tmp_path, replace(shards, gpu_hours=50.0, disk_bytes=0.0, files=0)))
     assert line.startswith("shards shards takes about 50.0 h and cannot resume, but the limit is 20 h")
 

@@ -18,7 +18,7 @@ from common.tables import plain_table
 from workflow.attempts import attempts_in
 from workflow.engine import LEASE, reconcile
 from workflow.jobs import Job, Workflow, load
-from workflow.slurm import LiveJob, live_jobs
+from workflow.slurm_jobs import LiveJob, live_jobs
 
 __all__ = ["Progress", "critical_hours", "progress_of", "warnings"]
 

@@ -22,8 +22,8 @@ from container.machine import Machine
 from workflow.jobs import Job, Workflow
 
 __all__ = [
-    "LiveJob", "cancelled", "live_jobs", "minutes_of", "prefix_of", "queued", "read_live", "refuse_cancelled",
-    "refuse_what_slurm_refuses", "settle", "wait_command", "write_live",
+    "LiveJob", "cancelled_numbers", "live_jobs", "minutes_of", "prefix_of", "queued_jobs", "read_live",
+    "refuse_cancelled", "refuse_what_slurm_refuses", "settle", "wait_command", "write_live",
 ]  # fmt: skip
 
 _LIVE = "live"
@@ -79,7 +79,7 @@ def _known(folder: Path) -> list[LiveJob]:
     ]
 
 
-def queued(folder: Path) -> list[LiveJob]:
+def queued_jobs(folder: Path) -> list[LiveJob]:
     """Return this user's jobs in Slurm's queue that belong to a study's folder; `UserError` when it does not answer."""
     return [job for job in _known(folder) if job.state not in _ENDED]
 
@@ -108,7 +108,7 @@ def live_jobs(jobs: Mapping[str, Job], folder: Path) -> dict[str, LiveJob]:
         UserError: Slurm does not answer, or has jobs of this folder that are not of this target.
     """
     by_comment = {comment_of(job): marker for marker, job in jobs.items()}
-    found = queued(folder)
+    found = queued_jobs(folder)
     if strange := " ".join(job.number for job in found if job.comment not in by_comment):
         raise UserError(
             f"jobs of another target in {folder} are still queued or running ({strange}); wait for them, or cancel "
@@ -129,8 +129,8 @@ def read_live(folder: Path) -> dict[str, str]:
     return {path.read_text("utf-8"): path.name for path in (folder / _LIVE).glob("*")}
 
 
-def cancelled(folder: Path) -> set[str]:
-    """Return the numbers of the study's jobs that somebody ended minutes ago; `UserError` as `queued`."""
+def cancelled_numbers(folder: Path) -> set[str]:
+    """Return the numbers of the study's jobs that somebody ended minutes ago; `UserError` as `queued_jobs`."""
     return {job.number for job in _known(folder) if job.state == "CANCELLED"}
 
 

@@ -1,75 +1,77 @@
 """`clm-or-mlm doctor`: wrong site settings, found before a job is submitted.
 
 Each check looks at one thing and returns a line: ok, warn (it works, but you should know) or fail (jobs will
-fail), with what was seen and what to do.
+fail), with what was seen and what to do. The rehearsal takes a few steps of a study's largest model on the nodes that
+its jobs will have, in jobs like the study's own: the same image, site, launcher and settings, on made-up text.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import resource
+import shutil
 from collections.abc import Iterable, Iterator
-from functools import partial
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import get_args
 
 from common.errors import UserError
+from common.files import write_text
+from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
-from container.runtime import RUNTIMES, answer, version_of
+from container.runtime import Runtime, identity_of, program_of, version_of
 from container.start import SCRATCH, driver_problem, scratch_of
+from pretraining.plan.config import TrainingConfig
+from workflow.engine import run_workflow
+from workflow.job_image import check_image
+from workflow.jobs import Workflow
+from workflow.slurm_jobs import refuse_what_slurm_refuses
+from workflow.study import study_of, workflow_of
+from workflow.study_settings import StudySettings
+from workflow.tiny import make_text
 
-__all__ = ["Line", "examine", "fail", "ok", "report", "warn"]
+__all__ = ["examine", "network_of", "rehearsal_of", "try_steps"]
 
-
-class Line(NamedTuple):
-    """One check's answer."""
-
-    status: str
-    """`ok`, `warn` or `fail`."""
-    what: str
-    """The thing that was looked at."""
-    seen: str
-    """What was seen."""
-    advice: str = ""
-    """What to do; empty when all is well."""
-
-
-ok, warn, fail = (partial(Line, status) for status in ("ok", "warn", "fail"))
-"""Make a line: what was looked at, what was seen, what to do."""
+_STEPS, _DECAY, _DOCUMENTS = 6, 2, 20_000
+_MODEL = f"rehearsal-largest-mlm40-{_STEPS}"
+_NETWORK = re.compile(r"NCCL INFO (?:Using network (.+)|.*\b(NET/\w+))")
 
 
 def _inside(machine: Machine) -> bool:
     return bool(machine.environ.get("APPTAINER_CONTAINER") or machine.environ.get("SINGULARITY_CONTAINER"))
 
 
-def runtimes(machine: Machine, images: Iterable[Path] = ()) -> Iterator[Line]:
+def runtimes(machine: Machine, images: Iterable[Path] = ()) -> Iterator[CheckLine]:
     """What runs images: whether each runtime starts, knows what building asks for, and starts the images given."""
     if _inside(machine):
         yield ok("runtime", "already inside an image")
         return
-    there = [runtime for runtime in RUNTIMES.values() if machine.which(*runtime.programs)]
-    for runtime in there or [RUNTIMES["apptainer"]]:
+    there = [runtime for runtime in get_args(Runtime) if program_of(machine, runtime)]
+    for runtime in there or ["apptainer"]:
         try:
             program, text = version_of(machine, runtime=runtime)
         except UserError as error:
             seen, _, advice = str(error).rpartition("; ")
-            yield fail(runtime.name, seen, advice)
+            yield fail(runtime, seen, advice)
             continue
         known = machine.output([program, "build", "--help"])[1]
-        if lacks := [option for option in runtime.builds_with if option not in known]:
+        needed = ("--timestamp", "--label") if runtime == "podman" else ("--build-arg", "--mksquashfs-args")
+        if lacks := [option for option in needed if option not in known]:
             seen = f"{text}; its `build` does not support {', '.join(lacks)}"
-            yield warn(runtime.name, seen, "it may run images; build them on another machine")
+            yield warn(runtime, seen, "it may run images; build them on another machine")
         else:
-            yield ok(runtime.name, text)
+            yield ok(runtime, text)
     for image in images:
         try:
-            answer(image, ["help"], "", machine=machine)
+            identity_of(image, machine=machine)
         except UserError as error:
             yield fail(image.name, str(error), "see docs/container.md")
         else:
             yield ok(image.name, "starts here")
 
 
-def folders(machine: Machine, study: Path) -> Iterator[Line]:
+def folders(machine: Machine, study: Path) -> Iterator[CheckLine]:
     """Folders that have to be written, and the GB each needs: caches, temporary files, the study's, workers' memory."""
     temporary = machine.environ.get("APPTAINER_TMPDIR") or machine.environ.get("TMPDIR")
     more = f"set {SCRATCH} to a folder with 10 GB or more"
@@ -98,7 +100,7 @@ def folders(machine: Machine, study: Path) -> Iterator[Line]:
         yield warn(what, seen, advice) if free < wanted else ok(what, seen)
 
 
-def driver(machine: Machine) -> Line:
+def driver(machine: Machine) -> CheckLine:
     """The NVIDIA driver, and that --nv brings it into the image."""
     what = "GPU driver"
     if _inside(machine) and (problem := driver_problem(machine.environ, machine.path("/dev/nvidiactl"))):
@@ -120,7 +122,7 @@ def driver(machine: Machine) -> Line:
     return ok(what, seen)
 
 
-def fabric(machine: Machine) -> Line:
+def fabric(machine: Machine) -> CheckLine:
     """The network between nodes; whether NCCL or RCCL uses it is seen when it runs."""
     places = (("/sys/class/infiniband", "*"), ("/dev", "cxi[0-9]*"))
     names = sorted(path.name for place, pattern in places for path in machine.path(place).glob(pattern))
@@ -133,7 +135,7 @@ def fabric(machine: Machine) -> Line:
     return ok("fabric", f"{', '.join(names)}; doctor --rehearse shows whether it is used")
 
 
-def slurm(machine: Machine) -> Line:
+def slurm(machine: Machine) -> CheckLine:
     """What Slurm offers."""
     if machine.which("sbatch") is None:
         return warn("Slurm", "no sbatch here", "only PROFILE=local works on this machine")
@@ -145,19 +147,76 @@ def slurm(machine: Machine) -> Line:
     return ok("Slurm", "; ".join(text.replace("(null)", "no GPU").splitlines()[:6]))
 
 
-def examine(study: Path = Path(), images: Iterable[Path] = (), machine: Machine | None = None) -> list[Line]:
+def examine(
+    study: Path = Path(), images: Iterable[Path] = (), machine: Machine | None = None
+) -> list[CheckLine]:
     """Return the answers of all checks for this machine, and for images that are to start on it."""
     here = machine or Machine()
     return [*runtimes(here, images), *folders(here, study), driver(here), fabric(here), slurm(here)]
 
 
-def report(lines: list[Line]) -> str:
-    """Return the lines as text, one a check, with what to do under those that are not ok."""
-    width = max(len(line.what) for line in lines) + 2
-    rows = []
-    for line in lines:
-        rows.append(f"{line.status:6}{line.what:{width}}{line.seen}\n")
-        if line.advice:
-            rows.append(f"{'':6}{'':{width}}-> {line.advice}\n")
-    counts = {status: sum(line.status == status for line in lines) for status in ("ok", "warn", "fail")}
-    return "".join(rows) + ", ".join(f"{number} {status}" for status, number in counts.items()) + "\n"
+def rehearsal_of(settings: StudySettings, folder: Path, image: str = "") -> Workflow:
+    """Write the text and the study of a rehearsal into a folder, and return its jobs."""
+    study = study_of(settings)
+    size = max(study.shapes, key=lambda name: study.shapes[name].trained_parameters)
+    changed = {
+        key: value for key, value in asdict(study.config).items() if value != getattr(TrainingConfig(), key)
+    }
+    changed |= {"log_every": 1, "eval_sequences": 0, "warmup_steps": 1, "rewarm_steps": 0}
+    tables = {"sizes.largest": asdict(study.shapes[size]), "settings": changed}
+    lines = ['prefix = "rehearsal-"', f"decay_steps = {_DECAY}", f"models = [{_MODEL!r}]"]
+    for name, table in tables.items():
+        lines += [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
+    write_text(folder / "study.toml", "\n".join(lines) + "\n")
+    write_text(folder / "text.jsonl", "".join(f'{{"text": "{one}"}}\n' for one in make_text(_DOCUMENTS)))
+    own = replace(
+        settings,
+        study=str(folder / "study.toml"),
+        text=(str(folder / "text.jsonl"),),
+        tokenizer="",
+        train_tokenizer=384,
+        shard_options=(),
+    )
+    whole = workflow_of(_MODEL, own, image)
+    jobs = {marker: job for marker, job in whole.jobs.items() if job.kind.part in ("data", "pretraining")}
+    return replace(whole, jobs=jobs, environ=whole.environ | {"NCCL_DEBUG": "INFO"})
+
+
+def try_steps(settings: StudySettings, folder: Path, *, profile: str, image: str = "") -> Iterator[CheckLine]:
+    """Train the study's largest model for a few steps, in jobs like the study's, and yield what was seen.
+
+    Raises:
+        UserError: they did not run; the jobs' logs are below the folder.
+    """
+    workflow = check_image(rehearsal_of(settings, folder, image), folder, key=settings.image_key)
+    if profile == "slurm":
+        refuse_what_slurm_refuses(workflow)
+    if not run_workflow(workflow, folder, profile=profile):
+        raise UserError(f"the rehearsal did not finish; its logs are in {folder / 'logs'}")
+    stages = sorted((folder / "pretraining/stages").glob("*/timings.jsonl"))
+    rows = [json.loads(line) for path in stages for line in path.read_text("utf-8").splitlines()]
+    best = max((row for row in rows if "tokens_per_second" in row), key=lambda row: row["tokens_per_second"])
+    share = f", MFU {best['mfu']:.1%}" if "mfu" in best else ""
+    yield ok(
+        "speed",
+        f"{best['tokens_per_second']:,.0f} tokens/s on {best['processes']} x {best['device']}{share}",
+    )
+    yield ok(
+        "memory",
+        f"{max(row['memory_gb'] for row in rows if 'memory_gb' in row):.1f} GB at most per process",
+    )
+    logs = "".join(path.read_text("utf-8", errors="replace") for path in (folder / "logs").glob("*/*.log"))
+    yield ok("network", network_of(logs, best["processes"], best["device"]))
+    # Checkpoints of the largest model take gigabytes.
+    for name in ("pretraining", "shards"):
+        shutil.rmtree(folder / name)
+
+
+def network_of(logs: str, processes: int, device: str) -> str:
+    """Return what processes talked by, from the lines that NCCL and RCCL print with NCCL_DEBUG=INFO."""
+    if processes == 1:
+        return "one process, so no communication"
+    if device == "cpu":
+        return "gloo, as always on CPUs"
+    found = dict.fromkeys(first or second for first, second in _NETWORK.findall(logs))
+    return ", ".join(found) if found else "NCCL names none: the GPUs of one node communicate directly"
