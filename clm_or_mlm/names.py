@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from benchmarks.protocol import DATASETS, TASKS
 from common.cli import MANY
-from pretraining.model_names import FIGURES, MODELS, TABLES
+from pretraining.models import FIGURES, MODELS, TABLES
 
 __all__ = ["DatasetName", "ModelName", "ModelNames", "ReleasedName", "TableNumber", "offered"]
 

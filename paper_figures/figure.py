@@ -25,7 +25,7 @@ from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, TASKS
 from common.errors import UserError
 from common.registry import Registry
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

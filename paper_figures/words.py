@@ -23,7 +23,7 @@ from analysis.store.contents import other_sizes
 from benchmarks.protocol import TASKS
 from common.plain_text import counted
 from paper_figures.figure import FigureSpec, Inputs
-from pretraining.model_names import MODELS, arm_of
+from pretraining.models import MODELS, arm_of
 
 __all__ = [
     "alt_text", "caption", "family_models", "missing", "missing_sentence", "result", "selection_sentence",

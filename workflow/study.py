@@ -16,7 +16,7 @@ from benchmarks.runs import RESULTS, RunKey
 from common.errors import UserError, nearest
 from common.files import write_text
 from common.settings import assignments
-from pretraining.model_names import FIGURES, MODELS, TABLES, Model
+from pretraining.models import FIGURES, MODELS, TABLES, Model
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.plan import Plan, PlannedStage, Study, load_study, plan_of
 from workflow.jobs import KINDS, Command, Job, Kind, Workflow, by_marker, marker, queue_name

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from analysis.evidence.contrasts import Contrast, Finding, Term
 from common.errors import UserError
-from pretraining.model_names import parse
+from pretraining.models import parse
 
 __all__ = ["shared_trunks", "typical_contrast"]
 

@@ -18,7 +18,7 @@ from analysis.published_cells import published_values
 from analysis.sources import Source
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from common.errors import UserError, nearest
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 
 __all__ = ["Field", "field_of"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from common.registry import Registry
-from pretraining.model_names import MODELS, Model, format_steps
+from pretraining.models import MODELS, Model, format_steps
 
 __all__ = ["QUESTIONS", "Contest", "Question"]
 

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.statistics.instance_covariance import MEMBERS
 from analysis.statistics.learning_rate_selection import select_runs
 from common.errors import UserError
-from pretraining.model_names import arm_of
+from pretraining.models import arm_of
 
 __all__ = ["with_arms"]
 

@@ -20,7 +20,7 @@ from analysis.statistics.estimates import LEVEL
 from benchmarks.protocol import TASKS, title_of
 from common.errors import UserError
 from common.tables import Document, Grid
-from pretraining.model_names import TABLES
+from pretraining.models import TABLES
 from pretraining.paper_settings import SHAPES
 
 __all__ = ["ALL", "FEW", "kept_decisions", "sizes_document", "sizes_table"]

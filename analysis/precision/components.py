@@ -21,7 +21,7 @@ from analysis.store.instances import read_instances
 from benchmarks.protocol import AVERAGE, TASKS, is_paired, title_of
 from common.errors import UserError
 from common.tables import Document, Grid
-from pretraining.model_names import arm_of
+from pretraining.models import arm_of
 
 __all__ = ["PRETRAINING", "arms_of", "components_document", "components_table"]
 

@@ -20,7 +20,7 @@ from analysis.sources import Source
 from analysis.statistics.estimates import Student
 from benchmarks.protocol import AVERAGE, TASKS
 from common.registry import Registry
-from pretraining.model_names import parse
+from pretraining.models import parse
 
 __all__ = [
     "SHARINGS", "FindingOf", "MeasuredSpread", "Sharing", "measured_spreads", "spreads_of", "trunk_of", "trunks",

@@ -22,7 +22,7 @@ from analysis.sensitivity.pretraining import SHARINGS, MeasuredSpread, measured_
 from analysis.sensitivity.second_opinion import SCALES, opinion_curve
 from analysis.sources import Source, standard_of
 from common.tables import Document, Grid, Rows
-from pretraining.model_names import parse
+from pretraining.models import parse
 
 __all__ = ["Sensitivity", "multiverse_document", "sensitivity_document", "sensitivity_of"]
 

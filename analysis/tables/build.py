@@ -19,7 +19,7 @@ from analysis.records import records
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, DATASETS, PAPER, STANDARD, TASKS, datasets_of
 from common.errors import UserError
-from pretraining.model_names import MODELS, TABLES, Model, find_model, format_steps, parse
+from pretraining.models import MODELS, TABLES, Model, find_model, format_steps, parse
 from pretraining.paper_settings import SHAPES, TRAINING
 
 __all__ = ["Cell", "Table", "build_table", "table_numbers"]
@@ -143,7 +143,7 @@ class _Layout:
     label: Callable[[Model], tuple[str, ...]]
     """Returns a model's entries under `stubs`."""
     kind: str
-    """The kind of model that has its rows here (`pretraining.model_names.Model.kind`)."""
+    """The kind of model that has its rows here (`pretraining.models.Model.kind`)."""
     takes_foreign: bool = False
     """Whether models whose names are outside the study's scheme have their rows here."""
 

@@ -28,7 +28,7 @@ from common.processes import AGAIN
 from common.settings import assignments, describe_settings, read_settings
 from common.tables import write
 from pretraining.data.shard_settings import ShardSettings
-from pretraining.model_names import FIGURES, Model, arm_of
+from pretraining.models import FIGURES, Model, arm_of
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.plan import Study, load_study, plan_of, targets_of
 from pretraining.plan.report import PLAN_FORMATS, plan_document

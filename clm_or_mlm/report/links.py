@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from analysis.claims.statements import Claim, comparisons
 from analysis.evidence.contrasts import Contrast
-from pretraining.model_names import FIGURES, TABLES
+from pretraining.models import FIGURES, TABLES
 
 __all__ = ["compared", "figures_of", "tables_of"]
 

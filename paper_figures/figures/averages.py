@@ -12,8 +12,8 @@ from paper_figures.figures.task_figures import (
     describe_points,
     size_rank,
 )
-from pretraining.model_names import FIGURES as STUDY_FIGURES
-from pretraining.model_names import Model, format_steps
+from pretraining.models import FIGURES as STUDY_FIGURES
+from pretraining.models import Model, format_steps
 from pretraining.paper_settings import SHAPES, TRAINING
 from pretraining.plan.flops import hoffmann_flops_per_token
 

@@ -19,7 +19,7 @@ The paper's study is built in, others are TOML files:
 A stage is one run of the optimiser with one objective and one phase: the trunk `610m-clm`, the stage
 `610m-clm-10k-mlm40` that branches off it at step 10,000, and that stage's decay `610m-clm-10k-mlm40-42k`.
 Models that need the same steps share them; the checkpoints at which others branch off are kept. Another masking ratio,
-split or budget needs only another name (`pretraining.model_names`).
+split or budget needs only another name (`pretraining.models`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import Any
 
 from common.errors import UserError, nearest
 from common.settings import need_table, read_settings, read_toml
-from pretraining.model_names import MODELS, PAPER, Design, Model, Stage
+from pretraining.models import MODELS, PAPER, Design, Model, Stage
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import OPTIMIZER_BYTES, TrainingConfig
 from pretraining.plan.flops import CONVENTIONS, gpu_hours

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from common.errors import UserError, nearest
 from common.plain_text import counted
 from common.tables import Document
-from pretraining.model_names import format_steps
+from pretraining.models import format_steps
 from pretraining.plan.flops import CONVENTIONS, PEAK_FLOPS
 from pretraining.plan.plan import Plan, PlannedStage
 

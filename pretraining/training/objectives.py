@@ -122,7 +122,7 @@ class Objective:
     """A pretraining objective."""
 
     name: str
-    """As in names of models (`pretraining.model_names.OBJECTIVES`)."""
+    """As in names of models (`pretraining.models.OBJECTIVES`)."""
     is_causal: bool
     """Whether attention looks back only, in training and in the exported model's configuration."""
     prepare: Callable[[PackedBatch, MaskRule | None], ObjectiveBatch]

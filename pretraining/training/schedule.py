@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pretraining.model_names import Model, Stage
+from pretraining.models import Model, Stage
 
 __all__ = ["WSD", "stage_schedule"]
 

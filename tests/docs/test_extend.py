@@ -36,7 +36,7 @@ from common.provenance import ROOT
 from common.registry import Registry
 from paper_figures import figure as registry
 from paper_figures.__main__ import main as figures_main
-from pretraining import model_names
+from pretraining import models
 from pretraining.__main__ import main as pretraining_main
 from pretraining.model.masking import MaskRule
 from pretraining.model.packed_batch import PackedBatch
@@ -235,7 +235,7 @@ def test_an_objective_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (tmp_path / "mini.toml").write_text(re.sub(r"^models = \[\n.*?\]\n", "", small, flags=re.M | re.S))
     data = make_shards(tmp_path)
     with (
-        added(model_names, word, model_names.OBJECTIVES),
+        added(models, word, models.OBJECTIVES),
         added(objectives, function, objectives.OBJECTIVES) as names,
     ):
         batch = PackedBatch.of([np.arange(5, 45), np.arange(50, 80)], [0, 1], epoch=0)

@@ -17,7 +17,7 @@ import orjson
 
 from benchmarks.protocol import LEARNING_RATES
 from benchmarks.runs import RESULTS, SPLITS, cell_keys
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 from tests.performance.timing import command, line, machine, parser_of, work
 
 EVERY = 10

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.protocol import DATASETS
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 from pretraining.plan.plan import plan_of
 from workflow.progress import Progress
 from workflow.settings import Settings, load_settings

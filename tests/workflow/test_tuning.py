@@ -12,7 +12,7 @@ import zstandard
 
 from benchmarks.protocol import DATASETS
 from pretraining.data.tokenizer import load_tokenizer
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 from pretraining.paper_settings import SHAPES
 from pretraining.plan.flops import PEAK_FLOPS
 from workflow.settings import Settings

@@ -18,7 +18,7 @@ from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions
 from common.cli import MANY
 from common.errors import UserError
 from common.tables import PRINTED, write
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 
 __all__ = ["best", "certify", "compare", "sizes"]
 

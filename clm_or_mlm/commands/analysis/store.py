@@ -28,7 +28,7 @@ from common.errors import UserError, nearest
 from common.files import write_text
 from common.plain_text import counted
 from common.tables import show
-from pretraining.model_names import FIGURES, MODELS, TABLES
+from pretraining.models import FIGURES, MODELS, TABLES
 
 __all__ = ["fetch_released", "ingest", "provenance"]
 

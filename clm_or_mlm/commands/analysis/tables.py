@@ -32,7 +32,7 @@ from common.plain_text import counted, redacted
 from common.provenance import OF_A_CALL, provenance, provenance_path
 from common.reading import inside
 from common.tables import FORMATS, show, write
-from pretraining.model_names import TABLES
+from pretraining.models import TABLES
 
 __all__ = ["audit", "export", "report", "reproduce", "scores", "table"]
 

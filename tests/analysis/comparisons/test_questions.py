@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from analysis.comparisons.questions import QUESTIONS
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 
 
 def test_splits_are_quarters_of_every_budget() -> None:

@@ -13,7 +13,7 @@ from analysis.comparisons.sizes import ALL, kept_decisions, sizes_document, size
 from analysis.published_cells import NORMAL_QUANTILE, published_values
 from analysis.sources import PUBLISHED, Source
 from common.errors import UserError
-from pretraining.model_names import TABLES
+from pretraining.models import TABLES
 from tests.analysis.made_up import made_up_runs
 
 RECIPES = ("mlm20-42k", "mlm30-42k", "mlm40-42k", "mlm50-42k", "clm-42k")

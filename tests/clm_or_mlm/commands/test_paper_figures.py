@@ -13,7 +13,7 @@ from analysis.sources import EXAMPLE
 from analysis.store.runs_table import write_runs
 from paper_figures.__main__ import main
 from paper_figures.words import family_models
-from pretraining.model_names import FIGURES
+from pretraining.models import FIGURES
 from tests.paper_figures.made_up import made_up_runs
 
 

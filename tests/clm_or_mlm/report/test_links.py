@@ -9,7 +9,7 @@ import pytest
 from analysis.claims.catalogue import CLAIMS
 from benchmarks.protocol import TASKS
 from clm_or_mlm.report.links import compared, figures_of, tables_of
-from pretraining.model_names import TABLES
+from pretraining.models import TABLES
 
 TABLE_TASKS = {number: list(TASKS)[(number - 2) % 4] for number in TABLES if number > 1}
 

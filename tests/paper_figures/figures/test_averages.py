@@ -13,7 +13,7 @@ from paper_figures.figures.averages import clm_share, objective_series, training
 from paper_figures.figures.overview import position_by_share
 from paper_figures.figures.task_figures import size_rank
 from paper_figures.words import caption
-from pretraining.model_names import OBJECTIVES, ObjectiveName, find_model, parse
+from pretraining.models import OBJECTIVES, ObjectiveName, find_model, parse
 from tests.paper_figures.made_up import ALL_MODELS, STEP_FLOPS, from_runs, made_up_runs, paper_figure
 
 OWN: dict[tuple[int, str], tuple[str, float | str]] = {

@@ -13,7 +13,7 @@ from common.errors import UserError
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import Inputs
 from paper_figures.words import source_sentence
-from pretraining.model_names import FIGURES
+from pretraining.models import FIGURES
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 Array = npt.NDArray[np.float64]

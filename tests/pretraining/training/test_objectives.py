@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from common.errors import UserError
-from pretraining import model_names
+from pretraining import models
 from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.model.packed_batch import PackedBatch
@@ -164,5 +164,5 @@ def test_clm_never_sees_what_it_predicts(tiny_model: EuroBertForMaskedLM, batch:
 
 
 def test_every_objective_of_the_names_can_be_trained() -> None:
-    assert set(model_names.OBJECTIVES) == set(OBJECTIVES)
+    assert set(models.OBJECTIVES) == set(OBJECTIVES)
     assert {name: item.is_causal for name, item in OBJECTIVES.items()} == {"clm": True, "mlm": False}

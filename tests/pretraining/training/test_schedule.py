@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pretraining.model_names import MODELS, parse
+from pretraining.models import MODELS, parse
 from pretraining.paper_settings import TRAINING
 from pretraining.training.schedule import WSD, stage_schedule
 

@@ -6,7 +6,7 @@ import pytest
 
 from clm_or_mlm.commands.analysis.store import models_for
 from common.errors import UserError
-from pretraining.model_names import FIGURES, TABLES
+from pretraining.models import FIGURES, TABLES
 
 
 def test_sets_are_the_studys() -> None:
