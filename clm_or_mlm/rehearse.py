@@ -27,7 +27,7 @@ def _run(arguments: Mapping[str, Any]) -> None:
 
 
 def _train(arguments: Mapping[str, Any]) -> None:
-    from pretraining.plan.plan import load_study, targets_of
+    from pretraining.plan.study_plan import load_study, targets_of
 
     options = arguments["study"]
     study = load_study(options.study)

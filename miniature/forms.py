@@ -14,7 +14,7 @@ from pathlib import Path
 from common.registry import Registry
 from pretraining.models import MODELS, PAPER, Model, arm_of, format_steps
 from pretraining.models import parse as parse_paper
-from pretraining.plan.plan import Study, load_study
+from pretraining.plan.study_plan import Study, load_study
 
 __all__ = ["CONTROL", "FAMILIES", "FORMS", "PREFIX", "RANDOM", "SIZES", "Form"]
 

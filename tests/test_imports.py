@@ -122,7 +122,7 @@ def test_no_module_of_analysis_or_figures_loads_a_heavy_package() -> None:
             {"orjson", "pyarrow", "scipy", "statsmodels", "matplotlib"},
         ),
         ("import clm_or_mlm", {"pandas"}),
-        ("import pretraining.plan.report, pretraining.__main__", set()),
+        ("import pretraining.plan.plan_report, pretraining.__main__", set()),
         (
             "from clm_or_mlm.rooms import ROOMS, main_of\n"
             "for room in ROOMS.values():\n    room.default or main_of(room.name)(['--help'])",

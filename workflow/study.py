@@ -1,6 +1,6 @@
 """The jobs of a study: shards, trunks and stages, models, cells, tables; with their commands and what each takes.
 
-Everything comes from `pretraining.plan.plan` and `benchmarks.protocol`; nothing is listed here a second time.
+Everything comes from `pretraining.plan.study_plan` and `benchmarks.protocol`; nothing is listed here a second time.
 Standard library only.
 """
 
@@ -18,7 +18,7 @@ from common.files import write_text
 from common.settings import assignments
 from pretraining.models import FIGURES, MODELS, TABLES, Model
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.plan import Plan, PlannedStage, Study, load_study, plan_of
+from pretraining.plan.study_plan import Plan, PlannedStage, Study, load_study, plan_of
 from workflow.jobs import KINDS, Command, Job, Kind, Workflow, by_marker, marker, queue_name
 from workflow.settings import Settings
 from workflow.tuning import runs_at_a_time, tuning_hours

@@ -30,8 +30,8 @@ from common.tables import write
 from pretraining.data.shard_settings import ShardSettings
 from pretraining.models import FIGURES, Model, arm_of
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.plan import Study, load_study, plan_of, targets_of
-from pretraining.plan.report import PLAN_FORMATS, plan_document
+from pretraining.plan.plan_report import PLAN_FORMATS, plan_document
+from pretraining.plan.study_plan import Study, load_study, plan_of, targets_of
 
 __all__ = ["export", "plan", "settings", "shards", "tokenizer", "train", "verify"]
 
@@ -165,9 +165,9 @@ def verify(data: Annotated[Path, Parameter(metavar="DIR")], /) -> int:
     Args:
         data: folder of the shards
     """
-    from pretraining.data import manifest
+    from pretraining.data import shard_manifest
 
-    problems = manifest.verify(data)
+    problems = shard_manifest.verify(data)
     sys.stdout.writelines(f"{line}\n" for line in problems or [f"{data}: all files match the manifest"])
     return int(bool(problems))
 
@@ -237,7 +237,7 @@ def train(
         stop_file: save a checkpoint and exit with code 75 once this file exists, as after SIGUSR1; for jobs that
             signals may not reach (images, several nodes)
     """
-    from pretraining.data.manifest import MANIFEST
+    from pretraining.data.shard_manifest import MANIFEST
 
     chosen = load_study(study.study)
     config = study.config(chosen)

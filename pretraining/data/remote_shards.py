@@ -27,8 +27,8 @@ from common.errors import UserError, first_line
 from common.files import private_folder
 from common.manifest import check_file
 from common.reading import inside
-from pretraining.data.manifest import MANIFEST, SPLITS, check_split, load_manifest
 from pretraining.data.shard_index import INDEX, read_index
+from pretraining.data.shard_manifest import MANIFEST, SPLITS, check_split, load_manifest
 from pretraining.data.token_stream import DISK_FULL, Fetch
 
 __all__ = ["RemoteShards", "find_shards"]

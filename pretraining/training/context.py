@@ -9,11 +9,11 @@ from typing import Any
 
 from common.description import difference
 from common.errors import UserError
-from pretraining.data.manifest import load_manifest
 from pretraining.data.remote_shards import find_shards
+from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.configuration import config_of
 from pretraining.plan.config import RESULTS, TrainingConfig
-from pretraining.plan.plan import Plan, PlannedStage, Study
+from pretraining.plan.study_plan import Plan, PlannedStage, Study
 from pretraining.training import checkpoints
 from pretraining.training.dataloader import Data
 from pretraining.training.ranks import Ranks

@@ -21,10 +21,10 @@ import torch
 from torch import Tensor
 
 from common.errors import UserError
-from pretraining.data.manifest import SPLITS, check_split, load_manifest
 from pretraining.data.remote_shards import RemoteShards
 from pretraining.data.sampler import Cut, Order, split_documents
 from pretraining.data.shard_cache import make_shard_cache_folder
+from pretraining.data.shard_manifest import SPLITS, check_split, load_manifest
 from pretraining.data.token_stream import TokenStream
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.masking import MLM_STREAM, VALIDATION_STREAM, MaskRule

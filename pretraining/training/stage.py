@@ -25,7 +25,7 @@ from common.processes import on_first_interrupt, on_stop_signal
 from common.progress import Meter
 from pretraining.plan.config import batch_number, value_at
 from pretraining.plan.flops import mfu, model_flops_per_token
-from pretraining.plan.plan import PlannedStage
+from pretraining.plan.study_plan import PlannedStage
 from pretraining.training import checkpoints
 from pretraining.training.composer_parts import BucketViews, PretrainingModel, StepData, close
 from pretraining.training.context import TrainingContext

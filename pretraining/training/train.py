@@ -25,13 +25,13 @@ from common.files import sha256_file, write_text
 from common.locks import try_lock
 from common.provenance import provenance
 from common.settings import read_settings
-from pretraining.data.manifest import check_tokenizer, load_manifest
 from pretraining.data.remote_shards import find_shards
+from pretraining.data.shard_manifest import check_tokenizer, load_manifest
 from pretraining.model.configuration import config_of
 from pretraining.model.model_folder import MANIFEST, PACKAGES, check_model, export
 from pretraining.paper_settings import Shape
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.plan import PAPER_STUDY, PlannedStage, Study, targets_of
+from pretraining.plan.study_plan import PAPER_STUDY, PlannedStage, Study, targets_of
 from pretraining.training import checkpoints
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import LOG, log_text, read_log

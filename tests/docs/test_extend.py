@@ -40,7 +40,7 @@ from pretraining import models
 from pretraining.__main__ import main as pretraining_main
 from pretraining.model.masking import MaskRule
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.plan.plan import load_study
+from pretraining.plan.study_plan import load_study
 from pretraining.training import objectives
 from pretraining.training.log import read_log
 from tests.analysis.made_up import made_up_runs

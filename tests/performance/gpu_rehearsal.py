@@ -137,7 +137,7 @@ def train_case(case: Case, data: Path, out: Path, counter: str) -> Record:
     from composer import Callback, State, Trainer
     from composer.loggers import Logger
 
-    from pretraining.plan.plan import load_study
+    from pretraining.plan.study_plan import load_study
     from pretraining.training.train import train
 
     without_numbers()

@@ -9,7 +9,7 @@ import torch
 from pretraining.model.configuration import EncoderConfig, config_for
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.plan.plan import Study
+from pretraining.plan.study_plan import Study
 from tests.pretraining import small_study
 
 VOCAB = 311

@@ -12,7 +12,7 @@ from pretraining.data.build_shards import build
 from pretraining.data.shard_settings import ShardSettings
 from pretraining.data.tokenizer import train_tokenizer
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.plan import Study, load_study
+from pretraining.plan.study_plan import Study, load_study
 from pretraining.training.log import MEASURED, read_log
 from tests.pretraining.documents import make_documents, write_jsonl
 

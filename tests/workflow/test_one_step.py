@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pretraining.plan.plan import PAPER_STUDY, load_study
+from pretraining.plan.study_plan import PAPER_STUDY, load_study
 from workflow.one_step import network_of, prepared, try_steps
 from workflow.settings import Settings
 from workflow.tiny import write_tiny_study

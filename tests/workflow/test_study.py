@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.protocol import DATASETS
 from pretraining.models import MODELS
-from pretraining.plan.plan import plan_of
+from pretraining.plan.study_plan import plan_of
 from workflow.progress import Progress
 from workflow.settings import Settings, load_settings
 from workflow.study import cell_runs, place_stand_ins, workflow_of

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from pretraining.plan.plan import load_study, plan_of
+from pretraining.plan.study_plan import load_study, plan_of
 
 MINI = """
 prefix = "mini-"

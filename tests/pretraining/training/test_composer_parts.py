@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from common.errors import UserError
 from common.processes import AGAIN
 from pretraining.__main__ import main
-from pretraining.plan.plan import Study
+from pretraining.plan.study_plan import Study
 from pretraining.training import checkpoints
 from pretraining.training.composer_parts import BucketViews
 from pretraining.training.log import read_log

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from common.errors import UserError
-from pretraining.data.manifest import load_manifest
+from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.configuration import config_of
-from pretraining.plan.plan import Study
+from pretraining.plan.study_plan import Study
 from pretraining.training.dataloader import Data, StepBatch, prefetched
 from tests.pretraining.small_study import changed
 

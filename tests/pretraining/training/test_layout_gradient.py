@@ -13,12 +13,12 @@ import torch.distributed
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from pretraining.data.manifest import load_manifest
+from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.configuration import config_of
 from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.plan.plan import Study
+from pretraining.plan.study_plan import Study
 from pretraining.training.composer_parts import PretrainingModel, StepData
 from pretraining.training.dataloader import Data
 from pretraining.training.layout import LAYOUTS

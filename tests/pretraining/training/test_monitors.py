@@ -8,7 +8,7 @@ import pytest
 from common.errors import UserError
 from pretraining.__main__ import main
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.plan import Study
+from pretraining.plan.study_plan import Study
 from pretraining.training.log import read_log
 from pretraining.training.monitors import additions
 from pretraining.training.train import train

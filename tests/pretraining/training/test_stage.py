@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from common.errors import UserError
-from pretraining.data.manifest import load_manifest
 from pretraining.data.sampler import Cut
+from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.configuration import config_of
 from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.plan.plan import Study
+from pretraining.plan.study_plan import Study
 from pretraining.training.dataloader import Data
 from pretraining.training.log import TIMINGS, read_log
 from pretraining.training.objectives import ObjectiveBatch, clm, loss_sum, mlm

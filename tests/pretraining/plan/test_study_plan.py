@@ -4,7 +4,7 @@ import pytest
 
 from pretraining.paper_settings import SHAPES
 from pretraining.plan.flops import PEAK_FLOPS
-from pretraining.plan.plan import PAPER_STUDY, plan_of
+from pretraining.plan.study_plan import PAPER_STUDY, plan_of
 
 WHOLE = plan_of(tuple(PAPER_STUDY.models.values()))
 

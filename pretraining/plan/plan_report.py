@@ -9,7 +9,7 @@ from common.plain_text import counted
 from common.tables import Document
 from pretraining.models import format_steps
 from pretraining.plan.flops import CONVENTIONS, PEAK_FLOPS
-from pretraining.plan.plan import Plan, PlannedStage
+from pretraining.plan.study_plan import Plan, PlannedStage
 
 __all__ = ["PLAN_FORMATS", "plan_document"]
 
