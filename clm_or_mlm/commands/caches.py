@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from common.files import cache_folder
-from pretraining.data.shard_cache import shard_cache_folder
+from pretraining.data.token_stream import shard_cache_folder
 
 __all__ = ["clean"]
 

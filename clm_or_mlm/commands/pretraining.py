@@ -27,7 +27,7 @@ from common.errors import UserError, nearest
 from common.processes import AGAIN
 from common.settings import assignments, describe_settings, read_settings
 from common.tables import write
-from pretraining.data.shard_settings import ShardSettings
+from pretraining.data.shard_index import ShardSettings
 from pretraining.models import FIGURES, Model, arm_of
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.plan_report import PLAN_FORMATS, plan_document

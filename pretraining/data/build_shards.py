@@ -22,9 +22,8 @@ from common.processes import cores
 from common.progress import Meter
 from common.provenance import provenance, provenance_path
 from pretraining.data.corpus import Source, batched, open_source
-from pretraining.data.shard_index import RECORD, write_index
+from pretraining.data.shard_index import RECORD, SHARDS, ShardSettings, write_index
 from pretraining.data.shard_manifest import MANIFEST, load_manifest, tokenizer_files, write_manifest
-from pretraining.data.shard_settings import SHARDS, ShardSettings
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.tokenizer import TextTokenizer, encoded, load_tokenizer
 

@@ -22,9 +22,8 @@ from common.errors import UserError
 from common.files import sha256_bytes, write_bytes
 from common.manifest import FILES, check_files, read_manifest, write_manifest
 from pretraining.data.corpus import Document
-from pretraining.data.shard_index import MDS_COLUMNS, RECORD, Shard
+from pretraining.data.shard_index import COMPRESSION, MDS_COLUMNS, RECORD, Shard
 from pretraining.data.shard_manifest import SPLITS, UNFINISHED
-from pretraining.data.shard_settings import COMPRESSION
 from pretraining.data.tokenizer import DIGEST_BYTES
 
 __all__ = ["Position", "ShardWriter", "SplitWriter", "write_shard"]

@@ -193,7 +193,7 @@ def study_file(case: Case, folder: Path) -> Path:
 def make_data(folder: Path, documents: int = DOCUMENTS) -> Path:
     """Write shards of made-up documents and return their folder."""
     from pretraining.data.build_shards import build
-    from pretraining.data.shard_settings import ShardSettings
+    from pretraining.data.shard_index import ShardSettings
     from pretraining.data.tokenizer import train_tokenizer
     from tests.pretraining.documents import make_documents, write_jsonl
 

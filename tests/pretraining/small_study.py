@@ -9,7 +9,7 @@ from common.files import sha256_file
 from common.manifest import read_manifest, write_manifest
 from common.settings import assignments, read_settings
 from pretraining.data.build_shards import build
-from pretraining.data.shard_settings import ShardSettings
+from pretraining.data.shard_index import ShardSettings
 from pretraining.data.tokenizer import train_tokenizer
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import Study, load_study

@@ -15,13 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiktoken._educational import bpe_train
 
-from pretraining.data.bpe import LLAMA3_SPLIT, bpe_model, overflows, tiktoken_twin
 from pretraining.data.corpus import open_source
 from pretraining.data.tokenizer import (
+    LLAMA3_SPLIT,
     TextTokenizer,
     _assemble,
+    bpe_model,
     llama3_special_tokens,
     load_tokenizer,
+    overflows,
+    tiktoken_twin,
     train_tokenizer,
 )
 from tests.pretraining.documents import make_documents

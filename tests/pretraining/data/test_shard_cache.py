@@ -18,9 +18,8 @@ import zstandard
 from common import manifest
 from common.errors import UserError
 from common.manifest import VerifiedFile
-from pretraining.data.shard_cache import held, make_shard_cache_folder
 from pretraining.data.shard_index import RECORD, Shard
-from pretraining.data.token_stream import TokenStream
+from pretraining.data.token_stream import TokenStream, held, make_shard_cache_folder
 from tests.common.test_private_folders import NOBODY, as_another_user, needs_root
 from tests.flips import flips
 from tests.pretraining.data.made_up_shards import SETTINGS, stream, with_content

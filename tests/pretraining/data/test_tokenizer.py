@@ -13,13 +13,14 @@ import zstandard
 from transformers import AutoTokenizer
 
 from common.errors import UserError
-from pretraining.data.bpe import LLAMA3_SPLIT, read_ranks
 from pretraining.data.corpus import open_source
 from pretraining.data.tokenizer import (
+    LLAMA3_SPLIT,
     TextTokenizer,
     from_tiktoken,
     llama3_special_tokens,
     load_tokenizer,
+    read_ranks,
     train_tokenizer,
 )
 from pretraining.paper_settings import SPECIAL_TOKENS

@@ -66,7 +66,7 @@ def choices(setting: str) -> tuple[str, ...]:
 def test_choices_are_the_registered_objects() -> None:
     """They are written out so that a misspelt one is reported before torch is imported."""
     from pretraining.model.attention import AUTO, BACKENDS
-    from pretraining.training.layout import LAYOUTS
+    from pretraining.training.dataloader import LAYOUTS
     from pretraining.training.objectives import WEIGHTINGS
 
     assert choices("cut") == tuple(CUTS)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from common.errors import UserError
 from pretraining.data.sampler import Cut, Order
-from pretraining.training.layout import LAYOUTS, lay_out
+from pretraining.training.dataloader import LAYOUTS, lay_out
 
 
 @given(

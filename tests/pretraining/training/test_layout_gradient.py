@@ -20,8 +20,7 @@ from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.study_plan import Study
 from pretraining.training.composer_parts import PretrainingModel, StepData
-from pretraining.training.dataloader import Data
-from pretraining.training.layout import LAYOUTS
+from pretraining.training.dataloader import LAYOUTS, Data
 from pretraining.training.objectives import group_weights, loss_sum, mlm
 from pretraining.training.ranks import Ranks
 from tests.pretraining.small_study import changed

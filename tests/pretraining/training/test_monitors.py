@@ -9,8 +9,8 @@ from common.errors import UserError
 from pretraining.__main__ import main
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import Study
+from pretraining.training.composer_parts import additions
 from pretraining.training.log import read_log
-from pretraining.training.monitors import additions
 from pretraining.training.train import train
 from tests.pretraining.small_study import STUDY, changed
 

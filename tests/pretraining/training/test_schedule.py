@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pretraining.models import MODELS, parse
 from pretraining.paper_settings import TRAINING
-from pretraining.training.schedule import WSD, stage_schedule
+from pretraining.training.optimizer import WSD, stage_schedule
 
 
 def schedules(name: str) -> list[WSD]:

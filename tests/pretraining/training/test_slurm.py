@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pretraining.training.slurm import first_host, slurm_environment
+from pretraining.training.ranks import first_host, slurm_environment
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from pretraining.plan.study_plan import Study
 from pretraining.training.dataloader import Data
 from pretraining.training.log import TIMINGS, read_log
 from pretraining.training.objectives import ObjectiveBatch, clm, loss_sum, mlm
-from pretraining.training.schedule import stage_schedule
+from pretraining.training.optimizer import stage_schedule
 from pretraining.training.train import train
 from tests.pretraining.small_study import MODEL, changed, weights_hash
 
