@@ -171,22 +171,17 @@ def _model(name: str) -> Model | None:
         return None
 
 
-def _objective(objective: str) -> str:
-    return "CLM" if objective == "clm" else f"MLM {objective[3:]} %"
-
-
 def _thousands(steps: int) -> str:
     return format_steps(steps).replace("k", "K")
 
 
 def _size_label(model: Model) -> tuple[str, ...]:
-    stages = " + ".join(_objective(objective) for objective in model.objectives)
     budget = "" if model.steps == 42_000 else f" ({_thousands(model.steps)} steps)"
-    return model.size.upper(), f"{stages}{budget}"
+    return model.size.upper(), f"{model.label()}{budget}"
 
 
 def _step_label(model: Model) -> tuple[str, ...]:
-    return _own_size(model, _objective(model.objectives[0])), f"{model.steps:,}"
+    return _own_size(model, model.label()), f"{model.steps:,}"
 
 
 def _mix_label(model: Model) -> tuple[str, ...]:
@@ -194,13 +189,13 @@ def _mix_label(model: Model) -> tuple[str, ...]:
     mlm = model.steps - clm
     mix = f"{_thousands(clm)}+{_thousands(mlm)}"
     usual = model.ratio in (40, None) and model.objective in ("clm", "mlm", "clm+mlm")
-    stages = "" if usual else f" ({' + '.join(_objective(name) for name in model.objectives)})"
+    stages = "" if usual else f" ({model.label()})"
     return _own_size(model, _thousands(model.steps)), f"{mix}{stages}"
 
 
 def _cpt_label(model: Model) -> tuple[str, ...]:
     steps = "-" if model.switch is None else _thousands(model.steps - model.switch)
-    return _own_size(model, _objective(model.objectives[0])), steps
+    return _own_size(model, model.objectives[0].label()), steps
 
 
 def _own_size(model: Model, text: str) -> str:

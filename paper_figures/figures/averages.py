@@ -36,9 +36,7 @@ _SHARE = "CLM share of the budget (%): 0 is MLM only, 100 CLM only"
 def objective_series(model: Model) -> str:
     """Return the first objective (`MLM`, `CLM`), with the ratio when it is not 40 % and the size when not 610M."""
     objective = model.objectives[0]
-    letters = objective.rstrip("0123456789")
-    ratio = objective.removeprefix(letters)
-    name = letters.upper() if ratio in ("", "40") else f"{letters.upper()} {ratio} %"
+    name = objective.name.upper() if objective.ratio in (None, 40) else objective.label()
     return name if model.size == "610m" else f"{model.size.upper()} {name}"
 
 
@@ -64,7 +62,7 @@ def _cpt_steps(model: Model) -> int | None:
     """Return the steps of MLM at 40 % added to a decayed base model of the full budget; 0 for that base."""
     if model.kind == "base" and model.steps == BUDGET:
         return 0
-    continued = model.kind == "continued" and model.objectives[1] == "mlm40" and model.switch == BUDGET
+    continued = model.kind == "continued" and str(model.objectives[1]) == "mlm40" and model.switch == BUDGET
     return model.steps - BUDGET if continued else None
 
 

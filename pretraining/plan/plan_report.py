@@ -8,7 +8,7 @@ from common.errors import UserError, nearest
 from common.plain_text import counted
 from common.tables import Document
 from pretraining.models import format_steps
-from pretraining.plan.flops import CONVENTIONS, PEAK_FLOPS
+from pretraining.plan.flops import PEAK_FLOPS
 from pretraining.plan.study_plan import Plan, PlannedStage
 
 __all__ = ["PLAN_FORMATS", "plan_document"]
@@ -65,13 +65,9 @@ def _tree(plan: Plan, device: str, utilisation: float) -> str:
         "",
     ]
     lines += _totals(plan, device, utilisation)
-    lines += [f"changes        {key}={value}" for key, value in _changes(plan).items()]
+    if skip := plan.study.config.skip:
+        lines.append(f"changes        skip={skip}")
     return "\n".join(lines) + "\n"
-
-
-def _changes(plan: Plan) -> dict[str, str]:
-    config = plan.study.config
-    return {key: value for key in ("skip", "peak_lr_from") if (value := getattr(config, key))}
 
 
 def _holds(plan: Plan, name: str, item: PlannedStage) -> bool:
@@ -81,8 +77,7 @@ def _holds(plan: Plan, name: str, item: PlannedStage) -> bool:
 
 
 def _what(item: PlannedStage) -> str:
-    objective = item.objective.upper() + (f" {item.ratio} %" if item.ratio is not None else "")
-    return f"{objective} {'decay' if item.phase == 'decay' else 'stable'}"
+    return f"{item.label()} {item.phase}"
 
 
 def _totals(plan: Plan, device: str, utilisation: float) -> list[str]:
@@ -92,8 +87,8 @@ def _totals(plan: Plan, device: str, utilisation: float) -> list[str]:
         f"steps          {costs.steps:,} ({alone:,} if every model were trained alone)",
         f"tokens         {_short(costs.tokens)}; if the shards hold fewer than {_short(plan.data_tokens)}, they are "
         "repeated",
-        "FLOPs          "
-        + "; ".join(f"{costs.flops[name]:.4g} {rule.citation}" for name, rule in CONVENTIONS.items()),
+        f"FLOPs          {costs.flops['hoffmann']:.4g} by Hoffmann et al., Appendix F; "
+        f"{costs.flops['model']:.4g} model FLOPs",
         f"{device} hours".ljust(15)
         + f"{costs.gpu_hours:,.0f} at {utilisation:.0%} of the bf16 peak (model FLOPs)",
         f"disk           {_bytes(costs.checkpoint_bytes)} of kept checkpoints with optimiser state, "
@@ -122,7 +117,7 @@ def _data(plan: Plan, device: str, utilisation: float) -> dict[str, object]:
             for model in plan.models
         ],
         "stages": [asdict(item) | {"steps": item.steps} for item in plan.stages],
-        "changes": _changes(plan),
+        "changes": {"skip": skip} if (skip := plan.study.config.skip) else {},
         "costs": asdict(plan.costs(device=device, utilisation=utilisation))
         | {"device": device, "mfu": utilisation}
         | {name: getattr(plan, name) for name in ("data_tokens", "data_bytes")},

@@ -24,7 +24,7 @@ from composer.loggers import Logger, LoggerDestination, TensorboardLogger, WandB
 from composer.models import ComposerModel
 from torch.nn.parallel import DistributedDataParallel
 
-from common.errors import UserError
+from common.errors import UserError, first_line
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.plan.config import TrainingConfig
 from pretraining.training.dataloader import StepBatch
@@ -147,7 +147,8 @@ def additions(config: TrainingConfig, name: str, tensorboard: Path, rank: int = 
         config: which are wanted.
         name: the stage, for dashboards.
         tensorboard: folder of TensorBoard's files.
-        rank: number of this process; only the first writes to dashboards.
+        rank: number of this process; only the first writes to dashboards. Composer's `WandBLogger` sees to that by
+            itself, and has to be there on all.
 
     Raises:
         UserError: a class that is not there, is no callback or algorithm, or needs arguments.
@@ -161,8 +162,15 @@ def additions(config: TrainingConfig, name: str, tensorboard: Path, rank: int = 
     loggers = [part for part in made if isinstance(part, LoggerDestination)]
     if config.tensorboard and rank == 0:
         loggers.append(TensorboardLogger(log_dir=str(tensorboard), rank_zero_only=True))
-    if config.wandb and rank == 0:
-        loggers.append(_WeightsAndBiases(config, name))
+    if config.wandb:
+        import wandb
+
+        if not hasattr(
+            wandb.Run, "get_url"
+        ):  # Composer 0.32 calls it; wandb 0.31 has no such method any more
+            wandb.Run.get_url = lambda run: run.url
+        about = {"config": asdict(config)}
+        loggers.append(WandBLogger(project=config.wandb, name=name, init_kwargs=about))
     return {
         "callbacks": [part for part in made if not isinstance(part, LoggerDestination)],
         "algorithms": [part for _, part in _made("algorithms", config.algorithms, Algorithm)],
@@ -172,12 +180,24 @@ def additions(config: TrainingConfig, name: str, tensorboard: Path, rank: int = 
 
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """Leave out the warnings that no user can act on; those of torch and of this package are shown."""
+    """Leave out the warnings that no user can act on; those of torch and of this package are shown.
+
+    Raises:
+        UserError: Weights & Biases does not start.
+    """
     logging.getLogger("composer").setLevel(logging.WARNING)
     with warnings.catch_warnings():
         for module in ("composer", "torchmetrics", "tensorboard", "streaming", "urllib3", "wandb"):
             warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
-        yield
+        try:
+            yield
+        except Exception as error:
+            if not type(error).__module__.startswith("wandb."):
+                raise
+            raise UserError(
+                f"Weights & Biases (setting wandb): {first_line(error)}; log in with `wandb login`, set "
+                "WANDB_MODE=offline or remove the setting"
+            ) from None
 
 
 def _made(setting: str, words: str, kind: type) -> list[tuple[str, Any]]:
@@ -198,25 +218,3 @@ def _made(setting: str, words: str, kind: type) -> list[tuple[str, Any]]:
                 "arguments, or your own as MODULE:CLASS, with its module in this folder or on PYTHONPATH"
             ) from None
     return made
-
-
-class _WeightsAndBiases(WandBLogger):  # type: ignore[misc]  # composer is untyped
-    """Composer's own, but for its start, which calls a method that wandb has removed."""
-
-    def __init__(self, config: TrainingConfig, name: str) -> None:
-        super().__init__(project=config.wandb, name=name)
-        self.config, self.name = config, name
-
-    def init(self, state: State, logger: Logger) -> None:
-        del state, logger
-        import wandb
-        from wandb.errors import Error
-
-        try:
-            wandb.init(project=self.config.wandb, name=self.name, config=asdict(self.config))
-        except Error as error:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise UserError(
-                f"Weights & Biases (wandb={self.config.wandb}): {reason}; log in with `wandb login`, set "
-                f"WANDB_MODE=offline or remove the setting"
-            ) from None

@@ -80,13 +80,17 @@ class TrainingContext:
             where: its path, for messages.
         """
         mine = {**self.identity(stage), "interventions": self.config.interventions(step)}
-        found = difference({part: state.get(part) for part in mine}, mine)
+        theirs = {part: state.get(part) for part in mine}
+        if (earlier := theirs["interventions"]) and not earlier.get("peak_lr_from"):
+            # Of version 1, which could change the peak rate from a step on; here it was not.
+            theirs["interventions"] = {"skip": earlier.get("skip")}
+        found = difference(theirs, mine)
         if found is None:
             return
         part, _, key = found[0].partition(".")
-        theirs, ours = map(_stages, found[1:]) if part == "stages" else found[1:]
+        recorded, ours = map(_stages, found[1:]) if part == "stages" else found[1:]
         raise UserError(
-            f"{where} was trained with {key or part}={theirs!r:.200}, not {ours!r:.200}; "
+            f"{where} was trained with {key or part}={recorded!r:.200}, not {ours!r:.200}; "
             f"{_REMEDIES.get(part, 'restore that value')} or choose another --out"
         )
 

@@ -26,18 +26,17 @@ import torch
 from torch import Tensor
 
 from common.errors import UserError
-from common.registry import Registry
 from pretraining.data.remote_shards import RemoteShards
-from pretraining.data.sampler import Cut, Order, split_documents
+from pretraining.data.sampler import Int64s, Order, split_documents
 from pretraining.data.shard_manifest import SPLITS, check_split, load_manifest
 from pretraining.data.token_stream import TokenStream, make_shard_cache_folder
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.masking import MLM_STREAM, VALIDATION_STREAM, MaskRule
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.config import TrainingConfig
-from pretraining.training.objectives import OBJECTIVES, ObjectiveBatch
+from pretraining.training.objectives import ObjectiveBatch, prepare
 
-__all__ = ["LAYOUTS", "Data", "Layout", "Share", "StepBatch", "lay_out", "prefetched"]
+__all__ = ["Data", "StepBatch", "lay_out", "prefetched"]
 
 
 logger = logging.getLogger(__name__)
@@ -112,10 +111,7 @@ class Data:
         for name, split in zip(SPLITS, (self._train, self._validation), strict=True):
             check_split(folder, name, self.manifest, split.shards)
         self._vocab_size = tokenizer["vocab_size"]
-        self._cut = Cut(
-            mode=config.cut, shortest=config.min_length, longest=config.max_length, seed=config.seed
-        )
-
+        self._cut = config.sequences
         if config.eval_sequences and not self._cut.count(self._validation.tokens):
             raise UserError(
                 f"{folder}: its validation split of {self._validation.tokens} tokens has no whole sequence; write "
@@ -139,7 +135,7 @@ class Data:
 
         Args:
             step: update, counted from 0 at the start of pretraining.
-            objective: a name in `pretraining.training.objectives.OBJECTIVES`.
+            objective: a name in `pretraining.models.OBJECTIVES`.
             ratio: masking ratio in percent; None for objectives without one.
             rank: number of the rank.
             world: number of ranks.
@@ -147,7 +143,7 @@ class Data:
         config = self._config
         epoch, samples = self.order.batch_of(step)
         starts, stops = self._cut.spans(samples)
-        shares = lay_out(stops - starts, world, config.pass_tokens, config.layout)
+        shares = lay_out(stops - starts, world, config.pass_tokens)
         groups = np.arange(len(samples)) // config.group_size
         counts = torch.zeros(int(groups[-1]) + 1, dtype=torch.float64)
         microbatches, tokens, fingerprint = [], 0, 0
@@ -211,9 +207,7 @@ class Data:
                 packed, _ = self._pack(self._validation, samples, epoch=0)
                 yield self._prepare(packed, objective, ratio, VALIDATION_STREAM)
 
-    def _pack(
-        self, stream: TokenStream, samples: npt.NDArray[np.int64], epoch: int
-    ) -> tuple[PackedBatch, npt.NDArray[np.int64]]:
+    def _pack(self, stream: TokenStream, samples: Int64s, epoch: int) -> tuple[PackedBatch, Int64s]:
         """Pack the samples; return the place among them that each sequence comes from, too.
 
         A sequence's id, which keys its mask, is the place of its first token in the stream.
@@ -245,7 +239,7 @@ class Data:
         if ratio is not None:
             seed = self._config.seed
             rule = MaskRule.of(self._model_config, ratio=ratio / 100, seed=seed, stream=stream)
-        return OBJECTIVES[objective].prepare(packed, rule)
+        return prepare(packed, objective, rule)
 
 
 def prefetched(load: Callable[[int], StepBatch], start: int, end: int) -> Generator[StepBatch, None, None]:
@@ -274,31 +268,13 @@ def _fingerprint(packed: PackedBatch, made: ObjectiveBatch) -> int:
     return total
 
 
-Int64s = npt.NDArray[np.int64]
-Share = list[Int64s]
-"""One rank's passes: places in the step's batch, rising."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Layout:
-    """One way to lay a step's sequences out."""
-
-    name: str
-    """Value of the setting `layout`."""
-    shares: Callable[[Int64s, int], list[Int64s]]
-    """Places of each rank, from the lengths and the number of ranks; none of them is empty."""
-    passes: Callable[[Int64s, int], Share]
-    """Parts of at most so many tokens, from lengths; a longer sequence is a pass of its own."""
-
-
-def lay_out(lengths: npt.ArrayLike, world: int, most: int, layout: str = "balanced") -> list[Share]:
-    """Return every rank's passes for a step.
+def lay_out(lengths: npt.ArrayLike, world: int, most: int) -> list[list[Int64s]]:
+    """Return every rank's passes for a step: places in the step's batch, rising; tokens are shared nearly equally.
 
     Args:
         lengths: tokens of each sequence of the step, (batch,).
         world: number of ranks.
-        most: most tokens of a pass.
-        layout: a name in `LAYOUTS`.
+        most: most tokens of a pass; a longer sequence is a pass of its own.
 
     Raises:
         ValueError: there are more ranks than sequences.
@@ -306,9 +282,8 @@ def lay_out(lengths: npt.ArrayLike, world: int, most: int, layout: str = "balanc
     sizes = np.asarray(lengths, np.int64)
     if len(sizes) < world:
         raise ValueError(f"{len(sizes)} sequences leave some of {world} ranks without any")
-    rule = LAYOUTS[layout]
     return [
-        [places[part] for part in rule.passes(sizes[places], most)] for places in rule.shares(sizes, world)
+        [places[part] for part in _balanced_passes(sizes[places], most)] for places in _balanced(sizes, world)
     ]
 
 
@@ -323,32 +298,10 @@ def _balanced(lengths: Int64s, parts: int) -> list[Int64s]:
     return [np.array(sorted(share), np.int64) for share in shares]
 
 
-def _balanced_passes(lengths: Int64s, most: int) -> Share:
+def _balanced_passes(lengths: Int64s, most: int) -> list[Int64s]:
     """Return as few passes of nearly equal size as fit."""
     for count in range(max(1, -(-int(lengths.sum()) // most)), len(lengths)):
         passes = _balanced(lengths, count)
         if all(lengths[part].sum() <= most for part in passes):
             return passes
     return [np.array([place]) for place in range(len(lengths))]
-
-
-def _passes_in_order(lengths: Int64s, most: int) -> Share:
-    passes: list[list[int]] = []
-    room = 0
-    for place, length in enumerate(lengths.tolist()):
-        if length > room:
-            passes.append([])
-            room = max(most, length)
-        passes[-1].append(place)
-        room -= length
-    return [np.array(part, np.int64) for part in passes]
-
-
-BALANCED = Layout(name="balanced", shares=_balanced, passes=_balanced_passes)
-ORDER = Layout(
-    name="order",
-    shares=lambda lengths, world: np.array_split(np.arange(len(lengths)), world),
-    passes=_passes_in_order,
-)
-LAYOUTS = Registry("layout", [BALANCED, ORDER])
-"""`balanced`: ranks and passes have nearly equal numbers of tokens; `order`: neighbours stay together."""

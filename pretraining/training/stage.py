@@ -25,7 +25,7 @@ from common.processes import on_first_interrupt, on_stop_signal
 from common.progress import Meter
 from pretraining.model.attention import resolve_backend
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
-from pretraining.plan.config import batch_number, value_at
+from pretraining.plan.config import batch_number
 from pretraining.plan.flops import mfu, model_flops_per_token
 from pretraining.plan.study_plan import PlannedStage
 from pretraining.training import checkpoints
@@ -160,10 +160,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         """Return the share of the peak rate that an update has, by its number."""
         config, model = self.config, self.context.study.model(self.stage.models[0])
         own = next(item for item in model.stages if item.name == self.stage.name)
-        schedule = stage_schedule(
-            model, own, warmup_steps=config.warmup_steps, rewarm_steps=config.rewarm_steps
-        )
-        return lambda step: value_at(config.peaks, step, config.peak_lr) / config.peak_lr * schedule(step)
+        return stage_schedule(model, own, warmup_steps=config.warmup_steps, rewarm_steps=config.rewarm_steps)
 
     def batch_start(self, state: State, logger: Logger) -> None:
         """Note the rate of the update to come."""
@@ -185,8 +182,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             raise UserError(
                 f"the loss at step {self.step} is {loss} and the gradient norm is {norm}; earlier checkpoints are "
                 "untouched; to resume from the last one, rerun the command with one change, for example "
-                f"--set skip={self.step - 1}:10 (skips ten batches) or "
-                f"--set peak_lr_from={self.step - 1}:{self.config.peak_lr / 2:g} (lowers the peak rate)"
+                f"--set skip={self.step - 1}:10 (skips ten batches)"
             )
         predicted, fingerprint, self.stopping = self.data.sums()
         self.since += self.tokens - before
@@ -356,9 +352,6 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[EuroBertF
     if is_seeded:
         initialise(model, config.seed)
     model.to(device)
-    if config.activation_checkpointing:
-        model.gradient_checkpointing_enable({"use_reentrant": False})
-    model.model.bf16_residual = config.residual == "bf16"
     model.fuse_projections(device.type == "cuda")
     dtype = torch.bfloat16 if context.bf16 else torch.float32
     attention = resolve_backend(config.backend, device, dtype, context.model_config.head_dim).name

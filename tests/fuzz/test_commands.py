@@ -12,12 +12,12 @@ from clm_or_mlm.rooms import main_of
 from common.cli import run
 from pretraining.__main__ import main as pretraining
 from pretraining.data import build_shards
-from pretraining.training.train import train
 from tests.fuzz import pretraining_formats as of_pretraining
 from tests.fuzz.formats import FORMATS
 from tests.fuzz.mutations import FileFormat, mutants
 from tests.pretraining import small_study
 from tests.pretraining.documents import write_jsonl
+from tests.pretraining.small_study import train
 
 CASES = 10
 BY_COMMAND = [form for form in [*FORMATS, *of_pretraining.FORMATS] if form.command]

@@ -14,9 +14,8 @@ from pretraining.model.configuration import config_of
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.plan.study_plan import Study
 from pretraining.training import checkpoints
-from pretraining.training.train import train
 from tests.flips import flips
-from tests.pretraining.small_study import MODEL, seal_again, weights_hash
+from tests.pretraining.small_study import MODEL, seal_again, train, weights_hash
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore"

@@ -27,8 +27,7 @@ from pretraining.plan.study_plan import Study
 from pretraining.training import checkpoints
 from pretraining.training.log import read_log
 from pretraining.training.stage import StageTraining
-from pretraining.training.train import train
-from tests.pretraining.small_study import MODEL, STUDY, changed, science, weights_hash
+from tests.pretraining.small_study import MODEL, STUDY, changed, science, train, weights_hash
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore"
