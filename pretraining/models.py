@@ -77,7 +77,6 @@ class StageObjective(NamedTuple):
 _STEPS = r"\d+k?"
 _LONGEST = 120
 """Letters of the longest name of a model."""
-_MOST_STEPS = 10**9
 _AGAIN = re.compile(r"(?P<arm>.+)-s(?P<seed>[1-9]\d{0,3})")
 """The end of a name: pretrained again, with another seed."""
 
@@ -269,8 +268,6 @@ class Design:
             longest = _parse_steps(match["steps"]) - self.decay_steps
         else:
             kind, steps, shortest = "base", _parse_steps(match["steps"]), self.decay_steps
-        if steps > _MOST_STEPS:
-            raise UserError(f"model {name!r} is impossible: it has more than {_MOST_STEPS:,} steps")
         if steps < shortest or (longest is not None and steps > longest):
             limit = f"at least {shortest}" if steps < shortest else f"at most {longest}"
             raise UserError(

@@ -110,6 +110,11 @@ class Order:
             )
 
     @property
+    def together(self) -> int:
+        """Neighbours of a chunk: `chunk`, but no more than a block has."""
+        return min(self.chunk, self.block)
+
+    @property
     def steps_per_epoch(self) -> int:
         """Whole batches in one pass over the data."""
         return self.samples // self.batch
@@ -139,7 +144,9 @@ class Order:
 
     def stretches(self, epoch: int, block: int) -> tuple[Int64s, Int64s]:
         """Return the first sample of each chunk of a block, and the one after its last; none after the last block."""
-        return _chunks_of(self, epoch, block)
+        chunk, each = self.together, self.block // self.together
+        chunks = np.sort(_chunk_order(self, epoch)[block * each : (block + 1) * each])
+        return chunks * chunk, np.minimum((chunks + 1) * chunk, self.samples)
 
 
 def split_documents(tokens: npt.NDArray[np.integer[Any]], end_of_text: int) -> list[slice]:
@@ -158,31 +165,19 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 @lru_cache(maxsize=4)
 def _chunk_order(order: Order, epoch: int) -> Int64s:
-    chunks = np.arange(-(-order.samples // _chunk(order)), dtype=np.int64)
+    chunks = np.arange(-(-order.samples // order.together), dtype=np.int64)
     return chunks[np.argsort(counter_hash(chunks, order.seed, _BLOCKS, epoch), kind="stable")]
-
-
-def _chunk(order: Order) -> int:
-    return min(order.chunk, order.block)
-
-
-def _chunks_of(order: Order, epoch: int, block: int) -> tuple[Int64s, Int64s]:
-    """Return first samples and ends of a block's chunks, rising."""
-    each = order.block // _chunk(order)
-    chunks = np.sort(_chunk_order(order, epoch)[block * each : (block + 1) * each])
-    starts = chunks * _chunk(order)
-    return starts, np.minimum(starts + _chunk(order), order.samples)
 
 
 @lru_cache(maxsize=4)
 def _block_ends(order: Order, epoch: int) -> Int64s:
-    chunks = _chunk_order(order, epoch) * _chunk(order)
-    sizes = np.minimum(_chunk(order), order.samples - chunks)
-    return np.cumsum(np.add.reduceat(sizes, np.arange(0, len(sizes), order.block // _chunk(order))))
+    chunks = _chunk_order(order, epoch) * order.together
+    sizes = np.minimum(order.together, order.samples - chunks)
+    return np.cumsum(np.add.reduceat(sizes, np.arange(0, len(sizes), order.block // order.together)))
 
 
 @lru_cache(maxsize=4)
 def _block_samples(order: Order, epoch: int, block: int) -> Int64s:
-    starts, stops = _chunks_of(order, epoch, block)
+    starts, stops = order.stretches(epoch, block)
     samples = np.concatenate([np.arange(a, b) for a, b in zip(starts, stops, strict=True)]).astype(np.int64)
     return samples[np.argsort(counter_hash(samples, order.seed, _SAMPLES, epoch), kind="stable")]

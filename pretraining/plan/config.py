@@ -20,7 +20,7 @@ from common.errors import UserError, nearest
 from pretraining.data.sampler import Cut
 from pretraining.paper_settings import TRAINING
 
-__all__ = ["OPTIMIZER_BYTES", "RESULTS", "TrainingConfig", "batch_number", "read_skips"]
+__all__ = ["OPTIMIZER_BYTES", "RESULTS", "TrainingConfig"]
 
 OPTIMIZER_BYTES = 8
 """Bytes of the optimizer's state for each parameter: AdamW's two moments in float32."""
@@ -194,35 +194,33 @@ class TrainingConfig:
 
     @property
     def skips(self) -> tuple[tuple[int, int], ...]:
-        """Steps and the number of batches left out there."""
-        return read_skips(self.skip)
+        """Steps and the number of batches left out there, as `skip` gives them.
+
+        Raises:
+            UserError: it is written otherwise, a count is not above 0, or the steps do not rise.
+        """
+        skips: list[tuple[int, int]] = []
+        for word in filter(None, self.skip.split(",")):
+            step, _, count = word.partition(":")
+            try:
+                skip = int(step), int(count)
+            except ValueError:
+                raise UserError(
+                    f"skip={self.skip!r}: write STEP:COUNT, with commas between several"
+                ) from None
+            if not (0 <= skip[0] < _MOST and 0 < skip[1] < _MOST):
+                raise UserError(
+                    f"skip={self.skip!r}: steps must be at least 0, counts above 0, and both below 2^40"
+                )
+            if skips and skip[0] <= skips[-1][0]:
+                raise UserError(f"skip={self.skip!r}: the steps must increase")
+            skips.append(skip)
+        return tuple(skips)
+
+    def batch_number(self, step: int) -> int:
+        """Return which batch of the order a step trains on."""
+        return step + sum(count for at, count in self.skips if at <= step)
 
     def interventions(self, step: int) -> dict[str, object]:
         """Return what was changed before a step, as its checkpoint records it."""
         return {"skip": [[at, count] for at, count in self.skips if at < step]}
-
-
-def read_skips(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the (step, count) pairs of the setting `skip`, such as `1200:50,4000:10`.
-
-    Raises:
-        UserError: it is written otherwise, a count is not above 0, or the steps do not rise.
-    """
-    skips: list[tuple[int, int]] = []
-    for word in filter(None, text.split(",")):
-        step, _, count = word.partition(":")
-        try:
-            skip = int(step), int(count)
-        except ValueError:
-            raise UserError(f"skip={text!r}: write STEP:COUNT, with commas between several") from None
-        if not (0 <= skip[0] < _MOST and 0 < skip[1] < _MOST):
-            raise UserError(f"skip={text!r}: steps must be at least 0, counts above 0, and both below 2^40")
-        if skips and skip[0] <= skips[-1][0]:
-            raise UserError(f"skip={text!r}: the steps must increase")
-        skips.append(skip)
-    return tuple(skips)
-
-
-def batch_number(skips: tuple[tuple[int, int], ...], step: int) -> int:
-    """Return which batch of the order a step trains on."""
-    return step + sum(count for at, count in skips if at <= step)

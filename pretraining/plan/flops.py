@@ -31,7 +31,7 @@ def hoffmann_flops_per_token(shape: Shape, *, length: float | None = None, predi
     projections = 2 * shape.hidden * (width + 2 * kv_width) + 2 * width * shape.hidden
     scores = 2 * length * width + 3 * shape.heads * length + 2 * length * width
     feed_forward = 2 * 3 * shape.hidden * shape.mlp
-    logits = 2 * shape.hidden * shape.vocab * _share(predicted)
+    logits = 2 * shape.hidden * shape.vocab * predicted
     return 3 * (embedding + shape.layers * (projections + scores + feed_forward) + logits)
 
 
@@ -41,7 +41,7 @@ def model_flops_per_token(shape: Shape, *, length: float | None = None, predicte
     Arguments are those of `hoffmann_flops_per_token`; MLM's `predicted` is the masking ratio.
     """
     length = effective_length() if length is None else length
-    matrices = shape.body_parameters + _share(predicted) * shape.embedding_parameters
+    matrices = shape.body_parameters + predicted * shape.embedding_parameters
     return 6 * matrices + 12 * shape.layers * shape.heads * shape.head_dim * length
 
 
@@ -74,21 +74,6 @@ def mfu(tokens_per_second: float, flops_per_token: float, device_name: str, devi
     return None if peak is None else tokens_per_second * flops_per_token / (peak * devices)
 
 
-def gpu_hours(flops: float, utilisation: float, device_name: str) -> float:
-    """Return the device hours that `flops` take at a utilisation in (0, 1].
-
-    Raises:
-        ValueError: an unknown device, or a utilisation outside (0, 1].
-    """
-    peak = peak_flops(device_name)
-    if peak is None:
-        raise ValueError(f"no peak rate is known for {device_name!r}; devices are {', '.join(PEAK_FLOPS)}")
-    if not 0 < utilisation <= 1:
-        raise ValueError(f"a utilisation must be in (0, 1], not {utilisation}")
-    return flops / (peak * utilisation) / 3600
-
-
-def _share(predicted: float) -> float:
-    if not 0 <= predicted <= 1:
-        raise ValueError(f"the share of predicted positions must be in [0, 1], not {predicted}")
-    return predicted
+def gpu_hours(flops: float, utilisation: float, device: str) -> float:
+    """Return the hours that `flops` take on a device of `PEAK_FLOPS` at a utilisation in (0, 1]."""
+    return flops / (PEAK_FLOPS[device] * utilisation) / 3600

@@ -26,13 +26,11 @@ def plan_document(plan: Plan, *, device: str = "H100", utilisation: float = 0.4)
         utilisation: share of its peak that is reached (MFU), in (0, 1].
 
     Raises:
-        UserError: an unknown device, or a utilisation outside (0, 1].
+        UserError: an unknown device.
     """
     if device not in PEAK_FLOPS:
         known = ", ".join(PEAK_FLOPS)
         raise UserError(f"unknown device {device!r}; devices are {known}{nearest(device, PEAK_FLOPS)}")
-    if not 0 < utilisation <= 1:
-        raise UserError(f"the share of the peak rate must be in (0, 1], not {utilisation}")
     return Document(
         data=_data(plan, device, utilisation),
         indent=2,

@@ -13,7 +13,7 @@ from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.configuration import config_of
 from pretraining.plan.config import RESULTS, TrainingConfig
-from pretraining.plan.study_plan import Plan, PlannedStage, Study
+from pretraining.plan.study_plan import PlannedStage, Targets
 from pretraining.training import checkpoints
 from pretraining.training.dataloader import Data
 from pretraining.training.ranks import Ranks
@@ -23,12 +23,10 @@ __all__ = ["TrainingContext"]
 
 @dataclass(kw_only=True)
 class TrainingContext:
-    """One call's study, settings, data and place among the processes."""
+    """What one call trains, with its settings, data and place among the processes."""
 
-    study: Study
+    targets: Targets
     config: TrainingConfig
-    plan: Plan
-    size: str
     source: Path | str
     """A folder of shards, or their address."""
     out: Path
@@ -45,7 +43,8 @@ class TrainingContext:
         if config.precision == "bf16" and not is_gpu:
             raise UserError("precision=bf16 needs a GPU, but there is none here; set precision=auto or fp32")
         self.bf16 = config.precision == "bf16" or (config.precision == "auto" and is_gpu)
-        self.shape = self.study.shapes[self.size]
+        self.plan = self.targets.plan
+        self.shape = self.plan.study.shapes[self.targets.model.size]
         self.data_folder, remote = find_shards(self.source)
         self.model_config = config_of(self.shape, load_manifest(self.data_folder)["tokenizer"])
         self.data = Data(self.data_folder, config, self.model_config, remote)

@@ -273,15 +273,10 @@ def lay_out(lengths: npt.ArrayLike, world: int, most: int) -> list[list[Int64s]]
 
     Args:
         lengths: tokens of each sequence of the step, (batch,).
-        world: number of ranks.
+        world: number of ranks, not more than sequences.
         most: most tokens of a pass; a longer sequence is a pass of its own.
-
-    Raises:
-        ValueError: there are more ranks than sequences.
     """
     sizes = np.asarray(lengths, np.int64)
-    if len(sizes) < world:
-        raise ValueError(f"{len(sizes)} sequences leave some of {world} ranks without any")
     return [
         [places[part] for part in _balanced_passes(sizes[places], most)] for places in _balanced(sizes, world)
     ]

@@ -154,10 +154,6 @@ def _number(value: Any) -> bool:
     return type(value) in (int, float) and not 1e300 <= abs(value) < math.inf
 
 
-def _measure(value: Any) -> bool:
-    return _number(value) and not value < 0
-
-
 def _name(value: Any) -> bool:
     return isinstance(value, str) and name_fault(value) is None
 
@@ -168,15 +164,10 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "step": _count,
     "split": lambda value: value in ("train", "validation"),
     "objective": _name,
-    "ratio": lambda value: value is None or (_measure(value) and value <= 100),
+    "ratio": lambda value: value is None or (_number(value) and 0 <= value <= 100),
     "stage": _name,
-    "loss": _number,
-    "lr": _measure,
-    "grad_norm": _measure,
     "tokens": _count,
-    "predicted": _count,
     "batch": lambda value: _name(value) and len(value) <= 64,
-    **dict.fromkeys(("tokens_per_second", "mfu", "memory_gb"), _measure),
     "device": _name,
 }
 """Whether each value of a row can be; a field that is not here may hold any number."""

@@ -98,13 +98,6 @@ class WSD:
     rewarm_steps: int = 0
     """Length of the linear warm-up from `rewarm_start`; 0 returns to the peak at once."""
 
-    def __post_init__(self) -> None:
-        """Refuse lengths below zero and a decay without steps."""
-        if min(self.warmup_steps, self.decay_steps, self.rewarm_steps) < 0:
-            raise ValueError(f"phases of a schedule cannot be shorter than 0 steps: {self}")
-        if self.decay_start is not None and self.decay_steps == 0:
-            raise ValueError(f"a decay needs at least one step: {self}")
-
     def __call__(self, step: int) -> float:
         """Return the multiplier, 0 to 1, of the update that `step` (counted from 0) makes.
 

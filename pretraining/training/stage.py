@@ -25,7 +25,6 @@ from common.processes import on_first_interrupt, on_stop_signal
 from common.progress import Meter
 from pretraining.model.attention import resolve_backend
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
-from pretraining.plan.config import batch_number
 from pretraining.plan.flops import mfu, model_flops_per_token
 from pretraining.plan.study_plan import PlannedStage
 from pretraining.training import checkpoints
@@ -158,7 +157,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
 
     def _multiplier(self) -> Callable[[int], float]:
         """Return the share of the peak rate that an update has, by its number."""
-        config, model = self.config, self.context.study.model(self.stage.models[0])
+        config, model = self.config, self.context.plan.study.model(self.stage.models[0])
         own = next(item for item in model.stages if item.name == self.stage.name)
         return stage_schedule(model, own, warmup_steps=config.warmup_steps, rewarm_steps=config.rewarm_steps)
 
@@ -284,15 +283,15 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
 
     def _batch(self, step: int) -> StepBatch:
         stage, ranks, data = self.stage, self.ranks, self.context.data
-        number = batch_number(self.config.skips, step)
+        number = self.config.batch_number(step)
         data.open_ahead(number, ranks.local_rank, ranks.local_world)
         batch = data.step(number, stage.objective, stage.ratio, rank=ranks.rank, world=ranks.world)
         return replace(batch, step=step)
 
     def _announce_epochs(self) -> None:
         """Say at which step the next epoch begins, and in which the stage ends."""
-        each, skips = self.context.data.order.steps_per_epoch, self.config.skips
-        epochs = [batch_number(skips, step) // each + 1 for step in range(self.step, self.target)]
+        each = self.context.data.order.steps_per_epoch
+        epochs = [self.config.batch_number(step) // each + 1 for step in range(self.step, self.target)]
         later = [(step, epoch) for step, epoch in enumerate(epochs, self.step) if epoch > epochs[0]]
         if later:
             logger.warning(

@@ -70,22 +70,15 @@ def train(
     """
     if stop_file is not None and stop_file.exists():
         raise UserError(f"{stop_file} already exists and would stop training at once; remove it first")
-    model, study = targets.model, targets.plan.study
-    config = config or study.config
+    model = targets.model
+    config = config or targets.plan.study.config
     config = replace(config, seed=config.seed + model.seed)
     ranks = Ranks.here()
     if ranks.rank:
         # Only the first process logs.
         logging.getLogger("pretraining").setLevel(logging.WARNING)
     context = TrainingContext(
-        study=study,
-        config=config,
-        plan=targets.plan,
-        size=model.size,
-        source=data,
-        out=out,
-        ranks=ranks,
-        stop_file=stop_file,
+        targets=targets, config=config, source=data, out=out, ranks=ranks, stop_file=stop_file
     )
     finished = out / "models" / model.name
     if targets.is_model and _is_finished(context, *targets.stages[-1], finished):
@@ -184,7 +177,7 @@ def _export(
     sizes = {name: {k: split[k] for k in ("documents", "tokens")} for name, split in data["splits"].items()}
     manifest = {
         "model": name,
-        "study": context.study.name,
+        "study": context.plan.study.name,
         "steps": step,
         "tokens_seen": state["tokens"],
         "recipe": context.config.recipe(),

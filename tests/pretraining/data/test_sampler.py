@@ -152,21 +152,6 @@ def test_too_few_samples_are_refused() -> None:
         Order(samples=11, batch=12, seed=0)
 
 
-def test_the_smallest_settings_are_taken() -> None:
-    assert Order(samples=1, batch=1, seed=0, block=1, chunk=1).batch_of(3)[1].tolist() == [0]
-    assert Cut(shortest=1, longest=1, seed=0).spans([0, 1, 2])[1].tolist() == [1, 2, 3]
-
-
-def test_the_defaults_are_blocks_of_neighbours() -> None:
-    order = Order(samples=1, batch=1, seed=0)
-    assert (order.block, order.chunk) == (1_048_576, 1_048_576)
-
-
-def test_no_places_are_no_samples() -> None:
-    nothing = Order(samples=10, batch=1, seed=0).at(0, 5, 5)
-    assert nothing.shape == (0,) and nothing.dtype == np.int64
-
-
 @pytest.mark.parametrize("mode", ["random", "fixed"])
 def test_mean_lengths_are_those_of_the_spans(mode: Literal["random", "fixed"]) -> None:
     cut = Cut(mode=mode, shortest=12, longest=96, seed=3)

@@ -9,7 +9,7 @@ import pytest
 from common.errors import UserError
 from common.settings import assignments, read_settings
 from pretraining.__main__ import main
-from pretraining.plan.config import TrainingConfig, batch_number, read_skips
+from pretraining.plan.config import TrainingConfig
 
 
 def read(words: list[str]) -> TrainingConfig:
@@ -95,9 +95,9 @@ def test_groups_divide_the_step() -> None:
 
 
 def test_batches_left_out_are_never_trained_on_and_all_others_once() -> None:
-    skips = read_skips("3:2,6:1")
-    assert [batch_number(skips, step) for step in range(9)] == [0, 1, 2, 5, 6, 7, 9, 10, 11]
-    assert [batch_number((), step) for step in range(3)] == [0, 1, 2]
+    config = TrainingConfig(skip="3:2,6:1")
+    assert [config.batch_number(step) for step in range(9)] == [0, 1, 2, 5, 6, 7, 9, 10, 11]
+    assert [TrainingConfig().batch_number(step) for step in range(3)] == [0, 1, 2]
 
 
 def test_only_skips_of_the_past_are_recorded() -> None:

@@ -56,7 +56,7 @@ def test_what_is_measured_has_a_file_of_its_own(tmp_path: Path) -> None:
     [
         ("step", -1), ("step", True), ("step", 1.0), ("step", None), ("step", 2**63), ("split", None), ("split", []),
         ("split", "test"), ("objective", 5), ("objective", ""), ("ratio", -1), ("ratio", 101), ("ratio", "40"),
-        ("stage", "a\nb"), ("stage", "\x1b[0m"), ("loss", "1"), ("loss", None), ("loss", 1e308), ("lr", -1),
+        ("stage", "a\nb"), ("stage", "\x1b[0m"), ("loss", "1"), ("loss", None), ("loss", 1e308),
         ("tokens", 1.5), ("batch", "0" * 65), ("unknown", "1"), ("x", [[[[1]]]]),
     ],
 )  # fmt: skip

@@ -42,11 +42,6 @@ def test_compile_falls_back_and_logs_why(
     assert weights_hash(tmp_path) == weights_hash(done)
 
 
-def test_the_manifest_says_which_attention_ran(done: Path) -> None:
-    manifest = json.loads((done / "models" / MODEL / "manifest.json").read_text())
-    assert manifest["attention"] == "sdpa"
-
-
 def test_the_log_follows_the_plan(done: Path) -> None:
     rows = read_log(done / "models" / MODEL / "log.jsonl")
     trained = [row for row in rows if row["split"] == "train"]
