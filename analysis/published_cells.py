@@ -6,7 +6,7 @@ from importlib import resources
 
 import pandas as pd
 
-from pretraining.model_names import TABLES
+from pretraining.models import TABLES
 
 __all__ = ["NORMAL_QUANTILE", "N_SEEDS", "TEST_INSTANCES", "published_cells", "published_values"]
 

@@ -33,7 +33,7 @@ from analysis.tables.build import build_table
 from benchmarks.protocol import DATASETS, TASKS
 from common.errors import UserError, nearest
 from common.tables import show
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ from common.files import cache_folder, sha256_bytes, write_text
 from common.manifest import write_manifest
 from common.plain_text import redacted
 from common.provenance import OF_A_CALL, provenance, provenance_path
-from pretraining.data.shard_cache import shard_cache_folder
+from pretraining.data.token_stream import shard_cache_folder
 
 __all__ = ["clean", "report", "reproduce"]
 

@@ -70,11 +70,11 @@ def random(
         data: folder of the shards, for their tokenizer
         out: output folder for the model
     """
-    from pretraining.data.manifest import load_manifest
+    from pretraining.data.shard_manifest import load_manifest
     from pretraining.model.configuration import config_of
     from pretraining.model.model_folder import export
     from pretraining.model.modeling import EuroBertForMaskedLM, initialise
-    from pretraining.plan.plan import load_study
+    from pretraining.plan.study_plan import load_study
 
     plan, tokenizer = load_study(study), load_manifest(data)["tokenizer"]
     model = EuroBertForMaskedLM(config_of(plan.shapes[f"{PREFIX}m"], tokenizer))

@@ -12,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 
 from common.registry import Registry
-from pretraining.model_names import MODELS, PAPER, Model, arm_of, format_steps
-from pretraining.model_names import parse as parse_paper
-from pretraining.plan.plan import Study, load_study
+from pretraining.models import MODELS, PAPER, Model, arm_of, format_steps
+from pretraining.models import parse as parse_paper
+from pretraining.plan.study_plan import Study, load_study
 
 __all__ = ["CONTROL", "FAMILIES", "FORMS", "PREFIX", "RANDOM", "SIZES", "Form"]
 

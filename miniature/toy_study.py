@@ -17,8 +17,8 @@ from common.errors import UserError
 from common.files import write_text
 from miniature.data import DATA, DATASETS, DataSource
 from miniature.forms import FAMILIES, RANDOM, Form
-from pretraining.data.manifest import MANIFEST
-from pretraining.plan.plan import plan_of
+from pretraining.data.shard_manifest import MANIFEST
+from pretraining.plan.study_plan import plan_of
 from workflow.jobs import KINDS, Command, Job, Workflow, by_marker, marker
 from workflow.study import model_files, stage_files, train_command
 

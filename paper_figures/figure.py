@@ -27,7 +27,7 @@ from benchmarks.protocol import AVERAGE, TASKS
 from common.errors import UserError
 from common.registry import Registry
 from paper_figures.figures import NUMBERS
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

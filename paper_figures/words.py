@@ -12,7 +12,7 @@ from analysis.store.runs_table import other_sizes
 from benchmarks.protocol import TASKS
 from common.plain_text import counted
 from paper_figures.figure import FigureInputs, FigureSpec
-from pretraining.model_names import MODELS, arm_of
+from pretraining.models import MODELS, arm_of
 
 __all__ = [
     "alt_text", "caption", "missing", "missing_sentence", "selection_sentence", "source_sentence", "title",

@@ -19,12 +19,12 @@ from common.errors import UserError, nearest
 from common.processes import AGAIN
 from common.settings import assignments, describe_settings, read_settings
 from common.tables import write
-from pretraining.data.shard_settings import ShardSettings
-from pretraining.model_names import FIGURES, Model, arm_of
+from pretraining.data.shard_index import ShardSettings
+from pretraining.models import FIGURES, Model, arm_of
 from pretraining.names import ModelName, ModelNames
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.plan import Study, load_study, plan_of, targets_of
-from pretraining.plan.report import PLAN_FORMATS, plan_document
+from pretraining.plan.plan_report import PLAN_FORMATS, plan_document
+from pretraining.plan.study_plan import Study, load_study, plan_of, targets_of
 
 __all__ = ["export", "plan", "settings", "shards", "tokenizer", "train", "verify"]
 
@@ -88,7 +88,10 @@ def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Mo
             raise UserError(f"the paper has no figure {figure}; its figures are 1 to {max(FIGURES)}")
         return [study.model(name) for name in FIGURES[figure]]
     if names:
-        return [_model(study, name) for name in names]
+        models = [study.model(name) for name in names]
+        for model in models:
+            _warn_of_a_slip(study, model)
+        return models
     if not study.models:
         raise UserError(
             f"the study {study.name!r} lists no models; add `models = [...]` to its file, or name a model: plan NAME"
@@ -96,14 +99,12 @@ def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Mo
     return list(study.models.values())
 
 
-def _model(study: Study, name: str) -> Model:
-    """Return the model of a name, with a warning if the study does not list it: the name alone makes it."""
-    model = study.model(name)
-    if study.models and arm_of(name)[0] not in study.models:
+def _warn_of_a_slip(study: Study, model: Model) -> None:
+    """Warn of a model that the study does not list: its name alone makes it."""
+    if study.models and arm_of(model.name)[0] not in study.models:
         # Any name is a model's; only a letter or two of difference look like a slip.
-        slip = nearest(name, study.models, at_least=0.9)
-        log.warning("%s is not listed in the study %r; going by its name%s", name, study.name, slip)
-    return model
+        slip = nearest(model.name, study.models, at_least=0.9)
+        log.warning("%s is not listed in the study %r; going by its name%s", model.name, study.name, slip)
 
 
 def settings(*words: str, study: ConfigOptions = ConfigOptions()) -> None:
@@ -158,9 +159,9 @@ def verify(data: Annotated[Path, Parameter(metavar="DIR")], /) -> int:
     Args:
         data: folder of the shards
     """
-    from pretraining.data import manifest
+    from pretraining.data import shard_manifest
 
-    problems = manifest.verify(data)
+    problems = shard_manifest.verify(data)
     sys.stdout.writelines(f"{line}\n" for line in problems or [f"{data}: all files match the manifest"])
     return int(bool(problems))
 
@@ -224,19 +225,20 @@ def train(
 
     Args:
         model: a model such as 610m-clm-10k-mlm40-42k, or a trunk such as 610m-clm
-        data: folder of the shards, or a URL: s3://, gs://, hf://datasets/OWNER/NAME/DIR, https://
+        data: folder of the shards, or a URL: s3://, gs://, hf://datasets/OWNER/NAME/DIR
         out: output folder for checkpoints, logs and models
         callback: your own callback or logger for Composer's Trainer (may be repeated)
         stop_file: save a checkpoint and exit with code 75 once this file exists, as after SIGUSR1; for jobs that
             signals may not reach (images, several nodes)
     """
-    from pretraining.data.manifest import MANIFEST
+    from pretraining.data.shard_manifest import MANIFEST
 
     chosen = load_study(study.study)
     config = study.config(chosen)
     config = replace(config, callbacks=",".join([config.callbacks, *callback]))
-    if targets_of(model, chosen)[-1]:
-        _model(chosen, model)
+    targets = targets_of(model, chosen)
+    if targets.is_model:
+        _warn_of_a_slip(chosen, targets.model)
     if "://" not in data and not Path(data, MANIFEST).is_file():
         raise UserError(f"{data}: no shards here; write them with `clm-or-mlm shards`")
     # torch takes seconds to import: what is misspelt is reported at once. A fifth of them would be collections.
@@ -245,7 +247,7 @@ def train(
         from pretraining.training import train as training
     finally:
         gc.enable()
-    done = training.train(model, data=data, out=out, study=chosen, config=config, stop_file=stop_file)
+    done = training.train(targets, data=data, out=out, config=config, stop_file=stop_file)
     return None if done else AGAIN
 
 

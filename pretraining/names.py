@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from common.cli import MANY, offered
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 
 __all__ = ["ModelName", "ModelNames"]
 

@@ -18,7 +18,7 @@ HEAVY = {"torch", "transformers", "composer", "streaming", "tokenizers", "datase
 LIGHT_MODULES = {
     "benchmarks.own_datasets.definition_file", "benchmarks.own_datasets.definitions",
     "benchmarks.protocol", "benchmarks.runs",
-    "pretraining.model_names", "pretraining.paper_settings", "pretraining.plan.flops", "pretraining.training.log",
+    "pretraining.models", "pretraining.paper_settings", "pretraining.plan.flops", "pretraining.training.log",
 }  # fmt: skip
 """What `analysis` and `paper_figures` may import from the rooms above them."""
 

@@ -29,7 +29,6 @@ from common.processes import AGAIN, end_with_parent, ignore_stop_signal, on_stop
 from common.provenance import IMAGE_SHA256, ROOT
 from container.machine import Machine
 from container.runtime import program_of, runtime_of
-from pretraining.training.slurm import first_host
 from workflow.attempts import run_attempt
 from workflow.job_image import places_of
 from workflow.jobs import Job, Workflow, load, write_marker
@@ -108,8 +107,7 @@ def launcher_of(
     number = int(environ["SLURM_JOB_ID"])
     # Below the range of ports that Linux hands out to others (32768 and up); two jobs on a node never meet.
     # Snakemake's job step drops the list of nodes; this runs on the first of them.
-    hosts = environ.get("SLURM_JOB_NODELIST") or environ.get("SLURMD_NODENAME") or platform.node()
-    meet = f"{first_host(hosts)}:{12_000 + number % 20_000}"
+    meet = f"{environ.get('SLURMD_NODENAME') or platform.node()}:{12_000 + number % 20_000}"
     torchrun += [f"--nnodes={job.nodes}", "--rdzv-backend=c10d"]
     torchrun += [f"--rdzv-endpoint={meet}", f"--rdzv-id={number}"]
     words = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes}", "--ntasks-per-node=1"]

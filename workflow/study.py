@@ -1,6 +1,6 @@
 """The jobs of a study: shards, trunks and stages, models, cells, tables; with their commands and what each takes.
 
-Everything comes from `pretraining.plan.plan` and `benchmarks.protocol`; nothing is listed here a second time.
+Everything comes from `pretraining.plan.study_plan` and `benchmarks.protocol`; nothing is listed here a second time.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from benchmarks.runs import RESULTS, RunKey
 from common.errors import UserError, nearest
 from common.files import write_text
 from common.settings import assignments, read_settings
-from pretraining.model_names import FIGURES, MODELS, TABLES, Model
+from pretraining.models import FIGURES, MODELS, TABLES, Model
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.flops import PEAK_FLOPS, model_flops_per_token
-from pretraining.plan.plan import Plan, PlannedStage, Study, load_study, plan_of
+from pretraining.plan.study_plan import Plan, PlannedStage, Study, load_study, plan_of
 from workflow.jobs import KINDS, Command, Job, JobKind, Workflow, by_marker, marker, queue_name
 from workflow.study_settings import StudySettings
 

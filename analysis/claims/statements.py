@@ -15,7 +15,7 @@ from functools import cache
 from analysis.claims.titles import TITLES
 from analysis.evidence.contrasts import Comparison, Contrast, Finding, Term
 from common.errors import UserError
-from pretraining.model_names import parse
+from pretraining.models import parse
 
 __all__ = [
     "AtLeast", "Claim", "Node", "all_of", "any_of", "both_of", "comparisons", "difference", "shared_trunks", "trunk_of",

@@ -14,7 +14,7 @@ from analysis.options import OutFile, ScoreOptions, SourceOptions
 from analysis.sources import open_source
 from common.errors import UserError
 from common.tables import PRINTED, write
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 from pretraining.names import ModelNames
 
 __all__ = ["certify", "compare"]

@@ -27,7 +27,7 @@ from common.files import write_text
 from common.plain_text import counted
 from common.reading import inside
 from common.tables import FORMATS, show, write
-from pretraining.model_names import TABLES
+from pretraining.models import TABLES
 from pretraining.names import ModelNames
 
 __all__ = ["audit", "export", "scores", "table"]

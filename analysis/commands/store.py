@@ -20,7 +20,7 @@ from benchmarks.protocol import PAPER
 from common.cli import MANY, offered
 from common.errors import UserError, nearest
 from common.plain_text import counted
-from pretraining.model_names import FIGURES, MODELS, TABLES
+from pretraining.models import FIGURES, MODELS, TABLES
 
 __all__ = ["fetch_released", "ingest"]
 

@@ -17,7 +17,7 @@ from analysis.statistics.instance_covariance import MEMBERS
 from analysis.statistics.learning_rate_selection import select_runs
 from benchmarks.protocol import AVERAGE
 from common.errors import UserError
-from pretraining.model_names import arm_of
+from pretraining.models import arm_of
 
 __all__ = ["Comparison", "compare", "with_arms"]
 

@@ -20,7 +20,7 @@ from analysis.published_cells import published_values
 from analysis.sources import Source
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS, in_order, title_of
 from common.errors import UserError, nearest
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 
 __all__ = ["ALL", "OVERALL", "Field", "Scope", "field_of", "scopes_in_order"]
 

@@ -22,7 +22,7 @@ from analysis.sources import Source
 from analysis.statistics.inference import ALPHA, holm
 from common.errors import UserError
 from common.tables import Document, Grid
-from pretraining.model_names import arm_of
+from pretraining.models import arm_of
 from pretraining.training.log import LOG, read_log
 
 __all__ = ["Replication", "replication_document", "replication_of"]

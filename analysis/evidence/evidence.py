@@ -27,7 +27,7 @@ from analysis.evidence.spreads import spread_finding
 from analysis.statistics.crossed import LIMITS
 from analysis.statistics.estimates import Estimate, Student, student_estimate
 from benchmarks.protocol import AVERAGE, TASKS, in_order
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 
 __all__ = ["COLUMNS", "Evidence", "Level", "level_of", "order_scores", "scores_of"]
 

@@ -27,7 +27,7 @@ from analysis.statistics.learning_rate_selection import select_runs
 from analysis.store.instances import read_instances
 from benchmarks.protocol import AVERAGE, TASKS, is_paired, title_of
 from common.tables import Grid
-from pretraining.model_names import arm_of
+from pretraining.models import arm_of
 
 __all__ = [
     "PRETRAINING", "Component", "VarianceTerm", "arms_of", "components_body", "components_table", "difference_error",

@@ -27,7 +27,7 @@ from analysis.sensitivity.pretraining_spread import (
 )
 from analysis.sources import Source, standard_of
 from common.tables import Document, Grid, Rows
-from pretraining.model_names import parse
+from pretraining.models import parse
 
 __all__ = ["Sensitivity", "multiverse_document", "sensitivity_document", "sensitivity_of"]
 

@@ -41,7 +41,7 @@ from common.manifest import FILES, DamagedError, read_manifest, write_manifest
 from common.reading import MOST_LARGE, BadJsonError, read_bounded, strict_json
 from common.settings import read_settings
 from common.tables import csv_text
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 
 __all__ = [
     "COLUMNS", "KEYS", "RunsTable", "fingerprint", "manifest_path", "note_unsealed", "other_sizes", "read_runs",

@@ -17,7 +17,7 @@ from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS, Dataset
 from benchmarks.runs import DETAILS, RESULTS, RUN, RunKey, key_of
 from common.errors import UserError, nearest
 from common.plain_text import name_fault
-from pretraining.model_names import parse
+from pretraining.models import parse
 
 __all__ = [
     "DOUBTFUL", "HARMLESS", "KINDS", "CellFolder", "Problem", "Scan", "model_error", "results_folder", "scan_store",

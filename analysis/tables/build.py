@@ -19,7 +19,7 @@ from analysis.records import records
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, DATASETS, PAPER, STANDARD, TASKS, datasets_of
 from common.errors import UserError
-from pretraining.model_names import MODELS, TABLES, Model, find_model, format_steps, parse
+from pretraining.models import MODELS, TABLES, Model, find_model, format_steps, parse
 from pretraining.paper_settings import SHAPES, TRAINING
 
 __all__ = ["Table", "TableEntry", "build_table", "table_numbers"]
@@ -143,7 +143,7 @@ class _Layout:
     label: Callable[[Model], tuple[str, ...]]
     """Returns a model's entries under `stubs`."""
     kind: str
-    """The kind of model that has its rows here (`pretraining.model_names.Model.kind`)."""
+    """The kind of model that has its rows here (`pretraining.models.Model.kind`)."""
     takes_foreign: bool = False
     """Whether models whose names are outside the study's scheme have their rows here."""
 
@@ -172,22 +172,17 @@ def _model(name: str) -> Model | None:
         return None
 
 
-def _objective(objective: str) -> str:
-    return "CLM" if objective == "clm" else f"MLM {objective[3:]} %"
-
-
 def _thousands(steps: int) -> str:
     return format_steps(steps).replace("k", "K")
 
 
 def _size_label(model: Model) -> tuple[str, ...]:
-    stages = " + ".join(_objective(objective) for objective in model.objectives)
     budget = "" if model.steps == 42_000 else f" ({_thousands(model.steps)} steps)"
-    return model.size.upper(), f"{stages}{budget}"
+    return model.size.upper(), f"{model.label()}{budget}"
 
 
 def _step_label(model: Model) -> tuple[str, ...]:
-    return _own_size(model, _objective(model.objectives[0])), f"{model.steps:,}"
+    return _own_size(model, model.label()), f"{model.steps:,}"
 
 
 def _mix_label(model: Model) -> tuple[str, ...]:
@@ -195,13 +190,13 @@ def _mix_label(model: Model) -> tuple[str, ...]:
     mlm = model.steps - clm
     mix = f"{_thousands(clm)}+{_thousands(mlm)}"
     usual = model.ratio in (40, None) and model.objective in ("clm", "mlm", "clm+mlm")
-    stages = "" if usual else f" ({' + '.join(_objective(name) for name in model.objectives)})"
+    stages = "" if usual else f" ({model.label()})"
     return _own_size(model, _thousands(model.steps)), f"{mix}{stages}"
 
 
 def _cpt_label(model: Model) -> tuple[str, ...]:
     steps = "-" if model.switch is None else _thousands(model.steps - model.switch)
-    return _own_size(model, _objective(model.objectives[0])), steps
+    return _own_size(model, model.objectives[0].label()), steps
 
 
 def _own_size(model: Model, text: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from analysis.published_cells import published_cells
 from benchmarks.protocol import AVERAGE, DATASETS, LEARNING_RATES, SEEDS
-from pretraining.model_names import MODELS, PAPER, Stage
+from pretraining.models import MODELS, PAPER, Stage
 from pretraining.paper_settings import GPU_HOURS, TRAINING
 
 __all__ = ["ArithmeticCheck", "Reference", "check_arithmetic"]

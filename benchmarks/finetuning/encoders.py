@@ -23,7 +23,7 @@ from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_h
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import packed_cost
 from common.errors import UserError
-from pretraining.model.attention import AttentionBackend, Layout, dense_attention
+from pretraining.model.attention import AttentionBackend, AttentionLayout, dense_attention
 from pretraining.model.model_folder import check_model
 from pretraining.model.modeling import EuroBertModel, rotary_tables
 
@@ -162,11 +162,11 @@ def packed_pass(base: EuroBertModel, ids: Tensor, mask: Tensor) -> Tensor:
         rows = packed.new_zeros(batch * width, *packed.shape[1:]).index_copy(0, real, packed)
         return rows.view(batch, width, *packed.shape[1:])
 
-    def attend(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
+    def attend(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
         mixed = dense_attention(spread(q), spread(k), spread(v), is_causal=layout.is_causal, mask=seen)
         return mixed.flatten(0, 1).index_select(0, real)
 
-    layout = Layout(is_causal=False, backend=AttentionBackend(name="rows", attend=attend))
+    layout = AttentionLayout(is_causal=False, backend=AttentionBackend(name="rows", attend=attend))
     cos, sin = rotary_tables(real % width, base.config.head_dim, base.config.rope_theta)
     hidden: Tensor = base.embed_tokens(ids.flatten()[real])
     for layer in base.layers:

@@ -25,8 +25,8 @@ from paper_figures.figures.task_figures import (
     expected_points,
     refuse_empty,
 )
-from pretraining.model_names import FIGURES as STUDY_FIGURES
-from pretraining.model_names import Model
+from pretraining.models import FIGURES as STUDY_FIGURES
+from pretraining.models import Model
 
 __all__ = ["FIGURES", "position_by_share"]
 

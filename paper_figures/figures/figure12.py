@@ -24,8 +24,8 @@ from paper_figures.drawing.page import Panel, make_page
 from paper_figures.drawing.style import GREY, Look
 from paper_figures.figure import COLUMNS, FigureInputs, FigureSpec
 from paper_figures.figures.figures2_11 import BUDGET, STARTS, start_series
-from pretraining.model_names import FIGURES as STUDY_FIGURES
-from pretraining.model_names import MODELS, OBJECTIVES, Model, format_steps
+from pretraining.models import FIGURES as STUDY_FIGURES
+from pretraining.models import MODELS, OBJECTIVES, Model, format_steps
 from pretraining.training.log import LOG, read_log
 
 __all__ = ["FIGURES", "POINTS", "training_losses"]

@@ -12,8 +12,8 @@ from paper_figures.figures.task_figures import (
     describe_points,
     size_rank,
 )
-from pretraining.model_names import FIGURES as STUDY_FIGURES
-from pretraining.model_names import Model, format_steps
+from pretraining.models import FIGURES as STUDY_FIGURES
+from pretraining.models import Model, format_steps
 from pretraining.paper_settings import SHAPES, TRAINING
 from pretraining.plan.flops import hoffmann_flops_per_token
 
@@ -35,10 +35,8 @@ _SHARE = "CLM share of the budget (%): 0 is MLM only, 100 CLM only"
 
 def objective_series(model: Model) -> str:
     """Return the first objective (`MLM`, `CLM`), with the ratio when it is not 40 % and the size when not 610M."""
-    first = model.stages[0]
-    name = (
-        first.objective.upper() if first.ratio in (40, None) else f"{first.objective.upper()} {first.ratio} %"
-    )
+    objective = model.objectives[0]
+    name = objective.name.upper() if objective.ratio in (None, 40) else objective.label()
     return name if model.size == "610m" else f"{model.size.upper()} {name}"
 
 
@@ -64,7 +62,7 @@ def _cpt_steps(model: Model) -> int | None:
     """Return the steps of MLM at 40 % added to a decayed base model of the full budget; 0 for that base."""
     if model.kind == "base" and model.steps == BUDGET:
         return 0
-    continued = model.kind == "continued" and model.objectives[1] == "mlm40" and model.switch == BUDGET
+    continued = model.kind == "continued" and str(model.objectives[1]) == "mlm40" and model.switch == BUDGET
     return model.steps - BUDGET if continued else None
 
 

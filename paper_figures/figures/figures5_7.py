@@ -23,8 +23,8 @@ from paper_figures.drawing.marks import draw_spread
 from paper_figures.drawing.page import make_page, task_panels
 from paper_figures.drawing.style import CLM, MLM, RAMP_PURPLE, Look
 from paper_figures.figure import COLUMNS, FigureInputs, FigureSpec
-from pretraining.model_names import FIGURES as STUDY_FIGURES
-from pretraining.model_names import RATIOS
+from pretraining.models import FIGURES as STUDY_FIGURES
+from pretraining.models import RATIOS
 
 __all__ = ["FIGURES"]
 

@@ -21,7 +21,7 @@ from paper_figures.drawing.marks import draw_groups, draw_lines, names_fit, writ
 from paper_figures.drawing.page import inches, line_handles, make_page, task_panels
 from paper_figures.drawing.style import Look, looks_of
 from paper_figures.figure import COLUMNS, FigureInputs, FigureSpec
-from pretraining.model_names import MODELS, Model, arm_of, find_model
+from pretraining.models import MODELS, Model, arm_of, find_model
 
 __all__ = [
     "AxisPosition", "PositionRule", "TaskFigure", "collect", "continued_only", "describe_differences",

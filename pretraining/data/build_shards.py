@@ -21,10 +21,9 @@ from common.files import sha256_file
 from common.processes import cores
 from common.progress import Meter
 from common.provenance import provenance, provenance_path
-from pretraining.data.corpus import Source, batched, open_source
-from pretraining.data.manifest import MANIFEST, load_manifest, tokenizer_files, write_manifest
-from pretraining.data.shard_index import RECORD, write_index
-from pretraining.data.shard_settings import SHARDS, ShardSettings
+from pretraining.data.corpus import TextSource, batched, open_source
+from pretraining.data.shard_index import RECORD, SHARDS, ShardSettings, write_index
+from pretraining.data.shard_manifest import MANIFEST, load_manifest, tokenizer_files, write_manifest
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.tokenizer import TextTokenizer, encoded, load_tokenizer
 
@@ -91,7 +90,7 @@ def build(
 
 
 def _write_splits(
-    source: Source,
+    source: TextSource,
     out: Path,
     settings: ShardSettings,
     writer: ShardWriter,
@@ -132,7 +131,7 @@ def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> st
 
 
 def _finish(
-    source: Source, out: Path, writer: ShardWriter, encoder: TextTokenizer, request: dict[str, Any]
+    source: TextSource, out: Path, writer: ShardWriter, encoder: TextTokenizer, request: dict[str, Any]
 ) -> None:
     encoder.save(out / "tokenizer")
     for split in writer.splits.values():

@@ -24,7 +24,7 @@ from common.errors import UserError, first_line
 from common.files import sha256_file
 from common.packed import ARCHIVES, plain_suffix, unpacked
 
-__all__ = ["BLANK", "FILE_KINDS", "Document", "Source", "batched", "open_source"]
+__all__ = ["BLANK", "FILE_KINDS", "Document", "TextSource", "batched", "open_source"]
 
 BLANK, LINE, FILE = "blank", "line", "file"
 """What ends a document in a text file: a blank line, every line, the file alone."""
@@ -42,11 +42,11 @@ class Document:
     row: int
     """Number of the row after it in that file."""
     read_bytes: int
-    """How far the file has been read, of `Source.sizes[file]` bytes."""
+    """How far the file has been read, of `TextSource.sizes[file]` bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class TextSource:
     """An ordered list of files with documents."""
 
     spec: str
@@ -104,7 +104,7 @@ def _open(file: str) -> IO[bytes]:
     return HfFileSystem().open(file, "rb")  # type: ignore[no-any-return]
 
 
-def open_source(specs: Sequence[str], text_field: str = "text", separator: str = BLANK) -> Source:
+def open_source(specs: Sequence[str], text_field: str = "text", separator: str = BLANK) -> TextSource:
     """Return the source of local paths, folders and patterns, or of one `hf:owner/name[:config][@revision]`.
 
     Raises:
@@ -114,9 +114,9 @@ def open_source(specs: Sequence[str], text_field: str = "text", separator: str =
     return replace(find(specs), text_field=text_field, separator=separator)
 
 
-def _local_source(specs: Sequence[str]) -> Source:
+def _local_source(specs: Sequence[str]) -> TextSource:
     paths = [path for spec in specs for path in _local(spec)]
-    return Source(
+    return TextSource(
         spec=" ".join(specs),
         files=tuple(map(str, paths)),
         sizes=tuple(path.stat().st_size for path in paths),
@@ -146,7 +146,7 @@ def _local(spec: str) -> list[Path]:
     return files
 
 
-def _hub_source(specs: Sequence[str]) -> Source:
+def _hub_source(specs: Sequence[str]) -> TextSource:
     if len(specs) > 1:
         raise UserError("give either one hub dataset or local files, not both")
     spec = specs[0]
@@ -169,7 +169,7 @@ def _hub_source(specs: Sequence[str]) -> Source:
         raise UserError(f"{spec}: its files could not be listed on the hub: {first}") from None
     if not files or any(plain_suffix(file) not in FILE_KINDS for file in files):
         raise UserError(f"{spec}: its train split must consist of Parquet, JSON-lines or text files")
-    return Source(spec=spec, files=files, sizes=sizes, revision=revision)
+    return TextSource(spec=spec, files=files, sizes=sizes, revision=revision)
 
 
 def batched(documents: Iterator[Document], characters: int, most: int) -> Iterator[list[Document]]:
@@ -195,7 +195,7 @@ def _row(line: bytes) -> Any:
         return json.loads(line)
 
 
-def _parquet_texts(source: Source, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
+def _parquet_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
     table, field = pyarrow.parquet.ParquetFile(raw), source.text_field
     if field not in table.schema_arrow.names:
         known = ", ".join(table.schema_arrow.names)
@@ -210,7 +210,7 @@ def _parquet_texts(source: Source, name: str, raw: IO[bytes], start: int) -> Ite
         first = last
 
 
-def _json_texts(source: Source, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
+def _json_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
     for number, line in enumerate(unpacked(name, raw)):
         if number >= start:
             yield _from_json(line, f"{name}: line {number + 1}", source.text_field) if line.strip() else ""
@@ -234,7 +234,7 @@ def _text(value: object, where: str, field: str) -> str:
     return value or ""
 
 
-def _plain_texts(source: Source, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
+def _plain_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
     texts = filter(str.strip, _between(unpacked(name, raw), source.separator))
     return itertools.islice(texts, start, None)
 
@@ -253,7 +253,7 @@ def _between(lines: Iterable[bytes], separator: str) -> Iterator[str]:
     yield "".join(held).strip("\ufeff\r\n")
 
 
-FILE_KINDS: dict[str, Callable[[Source, str, IO[bytes], int], Iterator[str]]] = {
+FILE_KINDS: dict[str, Callable[[TextSource, str, IO[bytes], int], Iterator[str]]] = {
     ".parquet": _parquet_texts,
     ".jsonl": _json_texts,
     ".json": _json_texts,

@@ -1,11 +1,11 @@
-"""Shards that are elsewhere: `s3://`, `gs://`, `hf://datasets/OWNER/NAME/...` and `https://`.
+"""Shards that are elsewhere: `s3://`, `gs://` and `hf://datasets/OWNER/NAME/...`.
 
 What is small (manifest, indexes, tokenizer) is brought at the start of each process. A shard is brought into the cache
 of shards when it is first opened, which training does a block ahead of need (`dataloader.Data.open_ahead`). Whatever
 arrives late, short or changed is asked for again, a few times, each after a longer pause.
 
 The downloads are those of MosaicML's streaming, with its environment variables (S3_ENDPOINT_URL, AWS's own, GCS_KEY,
-HF_ENDPOINT, ...); only plain web servers are read here, which streaming has no downloader for.
+HF_ENDPOINT, ...).
 """
 
 from __future__ import annotations
@@ -15,79 +15,42 @@ import random
 import shutil
 import tempfile
 import time
-import urllib.request
 import weakref
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
 
 from common.errors import UserError, first_line
 from common.files import private_folder
 from common.manifest import check_file
 from common.reading import inside
-from pretraining.data.manifest import MANIFEST, SPLITS, check_split, load_manifest
 from pretraining.data.shard_index import INDEX, read_index
+from pretraining.data.shard_manifest import MANIFEST, SPLITS, check_split, load_manifest
 from pretraining.data.token_stream import DISK_FULL, Fetch
 
 __all__ = ["RemoteShards", "find_shards"]
 
 logger = logging.getLogger(__name__)
 
+SCHEMES = ("s3", "gs", "hf")
+"""What an address may begin with."""
 ATTEMPTS = 6
 """Times that a file is asked for."""
 FIRST_PAUSE = 1.0
 """Seconds before it is asked for again the first time; each later pause is twice the one before."""
 _TIMEOUT = 120.0
-_CHUNK = 2**20
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _AGAIN = (408, 425, 429)
 """Answers below 500 after which the same question may be answered."""
 
 
-def _by_streaming(url: str, path: Path) -> None:
+def _download(url: str, path: Path) -> None:
     from streaming.base.storage import CloudDownloader  # imports torchvision and transformers
 
     # In a folder of its own, for some leave more there than the file.
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         CloudDownloader.direct_download(url, str(Path(folder, path.name)), _TIMEOUT)
         Path(folder, path.name).replace(path)
-
-
-class _UnsafeError(Exception):
-    """An address that is not read."""
-
-
-def _check_https(url: str) -> None:
-    parts = urlsplit(url)
-    if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOOPBACK):
-        raise _UnsafeError(f"{url}: shards are read over https, and over http only from this machine")
-
-
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows what may be read in the first place."""
-
-    def redirect_request(self, *words: Any) -> urllib.request.Request | None:
-        _check_https(words[-1])
-        return super().redirect_request(*words)
-
-
-def _by_web(url: str, path: Path) -> None:
-    _check_https(url)
-    parts = urlsplit(url)
-    address = parts._replace(path=quote(parts.path, safe="/%")).geturl()
-    web = urllib.request.build_opener(_Redirects)
-    with web.open(address, timeout=_TIMEOUT) as answer, path.open("xb") as file:
-        shutil.copyfileobj(answer, file, _CHUNK)
-
-
-DOWNLOADS: dict[str, Callable[[str, Path], None]] = {
-    **dict.fromkeys(("s3", "gs", "hf"), _by_streaming),
-    **dict.fromkeys(("https", "http"), _by_web),
-}
-"""What writes the content at an address to a path at which nothing is, by the address's scheme; `http` serves this
-machine alone."""
 
 
 class RemoteShards:
@@ -99,7 +62,7 @@ class RemoteShards:
         Raises:
             UserError: it cannot be read, or is not what `shards` writes.
         """
-        self.url, self._download = url.rstrip("/"), DOWNLOADS[urlsplit(url).scheme]
+        self.url = url.rstrip("/")
         self.folder = folder = Path(tempfile.mkdtemp(prefix="clm-or-mlm-"))
         """The copy of manifest, indexes and tokenizer; it is removed with this object."""
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
@@ -131,7 +94,7 @@ class RemoteShards:
                 time.sleep(FIRST_PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.0))
             path.unlink(missing_ok=True)
             try:
-                self._download(url, path)
+                _download(url, path)
                 check()
                 return
             except UserError as error:
@@ -149,7 +112,7 @@ def find_shards(data: str | Path) -> tuple[Path, RemoteShards | None]:
     """Return the folder that holds a set of shards' manifest, and where its shards are if they are not in it.
 
     Args:
-        data: a folder, or an address with a scheme of `DOWNLOADS` (`file://` is a folder).
+        data: a folder, or an address with a scheme of `SCHEMES` (`file://` is a folder).
 
     Raises:
         UserError: an unknown scheme, or shards that cannot be read.
@@ -159,8 +122,8 @@ def find_shards(data: str | Path) -> tuple[Path, RemoteShards | None]:
         return Path(data), None
     if scheme == "file":
         return Path(rest), None
-    if scheme not in DOWNLOADS:
-        known = ", ".join(DOWNLOADS)
+    if scheme not in SCHEMES:
+        known = ", ".join(SCHEMES)
         raise UserError(f"{data}: shards must be in a folder or at a URL with one of these schemes: {known}")
     remote = RemoteShards(str(data))
     return remote.folder, remote
@@ -172,11 +135,11 @@ def _check_index(folder: Path, split: str, manifest: dict[str, Any]) -> None:
 
 def _is_final(error: Exception) -> bool:
     """Return whether asking again would bring the same: there is no such file, or it is refused."""
-    if isinstance(error, FileNotFoundError | _UnsafeError):
+    if isinstance(error, FileNotFoundError):
         return True
     response = getattr(error, "response", None)
     if isinstance(response, dict):  # boto's
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-    else:  # the web's, the hub's
-        status = getattr(error, "code", None) or getattr(response, "status_code", None)
+    else:  # the hub's
+        status = getattr(response, "status_code", None)
     return isinstance(status, int) and 400 <= status < 500 and status not in _AGAIN

@@ -7,22 +7,21 @@ sees the same batches, whatever its objective, its number of ranks or the step i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from common.errors import UserError
-from common.registry import Registry
 from pretraining.paper_settings import effective_length
 
-__all__ = ["CUTS", "Cut", "CutRule", "Order", "counter_hash", "split_documents"]
+__all__ = ["Cut", "Int64s", "Order", "counter_hash", "split_documents"]
 
 Int64s = npt.NDArray[np.int64]
+"""Numbers of samples or tokens, or places among them."""
 _CUT, _BLOCKS, _SAMPLES = 1, 2, 3
 
 
@@ -42,8 +41,10 @@ def counter_hash(counters: npt.ArrayLike, *key: int) -> npt.NDArray[np.uint64]:
 class Cut:
     """How the token stream is cut into sequences; sample numbers count the sequences in stream order."""
 
-    mode: str = "random"
-    """One of `CUTS`."""
+    mode: Literal["random", "fixed"] = "random"
+    """`random`: blocks of shortest + longest tokens (2,060) are cut once at a uniformly random place, which makes the
+    lengths of both parts uniform in [shortest, longest] and their mean 1,030, as in the paper; `fixed`: blocks of
+    `longest` tokens."""
     shortest: int
     """Smallest length, in tokens; not used by `fixed`."""
     longest: int
@@ -51,71 +52,33 @@ class Cut:
     seed: int
     """Key of the random lengths."""
 
-    def __post_init__(self) -> None:
-        """Refuse an unknown mode and impossible lengths."""
-        CUTS[self.mode]
-        if not 1 <= self.shortest <= self.longest:
-            raise UserError(
-                "min_length and max_length must satisfy 1 <= min_length <= max_length, but are "
-                f"{self.shortest} and {self.longest}"
-            )
-
     def count(self, tokens: int) -> int:
         """Return how many whole sequences a stream of `tokens` tokens holds."""
-        return CUTS[self.mode].count(self, tokens)
+        if self.mode == "fixed":
+            return tokens // self.longest
+        return 2 * (tokens // (self.shortest + self.longest))
 
     def spans(self, samples: npt.ArrayLike) -> tuple[Int64s, Int64s]:
         """Return the offsets of the first token and of the token after the last, for each sample number."""
-        return CUTS[self.mode].spans(self, np.asarray(samples, np.int64))
+        numbers = np.asarray(samples, np.int64)
+        if self.mode == "fixed":
+            return numbers * self.longest, (numbers + 1) * self.longest
+        blocks, second = numbers // 2, numbers % 2 == 1
+        width = self.shortest + self.longest
+        choices = np.uint64(self.longest - self.shortest + 1)
+        first = self.shortest + (counter_hash(blocks, self.seed, _CUT) % choices).astype(np.int64)
+        start = blocks * width
+        return start + np.where(second, first, 0), start + np.where(second, width, first)
 
+    @property
+    def mean_length(self) -> float:
+        """Mean tokens of a sequence."""
+        return self.longest if self.mode == "fixed" else (self.shortest + self.longest) / 2
 
-@dataclass(frozen=True, kw_only=True)
-class CutRule:
-    """One way to cut the token stream."""
-
-    name: str
-    """Value of the setting `cut`."""
-    count: Callable[[Cut, int], int]
-    """Whole sequences in a stream of so many tokens."""
-    spans: Callable[[Cut, Int64s], tuple[Int64s, Int64s]]
-    """As `Cut.spans`."""
-    mean_length: Callable[[int, int], float]
-    """Mean tokens of a sequence, from the shortest and the longest length."""
-    attended_length: Callable[[int, int], float]
-    """Mean length of the sequence that a token is in, from the same: what attention costs a token."""
-
-
-def _random_spans(cut: Cut, numbers: Int64s) -> tuple[Int64s, Int64s]:
-    blocks, second = numbers // 2, numbers % 2 == 1
-    width = cut.shortest + cut.longest
-    choices = np.uint64(cut.longest - cut.shortest + 1)
-    first = cut.shortest + (counter_hash(blocks, cut.seed, _CUT) % choices).astype(np.int64)
-    start = blocks * width
-    return start + np.where(second, first, 0), start + np.where(second, width, first)
-
-
-CUTS = Registry(
-    "cut",
-    [
-        CutRule(
-            name="random",
-            count=lambda cut, tokens: 2 * (tokens // (cut.shortest + cut.longest)),
-            spans=_random_spans,
-            mean_length=lambda shortest, longest: (shortest + longest) / 2,
-            attended_length=effective_length,
-        ),
-        CutRule(
-            name="fixed",
-            count=lambda cut, tokens: tokens // cut.longest,
-            spans=lambda cut, numbers: (numbers * cut.longest, (numbers + 1) * cut.longest),
-            mean_length=lambda shortest, longest: longest,
-            attended_length=lambda shortest, longest: longest,
-        ),
-    ],
-)
-"""`random`: blocks of shortest + longest tokens (2,060) are cut once at a uniformly random place, which makes the
-lengths of both parts uniform in [shortest, longest] and their mean 1,030, as in the paper; `fixed`: blocks of
-`longest` tokens."""
+    @property
+    def attended_length(self) -> float:
+        """Mean length of the sequence that a token is in: what attention costs a token."""
+        return self.longest if self.mode == "fixed" else effective_length(self.shortest, self.longest)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,15 +103,16 @@ class Order:
 
     def __post_init__(self) -> None:
         """Refuse data that does not fill one batch."""
-        if min(self.batch, self.block, self.chunk) < 1:
-            raise UserError(
-                f"batch, block and chunk must be at least 1, not {self.batch}, {self.block} and {self.chunk}"
-            )
         if self.samples < self.batch:
             raise UserError(
                 f"the data has only {self.samples} sequences, but one step needs {self.batch}; write more shards or "
                 "choose a smaller global_batch"
             )
+
+    @property
+    def together(self) -> int:
+        """Neighbours of a chunk: `chunk`, but no more than a block has."""
+        return min(self.chunk, self.block)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -180,7 +144,9 @@ class Order:
 
     def stretches(self, epoch: int, block: int) -> tuple[Int64s, Int64s]:
         """Return the first sample of each chunk of a block, and the one after its last; none after the last block."""
-        return _chunks_of(self, epoch, block)
+        chunk, each = self.together, self.block // self.together
+        chunks = np.sort(_chunk_order(self, epoch)[block * each : (block + 1) * each])
+        return chunks * chunk, np.minimum((chunks + 1) * chunk, self.samples)
 
 
 def split_documents(tokens: npt.NDArray[np.integer[Any]], end_of_text: int) -> list[slice]:
@@ -199,31 +165,19 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 @lru_cache(maxsize=4)
 def _chunk_order(order: Order, epoch: int) -> Int64s:
-    chunks = np.arange(-(-order.samples // _chunk(order)), dtype=np.int64)
+    chunks = np.arange(-(-order.samples // order.together), dtype=np.int64)
     return chunks[np.argsort(counter_hash(chunks, order.seed, _BLOCKS, epoch), kind="stable")]
-
-
-def _chunk(order: Order) -> int:
-    return min(order.chunk, order.block)
-
-
-def _chunks_of(order: Order, epoch: int, block: int) -> tuple[Int64s, Int64s]:
-    """Return first samples and ends of a block's chunks, rising."""
-    each = order.block // _chunk(order)
-    chunks = np.sort(_chunk_order(order, epoch)[block * each : (block + 1) * each])
-    starts = chunks * _chunk(order)
-    return starts, np.minimum(starts + _chunk(order), order.samples)
 
 
 @lru_cache(maxsize=4)
 def _block_ends(order: Order, epoch: int) -> Int64s:
-    chunks = _chunk_order(order, epoch) * _chunk(order)
-    sizes = np.minimum(_chunk(order), order.samples - chunks)
-    return np.cumsum(np.add.reduceat(sizes, np.arange(0, len(sizes), order.block // _chunk(order))))
+    chunks = _chunk_order(order, epoch) * order.together
+    sizes = np.minimum(order.together, order.samples - chunks)
+    return np.cumsum(np.add.reduceat(sizes, np.arange(0, len(sizes), order.block // order.together)))
 
 
 @lru_cache(maxsize=4)
 def _block_samples(order: Order, epoch: int, block: int) -> Int64s:
-    starts, stops = _chunks_of(order, epoch, block)
+    starts, stops = order.stretches(epoch, block)
     samples = np.concatenate([np.arange(a, b) for a, b in zip(starts, stops, strict=True)]).astype(np.int64)
     return samples[np.argsort(counter_hash(samples, order.seed, _SAMPLES, epoch), kind="stable")]

@@ -15,21 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import zstandard
 
 from common.errors import UserError
 from common.files import sha256_bytes, write_bytes
 from common.manifest import FILES, check_files, read_manifest, write_manifest
 from pretraining.data.corpus import Document
-from pretraining.data.manifest import SPLITS, UNFINISHED
-from pretraining.data.shard_index import MDS_COLUMNS, RECORD, Shard
-from pretraining.data.shard_settings import COMPRESSION
+from pretraining.data.shard_index import COMPRESSION, MDS_COLUMNS, RECORD, Shard, Tokens
+from pretraining.data.shard_manifest import SPLITS, UNFINISHED
 from pretraining.data.tokenizer import DIGEST_BYTES
 
-__all__ = ["Position", "ShardWriter", "SplitWriter", "write_shard"]
+__all__ = ["ShardPosition", "ShardWriter", "SplitWriter", "write_shard"]
 
-Tokens = npt.NDArray[np.int32]
 _STATE, _DIGESTS = "state.json", "digests-"
 
 
@@ -95,7 +92,7 @@ class SplitWriter:
 
 
 @dataclass(kw_only=True)
-class Position:
+class ShardPosition:
     """How far the source has been read, and what was left out of it."""
 
     file: int = 0
@@ -123,7 +120,7 @@ class ShardWriter:
         """
         self._out, self._scratch, self._request = out, out / UNFINISHED, dict(request)
         self.splits = {name: SplitWriter(name=name) for name in SPLITS}
-        self.position = Position()
+        self.position = ShardPosition()
         self._fresh, self._seen = bytearray(), set[bytes]()
         self._digests: dict[str, str] = {}
         if os.path.lexists(self._scratch / _STATE):
@@ -198,7 +195,7 @@ class ShardWriter:
             )
         check_files(self._scratch, record[FILES], remedy)
         self._digests = {name: sha for name, sha in record[FILES].items() if name.startswith(_DIGESTS)}
-        self.position = Position(**record["position"])
+        self.position = ShardPosition(**record["position"])
         for name, saved in record["splits"].items():
             split = self.splits[name]
             split.shards = [Shard(**shard) for shard in saved["shards"]]

@@ -32,12 +32,12 @@ from common.errors import UserError, first_line
 from common.registry import Registry
 
 __all__ = [
-    "AUTO", "BACKENDS", "FLASH4", "SDPA", "VARLEN", "AttentionBackend", "Layout", "activation_dtype", "attention",
-    "available", "dense_attention", "packed_layout", "padded_layout", "resolve_backend",
+    "AUTO", "BACKENDS", "FLASH4", "SDPA", "VARLEN", "AttentionBackend", "AttentionLayout", "activation_dtype",
+    "attention", "available", "dense_attention", "packed_layout", "padded_layout", "resolve_backend",
 ]  # fmt: skip
 
 
-class Layout(NamedTuple):
+class AttentionLayout(NamedTuple):
     """How tokens form sequences, and which backend attends; made once a forward pass, used in every block."""
 
     is_causal: bool
@@ -60,7 +60,7 @@ class AttentionBackend:
 
     name: str
     """Value of the setting `backend`."""
-    attend: Callable[[Tensor, Tensor, Tensor, Layout], Tensor]
+    attend: Callable[[Tensor, Tensor, Tensor, AttentionLayout], Tensor]
     """Called with packed q, k, v and the layout; returns q's shape."""
     problem: Callable[[torch.device, torch.dtype, int], str] = lambda device, dtype, head_dim: ""
     """Why it cannot run on a device with activations of a type and a head dimension; empty where it can."""
@@ -76,9 +76,9 @@ def activation_dtype(hidden: Tensor) -> torch.dtype:
 
 def packed_layout(
     cu_seqlens: Tensor, max_length: int, *, is_causal: bool, backend: AttentionBackend
-) -> Layout:
+) -> AttentionLayout:
     """Return the layout of packed tokens; `backend` as `resolve_backend` gives it."""
-    return Layout(
+    return AttentionLayout(
         backend=backend,
         is_causal=is_causal,
         cu_seqlens=cu_seqlens.to(torch.int32),
@@ -87,7 +87,7 @@ def packed_layout(
     )
 
 
-def padded_layout(attention_mask: Tensor | None, *, is_causal: bool) -> Layout:
+def padded_layout(attention_mask: Tensor | None, *, is_causal: bool) -> AttentionLayout:
     """Return the layout of a padded (B, L) batch; always sdpa, which also gives padding its hidden states.
 
     A mask of four dimensions, (B, 1, 1 or L, L), bool, is what may be seen: it is taken as it is, and not looked at,
@@ -98,9 +98,9 @@ def padded_layout(attention_mask: Tensor | None, *, is_causal: bool) -> Layout:
     left) sees itself, so that no NaN arises.
     """
     if attention_mask is not None and attention_mask.dim() == 4:
-        return Layout(is_causal=False, mask=attention_mask)
+        return AttentionLayout(is_causal=False, mask=attention_mask)
     if attention_mask is None or bool(attention_mask.all()):
-        return Layout(is_causal=is_causal)
+        return AttentionLayout(is_causal=is_causal)
     length = attention_mask.shape[-1]
     mask = attention_mask.bool()[:, None, None, :]
     if is_causal:
@@ -108,10 +108,10 @@ def padded_layout(attention_mask: Tensor | None, *, is_causal: bool) -> Layout:
     itself = torch.eye(length, dtype=torch.bool, device=mask.device)
     if not bool(mask.any(-1).all()):
         mask = mask | (~mask.any(-1, keepdim=True) & itself)
-    return Layout(is_causal=is_causal, mask=mask)
+    return AttentionLayout(is_causal=is_causal, mask=mask)
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
+def attention(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
     """Return softmax(q k^T / sqrt(head_dim)) v within each sequence, in q's shape.
 
     Args:
@@ -138,7 +138,7 @@ def dense_attention(
 
 # Compiled, the lengths would be constants of the graph, and every batch a new one.
 @torch.compiler.disable  # type: ignore[untyped-decorator]
-def _sdpa(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
+def _sdpa(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
     lengths, is_causal = layout.lengths, layout.is_causal
     if len(set(lengths)) == 1:
         rows = (x.reshape(len(lengths), lengths[0], *x.shape[1:]) for x in (q, k, v))
@@ -157,7 +157,7 @@ _ASKS_FOR_GROUPS = "enable_gqa" in inspect.signature(varlen_attn).parameters
 """Not so in torch 2.11, whose kernels take fewer key heads without being asked."""
 
 
-def _varlen(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
+def _varlen(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
     # The same tensor twice: cuDNN takes causal attention only where queries and keys share their offsets.
     bounds, longest = (layout.cu_seqlens,) * 2, (layout.max_length,) * 2
     window = (-1, 0) if layout.is_causal else (-1, -1)
@@ -169,7 +169,7 @@ def _varlen(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
 
 # Its kernels are compiled by themselves at the first call; torch.compile cannot look into them.
 @torch.compiler.disable  # type: ignore[untyped-decorator]
-def _flash4(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
+def _flash4(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
     from flash_attn.cute import flash_attn_varlen_func
 
     out: Tensor = flash_attn_varlen_func(

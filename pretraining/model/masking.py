@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from common.errors import UserError
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.paper_settings import SPECIAL_TOKENS
@@ -40,12 +39,6 @@ class MaskRule:
     """Tokens that are never masked: begin and end of text (which is the padding, too) and the mask."""
     stream: int = MLM_STREAM
     """`MLM_STREAM`, or `VALIDATION_STREAM` for masks that stay the same in every epoch."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.ratio < 1:
-            raise UserError(f"a masking ratio must be between 0 and 1, not {self.ratio}")
-        if not 0 <= self.seed < 2**64:
-            raise UserError(f"a mask seed must be in [0, 2^64), not {self.seed}")
 
     @classmethod
     def of(cls, config: EncoderConfig, *, ratio: float, seed: int, stream: int = MLM_STREAM) -> MaskRule:

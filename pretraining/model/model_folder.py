@@ -51,7 +51,7 @@ PACKAGES = ("torch", "mosaicml", "mosaicml-streaming", "transformers")
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
-Model = TypeVar("Model", bound=EuroBertPreTrainedModel)
+AnyEncoder = TypeVar("AnyEncoder", bound=EuroBertPreTrainedModel)
 State = dict[str, Tensor]
 
 
@@ -251,7 +251,7 @@ def from_released(state: Mapping[str, Tensor], config: EncoderConfig, where: str
     return named
 
 
-def load_encoder(folder: Path, kind: type[Model], **options: object) -> Model:
+def load_encoder(folder: Path, kind: type[AnyEncoder], **options: object) -> AnyEncoder:
     """Return a model of class `kind` with the weights of a folder of ours or of the authors', checked.
 
     A folder that this package sealed is compared with its hashes first.
@@ -274,7 +274,7 @@ def load_encoder(folder: Path, kind: type[Model], **options: object) -> Model:
     state = from_released(read_state(folder), config, str(folder))
     if not issubclass(kind, EuroBertForMaskedLM):
         state.pop(HEAD, None)
-    model: Model = kind.from_pretrained(None, config=config, state_dict=state, torch_dtype=dtype)
+    model: AnyEncoder = kind.from_pretrained(None, config=config, state_dict=state, torch_dtype=dtype)
     return model
 
 

@@ -24,7 +24,7 @@ from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput
 from pretraining.model.attention import (
     AUTO,
     BACKENDS,
-    Layout,
+    AttentionLayout,
     activation_dtype,
     attention,
     packed_layout,
@@ -52,8 +52,6 @@ class RMSNorm(nn.Module):
         """Return the normalised (..., H)."""
         wide = hidden.float()
         wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
-        if hidden.dtype == torch.bfloat16 and self.weight.dtype == torch.float32:  # a bf16 residual stream
-            return (self.weight * wide).to(hidden.dtype)
         return self.weight * wide.to(hidden.dtype)
 
 
@@ -103,7 +101,7 @@ class Attention(nn.Module):
         self.v_proj = nn.Linear(config.hidden_size, kv_inner, bias=False)
         self.o_proj = nn.Linear(inner, config.hidden_size, bias=False)
 
-    def forward(self, hidden: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> Tensor:
+    def forward(self, hidden: Tensor, cos: Tensor, sin: Tensor, layout: AttentionLayout) -> Tensor:
         """Return (..., H)."""
         flat = projected(hidden, (self.q_proj, self.k_proj, self.v_proj), fused=self.fused)
         q, k, v = (part.view(*part.shape[:-1], -1, self.head_dim) for part in flat)
@@ -141,7 +139,7 @@ class Block(nn.Module):
         self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
-    def forward(self, hidden: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> Tensor:
+    def forward(self, hidden: Tensor, cos: Tensor, sin: Tensor, layout: AttentionLayout) -> Tensor:
         """Return (..., H)."""
         hidden = hidden + self.self_attn(self.input_layernorm(hidden), cos, sin, layout)
         out: Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
@@ -153,7 +151,6 @@ class EuroBertPreTrainedModel(PreTrainedModel):  # type: ignore[misc]  # transfo
 
     config_class = EncoderConfig
     base_model_prefix = "model"
-    supports_gradient_checkpointing = True
     _supports_sdpa = True
 
     def _init_weights(self, module: nn.Module) -> None:
@@ -212,9 +209,6 @@ class EuroBertModel(EuroBertPreTrainedModel):
         self.layers = nn.ModuleList([Block(config) for _ in range(config.num_hidden_layers)])
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.attention_backend = AUTO
-        self.bf16_residual = False
-        """Whether, under bf16 autocast, the sum that blocks add to is bf16 too; norms compute in float32 either way."""
-        self.gradient_checkpointing = False
         self.post_init()
 
     def forward(
@@ -259,16 +253,11 @@ class EuroBertModel(EuroBertPreTrainedModel):
                 backend=resolve_backend(self.attention_backend, hidden.device, dtype, self.config.head_dim),
             )
             positions = positions_of(cu_seqlens, hidden.shape[0])
-        if self.bf16_residual and dtype == torch.bfloat16:
-            hidden = hidden.to(torch.bfloat16)
         cos, sin = rotary_tables(positions, self.config.head_dim, self.config.rope_theta)
         states: list[Tensor] = []
         for layer in self.layers:
             states += [hidden] if output_hidden_states else []
-            if self.gradient_checkpointing and self.training:
-                hidden = self._gradient_checkpointing_func(layer.__call__, hidden, cos, sin, layout)
-            else:
-                hidden = layer(hidden, cos, sin, layout)
+            hidden = layer(hidden, cos, sin, layout)
         hidden = self.norm(hidden)
         return BaseModelOutput(
             last_hidden_state=hidden, hidden_states=(*states, hidden) if output_hidden_states else None

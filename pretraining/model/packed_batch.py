@@ -49,11 +49,9 @@ class PackedBatch:
             max_length: bound to record; the longest sequence's length when left out.
 
         Raises:
-            ValueError: no sequence, an empty one, one that is not 1-D, another number of ids, too long a one.
+            ValueError: an empty sequence, one that is not 1-D, too long a one.
         """
         arrays = [np.asarray(sequence) for sequence in sequences]
-        if not arrays:
-            raise ValueError("a packed batch needs at least one sequence")
         for number, array in enumerate(arrays):
             if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
                 raise ValueError(
@@ -61,8 +59,6 @@ class PackedBatch:
                     f"not {array.dtype} of shape {array.shape}"
                 )
         ids = np.arange(len(arrays)) if sample_ids is None else np.asarray(sample_ids)
-        if ids.shape != (len(arrays),):
-            raise ValueError(f"{len(arrays)} sequences need as many sample ids, not {ids.size}")
         lengths = np.array([array.size for array in arrays])
         bound = int(lengths.max()) if max_length is None else max_length
         if lengths.max() > bound:

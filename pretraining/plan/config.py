@@ -1,8 +1,8 @@
 """Every setting of a pretraining run, with the paper's values as defaults.
 
-Some change a run from a step on: `skip=1200:50` leaves out the 50 batches that step 1200 and those after it would have
-had; `peak_lr_from=1200:3e-4` gives steps from 1200 on another peak. Steps count from 0 at random weights. A run may be
-resumed with changes that begin at its checkpoint or later; earlier ones are what the checkpoint was made with.
+One changes a run from a step on: `skip=1200:50` leaves out the 50 batches that step 1200 and those after it would have
+had. Steps count from 0 at random weights. A run may be resumed with skips that begin at its checkpoint or later; the
+earlier ones are what the checkpoint was made with.
 
 `--set key=value` and a study file's `[settings]` change single fields (`common.settings.read_settings`). All are
 recorded in every checkpoint. Imports no torch, so that a misspelt setting is reported at once.
@@ -13,19 +13,14 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Literal
 
 from common.errors import UserError, nearest
-from pretraining.data.sampler import CUTS
+from pretraining.data.sampler import Cut
 from pretraining.paper_settings import TRAINING
 
-__all__ = [
-    "OPTIMIZER_BYTES", "RESULTS", "TrainingConfig", "batch_number", "before", "read_changes", "value_at",
-]  # fmt: skip
-
-T = TypeVar("T", int, float)
+__all__ = ["OPTIMIZER_BYTES", "RESULTS", "TrainingConfig"]
 
 OPTIMIZER_BYTES = 8
 """Bytes of the optimizer's state for each parameter: AdamW's two moments in float32."""
@@ -40,8 +35,6 @@ _MAY_CHANGE = {"may change": True}
 """Marks a setting of logging, storage or speed: a run may be resumed with another value."""
 _OF_PLACE = {"may change": True, "of a place": True}
 """Marks one of those that says where things are put: it is no part of what a model was made with."""
-_FROM_A_STEP = {"from a step on": True}
-"""Marks a setting that a resumed run may change for the steps to come."""
 _FROM_ZERO = ("warmup_steps", "rewarm_steps", "eval_sequences", "weight_decay", "cache_gb", "seed")
 _FROM_ONE = (
     "global_batch", "microbatch", "loss_group", "min_length", "shuffle_block", "shuffle_chunk", "eval_every",
@@ -81,8 +74,6 @@ class TrainingConfig:
     """Size of one forward and backward pass, in sequences of max_length (`device_train_microbatch_size`). A pass takes
     more sequences when they are shorter; gradients are accumulated over the passes of a step. It changes speed and
     memory, never the gradient: halve it when a GPU runs out of memory (OOM)."""
-    layout: Literal["balanced", "order"] = field(default="balanced", metadata=_MAY_CHANGE)
-    """`balanced`: ranks and passes get nearly equal numbers of tokens; `order`: sequences keep their order."""
     min_length: int = TRAINING.min_length
     """Shortest sequence, in tokens."""
     max_length: int = TRAINING.max_length
@@ -101,9 +92,6 @@ class TrainingConfig:
     `token`: the mean over all predicted tokens of the step."""
     precision: Literal["auto", "fp32", "bf16"] = field(default="auto", metadata=_MAY_CHANGE)
     """`bf16` is autocast over fp32 weights, `auto` is bf16 on a GPU and fp32 on a CPU."""
-    residual: Literal["fp32", "bf16"] = field(default="fp32", metadata=_MAY_CHANGE)
-    """Data type of the residual stream under bf16 autocast; norms are computed in fp32 either way. `bf16` halves its
-    memory traffic and rounds it."""
     backend: Literal["auto", "varlen", "flash4", "sdpa"] = field(default="auto", metadata=_MAY_CHANGE)
     """Attention kernel; `auto` uses the first of the others that this machine supports, sdpa on a CPU."""
     compile: Literal["auto", "on", "off"] = field(default="auto", metadata=_MAY_CHANGE)
@@ -122,12 +110,8 @@ class TrainingConfig:
     cache_gb: float = field(default=50.0, metadata=_OF_PLACE)
     """Size in GB above which the least recently opened decompressed shards are removed; 0 keeps all. A shuffled block
     of the default size opens up to 128 shards (8.6 GB), and the shards of the next block are opened in advance."""
-    skip: str = field(default="", metadata=_FROM_A_STEP)
+    skip: str = field(default="", metadata={"from a step on": True})
     """Batches to leave out, `STEP:COUNT,...`, for example after the loss became NaN; later batches move up."""
-    peak_lr_from: str = field(default="", metadata=_FROM_A_STEP)
-    """Changes to the peak learning rate, each from a given step: `STEP:RATE,...`."""
-    activation_checkpointing: bool = field(default=False, metadata=_MAY_CHANGE)
-    """Recompute activations in the backward pass: saves memory for a third more computation."""
     callbacks: str = field(
         default="SpeedMonitor,MemoryMonitor,OptimizerMonitor,RuntimeEstimator", metadata=_OF_PLACE
     )
@@ -165,14 +149,19 @@ class TrainingConfig:
                 raise UserError(f"{key} must be in [0, 1), not {getattr(self, key)}")
         if self.seed >= 2**32:
             raise UserError(f"seed must be below 2^32, not {self.seed}")
-        _ = self.skips, self.peaks
+        _ = self.skips
         if self.min_length > self.max_length:
             raise UserError(f"min_length={self.min_length} is above max_length={self.max_length}")
 
     @property
+    def sequences(self) -> Cut:
+        """How the token stream is cut into sequences."""
+        return Cut(mode=self.cut, shortest=self.min_length, longest=self.max_length, seed=self.seed)
+
+    @property
     def tokens_per_step(self) -> float:
         """Expected tokens of one step: 2,373,120 with the paper's settings."""
-        return self.global_batch * CUTS[self.cut].mean_length(self.min_length, self.max_length)
+        return self.global_batch * self.sequences.mean_length
 
     @property
     def group_size(self) -> int:
@@ -187,7 +176,7 @@ class TrainingConfig:
     @property
     def attended_length(self) -> float:
         """Mean length of the sequence that a token is in: what attention costs a token."""
-        return CUTS[self.cut].attended_length(self.min_length, self.max_length)
+        return self.sequences.attended_length
 
     def science(self) -> dict[str, object]:
         """Return the settings that a run must keep when it resumes: all but those of logging, storage and speed, and
@@ -205,50 +194,33 @@ class TrainingConfig:
 
     @property
     def skips(self) -> tuple[tuple[int, int], ...]:
-        """Steps and the number of batches left out there."""
-        return read_changes("skip", self.skip, int)
+        """Steps and the number of batches left out there, as `skip` gives them.
 
-    @property
-    def peaks(self) -> tuple[tuple[int, float], ...]:
-        """Steps and the peak rate from there on."""
-        return read_changes("peak_lr_from", self.peak_lr_from, float)
+        Raises:
+            UserError: it is written otherwise, a count is not above 0, or the steps do not rise.
+        """
+        skips: list[tuple[int, int]] = []
+        for word in filter(None, self.skip.split(",")):
+            step, _, count = word.partition(":")
+            try:
+                skip = int(step), int(count)
+            except ValueError:
+                raise UserError(
+                    f"skip={self.skip!r}: write STEP:COUNT, with commas between several"
+                ) from None
+            if not (0 <= skip[0] < _MOST and 0 < skip[1] < _MOST):
+                raise UserError(
+                    f"skip={self.skip!r}: steps must be at least 0, counts above 0, and both below 2^40"
+                )
+            if skips and skip[0] <= skips[-1][0]:
+                raise UserError(f"skip={self.skip!r}: the steps must increase")
+            skips.append(skip)
+        return tuple(skips)
+
+    def batch_number(self, step: int) -> int:
+        """Return which batch of the order a step trains on."""
+        return step + sum(count for at, count in self.skips if at <= step)
 
     def interventions(self, step: int) -> dict[str, object]:
         """Return what was changed before a step, as its checkpoint records it."""
-        return {"skip": before(self.skips, step), "peak_lr_from": before(self.peaks, step)}
-
-
-def read_changes(key: str, text: str, kind: Callable[[str], T]) -> tuple[tuple[int, T], ...]:
-    """Return the (step, value) pairs of a setting such as `1200:50,4000:10`.
-
-    Raises:
-        UserError: it is written otherwise, a value is not above 0, or the steps do not rise.
-    """
-    changes: list[tuple[int, T]] = []
-    for word in filter(None, text.split(",")):
-        step, _, value = word.partition(":")
-        try:
-            change = int(step), kind(value)
-        except ValueError:
-            raise UserError(f"{key}={text!r}: write STEP:VALUE, with commas between several") from None
-        if not (0 <= change[0] < _MOST and 0 < change[1] < _MOST):
-            raise UserError(f"{key}={text!r}: steps must be at least 0, values above 0, and both below 2^40")
-        if changes and change[0] <= changes[-1][0]:
-            raise UserError(f"{key}={text!r}: the steps must increase")
-        changes.append(change)
-    return tuple(changes)
-
-
-def batch_number(skips: tuple[tuple[int, int], ...], step: int) -> int:
-    """Return which batch of the order a step trains on."""
-    return step + sum(count for at, count in skips if at <= step)
-
-
-def value_at(changes: tuple[tuple[int, T], ...], step: int, first: T) -> T:
-    """Return the value that holds at a step, `first` before all changes."""
-    return next((value for at, value in reversed(changes) if at <= step), first)
-
-
-def before(changes: tuple[tuple[int, T], ...], step: int) -> list[list[T | int]]:
-    """Return the changes that touch steps before one, as they are recorded."""
-    return [[at, value] for at, value in changes if at < step]
+        return {"skip": [[at, count] for at, count in self.skips if at < step]}

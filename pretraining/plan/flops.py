@@ -1,25 +1,19 @@
-"""What training costs: FLOPs per token by three conventions, peak rates of devices, MFU. Standard library only.
+"""What training costs: FLOPs per token by two conventions, peak rates of devices, MFU. Standard library only.
 
 - `hoffmann`: Appendix F of Hoffmann et al. (2022, arXiv 2203.15556), the convention of the paper's Figure 10. It
   counts the embedding look-up as a matrix product and a full square of attention scores, and takes the backward
   pass as twice the forward pass. Two terms are ours, since that appendix describes another block: keys and
   values have fewer heads (GQA), and the feed-forward layer has three matrices (SwiGLU).
-- `six_nd`: 6 x parameters x tokens, the parameters being all that are trained.
 - `model`: what MFU is measured against (Chowdhery et al. 2022, Appendix B): 6 per parameter of a matrix product,
   the head only at the positions that pass it, plus the full square of attention scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from common.registry import Registry
 from pretraining.paper_settings import Shape, effective_length
 
 __all__ = [
-    "CONVENTIONS", "PEAK_FLOPS", "Convention", "gpu_hours", "hoffmann_flops_per_token", "mfu",
-    "model_flops_per_token", "peak_flops", "six_nd_flops_per_token",
+    "PEAK_FLOPS", "gpu_hours", "hoffmann_flops_per_token", "mfu", "model_flops_per_token", "peak_flops",
 ]  # fmt: skip
 
 
@@ -37,14 +31,8 @@ def hoffmann_flops_per_token(shape: Shape, *, length: float | None = None, predi
     projections = 2 * shape.hidden * (width + 2 * kv_width) + 2 * width * shape.hidden
     scores = 2 * length * width + 3 * shape.heads * length + 2 * length * width
     feed_forward = 2 * 3 * shape.hidden * shape.mlp
-    logits = 2 * shape.hidden * shape.vocab * _share(predicted)
+    logits = 2 * shape.hidden * shape.vocab * predicted
     return 3 * (embedding + shape.layers * (projections + scores + feed_forward) + logits)
-
-
-def six_nd_flops_per_token(shape: Shape, *, length: float | None = None, predicted: float = 1.0) -> float:
-    """Return 6 times the number of trained parameters; whatever `length` and `predicted` are."""
-    del length, predicted
-    return 6.0 * shape.trained_parameters
 
 
 def model_flops_per_token(shape: Shape, *, length: float | None = None, predicted: float = 1.0) -> float:
@@ -53,32 +41,9 @@ def model_flops_per_token(shape: Shape, *, length: float | None = None, predicte
     Arguments are those of `hoffmann_flops_per_token`; MLM's `predicted` is the masking ratio.
     """
     length = effective_length() if length is None else length
-    matrices = shape.body_parameters + _share(predicted) * shape.embedding_parameters
+    matrices = shape.body_parameters + predicted * shape.embedding_parameters
     return 6 * matrices + 12 * shape.layers * shape.heads * shape.head_dim * length
 
-
-@dataclass(frozen=True, kw_only=True)
-class Convention:
-    """One way to count the FLOPs of a training token."""
-
-    name: str
-    """Its key in the plan's JSON."""
-    citation: str
-    """How the plan names it, after its total."""
-    per_token: Callable[..., float]
-    """Called with a shape and, by keyword, `length` and `predicted`."""
-    leaves_out_unpredicted: bool = False
-    """Whether positions that predict nothing are left out of the head; the others charge MLM like CLM."""
-
-
-_HOFFMANN = "by Hoffmann et al., Appendix F"
-HOFFMANN = Convention(name="hoffmann", citation=_HOFFMANN, per_token=hoffmann_flops_per_token)
-SIX_ND = Convention(name="six_nd", citation="by 6ND", per_token=six_nd_flops_per_token)
-MODEL = Convention(
-    name="model", citation="model FLOPs", per_token=model_flops_per_token, leaves_out_unpredicted=True
-)
-CONVENTIONS = Registry("FLOP convention", [HOFFMANN, SIX_ND, MODEL])
-"""The three counts."""
 
 PEAK_FLOPS: dict[str, float] = {
     "A100": 312e12,
@@ -109,21 +74,6 @@ def mfu(tokens_per_second: float, flops_per_token: float, device_name: str, devi
     return None if peak is None else tokens_per_second * flops_per_token / (peak * devices)
 
 
-def gpu_hours(flops: float, utilisation: float, device_name: str) -> float:
-    """Return the device hours that `flops` take at a utilisation in (0, 1].
-
-    Raises:
-        ValueError: an unknown device, or a utilisation outside (0, 1].
-    """
-    peak = peak_flops(device_name)
-    if peak is None:
-        raise ValueError(f"no peak rate is known for {device_name!r}; devices are {', '.join(PEAK_FLOPS)}")
-    if not 0 < utilisation <= 1:
-        raise ValueError(f"a utilisation must be in (0, 1], not {utilisation}")
-    return flops / (peak * utilisation) / 3600
-
-
-def _share(predicted: float) -> float:
-    if not 0 <= predicted <= 1:
-        raise ValueError(f"the share of predicted positions must be in [0, 1], not {predicted}")
-    return predicted
+def gpu_hours(flops: float, utilisation: float, device: str) -> float:
+    """Return the hours that `flops` take on a device of `PEAK_FLOPS` at a utilisation in (0, 1]."""
+    return flops / (PEAK_FLOPS[device] * utilisation) / 3600

@@ -1,26 +1,37 @@
 """The study's parts for Composer's `Trainer`: the model, the steps' batches, gradients as views of DDP's buckets.
 
-`train` and a script of one's own (docs/extend.md) build the same run from them.
+`train` and a script of one's own (docs/extend.md) build the same run from them. Settings add callbacks, algorithms and
+loggers: Composer's own by their names (`callbacks=SpeedMonitor,MemoryMonitor`), a user's as `module:Class`.
 """
 
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Iterable
+import logging
+import pkgutil
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 import torch
 from composer import Trainer
-from composer.core import Callback, DataSpec, State
-from composer.loggers import Logger
+from composer.core import Algorithm, Callback, DataSpec, State
+from composer.loggers import Logger, LoggerDestination, TensorboardLogger, WandBLogger
 from composer.models import ComposerModel
 from torch.nn.parallel import DistributedDataParallel
 
+from common.errors import UserError, first_line
 from pretraining.model.modeling import EuroBertForMaskedLM
+from pretraining.plan.config import TrainingConfig
 from pretraining.training.dataloader import StepBatch
 from pretraining.training.objectives import LossSum, ObjectiveBatch, group_weights, loss_sum
 from pretraining.training.ranks import Ranks
 
-__all__ = ["BucketViews", "PretrainingModel", "StepData", "close"]
+__all__ = ["BucketViews", "PretrainingModel", "StepData", "additions", "close", "quiet_libraries"]
 
 
 def close(trainer: Trainer) -> None:
@@ -125,3 +136,85 @@ class BucketViews(Callback):  # type: ignore[misc]  # composer is untyped
             # The first one's buckets are freed before the second's are made.
             state.model = state.model.module
             state.model = DistributedDataParallel(state.model, gradient_as_bucket_view=True)
+
+
+def additions(config: TrainingConfig, name: str, tensorboard: Path, rank: int = 0) -> dict[str, list[Any]]:
+    """Return Composer's `callbacks`, `algorithms` and `loggers` that the settings ask for.
+
+    Composer's own callbacks are left out where nothing would be logged to.
+
+    Args:
+        config: which are wanted.
+        name: the stage, for dashboards.
+        tensorboard: folder of TensorBoard's files.
+        rank: number of this process; only the first writes to dashboards. Composer's `WandBLogger` sees to that by
+            itself, and has to be there on all.
+
+    Raises:
+        UserError: a class that is not there, is no callback or algorithm, or needs arguments.
+    """
+    logged = bool(config.tensorboard or config.wandb)
+    made = [
+        part
+        for word, part in _made("callbacks", config.callbacks, Callback)
+        if logged or ":" in word  # a user's own may do anything
+    ]
+    loggers = [part for part in made if isinstance(part, LoggerDestination)]
+    if config.tensorboard and rank == 0:
+        loggers.append(TensorboardLogger(log_dir=str(tensorboard), rank_zero_only=True))
+    if config.wandb:
+        import wandb
+
+        if not hasattr(
+            wandb.Run, "get_url"
+        ):  # Composer 0.32 calls it; wandb 0.31 has no such method any more
+            wandb.Run.get_url = lambda run: run.url
+        about = {"config": asdict(config)}
+        loggers.append(WandBLogger(project=config.wandb, name=name, init_kwargs=about))
+    return {
+        "callbacks": [part for part in made if not isinstance(part, LoggerDestination)],
+        "algorithms": [part for _, part in _made("algorithms", config.algorithms, Algorithm)],
+        "loggers": loggers,
+    }
+
+
+@contextmanager
+def quiet_libraries() -> Iterator[None]:
+    """Leave out the warnings that no user can act on; those of torch and of this package are shown.
+
+    Raises:
+        UserError: Weights & Biases does not start.
+    """
+    logging.getLogger("composer").setLevel(logging.WARNING)
+    with warnings.catch_warnings():
+        for module in ("composer", "torchmetrics", "tensorboard", "streaming", "urllib3", "wandb"):
+            warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
+        try:
+            yield
+        except Exception as error:
+            if not type(error).__module__.startswith("wandb."):
+                raise
+            raise UserError(
+                f"Weights & Biases (setting wandb): {first_line(error)}; log in with `wandb login`, set "
+                "WANDB_MODE=offline or remove the setting"
+            ) from None
+
+
+def _made(setting: str, words: str, kind: type) -> list[tuple[str, Any]]:
+    """Return an object of each class that a setting names, with its name."""
+    made = []
+    if ":" in words and (here := str(Path.cwd())) not in sys.path:
+        # An installed command's path begins with its own folder, not with the user's.
+        sys.path.append(here)
+    for word in filter(None, (word.strip() for word in words.split(","))):
+        try:
+            item: Any = pkgutil.resolve_name(word if ":" in word else f"composer.{setting}:{word}")
+            if not (isinstance(item, type) and issubclass(item, kind)):
+                raise TypeError(f"it is not a subclass of Composer's {kind.__name__}")
+            made.append((word, item()))
+        except (ImportError, AttributeError, TypeError, ValueError) as error:
+            raise UserError(
+                f"{setting}: {word} cannot be created: {error}; give a class of composer.{setting} that needs no "
+                "arguments, or your own as MODULE:CLASS, with its module in this folder or on PYTHONPATH"
+            ) from None
+    return made

@@ -9,11 +9,11 @@ from typing import Any
 
 from common.description import difference
 from common.errors import UserError
-from pretraining.data.manifest import load_manifest
 from pretraining.data.remote_shards import find_shards
+from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.configuration import config_of
 from pretraining.plan.config import RESULTS, TrainingConfig
-from pretraining.plan.plan import Plan, PlannedStage, Study
+from pretraining.plan.study_plan import PlannedStage, Targets
 from pretraining.training import checkpoints
 from pretraining.training.dataloader import Data
 from pretraining.training.ranks import Ranks
@@ -23,12 +23,10 @@ __all__ = ["TrainingContext"]
 
 @dataclass(kw_only=True)
 class TrainingContext:
-    """One call's study, settings, data and place among the processes."""
+    """What one call trains, with its settings, data and place among the processes."""
 
-    study: Study
+    targets: Targets
     config: TrainingConfig
-    plan: Plan
-    size: str
     source: Path | str
     """A folder of shards, or their address."""
     out: Path
@@ -45,7 +43,8 @@ class TrainingContext:
         if config.precision == "bf16" and not is_gpu:
             raise UserError("precision=bf16 needs a GPU, but there is none here; set precision=auto or fp32")
         self.bf16 = config.precision == "bf16" or (config.precision == "auto" and is_gpu)
-        self.shape = self.study.shapes[self.size]
+        self.plan = self.targets.plan
+        self.shape = self.plan.study.shapes[self.targets.model.size]
         self.data_folder, remote = find_shards(self.source)
         self.model_config = config_of(self.shape, load_manifest(self.data_folder)["tokenizer"])
         self.data = Data(self.data_folder, config, self.model_config, remote)
@@ -80,13 +79,17 @@ class TrainingContext:
             where: its path, for messages.
         """
         mine = {**self.identity(stage), "interventions": self.config.interventions(step)}
-        found = difference({part: state.get(part) for part in mine}, mine)
+        theirs = {part: state.get(part) for part in mine}
+        if (earlier := theirs["interventions"]) and not earlier.get("peak_lr_from"):
+            # Of version 1, which could change the peak rate from a step on; here it was not.
+            theirs["interventions"] = {"skip": earlier.get("skip")}
+        found = difference(theirs, mine)
         if found is None:
             return
         part, _, key = found[0].partition(".")
-        theirs, ours = map(_stages, found[1:]) if part == "stages" else found[1:]
+        recorded, ours = map(_stages, found[1:]) if part == "stages" else found[1:]
         raise UserError(
-            f"{where} was trained with {key or part}={theirs!r:.200}, not {ours!r:.200}; "
+            f"{where} was trained with {key or part}={recorded!r:.200}, not {ours!r:.200}; "
             f"{_REMEDIES.get(part, 'restore that value')} or choose another --out"
         )
 

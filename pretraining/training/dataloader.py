@@ -2,11 +2,16 @@
 
 Everything follows from the settings, the data and the step, so that nothing has to be stored to resume after a
 kill, and two models of the study see the same sequences at the same step.
+
+The gradient of a step does not depend on which sequences a rank computes, nor on which of them share a pass through the
+model (`pretraining.training.objectives.group_weights`). Both serve speed alone: ranks wait for the one with most
+tokens, and a pass is the faster the fuller it is.
 """
 
 from __future__ import annotations
 
 import hashlib
+import heapq
 import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -21,19 +26,18 @@ import torch
 from torch import Tensor
 
 from common.errors import UserError
-from pretraining.data.manifest import SPLITS, check_split, load_manifest
 from pretraining.data.remote_shards import RemoteShards
-from pretraining.data.sampler import Cut, Order, split_documents
-from pretraining.data.shard_cache import make_shard_cache_folder
-from pretraining.data.token_stream import TokenStream
+from pretraining.data.sampler import Int64s, Order, split_documents
+from pretraining.data.shard_manifest import SPLITS, check_split, load_manifest
+from pretraining.data.token_stream import TokenStream, make_shard_cache_folder
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.masking import MLM_STREAM, VALIDATION_STREAM, MaskRule
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.config import TrainingConfig
-from pretraining.training.layout import lay_out
-from pretraining.training.objectives import OBJECTIVES, ObjectiveBatch
+from pretraining.training.objectives import ObjectiveBatch, prepare
 
-__all__ = ["Data", "StepBatch", "prefetched"]
+__all__ = ["Data", "StepBatch", "lay_out", "prefetched"]
+
 
 logger = logging.getLogger(__name__)
 _AHEAD = 4
@@ -107,10 +111,7 @@ class Data:
         for name, split in zip(SPLITS, (self._train, self._validation), strict=True):
             check_split(folder, name, self.manifest, split.shards)
         self._vocab_size = tokenizer["vocab_size"]
-        self._cut = Cut(
-            mode=config.cut, shortest=config.min_length, longest=config.max_length, seed=config.seed
-        )
-
+        self._cut = config.sequences
         if config.eval_sequences and not self._cut.count(self._validation.tokens):
             raise UserError(
                 f"{folder}: its validation split of {self._validation.tokens} tokens has no whole sequence; write "
@@ -134,7 +135,7 @@ class Data:
 
         Args:
             step: update, counted from 0 at the start of pretraining.
-            objective: a name in `pretraining.training.objectives.OBJECTIVES`.
+            objective: a name in `pretraining.models.OBJECTIVES`.
             ratio: masking ratio in percent; None for objectives without one.
             rank: number of the rank.
             world: number of ranks.
@@ -142,7 +143,7 @@ class Data:
         config = self._config
         epoch, samples = self.order.batch_of(step)
         starts, stops = self._cut.spans(samples)
-        shares = lay_out(stops - starts, world, config.pass_tokens, config.layout)
+        shares = lay_out(stops - starts, world, config.pass_tokens)
         groups = np.arange(len(samples)) // config.group_size
         counts = torch.zeros(int(groups[-1]) + 1, dtype=torch.float64)
         microbatches, tokens, fingerprint = [], 0, 0
@@ -206,9 +207,7 @@ class Data:
                 packed, _ = self._pack(self._validation, samples, epoch=0)
                 yield self._prepare(packed, objective, ratio, VALIDATION_STREAM)
 
-    def _pack(
-        self, stream: TokenStream, samples: npt.NDArray[np.int64], epoch: int
-    ) -> tuple[PackedBatch, npt.NDArray[np.int64]]:
+    def _pack(self, stream: TokenStream, samples: Int64s, epoch: int) -> tuple[PackedBatch, Int64s]:
         """Pack the samples; return the place among them that each sequence comes from, too.
 
         A sequence's id, which keys its mask, is the place of its first token in the stream.
@@ -240,7 +239,7 @@ class Data:
         if ratio is not None:
             seed = self._config.seed
             rule = MaskRule.of(self._model_config, ratio=ratio / 100, seed=seed, stream=stream)
-        return OBJECTIVES[objective].prepare(packed, rule)
+        return prepare(packed, objective, rule)
 
 
 def prefetched(load: Callable[[int], StepBatch], start: int, end: int) -> Generator[StepBatch, None, None]:
@@ -267,3 +266,37 @@ def _fingerprint(packed: PackedBatch, made: ObjectiveBatch) -> int:
         digest.update(inputs[part].astype("<i4").tobytes())
         total += int.from_bytes(digest.digest(), "little")
     return total
+
+
+def lay_out(lengths: npt.ArrayLike, world: int, most: int) -> list[list[Int64s]]:
+    """Return every rank's passes for a step: places in the step's batch, rising; tokens are shared nearly equally.
+
+    Args:
+        lengths: tokens of each sequence of the step, (batch,).
+        world: number of ranks, not more than sequences.
+        most: most tokens of a pass; a longer sequence is a pass of its own.
+    """
+    sizes = np.asarray(lengths, np.int64)
+    return [
+        [places[part] for part in _balanced_passes(sizes[places], most)] for places in _balanced(sizes, world)
+    ]
+
+
+def _balanced(lengths: Int64s, parts: int) -> list[Int64s]:
+    """Share places so that sums of lengths are nearly equal: the longest first, each to the part with least."""
+    heap = [(0, number) for number in range(parts)]
+    shares: list[list[int]] = [[] for _ in range(parts)]
+    for place in np.argsort(-lengths, kind="stable").tolist():
+        tokens, number = heap[0]
+        shares[number].append(place)
+        heapq.heapreplace(heap, (tokens + int(lengths[place]), number))
+    return [np.array(sorted(share), np.int64) for share in shares]
+
+
+def _balanced_passes(lengths: Int64s, most: int) -> list[Int64s]:
+    """Return as few passes of nearly equal size as fit."""
+    for count in range(max(1, -(-int(lengths.sum()) // most)), len(lengths)):
+        passes = _balanced(lengths, count)
+        if all(lengths[part].sum() <= most for part in passes):
+            return passes
+    return [np.array([place]) for place in range(len(lengths))]

@@ -52,7 +52,13 @@ class LogWriter:
         self._log, self._timings = _opened(path), _opened(path.with_name(TIMINGS))
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Append one row; what is measured goes to the timings."""
+        """Append one row; what is measured goes to the timings.
+
+        Raises:
+            ValueError: `read_log` would refuse the row.
+        """
+        if fault := _fault(row):
+            raise ValueError(f"a row of the log is not one: {fault}")
         if measured := {key: row[key] for key in MEASURED if key in row}:
             _append(self._timings, {"step": row["step"], "stage": row["stage"], **measured})
         _append(self._log, {key: value for key, value in row.items() if key not in MEASURED})
@@ -124,15 +130,20 @@ def _row(line: bytes) -> dict[str, Any]:
     row: Any = strict_json(line, finite=False)
     if not isinstance(row, dict):
         raise BadJsonError("it is not a JSON object")
+    if fault := _fault(row):
+        raise BadJsonError(fault)
+    return row
+
+
+def _fault(row: Mapping[str, Any]) -> str:
+    """Return why a row cannot be one of a log; empty when it can."""
     for name in _NEEDED:
         if name not in row:
-            raise BadJsonError(f"it has no {name}")
+            return f"it has no {name}"
     for name, value in row.items():
-        if name not in _FIELDS:
-            raise BadJsonError(f"it has an unknown field {name[:40]!r}")
-        if not _FIELDS[name](value):
-            raise BadJsonError(f"its {name} cannot be {str(value)[:40]!r}")
-    return row
+        if not _FIELDS.get(name, _number)(value):
+            return f"its {name[:40]} cannot be {str(value)[:40]!r}"
+    return ""
 
 
 def _count(value: Any) -> bool:
@@ -141,10 +152,6 @@ def _count(value: Any) -> bool:
 
 def _number(value: Any) -> bool:
     return type(value) in (int, float) and not 1e300 <= abs(value) < math.inf
-
-
-def _measure(value: Any) -> bool:
-    return _number(value) and not value < 0
 
 
 def _name(value: Any) -> bool:
@@ -157,14 +164,10 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "step": _count,
     "split": lambda value: value in ("train", "validation"),
     "objective": _name,
-    "ratio": lambda value: value is None or (_measure(value) and value <= 100),
+    "ratio": lambda value: value is None or (_number(value) and 0 <= value <= 100),
     "stage": _name,
-    "loss": _number,
-    "lr": _measure,
-    "grad_norm": _measure,
     "tokens": _count,
-    "predicted": _count,
     "batch": lambda value: _name(value) and len(value) <= 64,
-    **dict.fromkeys(("tokens_per_second", "mfu", "memory_gb"), _measure),
+    "device": _name,
 }
-"""What a row may hold: whether each value can be."""
+"""Whether each value of a row can be; a field that is not here may hold any number."""

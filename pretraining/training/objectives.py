@@ -11,21 +11,21 @@ gradient does not depend on which of them are computed together, where, and in h
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from common.registry import Registry
 from pretraining.model.cross_entropy import IGNORE, linear_cross_entropy
 from pretraining.model.masking import MaskRule, batch_mask
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.model.packed_batch import PackedBatch
+from pretraining.models import OBJECTIVES
 
 __all__ = [
-    "OBJECTIVES", "WEIGHTINGS", "LossSum", "Objective", "ObjectiveBatch", "Weighting", "clm", "group_weights",
-    "loss_sum", "mlm",
+    "LossSum", "ObjectiveBatch", "clm", "group_weights", "loss_sum", "mlm", "prepare",
 ]  # fmt: skip
 
 
@@ -117,22 +117,11 @@ def mlm(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
     return ObjectiveBatch(inputs=inputs, labels=labels, positions=positions, count=count, is_causal=False)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Objective:
-    """A pretraining objective."""
-
-    name: str
-    """As in names of models (`pretraining.model_names.OBJECTIVES`)."""
-    is_causal: bool
-    """Whether attention looks back only, in training and in the exported model's configuration."""
-    prepare: Callable[[PackedBatch, MaskRule | None], ObjectiveBatch]
-    """Makes a packed batch ready; the rule is there for stages with a masking ratio."""
-
-
-CLM = Objective(name="clm", is_causal=True, prepare=clm)
-MLM = Objective(name="mlm", is_causal=False, prepare=mlm)
-OBJECTIVES = Registry("objective", [CLM, MLM])
-"""What a stage can be trained on."""
+def prepare(batch: PackedBatch, objective: str, rule: MaskRule | None) -> ObjectiveBatch:
+    """Return a packed batch made ready for the objective of that name; the rule is there for those with a ratio."""
+    function: Callable[[PackedBatch, MaskRule | None], ObjectiveBatch]
+    function = pkgutil.resolve_name(OBJECTIVES[objective].prepare)
+    return function(batch, rule)
 
 
 def loss_sum(model: EuroBertForMaskedLM, batch: ObjectiveBatch, *, chunk: int | None = None) -> LossSum:
@@ -156,36 +145,19 @@ def loss_sum(model: EuroBertForMaskedLM, batch: ObjectiveBatch, *, chunk: int | 
     return LossSum(total=total, count=batch.count)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Weighting:
-    """How the groups of a step are weighed; a group without predicted tokens takes no part."""
-
-    name: str
-    """Value of the setting `weighting`."""
-    weight: Callable[[Tensor], Tensor]
-    """Weights of the groups' mean losses, (G,), from their numbers of predicted tokens, (G,)."""
-
-
-EQUAL = Weighting(name="equal", weight=lambda counts: counts > 0)
-TOKEN = Weighting(name="token", weight=lambda counts: counts)
-WEIGHTINGS = Registry("weighting", [EQUAL, TOKEN])
-"""`equal`, the paper's rule: the loss is the mean of the groups' means, so that a masked token weighs less in a group
-that holds more of them. `token`: the mean over all predicted tokens of the step, whatever the groups."""
-
-
 def group_weights(counts: Tensor, weighting: str) -> Tensor:
     """Return the weight of a predicted token of each group in the loss of the step, (G,), float64.
 
-    The step's loss is the sum of weight times cross-entropy over all predicted tokens of all ranks.
+    The step's loss is the sum of weight times cross-entropy over all predicted tokens of all ranks. A group without
+    predicted tokens takes no part.
 
     Args:
         counts: predicted tokens of each group in the whole step, (G,).
-        weighting: a name in `WEIGHTINGS`.
-
-    Raises:
-        UserError: an unknown rule.
+        weighting: `equal`, the paper's rule: the loss is the mean of the groups' means, so that a masked token weighs
+            less in a group that holds more of them. `token`: the mean over all predicted tokens of the step, whatever
+            the groups.
     """
     counts = counts.double()
-    weights = WEIGHTINGS[weighting].weight(counts).double()
+    weights = (counts > 0).double() if weighting == "equal" else counts
     shares = weights / weights.sum().clamp(min=torch.finfo(torch.float64).tiny)
     return torch.where(counts > 0, shares / counts.clamp(min=1), 0.0)

@@ -1,7 +1,7 @@
 """One stage being trained by Composer: from its last checkpoint, with its log, validation losses and checkpoints.
 
 Composer runs the loop: passes, autocast, DDP, devices, loggers, callbacks. Whatever the results depend on is passed
-to it: batches by step (`dataloader`), the loss (`objectives`), the rate by step (`schedule`), checkpoints
+to it: batches by step (`dataloader`), the loss (`objectives`), the rate by step (`optimizer`), checkpoints
 (`checkpoints`).
 """
 
@@ -23,21 +23,27 @@ from composer.loggers import Logger
 from common.errors import UserError
 from common.processes import on_first_interrupt, on_stop_signal
 from common.progress import Meter
-from pretraining.plan.config import batch_number, value_at
+from pretraining.model.attention import resolve_backend
+from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.plan.flops import mfu, model_flops_per_token
-from pretraining.plan.plan import PlannedStage
+from pretraining.plan.study_plan import PlannedStage
 from pretraining.training import checkpoints
-from pretraining.training.composer_parts import BucketViews, PretrainingModel, StepData, close
+from pretraining.training.composer_parts import (
+    BucketViews,
+    PretrainingModel,
+    StepData,
+    additions,
+    close,
+    quiet_libraries,
+)
 from pretraining.training.context import TrainingContext
 from pretraining.training.dataloader import StepBatch, prefetched
 from pretraining.training.log import LOG, LogWriter
-from pretraining.training.model_setup import build_model, compile_model
-from pretraining.training.monitors import additions, quiet_libraries
-from pretraining.training.objectives import loss_sum
-from pretraining.training.optimizer import build_optimizer, rates_by_step
-from pretraining.training.schedule import stage_schedule
+from pretraining.training.objectives import ObjectiveBatch, loss_sum
+from pretraining.training.optimizer import build_optimizer, rates_by_step, stage_schedule
 
-__all__ = ["StageTraining"]
+__all__ = ["StageTraining", "build_model", "compile_model"]
+
 
 logger = logging.getLogger(__name__)
 
@@ -151,12 +157,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
 
     def _multiplier(self) -> Callable[[int], float]:
         """Return the share of the peak rate that an update has, by its number."""
-        config, model = self.config, self.context.study.model(self.stage.models[0])
+        config, model = self.config, self.context.plan.study.model(self.stage.models[0])
         own = next(item for item in model.stages if item.name == self.stage.name)
-        schedule = stage_schedule(
-            model, own, warmup_steps=config.warmup_steps, rewarm_steps=config.rewarm_steps
-        )
-        return lambda step: value_at(config.peaks, step, config.peak_lr) / config.peak_lr * schedule(step)
+        return stage_schedule(model, own, warmup_steps=config.warmup_steps, rewarm_steps=config.rewarm_steps)
 
     def batch_start(self, state: State, logger: Logger) -> None:
         """Note the rate of the update to come."""
@@ -178,8 +181,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             raise UserError(
                 f"the loss at step {self.step} is {loss} and the gradient norm is {norm}; earlier checkpoints are "
                 "untouched; to resume from the last one, rerun the command with one change, for example "
-                f"--set skip={self.step - 1}:10 (skips ten batches) or "
-                f"--set peak_lr_from={self.step - 1}:{self.config.peak_lr / 2:g} (lowers the peak rate)"
+                f"--set skip={self.step - 1}:10 (skips ten batches)"
             )
         predicted, fingerprint, self.stopping = self.data.sums()
         self.since += self.tokens - before
@@ -281,15 +283,15 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
 
     def _batch(self, step: int) -> StepBatch:
         stage, ranks, data = self.stage, self.ranks, self.context.data
-        number = batch_number(self.config.skips, step)
+        number = self.config.batch_number(step)
         data.open_ahead(number, ranks.local_rank, ranks.local_world)
         batch = data.step(number, stage.objective, stage.ratio, rank=ranks.rank, world=ranks.world)
         return replace(batch, step=step)
 
     def _announce_epochs(self) -> None:
         """Say at which step the next epoch begins, and in which the stage ends."""
-        each, skips = self.context.data.order.steps_per_epoch, self.config.skips
-        epochs = [batch_number(skips, step) // each + 1 for step in range(self.step, self.target)]
+        each = self.context.data.order.steps_per_epoch
+        epochs = [self.config.batch_number(step) // each + 1 for step in range(self.step, self.target)]
         later = [(step, epoch) for step, epoch in enumerate(epochs, self.step) if epoch > epochs[0]]
         if later:
             logger.warning(
@@ -332,3 +334,58 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 "stage": self.stage.name,
             }
             self.log.write({"step": self.step, "split": split} | of_stage | row | {"tokens": self.tokens})
+
+
+logger = logging.getLogger(__name__)
+
+
+def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[EuroBertForMaskedLM, str]:
+    """Return a model on the context's device as the settings want it, and its attention backend.
+
+    Args:
+        context: settings and device.
+        is_seeded: give it the seed's weights; others are going to be loaded.
+    """
+    config, device = context.config, context.ranks.device
+    model = EuroBertForMaskedLM(context.model_config)
+    if is_seeded:
+        initialise(model, config.seed)
+    model.to(device)
+    model.fuse_projections(device.type == "cuda")
+    dtype = torch.bfloat16 if context.bf16 else torch.float32
+    attention = resolve_backend(config.backend, device, dtype, context.model_config.head_dim).name
+    model.set_attention_backend(attention)
+    return model, attention
+
+
+def compile_model(
+    model: EuroBertForMaskedLM, batch: Callable[[], ObjectiveBatch], context: TrainingContext
+) -> str:
+    """Compile the blocks where that is wanted and works; return `on`, `off` or why it is off.
+
+    Args:
+        model: on its device.
+        batch: gives one pass to try; gradients are zero afterwards.
+        context: settings and device.
+
+    Raises:
+        torch.OutOfMemoryError: the pass does not fit.
+    """
+    wanted, device = context.config.compile, context.ranks.device
+    if wanted == "off" or (wanted == "auto" and device.type != "cuda"):
+        return "off"
+    model.compile_blocks()
+    try:
+        with torch.autocast(device.type, torch.bfloat16, enabled=context.bf16):
+            loss_sum(model, batch().to(device)).mean.backward()  # type: ignore[no-untyped-call]
+    except torch.OutOfMemoryError:
+        raise  # no fault of the compiler, and less would fit without it
+    except RuntimeError as error:  # what Dynamo, Inductor and Triton raise is derived from it
+        model.uncompile_blocks()
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        reason = lines[0][:200]
+        logger.warning("torch.compile failed (%s); training continues without it", reason)
+        return f"off: {reason}"
+    finally:
+        model.zero_grad(set_to_none=True)
+    return "on"

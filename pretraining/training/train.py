@@ -25,17 +25,17 @@ from common.files import sha256_file, write_text
 from common.locks import try_lock
 from common.provenance import provenance
 from common.settings import read_settings
-from pretraining.data.manifest import check_tokenizer, load_manifest
 from pretraining.data.remote_shards import find_shards
+from pretraining.data.shard_manifest import check_tokenizer, load_manifest
 from pretraining.model.configuration import config_of
 from pretraining.model.model_folder import MANIFEST, PACKAGES, check_model, export
+from pretraining.models import OBJECTIVES
 from pretraining.paper_settings import Shape
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.plan import PAPER_STUDY, PlannedStage, Study, targets_of
+from pretraining.plan.study_plan import PlannedStage, Targets
 from pretraining.training import checkpoints
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import LOG, log_text, read_log
-from pretraining.training.objectives import OBJECTIVES
 from pretraining.training.ranks import Ranks
 from pretraining.training.stage import StageTraining
 
@@ -45,21 +45,20 @@ logger = logging.getLogger(__name__)
 
 
 def train(
-    name: str,
+    targets: Targets,
     *,
     data: Path | str,
     out: Path,
-    study: Study = PAPER_STUDY,
     config: TrainingConfig | None = None,
     stop_file: Path | None = None,
 ) -> bool:
     """Train a model, or one stage of the plan such as the trunk `610m-clm`, as far as it is not done.
 
     Args:
-        name: a model's name, or a stage's; one that ends in `-s2` is trained with the settings' seed plus 2.
+        targets: what `pretraining.plan.study_plan.targets_of` gives for a model's name, or a stage's; one that ends in
+            `-s2` is trained with the settings' seed plus 2.
         data: shards as `clm-or-mlm shards` writes them, a folder or an address (`remote_shards`).
         out: folder of checkpoints, logs and models, shared by the models of a study.
-        study: names, shapes and settings.
         config: settings in place of the study's.
         stop_file: once this file exists, save and end: what a signal does, where signals do not reach.
 
@@ -71,25 +70,25 @@ def train(
     """
     if stop_file is not None and stop_file.exists():
         raise UserError(f"{stop_file} already exists and would stop training at once; remove it first")
-    model, plan, targets, whole = targets_of(name, study)
-    config = config or study.config
+    model = targets.model
+    config = config or targets.plan.study.config
     config = replace(config, seed=config.seed + model.seed)
     ranks = Ranks.here()
     if ranks.rank:
         # Only the first process logs.
         logging.getLogger("pretraining").setLevel(logging.WARNING)
     context = TrainingContext(
-        study=study, config=config, plan=plan, size=model.size, source=data, out=out, ranks=ranks, stop_file=stop_file
-    )  # fmt: skip
+        targets=targets, config=config, source=data, out=out, ranks=ranks, stop_file=stop_file
+    )
     finished = out / "models" / model.name
-    if whole and _is_finished(context, *targets[-1], finished):
+    if targets.is_model and _is_finished(context, *targets.stages[-1], finished):
         logger.info("%s: nothing to do; the model is complete", finished)
         return True
-    for stage, target in targets:
+    for stage, target in targets.stages:
         if not _train_stage(context, stage, target):
             return False
-    if whole and ranks.rank == 0:
-        _export(context, model.name, [stage for stage, _ in targets], model.steps, finished)
+    if targets.is_model and ranks.rank == 0:
+        _export(context, model.name, [stage for stage, _ in targets.stages], model.steps, finished)
     ranks.barrier()
     return True
 
@@ -178,7 +177,7 @@ def _export(
     sizes = {name: {k: split[k] for k in ("documents", "tokens")} for name, split in data["splits"].items()}
     manifest = {
         "model": name,
-        "study": context.study.name,
+        "study": context.plan.study.name,
         "steps": step,
         "tokens_seen": state["tokens"],
         "recipe": context.config.recipe(),

@@ -11,7 +11,7 @@ import pandas as pd
 from analysis.store.instances import RunScores, instances_folder, instances_name, write_cell
 from analysis.store.runs_table import COLUMNS
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 
 
 def made_up_runs(

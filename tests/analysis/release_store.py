@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.protocol import LEARNING_RATES
 from benchmarks.runs import RESULTS, SPLITS, cell_keys
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 
 COUNTS = {
     "sst2": (3368, 872), "qqp": (18193, 40430), "mnli_m": (19636, 9815),

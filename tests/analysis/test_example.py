@@ -19,7 +19,7 @@ from analysis.sources import EXAMPLE, Source, open_source
 from analysis.store.instances import read_clusters, read_instances
 from analysis.tables.build import build_table, table_numbers
 from common.provenance import ROOT
-from pretraining.model_names import arm_of
+from pretraining.models import arm_of
 
 MEBIBYTE = 2**20
 

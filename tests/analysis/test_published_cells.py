@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analysis.published_cells import published_cells, published_values
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
-from pretraining.model_names import TABLES
+from pretraining.models import TABLES
 
 
 def test_every_table_is_there_in_its_order() -> None:

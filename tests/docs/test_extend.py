@@ -34,10 +34,11 @@ from clm_or_mlm.__main__ import main
 from common.provenance import ROOT
 from common.registry import Registry
 from paper_figures import figure as registry
-from pretraining import model_names
+from pretraining import models
 from pretraining.model.masking import MaskRule
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.plan.plan import load_study
+from pretraining.models import parse
+from pretraining.plan.study_plan import load_study
 from pretraining.training import objectives
 from pretraining.training.log import read_log
 from tests.analysis.made_up import made_up_runs
@@ -225,17 +226,20 @@ def test_a_study_file_has_another_ratio_and_size(
     assert "610m-mlm60-42k" in capsys.readouterr().out
 
 
-def test_an_objective_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_objective_is_trained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     word, function = blocks("An objective")
     plan, train = commands("An objective")
     model = "mini-s-clm-4-mntp20-12"
     small = STUDY.replace("prefix", f'models = ["{model}"]\nprefix', 1)
     (tmp_path / "mini.toml").write_text(re.sub(r"^models = \[\n.*?\]\n", "", small, flags=re.M | re.S))
     data = make_shards(tmp_path)
-    with (
-        added(model_names, word, model_names.OBJECTIVES),
-        added(objectives, function, objectives.OBJECTIVES) as names,
-    ):
+    names = dict(vars(objectives))
+    exec(compile(function, str(PAGE), "exec"), names)
+    monkeypatch.setattr(objectives, "mntp", names["mntp"], raising=False)
+    with added(models, word, models.OBJECTIVES):
+        assert parse("610m-clm-10k-mntp20-42k").label() == "CLM + MNTP 20 %"
         batch = PackedBatch.of([np.arange(5, 45), np.arange(50, 80)], [0, 1], epoch=0)
         rule = MaskRule(ratio=0.5, seed=0, mask_token_id=2, special_ids=(0, 1, 2))
         made, masked = names["mntp"](batch, rule), objectives.mlm(batch, rule)

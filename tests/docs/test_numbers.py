@@ -22,8 +22,8 @@ from common.tables import show
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FigureInputs
 from paper_figures.save import DrawnFigure, picture
-from pretraining.plan.plan import load_study, plan_of
-from pretraining.plan.report import plan_document
+from pretraining.plan.plan_report import plan_document
+from pretraining.plan.study_plan import load_study, plan_of
 from tests.analysis.stores import released_source
 from tests.docs.api_page import PAGE, page
 from tests.paper_figures.made_up import paper_figure

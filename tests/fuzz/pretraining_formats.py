@@ -12,9 +12,8 @@ import torch
 
 from pretraining.data.build_shards import build
 from pretraining.data.corpus import Document
-from pretraining.data.manifest import check_split, load_manifest
-from pretraining.data.shard_index import RECORD
-from pretraining.data.shard_settings import ShardSettings
+from pretraining.data.shard_index import RECORD, ShardSettings
+from pretraining.data.shard_manifest import check_split, load_manifest
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.token_stream import TokenStream
 from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
@@ -23,7 +22,7 @@ from pretraining.model.model_folder import check_model, export, read_config
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.paper_settings import TINY
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.plan import load_study, plan_of
+from pretraining.plan.study_plan import load_study, plan_of
 from pretraining.training import checkpoints
 from pretraining.training.log import LOG, LogWriter, read_log
 from tests.fuzz.mutations import FileFormat

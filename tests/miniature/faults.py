@@ -45,7 +45,7 @@ def _shifted(mlm: Any, batch: Any, rule: Any) -> Any:
 
 def _rate_of_pretraining(change: Callable[..., float]) -> Callable[[], None]:
     def put() -> None:
-        from pretraining.training.schedule import WSD
+        from pretraining.training.optimizer import WSD
 
         right = WSD.__call__
         WSD.__call__ = lambda self, step: change(right, self, step)  # type: ignore[method-assign]

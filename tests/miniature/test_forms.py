@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from miniature.forms import CONTROL, FORMS, PREFIX, RANDOM
-from pretraining.model_names import MODELS, parse
+from pretraining.models import MODELS, parse
 from pretraining.paper_settings import SHAPES
 
 

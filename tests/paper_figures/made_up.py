@@ -12,8 +12,8 @@ from analysis.evidence.settings import Settings
 from analysis.sources import Source
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from paper_figures.figure import FIGURES, FigureInputs, FigureSpec
-from pretraining.model_names import FIGURES as STUDY_FIGURES
-from pretraining.model_names import MODELS
+from pretraining.models import FIGURES as STUDY_FIGURES
+from pretraining.models import MODELS
 from pretraining.training.log import LOG, write_log
 
 ALL_MODELS = tuple(dict.fromkeys(name for names in STUDY_FIGURES.values() for name in names))

@@ -12,7 +12,7 @@ import pytest
 from analysis.sources import EXAMPLE
 from analysis.store.runs_table import write_runs
 from clm_or_mlm.__main__ import main
-from pretraining.model_names import FIGURES
+from pretraining.models import FIGURES
 from tests.paper_figures.made_up import made_up_runs
 
 

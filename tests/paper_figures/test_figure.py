@@ -6,7 +6,7 @@ import pytest
 
 from common.errors import UserError
 from paper_figures.figure import FIGURES, figures_named
-from pretraining.model_names import FIGURES as STUDY_FIGURES
+from pretraining.models import FIGURES as STUDY_FIGURES
 from tests.commands import python
 
 

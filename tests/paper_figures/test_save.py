@@ -25,7 +25,7 @@ from common.provenance import ROOT
 from common.tables import csv_text
 from paper_figures.figure import COLUMNS, FigureInputs
 from paper_figures.save import DrawnFigure, draw_figures, formats_named, rounded
-from pretraining.model_names import FIGURES
+from pretraining.models import FIGURES
 from tests.paper_figures.made_up import made_up_runs, paper_figure, write_logs
 
 PICTURES = ("pdf", "png", "svg")

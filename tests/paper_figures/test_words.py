@@ -8,7 +8,7 @@ from analysis.sources import Source, open_source
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.words import alt_text, caption, source_sentence, title
-from pretraining.model_names import FIGURES as STUDY_FIGURES
+from pretraining.models import FIGURES as STUDY_FIGURES
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 PUBLISHED = FigureInputs(source=open_source("published"))

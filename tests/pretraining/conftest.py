@@ -9,7 +9,7 @@ import torch
 from pretraining.model.configuration import EncoderConfig, config_for
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.plan.plan import Study
+from pretraining.plan.study_plan import Study
 from tests.pretraining import small_study
 
 VOCAB = 311
@@ -72,9 +72,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def done(study: Study, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its two-stage model, trained without interruption."""
-    from pretraining.training.train import train
-
     torch.set_num_threads(1)
     out = tmp_path_factory.mktemp("out")
-    assert train(small_study.MODEL, data=data, out=out, study=study)
+    assert small_study.train(small_study.MODEL, data=data, out=out, study=study)
     return out

@@ -9,10 +9,10 @@ from common.files import sha256_file
 from common.manifest import read_manifest, write_manifest
 from common.settings import assignments, read_settings
 from pretraining.data.build_shards import build
-from pretraining.data.shard_settings import ShardSettings
+from pretraining.data.shard_index import ShardSettings
 from pretraining.data.tokenizer import train_tokenizer
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.plan import Study, load_study
+from pretraining.plan.study_plan import Study, load_study, targets_of
 from pretraining.training.log import MEASURED, read_log
 from tests.pretraining.documents import make_documents, write_jsonl
 
@@ -59,6 +59,13 @@ def make_study(folder: Path) -> Study:
 def changed(study: Study, *words: str) -> TrainingConfig:
     """Return the study's settings after `key=value` words."""
     return read_settings(TrainingConfig, assignments(words), "--set", base=study.config, typed=False)
+
+
+def train(name: str, *, study: Study, **places: Any) -> bool:
+    """Train a model of a study, or a stage of its plan, by its name."""
+    from pretraining.training import train as training
+
+    return training.train(targets_of(name, study), **places)
 
 
 def make_shards(folder: Path) -> Path:

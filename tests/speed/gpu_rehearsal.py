@@ -137,8 +137,8 @@ def train_case(case: Case, data: Path, out: Path, counter: str) -> Record:
     from composer import Callback, State, Trainer
     from composer.loggers import Logger
 
-    from pretraining.plan.plan import load_study
-    from pretraining.training.train import train
+    from pretraining.plan.study_plan import load_study
+    from tests.pretraining.small_study import train
 
     without_numbers()
     read, record = counters(counter), Record()
@@ -193,7 +193,7 @@ def study_file(case: Case, folder: Path) -> Path:
 def make_data(folder: Path, documents: int = DOCUMENTS) -> Path:
     """Write shards of made-up documents and return their folder."""
     from pretraining.data.build_shards import build
-    from pretraining.data.shard_settings import ShardSettings
+    from pretraining.data.shard_index import ShardSettings
     from pretraining.data.tokenizer import train_tokenizer
     from tests.pretraining.documents import make_documents, write_jsonl
 

@@ -21,11 +21,10 @@ from unittest.mock import patch
 import tiktoken
 
 from pretraining.data import build_shards
-from pretraining.data.bpe import LLAMA3_SPLIT
 from pretraining.data.corpus import batched, open_source
-from pretraining.data.manifest import load_manifest
-from pretraining.data.shard_settings import ShardSettings
-from pretraining.data.tokenizer import TextTokenizer, load_tokenizer
+from pretraining.data.shard_index import ShardSettings
+from pretraining.data.shard_manifest import load_manifest
+from pretraining.data.tokenizer import LLAMA3_SPLIT, TextTokenizer, load_tokenizer
 from pretraining.model.configuration import config_of
 from pretraining.paper_settings import SHAPES
 from pretraining.plan.config import TrainingConfig

@@ -10,7 +10,7 @@ import pytest
 
 from container.check_lines import CheckLine, report
 from container.machine import Machine
-from pretraining.plan.plan import PAPER_STUDY, load_study
+from pretraining.plan.study_plan import PAPER_STUDY, load_study
 from tests.commands import program
 from workflow import doctor
 from workflow.doctor import network_of, rehearsal_of, try_steps

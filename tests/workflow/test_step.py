@@ -190,7 +190,7 @@ def test_processes_are_one_a_gpu_and_an_image_one_a_node() -> None:
         ["torch.distributed.run", "--nproc-per-node=4", "--standalone", "-m", "clm_or_mlm"],
     )
     many = Job(kind=KINDS["model"], name="m", nodes=2, gpus=4, cpus=32)
-    slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "gpu[03-04]"}
+    slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "gpu[03-04]", "SLURMD_NODENAME": "gpu03"}
     outside, inside = launcher_of(many, slurm, "gpu:h100")
     assert outside[:4] == ["srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1"]
     assert "--gres=gpu:h100:4" in outside and "--cpus-per-task=32" in outside

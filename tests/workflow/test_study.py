@@ -10,10 +10,10 @@ import zstandard
 
 from benchmarks.protocol import DATASETS
 from pretraining.data.tokenizer import load_tokenizer
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 from pretraining.paper_settings import SHAPES
 from pretraining.plan.flops import PEAK_FLOPS
-from pretraining.plan.plan import plan_of
+from pretraining.plan.study_plan import plan_of
 from workflow.study import TOKENS, cell_runs, place_stand_ins, runs_at_a_time, tuning_hours, workflow_of
 from workflow.study_progress import Progress
 from workflow.study_settings import StudySettings, load_settings

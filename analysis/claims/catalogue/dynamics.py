@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from analysis.claims.catalogue.terms import ALL, FULL, clm, mlm
 from analysis.claims.statements import AtLeast, Claim, all_of, difference
 from analysis.evidence.contrasts import Spread
-from pretraining.model_names import format_steps
+from pretraining.models import format_steps
 
 __all__ = ["CLAIMS"]
 

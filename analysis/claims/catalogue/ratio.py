@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis.claims.catalogue.terms import ALL, BELOW, FULL, SIZES
 from analysis.claims.statements import AtLeast, Claim, all_of, any_of, both_of, difference, weighted
-from pretraining.model_names import RATIOS
+from pretraining.models import RATIOS
 
 __all__ = ["CLAIMS"]
 

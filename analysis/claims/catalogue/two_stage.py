@@ -7,7 +7,7 @@ from dataclasses import replace
 from analysis.claims.catalogue.terms import ALL, within
 from analysis.claims.statements import AtLeast, Claim, all_of, any_of, difference
 from analysis.evidence.contrasts import Spread
-from pretraining.model_names import RATIOS, SPLITS
+from pretraining.models import RATIOS, SPLITS
 
 __all__ = ["BY_SPLIT", "CLAIMS"]
 

@@ -19,7 +19,7 @@ from analysis.evidence.contrasts import Comparison, Contrast, Finding
 from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, open_source
-from pretraining.model_names import SPLITS, parse
+from pretraining.models import SPLITS, parse
 
 
 def given(finding_of: Callable[[Comparison], Finding]) -> Assessment:

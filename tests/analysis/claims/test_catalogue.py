@@ -12,7 +12,7 @@ from analysis.evidence.settings import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED
 from benchmarks.protocol import TASKS
-from pretraining.model_names import MODELS, RATIOS
+from pretraining.models import MODELS, RATIOS
 
 FINDING_ON = PUBLISHED.evidence(Settings()).finding
 

@@ -6,7 +6,7 @@ import pytest
 
 from analysis.commands.store import models_for
 from common.errors import UserError
-from pretraining.model_names import FIGURES, TABLES
+from pretraining.models import FIGURES, TABLES
 
 
 def test_sets_are_the_studys() -> None:

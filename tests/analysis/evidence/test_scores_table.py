@@ -19,7 +19,7 @@ from analysis.evidence.settings import Settings
 from analysis.sources import open_source
 from benchmarks.protocol import TASKS, datasets_of
 from common.errors import UserError
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 from tests.analysis.made_up import random_runs
 from tests.analysis.stores import RELEASED
 

@@ -23,7 +23,7 @@ from analysis.sensitivity.pretraining_spread import (
     with_pretraining_spread,
 )
 from analysis.sources import PUBLISHED, Source
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
 from tests.analysis.made_up import made_up_runs
 

@@ -19,7 +19,7 @@ from analysis.store.release import cached_release, released_store
 from benchmarks.runs import cell_keys
 from common.errors import UserError
 from common.provenance import ROOT
-from pretraining.model_names import FIGURES
+from pretraining.models import FIGURES
 from tests.results import write_results
 
 HELD = ("610m-mlm40-42k", "610m-clm-42k", "210m-mlm40-42k")

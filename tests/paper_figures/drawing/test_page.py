@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from paper_figures.drawing.page import WIDTH, make_page, task_panels, wrapped
 from paper_figures.drawing.style import paper_style
-from pretraining.model_names import MODELS
+from pretraining.models import MODELS
 
 
 def rendered(figure: Figure) -> list[tuple[str, float, float]]:

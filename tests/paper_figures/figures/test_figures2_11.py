@@ -13,7 +13,7 @@ from paper_figures.figures.figure1 import position_by_share
 from paper_figures.figures.figures2_11 import clm_share, objective_series, training_flops
 from paper_figures.figures.task_figures import size_rank
 from paper_figures.words import caption
-from pretraining.model_names import OBJECTIVES, ObjectiveName, find_model, parse
+from pretraining.models import OBJECTIVES, Objective, find_model, parse
 from tests.paper_figures.made_up import ALL_MODELS, STEP_FLOPS, from_runs, made_up_runs, paper_figure
 
 OWN: dict[tuple[int, str], tuple[str, float | str]] = {
@@ -118,7 +118,7 @@ def test_an_own_model_without_a_task_average_is_named() -> None:
 
 
 def test_a_made_up_objective_is_named_as_it_is_called() -> None:
-    OBJECTIVES.register(ObjectiveName(name="rtd", has_ratio=True))
+    OBJECTIVES.register(Objective(name="rtd", has_ratio=True, prepare="made.up:rtd"))
     try:
         names = ("610m-rtd20-42k", "610m-rtd40-42k", "1b-rtd20-42k", "610m-mlm20-42k", "610m-clm-42k")
         series = [objective_series(parse(name)) for name in names]

@@ -10,7 +10,7 @@ from common.errors import UserError
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FigureInputs
 from paper_figures.words import alt_text, missing, missing_sentence
-from pretraining.model_names import FIGURES
+from pretraining.models import FIGURES
 from tests.paper_figures.made_up import ALL_MODELS, from_runs, made_up_runs, paper_figure
 
 SCORED = tuple(number for number in FIGURES if number not in (5, 7, 12))

@@ -10,8 +10,7 @@ import zstandard
 
 from common.files import sha256_file
 from common.provenance import PROVENANCE
-from pretraining.data.shard_index import INDEX
-from pretraining.data.shard_settings import ShardSettings
+from pretraining.data.shard_index import INDEX, ShardSettings
 from pretraining.data.token_stream import TokenStream
 from tests.pretraining.documents import make_documents
 

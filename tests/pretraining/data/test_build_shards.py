@@ -16,8 +16,8 @@ from common.files import sha256_file
 from common.manifest import read_manifest
 from pretraining.data import build_shards
 from pretraining.data.build_shards import build
-from pretraining.data.manifest import UNFINISHED, load_manifest, verify
-from pretraining.data.shard_settings import SHARDS, ShardSettings
+from pretraining.data.shard_index import SHARDS, ShardSettings
+from pretraining.data.shard_manifest import UNFINISHED, load_manifest, verify
 from pretraining.data.tokenizer import TextTokenizer, load_tokenizer, train_tokenizer
 from tests.pretraining.data.made_up_shards import DOCUMENTS, SETTINGS, hashes, sources, stream
 from tests.pretraining.documents import make_documents, write_jsonl

@@ -7,8 +7,8 @@ import pytest
 
 from common.errors import UserError
 from pretraining.data.corpus import Document
-from pretraining.data.manifest import UNFINISHED
 from pretraining.data.shard_index import RECORD, write_index
+from pretraining.data.shard_manifest import UNFINISHED
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.token_stream import TokenStream
 

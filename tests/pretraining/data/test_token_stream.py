@@ -1,16 +1,27 @@
 from __future__ import annotations
 
+import multiprocessing
+import os
+import random
+import shutil
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+import zstandard
+from tests.common.test_private_folders import NOBODY, as_another_user, needs_root
 
+from common import manifest
+from common.errors import UserError
 from common.manifest import VerifiedFile
 from pretraining.data.shard_index import RECORD, Shard
-from pretraining.data.token_stream import TokenStream
-from tests.pretraining.data.made_up_shards import SETTINGS, stream
+from pretraining.data.token_stream import TokenStream, held, make_shard_cache_folder
+from tests.flips import flips
+from tests.pretraining.data.made_up_shards import SETTINGS, stream, with_content
 
 
 def test_any_span_can_be_read(room: Path, tmp_path: Path) -> None:
@@ -76,3 +87,187 @@ def test_the_cache_keeps_its_limit(room: Path, tmp_path: Path) -> None:
         for start in range(0, held.tokens - 10, step):
             assert (held.read(start, start + 10) == whole[start : start + 10]).all()
             assert len(list((tmp_path / "held").glob("*.mds"))) <= 2
+
+
+STEP = RECORD * SETTINGS.shard_records
+
+
+def whole_of(folder: Path, cache: Path) -> npt.NDArray[np.int32]:
+    reader = stream(folder, "train", cache)
+    return reader.read(0, reader.tokens)
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_no_flipped_bit_of_a_shard_passes(room: Path, tmp_path: Path, count: int) -> None:
+    copy = Path(shutil.copytree(room / "out", tmp_path / "copy"))
+
+    def believe() -> None:
+        with tempfile.TemporaryDirectory(dir=tmp_path) as cache:
+            stream(copy, "train", Path(cache)).read(0, 5)
+
+    believe()
+    assert flips(copy / "train/shard.00000.mds.zstd", count, believe) == 0
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_no_flipped_bit_of_a_cached_shard_passes(
+    room: Path, tmp_path: Path, count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is made again from the shard, with a warning: in a new process, and in one that has read it already."""
+    expected = whole_of(room / "out", tmp_path / "cache")[:5]
+    cached = tmp_path / "cache/train/shard.00000.mds"
+    generator, running = random.Random(0), stream(room / "out", "train", tmp_path / "cache")
+    for number in range(count):
+        data = bytearray(cached.read_bytes())
+        data[generator.randrange(len(data))] ^= 1 << generator.randrange(8)
+        cached.write_bytes(data)
+        caplog.clear()
+        reader = running if number % 2 else stream(room / "out", "train", tmp_path / "cache")
+        assert (reader.read(0, 5) == expected).all()
+        assert "its content has changed (SHA-256); decompressing it again" in caplog.text
+
+
+def test_what_has_not_changed_is_hashed_once(
+    room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[str] = []
+    original = manifest._sha256
+
+    def counted(descriptor: int) -> str:
+        hashed.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        return original(descriptor)
+
+    monkeypatch.setattr(manifest, "_sha256", counted)
+    first = stream(room / "out", "train", tmp_path / "cache")
+    for _ in range(3):
+        first.read(0, first.tokens)
+    # Each shard as it is written, and what this process has put into the cache there.
+    assert len(hashed) == 2 * len(first.shards) == len(set(hashed))
+    hashed.clear()
+    second = stream(room / "out", "train", tmp_path / "cache")
+    for _ in range(3):
+        second.read(0, second.tokens)
+        first.read(0, first.tokens)
+    assert sorted(hashed) == [f"shard.{number:05}.mds" for number in range(len(second.shards))]
+
+
+def test_hostile_shards_are_refused(room: Path, tmp_path: Path) -> None:
+    """Their hashes fit: what they hold does not."""
+    good = zstandard.decompress((room / "out/train/shard.00000.mds.zstd").read_bytes())
+    bomb = zstandard.compress(bytes(2**28), 1)
+    records = np.frombuffer(good, "<u4", 3, 4)
+    wild = bytearray(good)
+    wild[4:16] = np.array([2**31, 2**32 - 1, 3], "<u4").tobytes()
+    small = bytearray(good)
+    small[records[0] + 4] = 1 << 2 | 3
+    cases = {
+        "offsets elsewhere": (bytes(wild), None),
+        "another shape": (bytes(small), None),
+        "a bomb": (good, bomb),
+        "two frames": (good, zstandard.compress(good, 1) + zstandard.compress(good, 1)),
+        "no zstd": (good, b"nonsense"),
+        "cut": (good, zstandard.compress(good, 1)[:-9]),
+    }
+    for name, (content, packed) in cases.items():
+        copy = Path(shutil.copytree(room / "out", tmp_path / name))
+        with_content(copy / "train", content, packed)
+        cache = tmp_path / f"{name} cache"
+        with pytest.raises(
+            UserError, match=r"is damaged|was not written by `shards`|cannot be read"
+        ) as error:
+            stream(copy, "train", cache).read(0, 5)
+        assert "\n" not in str(error.value)
+        size = sum(path.stat().st_size for path in held(cache) if path.name == "shard.00000.mds")
+        assert size in (0, len(good))
+
+
+def _read(folder: Path, cache: Path, seed: int, limit: float, seconds: float) -> None:
+    """What a rank does: read random spans, from a cache that is too small for all ranks together."""
+    expected = np.load(cache.parent / "expected.npy")
+    reader = TokenStream(folder, cache, limit_bytes=limit)
+    generator, end = random.Random(seed), time.monotonic() + seconds
+    while time.monotonic() < end:
+        start = generator.randrange(reader.tokens - 10)
+        assert (reader.read(start, start + 10) == expected[start : start + 10]).all()
+
+
+@pytest.mark.parametrize("shards", [1.5, 4])
+def test_ranks_that_evict_each_others_shards_read_on(room: Path, tmp_path: Path, shards: float) -> None:
+    np.save(tmp_path / "expected.npy", whole_of(room / "out", tmp_path / "free"))
+    size = max(path.stat().st_size for path in held(tmp_path / "free"))
+    context = multiprocessing.get_context("fork")
+    arguments = (room / "out/train", tmp_path / "cache")
+    ranks = [context.Process(target=_read, args=(*arguments, seed, shards * size, 2)) for seed in range(4)]
+    for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join(60)
+    assert [rank.exitcode for rank in ranks] == [0] * 4
+    assert sum(path.stat().st_size for path in held(tmp_path / "cache")) <= (shards + 4) * size
+    assert not list((tmp_path / "cache/.unfinished").iterdir())
+
+
+def test_killed_ranks_leave_nothing_that_is_believed_or_stays(room: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "expected.npy", expected := whole_of(room / "out", tmp_path / "free"))
+    context, generator = multiprocessing.get_context("fork"), random.Random(1)
+    for seed in range(10):
+        rank = context.Process(target=_read, args=(room / "out/train", tmp_path / "cache", seed, 20_000, 30))
+        rank.start()
+        rank.join(generator.uniform(0.02, 0.3))
+        rank.kill()
+        rank.join()
+    assert (whole_of(room / "out", tmp_path / "cache") == expected).all()
+
+
+def test_left_overs_are_removed_once_they_are_old(room: Path, tmp_path: Path) -> None:
+    left = tmp_path / "train/.unfinished/0123"
+    left.mkdir(parents=True)
+    (left / "shard.00000.mds").write_bytes(b"half")
+    whole_of(room / "out", tmp_path)
+    assert left.exists() and held(tmp_path) and left / "shard.00000.mds" not in held(tmp_path)
+    os.utime(left, (0, 0))
+    (tmp_path / "train/shard.00000.mds").unlink()
+    whole_of(room / "out", tmp_path)
+    assert not left.exists()
+
+
+def test_the_bound_is_for_all_data_together(room: Path, tmp_path: Path) -> None:
+    root = tmp_path / "shards"
+    for name in ("first", "second"):
+        reader = TokenStream(room / "out/train", root / name / "train", root=root, limit_bytes=100_000)
+        for start in range(0, reader.tokens - 10, STEP):
+            reader.read(start, start + 10)
+        assert 0 < sum(path.stat().st_size for path in held(root)) <= 100_000
+    assert not list((root / "first/train").glob("*.mds"))
+    assert {oct(path.stat().st_mode & 0o777) for path in root.rglob("*") if path.is_dir()} == {"0o700"}
+
+
+def test_a_full_disk_evicts_before_it_complains(
+    room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = stream(room / "out", "train", tmp_path)
+    reader.read(0, 5)
+    full, original = {"times": 1}, TokenStream._decompressed
+
+    def failing(self: TokenStream, shard: Shard, folder: Path) -> VerifiedFile:
+        full["times"] -= 1
+        if full["times"] >= 0:
+            raise OSError(28, "No space left on device")
+        return original(self, shard, folder)
+
+    monkeypatch.setattr(TokenStream, "_decompressed", failing)
+    reader.read(STEP, STEP + 5)
+    assert [path.name for path in held(tmp_path)] == ["shard.00001.mds"]
+    full["times"] = 10
+    with pytest.raises(UserError, match="no space left on device: a decompressed shard needs"):
+        reader.read(2 * STEP, 2 * STEP + 5)
+
+
+@needs_root
+def test_another_users_cache_is_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o1777)
+        trap = Path(folder, "clm-or-mlm-0")
+        assert as_another_user(lambda: trap.mkdir() or "laid") == "laid"
+        with pytest.raises(UserError, match=f"belongs to another user .UID {NOBODY}"):
+            make_shard_cache_folder(folder)

@@ -159,19 +159,6 @@ def test_the_end_of_text_is_trained_although_it_is_the_padding(tiny_model: EuroB
     assert tiny_model.model.embed_tokens.padding_idx is None
 
 
-def test_gradient_checkpointing_changes_nothing(tiny_model: EuroBertForMaskedLM, batch: PackedBatch) -> None:
-    gradients = []
-    for enable in (False, True):
-        tiny_model.zero_grad()
-        tiny_model.train()
-        if enable:
-            tiny_model.activation_checkpointing_enable({"use_reentrant": False})
-        tiny_model.model.encode(batch).square().sum().backward()
-        gradients.append([p.grad.clone() for p in tiny_model.model.parameters() if p.grad is not None])
-    for a, b in zip(*gradients, strict=True):
-        assert torch.equal(a, b)
-
-
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_one_product_for_several_projections_changes_rounding_alone(
     is_causal: bool, tiny_model: EuroBertForMaskedLM, batch: PackedBatch
@@ -187,26 +174,6 @@ def test_one_product_for_several_projections_changes_rounding_alone(
     assert list(tiny_model.state_dict()) == names
     for apart, joined in zip(*found, strict=True):
         assert ((apart - joined).norm() / apart.norm()).item() < 2e-6
-
-
-def test_a_bf16_residual_stream_is_close_and_norms_stay_in_float32(
-    tiny_model: EuroBertForMaskedLM, batch: PackedBatch
-) -> None:
-    """Its gradient is 0.7 % from float32's here; with a float32 stream under autocast it is 0.13 %."""
-
-    def gradient(bf16: bool, residual: bool) -> torch.Tensor:
-        tiny_model.model.bf16_residual = residual
-        tiny_model.zero_grad()
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
-            hidden = tiny_model.model.encode(batch)
-        assert hidden.dtype == (torch.bfloat16 if residual and bf16 else torch.float32)
-        hidden.float().square().sum().backward()
-        return torch.cat([p.grad.flatten() for p in tiny_model.model.parameters() if p.grad is not None])
-
-    exact = gradient(bf16=False, residual=True)
-    wide, narrow = (gradient(bf16=True, residual=residual) for residual in (False, True))
-    errors = [((found - exact).norm() / exact.norm()).item() for found in (wide, narrow)]
-    assert errors[0] < 3e-3 < errors[1] < 1.5e-2, errors
 
 
 def test_wrong_input_is_reported(tiny_model: EuroBertForMaskedLM) -> None:

@@ -9,8 +9,7 @@ import pytest
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.settings import assignments, read_settings
-from pretraining.data.sampler import CUTS
-from pretraining.plan.config import TrainingConfig, batch_number, before, read_changes, value_at
+from pretraining.plan.config import TrainingConfig
 
 
 def read(words: list[str]) -> TrainingConfig:
@@ -45,6 +44,7 @@ def test_settings_are_read_by_type(capsys: pytest.CaptureFixture[str]) -> None:
         ("max_grad_norm=1", "did you mean 'clip_norm'"),
         ("sequence_length=1", "did you mean 'max_length'"),
         ("weighting=tokens", "did you mean 'token'"),
+        ("cut=packed", "unknown cut 'packed'; use one of random, fixed"),
         ("beta2=1", r"beta2 must be in \[0, 1\)"),
         ("clip_norm=0", "above 0"),
         ("min_length=4096", "above max_length"),
@@ -59,29 +59,19 @@ def test_wrong_settings_are_refused(word: str, message: str) -> None:
         read([word])
 
 
-def choices(setting: str) -> tuple[str, ...]:
-    return typing.get_args(typing.get_type_hints(TrainingConfig)[setting])
-
-
-def test_choices_are_the_registered_objects() -> None:
+def test_the_kernels_to_choose_from_are_the_registered_ones() -> None:
     """They are written out so that a misspelt one is reported before torch is imported."""
     from pretraining.model.attention import AUTO, BACKENDS
-    from pretraining.training.layout import LAYOUTS
-    from pretraining.training.objectives import WEIGHTINGS
 
-    assert choices("cut") == tuple(CUTS)
-    assert choices("backend") == (AUTO, *BACKENDS)
-    assert choices("weighting") == tuple(WEIGHTINGS)
-    assert choices("layout") == tuple(LAYOUTS)
+    assert typing.get_args(typing.get_type_hints(TrainingConfig)["backend"]) == (AUTO, *BACKENDS)
 
 
 def test_machine_settings_may_change_when_a_run_resumes() -> None:
     config = TrainingConfig()
     free = set(asdict(config)) - set(TrainingConfig(algorithms="module:Class").science())
     assert free == {
-        "microbatch", "layout", "precision", "backend", "compile", "eval_every", "eval_sequences", "save_every",
-        "log_every", "cache", "cache_gb", "tensorboard", "wandb", "callbacks", "activation_checkpointing",
-        "skip", "peak_lr_from", "residual",
+        "microbatch", "precision", "backend", "compile", "eval_every", "eval_sequences", "save_every",
+        "log_every", "cache", "cache_gb", "tensorboard", "wandb", "callbacks", "skip",
     }  # fmt: skip
     changed = read(
         [f"{key}={value}" for key, value in (("microbatch", 1), ("save_every", 5), ("wandb", "p"))]
@@ -105,43 +95,30 @@ def test_groups_divide_the_step() -> None:
 
 
 def test_batches_left_out_are_never_trained_on_and_all_others_once() -> None:
-    skips = read_changes("skip", "3:2,6:1", int)
-    assert [batch_number(skips, step) for step in range(9)] == [0, 1, 2, 5, 6, 7, 9, 10, 11]
-    assert [batch_number((), step) for step in range(3)] == [0, 1, 2]
+    config = TrainingConfig(skip="3:2,6:1")
+    assert [config.batch_number(step) for step in range(9)] == [0, 1, 2, 5, 6, 7, 9, 10, 11]
+    assert [TrainingConfig().batch_number(step) for step in range(3)] == [0, 1, 2]
 
 
-def test_a_rate_holds_until_the_next() -> None:
-    changes = read_changes("peak_lr_from", "2:3e-4,5:1e-4", float)
-    assert [value_at(changes, step, 1e-3) for step in (0, 1, 2, 4, 5, 9)] == [
-        1e-3,
-        1e-3,
-        3e-4,
-        3e-4,
-        1e-4,
-        1e-4,
-    ]
-
-
-def test_only_changes_of_the_past_are_recorded() -> None:
-    config = TrainingConfig(skip="3:2,6:1", peak_lr_from="5:1e-4")
-    assert before(config.skips, 6) == [[3, 2]]
-    assert config.interventions(6) == {"skip": [[3, 2]], "peak_lr_from": [[5, 1e-4]]}
-    assert config.interventions(3) == {"skip": [], "peak_lr_from": []}
+def test_only_skips_of_the_past_are_recorded() -> None:
+    config = TrainingConfig(skip="3:2,6:1")
+    assert config.interventions(6) == {"skip": [[3, 2]]}
+    assert config.interventions(3) == {"skip": []}
     assert config.science() == TrainingConfig().science()
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("3", "write STEP:VALUE"),
-        ("a:3", "write STEP:VALUE"),
-        ("3:x", "write STEP:VALUE"),
+        ("3", "write STEP:COUNT"),
+        ("a:3", "write STEP:COUNT"),
+        ("3:x", "write STEP:COUNT"),
         ("3:0", "above 0"),
         ("-1:4", "at least 0"),
         ("1:1099511627776", r"below 2\^40"),
         ("5:1,5:2", "must increase"),
     ],
 )
-def test_what_is_no_change_is_refused(text: str, message: str) -> None:
+def test_what_is_no_skip_is_refused(text: str, message: str) -> None:
     with pytest.raises(UserError, match=f"skip='{text}': .*{message}"):
         TrainingConfig(skip=text)

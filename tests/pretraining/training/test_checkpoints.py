@@ -9,14 +9,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from common.errors import UserError
-from pretraining.data.manifest import load_manifest
+from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.configuration import config_of
 from pretraining.model.modeling import EuroBertForMaskedLM
-from pretraining.plan.plan import Study
+from pretraining.plan.study_plan import Study
 from pretraining.training import checkpoints
-from pretraining.training.train import train
 from tests.flips import flips
-from tests.pretraining.small_study import MODEL, seal_again, weights_hash
+from tests.pretraining.small_study import MODEL, seal_again, train, weights_hash
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore"

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from common.errors import UserError
-from pretraining.data.manifest import load_manifest, write_manifest
-from pretraining.plan.plan import Study, load_study
+from pretraining.data.shard_manifest import load_manifest, write_manifest
+from pretraining.plan.study_plan import Study, load_study
 from pretraining.training import context
-from pretraining.training.train import train
-from tests.pretraining.small_study import MODEL, STUDY, changed, seal_again
+from tests.pretraining.small_study import MODEL, STUDY, changed, seal_again, train
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore"

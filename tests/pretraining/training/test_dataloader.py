@@ -1,16 +1,21 @@
 from __future__ import annotations
 
 import shutil
+from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from common.errors import UserError
-from pretraining.data.manifest import load_manifest
+from pretraining.data.sampler import Cut, Order
+from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.configuration import config_of
-from pretraining.plan.plan import Study
-from pretraining.training.dataloader import Data, StepBatch, prefetched
+from pretraining.plan.study_plan import Study
+from pretraining.training.dataloader import Data, StepBatch, lay_out, prefetched
 from tests.pretraining.small_study import changed
 
 
@@ -28,9 +33,8 @@ def sequences(shares: list[StepBatch]) -> dict[int, list[int]]:
 
 def test_passes_hold_no_more_tokens_than_microbatch_longest_sequences(study: Study, data: Path) -> None:
     config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
-    for size, layout in ((1, "balanced"), (4, "balanced"), (4, "order"), (8, "order")):
-        settings = changed(study, f"microbatch={size}", f"layout={layout}")
-        source = Data(data, settings, config)
+    for size in (1, 4, 8):
+        source = Data(data, changed(study, f"microbatch={size}"), config)
         for step in range(4):
             made = source.step(step, "clm")
             assert max(part.inputs.num_tokens for part in made.microbatches) <= size * 64
@@ -141,3 +145,46 @@ def test_the_next_blocks_shards_are_opened_before_their_step(
     assert source.open_ahead(8) is not None
     blocks = -(-source.order.samples // 64)
     assert source.open_ahead(source.order.steps_per_epoch - 1) is None, f"nothing follows block {blocks}"
+
+
+@given(
+    lengths=st.lists(st.integers(1, 50), min_size=1, max_size=60),
+    world=st.integers(1, 9),
+    most=st.integers(1, 120),
+)
+@settings(max_examples=150, deadline=None)
+def test_each_sequence_is_computed_once_and_passes_are_no_larger_than_allowed(
+    lengths: list[int], world: int, most: int
+) -> None:
+    world = min(world, len(lengths))
+    shares = lay_out(lengths, world, most)
+    assert len(shares) == world and all(shares)
+    passes = list(chain.from_iterable(shares))
+    assert sorted(chain.from_iterable(part.tolist() for part in passes)) == list(range(len(lengths)))
+    sizes = np.array(lengths)
+    assert all(sizes[part].sum() <= most or len(part) == 1 for part in passes)
+    assert all((np.diff(part) > 0).all() for part in passes)
+
+
+def paper_lengths(step: int) -> np.ndarray:
+    order = Order(samples=2_000_000, batch=2304, seed=0)
+    starts, stops = Cut(shortest=12, longest=2048, seed=0).spans(order.batch_of(step)[1])
+    return stops - starts
+
+
+@pytest.mark.parametrize("world", [8, 64, 192])
+def test_ranks_share_the_same_batch(world: int) -> None:
+    """The paper's step on its 192 ranks: the fullest has at most 1 % more tokens than the mean."""
+    for step in (0, 7, 500):
+        lengths = paper_lengths(step)
+        tokens = [sum(lengths[part].sum() for part in share) for share in lay_out(lengths, world, 24_576)]
+        assert sum(tokens) == lengths.sum()
+        assert max(tokens) <= 1.01 * np.mean(tokens)
+
+
+def test_passes_are_as_few_as_fit_and_as_full() -> None:
+    lengths = paper_lengths(3)
+    (share,) = lay_out(lengths, 1, 24_576)
+    sizes = [int(lengths[part].sum()) for part in share]
+    assert len(sizes) <= -(-lengths.sum() // 24_576) + 1
+    assert max(sizes) <= 1.01 * np.mean(sizes)

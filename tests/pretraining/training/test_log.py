@@ -56,8 +56,8 @@ def test_what_is_measured_has_a_file_of_its_own(tmp_path: Path) -> None:
     [
         ("step", -1), ("step", True), ("step", 1.0), ("step", None), ("step", 2**63), ("split", None), ("split", []),
         ("split", "test"), ("objective", 5), ("objective", ""), ("ratio", -1), ("ratio", 101), ("ratio", "40"),
-        ("stage", "a\nb"), ("stage", "\x1b[0m"), ("loss", "1"), ("loss", None), ("loss", 1e308), ("lr", -1),
-        ("tokens", 1.5), ("batch", "0" * 65), ("unknown", 1), ("x", [[[[1]]]]),
+        ("stage", "a\nb"), ("stage", "\x1b[0m"), ("loss", "1"), ("loss", None), ("loss", 1e308),
+        ("tokens", 1.5), ("batch", "0" * 65), ("unknown", "1"), ("x", [[[[1]]]]),
     ],
 )  # fmt: skip
 def test_rows_that_cannot_be_are_refused(tmp_path: Path, field: str, value: object) -> None:
@@ -65,6 +65,18 @@ def test_rows_that_cannot_be_are_refused(tmp_path: Path, field: str, value: obje
     with pytest.raises(UserError, match="line 1 is not a row of a training log") as error:
         read_log(tmp_path / LOG)
     assert str(error.value).isprintable()
+    writer = LogWriter(tmp_path / "written" / LOG)
+    with pytest.raises(ValueError, match=f"its {field} cannot be"):
+        writer.write(ROW | {field: value})
+    writer.close()
+    assert not (tmp_path / "written" / LOG).read_text()
+
+
+def test_another_metric_is_written_and_read(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / LOG)
+    writer.write(ROW | {"weight_norm": 3.5})
+    writer.close()
+    assert read_log(tmp_path / LOG) == [ROW | {"weight_norm": 3.5}]
 
 
 @pytest.mark.parametrize(

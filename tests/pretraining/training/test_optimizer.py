@@ -1,8 +1,20 @@
+from __future__ import annotations
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pretraining.models import MODELS, parse
+from pretraining.paper_settings import TRAINING
 from pretraining.plan.config import TrainingConfig
-from pretraining.training.optimizer import build_optimizer, load_optimizer_state, optimizer_state
+from pretraining.training.optimizer import (
+    WSD,
+    build_optimizer,
+    load_optimizer_state,
+    optimizer_state,
+    stage_schedule,
+)
 
 CPU = torch.device("cpu")
 
@@ -55,3 +67,91 @@ def test_an_incomplete_state_is_refused() -> None:
     del saved["exp_avg.weight"]
     with pytest.raises(KeyError):
         load_optimizer_state(model, optimizer, saved)
+
+
+def schedules(name: str) -> list[WSD]:
+    model = parse(name)
+    return [
+        stage_schedule(model, s, warmup_steps=TRAINING.warmup_steps, rewarm_steps=200) for s in model.stages
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "value"),
+    [(0, 1 / 2000), (999, 0.5), (1998, 1999 / 2000), (1999, 1.0), (2000, 1.0), (39_999, 1.0)],
+)
+def test_warmup_and_plateau_of_the_trunk(step: int, value: float) -> None:
+    assert schedules("610m-mlm40-42k")[0](step) == value
+
+
+@pytest.mark.parametrize(
+    ("step", "value"), [(40_000, 1999 / 2000), (40_999, 0.5), (41_998, 1 / 2000), (41_999, 0)]
+)
+def test_decay_ends_at_zero_on_its_last_step(step: int, value: float) -> None:
+    assert schedules("610m-mlm40-42k")[1](step) == pytest.approx(value, abs=1e-12)
+
+
+def test_the_same_values_by_the_loop_the_paper_used() -> None:
+    """An iteration-by-iteration schedule with the +1 offset, written as a loop, agrees at every step."""
+    trunk, decay = schedules("610m-mlm40-12k")
+    for step in range(12_000):
+        if step < 2_000:
+            expected = 0.0 + (1.0 - 0.0) * (step + 1) / 2_000
+        elif step < 10_000:
+            expected = 1.0
+        else:
+            expected = 1.0 + (0.0 - 1.0) * (step - 10_000 + 1) / 2_000
+        got = trunk(step) if step < 10_000 else decay(step)
+        assert got == pytest.approx(expected, abs=1e-12)
+
+
+def test_two_stages_stay_on_the_plateau_at_the_switch() -> None:
+    clm, mlm, decay = schedules("610m-clm-10k-mlm40-42k")
+    assert clm(9_999) == mlm(10_000) == mlm(39_999) == 1.0
+    assert decay(40_000) == 1999 / 2000
+
+
+def test_continued_pretraining_is_warmed_up_again_and_only_there() -> None:
+    trunk, first_decay, stage, decay = schedules("610m-clm-dec42k-mlm40-64k")
+    assert trunk(0) == 1 / 2000
+    assert first_decay(41_999) == 0
+    assert [stage(42_000), stage(42_199), stage(42_200), stage(61_999)] == [1 / 200, 1, 1, 1]
+    assert decay(62_000) == 1999 / 2000
+
+
+def test_shortest_continued_model_warms_up_inside_its_decay() -> None:
+    decay = schedules("610m-clm-dec42k-mlm40-44k")[-1]
+    assert decay(42_000) == 1 / 200
+    assert decay(42_199) == pytest.approx(1 - 200 / 2000)
+    assert decay(43_999) == 0
+    assert max(map(decay, range(42_000, 44_000))) < 1
+
+
+def test_branches_share_one_curve() -> None:
+    """Where two models share a stage, they ask for the same rates."""
+    seen: dict[tuple[str, int], float] = {}
+    for model in MODELS.values():
+        for stage in model.stages:
+            schedule = stage_schedule(model, stage, warmup_steps=2_000, rewarm_steps=200)
+            for step in {stage.start, (stage.start + stage.end) // 2, stage.end - 1}:
+                key = stage.name, step
+                assert seen.setdefault(key, schedule(step)) == schedule(step)
+
+
+@given(st.integers(0, 50), st.integers(0, 200), st.integers(1, 50))
+def test_multipliers_lie_in_zero_to_one_and_only_fall_in_the_decay(
+    warmup: int, start: int, decay: int
+) -> None:
+    schedule = WSD(warmup_steps=warmup, decay_start=max(start, warmup), decay_steps=decay)
+    values = [schedule(step) for step in range(max(start, warmup) + decay)]
+    assert all(0 <= value <= 1 for value in values)
+    assert values[-1] == 0
+    assert sorted(values[-decay:], reverse=True) == values[-decay:]
+
+
+def test_steps_outside_a_schedule_are_refused() -> None:
+    assert WSD(warmup_steps=0)(0) == WSD(warmup_steps=1)(0) == 1.0
+    with pytest.raises(ValueError, match=r"step -1 is outside the schedule \[0, None\)"):
+        WSD(warmup_steps=0)(-1)
+    with pytest.raises(ValueError, match="outside the schedule"):
+        WSD(warmup_steps=0, decay_start=2, decay_steps=2)(4)

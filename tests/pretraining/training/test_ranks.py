@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from pretraining.training.ranks import Ranks
+from pretraining.training.ranks import Ranks, first_host, slurm_environment
 
 
 def test_alone_sums_are_the_values_themselves() -> None:
@@ -30,3 +30,36 @@ def test_memory_of_a_gpu_grows_in_segments_unless_the_user_says_otherwise(
     del os.environ["PYTORCH_ALLOC_CONF"]
     Ranks.here()
     assert os.environ["PYTORCH_ALLOC_CONF"] == "expandable_segments:True"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "first"),
+    [
+        ("n1", "n1"),
+        ("n1,n2", "n1"),
+        ("gpu[007-012,020],x1", "gpu007"),
+        ("a-b[3,5]-ib", "a-b3-ib"),
+        ("g[1-2]", "g1"),
+        ("r[3,5-9]", "r3"),
+        ("n-1", "n-1"),
+    ],
+)
+def test_first_host(hosts: str, first: str) -> None:
+    assert first_host(hosts) == first
+
+
+def test_a_task_knows_its_place() -> None:
+    task = {
+        "SLURM_NTASKS": "16", "SLURM_PROCID": "13", "SLURM_LOCALID": "5", "SLURM_NODEID": "1", "SLURM_NNODES": "2",
+        "SLURM_JOB_NODELIST": "gpu[11-12]", "SLURM_JOB_ID": "123456",
+    }  # fmt: skip
+    assert slurm_environment(task) == {
+        "RANK": "13", "WORLD_SIZE": "16", "LOCAL_RANK": "5", "LOCAL_WORLD_SIZE": "8", "NODE_RANK": "1",
+        "MASTER_ADDR": "gpu11", "MASTER_PORT": "15456",
+    }  # fmt: skip
+
+
+def test_a_launcher_and_a_single_task_are_left_alone() -> None:
+    assert slurm_environment({}) == {}
+    assert slurm_environment({"SLURM_NTASKS": "1", "SLURM_PROCID": "0"}) == {}
+    assert slurm_environment({"SLURM_NTASKS": "8", "SLURM_PROCID": "0", "RANK": "0"}) == {}

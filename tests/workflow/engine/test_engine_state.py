@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.files import write_text
-from pretraining.plan.plan import plan_of
+from pretraining.plan.study_plan import plan_of
 from tests.commands import python
 from tests.results import write_results
 from tests.sealed import seal

@@ -21,14 +21,13 @@ from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.files import sha256_file
 from common.manifest import read_manifest
-from pretraining.data.manifest import load_manifest
+from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.modeling import EuroBertForMaskedLM
-from pretraining.plan.plan import Study
+from pretraining.plan.study_plan import Study
 from pretraining.training import checkpoints
 from pretraining.training.log import read_log
 from pretraining.training.stage import StageTraining
-from pretraining.training.train import train
-from tests.pretraining.small_study import MODEL, STUDY, changed, science, weights_hash
+from tests.pretraining.small_study import MODEL, STUDY, changed, science, train, weights_hash
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore"

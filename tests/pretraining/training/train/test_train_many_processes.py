@@ -85,7 +85,7 @@ def test_a_run_resumes_on_another_number_of_processes(done: Path, data: Path, tm
              str(tmp_path / "s.toml")]  # fmt: skip
     python(*words, "mini-s-clm", code=0, OMP_NUM_THREADS="1")
     three = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3"]
-    words += [MODEL, "--set", "microbatch=1", "--set", "layout=order"]
+    words += [MODEL, "--set", "microbatch=1"]
     python(*three, *words, code=0, OMP_NUM_THREADS="1")
     ours = science(tmp_path / "out" / "models" / MODEL / "log.jsonl")
     theirs = science(done / "models" / MODEL / "log.jsonl")

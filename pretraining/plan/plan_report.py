@@ -7,9 +7,9 @@ from dataclasses import asdict
 from common.errors import UserError, nearest
 from common.plain_text import counted
 from common.tables import Document
-from pretraining.model_names import format_steps
-from pretraining.plan.flops import CONVENTIONS, PEAK_FLOPS
-from pretraining.plan.plan import Plan, PlannedStage
+from pretraining.models import format_steps
+from pretraining.plan.flops import PEAK_FLOPS
+from pretraining.plan.study_plan import Plan, PlannedStage
 
 __all__ = ["PLAN_FORMATS", "plan_document"]
 
@@ -26,13 +26,11 @@ def plan_document(plan: Plan, *, device: str = "H100", utilisation: float = 0.4)
         utilisation: share of its peak that is reached (MFU), in (0, 1].
 
     Raises:
-        UserError: an unknown device, or a utilisation outside (0, 1].
+        UserError: an unknown device.
     """
     if device not in PEAK_FLOPS:
         known = ", ".join(PEAK_FLOPS)
         raise UserError(f"unknown device {device!r}; devices are {known}{nearest(device, PEAK_FLOPS)}")
-    if not 0 < utilisation <= 1:
-        raise UserError(f"the share of the peak rate must be in (0, 1], not {utilisation}")
     return Document(
         data=_data(plan, device, utilisation),
         indent=2,
@@ -65,13 +63,9 @@ def _tree(plan: Plan, device: str, utilisation: float) -> str:
         "",
     ]
     lines += _totals(plan, device, utilisation)
-    lines += [f"changes        {key}={value}" for key, value in _changes(plan).items()]
+    if skip := plan.study.config.skip:
+        lines.append(f"changes        skip={skip}")
     return "\n".join(lines) + "\n"
-
-
-def _changes(plan: Plan) -> dict[str, str]:
-    config = plan.study.config
-    return {key: value for key in ("skip", "peak_lr_from") if (value := getattr(config, key))}
 
 
 def _holds(plan: Plan, name: str, item: PlannedStage) -> bool:
@@ -81,8 +75,7 @@ def _holds(plan: Plan, name: str, item: PlannedStage) -> bool:
 
 
 def _what(item: PlannedStage) -> str:
-    objective = item.objective.upper() + (f" {item.ratio} %" if item.ratio is not None else "")
-    return f"{objective} {'decay' if item.phase == 'decay' else 'stable'}"
+    return f"{item.label()} {item.phase}"
 
 
 def _totals(plan: Plan, device: str, utilisation: float) -> list[str]:
@@ -92,8 +85,8 @@ def _totals(plan: Plan, device: str, utilisation: float) -> list[str]:
         f"steps          {costs.steps:,} ({alone:,} if every model were trained alone)",
         f"tokens         {_short(costs.tokens)}; if the shards hold fewer than {_short(plan.data_tokens)}, they are "
         "repeated",
-        "FLOPs          "
-        + "; ".join(f"{costs.flops[name]:.4g} {rule.citation}" for name, rule in CONVENTIONS.items()),
+        f"FLOPs          {costs.flops['hoffmann']:.4g} by Hoffmann et al., Appendix F; "
+        f"{costs.flops['model']:.4g} model FLOPs",
         f"{device} hours".ljust(15)
         + f"{costs.gpu_hours:,.0f} at {utilisation:.0%} of the bf16 peak (model FLOPs)",
         f"disk           {_bytes(costs.checkpoint_bytes)} of kept checkpoints with optimiser state, "
@@ -122,7 +115,7 @@ def _data(plan: Plan, device: str, utilisation: float) -> dict[str, object]:
             for model in plan.models
         ],
         "stages": [asdict(item) | {"steps": item.steps} for item in plan.stages],
-        "changes": _changes(plan),
+        "changes": {"skip": skip} if (skip := plan.study.config.skip) else {},
         "costs": asdict(plan.costs(device=device, utilisation=utilisation))
         | {"device": device, "mfu": utilisation}
         | {name: getattr(plan, name) for name in ("data_tokens", "data_bytes")},

@@ -19,7 +19,7 @@ The paper's study is built in, others are TOML files:
 A stage is one run of the optimiser with one objective and one phase: the trunk `610m-clm`, the stage
 `610m-clm-10k-mlm40` that branches off it at step 10,000, and that stage's decay `610m-clm-10k-mlm40-42k`.
 Models that need the same steps share them; the checkpoints at which others branch off are kept. Another masking ratio,
-split or budget needs only another name (`pretraining.model_names`).
+split or budget needs only another name (`pretraining.models`).
 """
 
 from __future__ import annotations
@@ -32,12 +32,22 @@ from typing import Any
 
 from common.errors import UserError, nearest
 from common.settings import need_table, read_settings, read_toml
-from pretraining.model_names import MODELS, PAPER, Design, Model, Stage
+from pretraining.models import MODELS, PAPER, Design, Model, Stage
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import OPTIMIZER_BYTES, TrainingConfig
-from pretraining.plan.flops import CONVENTIONS, gpu_hours
+from pretraining.plan.flops import gpu_hours, hoffmann_flops_per_token, model_flops_per_token
 
-__all__ = ["PAPER_STUDY", "Costs", "Plan", "PlannedStage", "Study", "load_study", "plan_of", "targets_of"]
+__all__ = [
+    "PAPER_STUDY",
+    "Costs",
+    "Plan",
+    "PlannedStage",
+    "Study",
+    "Targets",
+    "load_study",
+    "plan_of",
+    "targets_of",
+]
 
 _WEIGHT_BYTES, _TOKEN_BYTES = 4, 4
 
@@ -157,7 +167,7 @@ class Costs:
     tokens: float
     """Expected tokens."""
     flops: dict[str, float]
-    """Training FLOPs by each convention of `pretraining.plan.flops`."""
+    """Training FLOPs by both conventions of `pretraining.plan.flops`, `hoffmann` and `model`."""
     gpu_hours: float
     """Hours of the chosen device at the chosen utilisation, by the `model` convention."""
     checkpoint_bytes: float
@@ -187,14 +197,14 @@ class Plan:
         """Return what the stages take (all of the plan's when left out), each counted once."""
         chosen = self.stages if stages is None else tuple(stages)
         config = self.study.config
-        flops = dict.fromkeys(CONVENTIONS, 0.0)
+        flops = {"hoffmann": 0.0, "model": 0.0}
         checkpoint_bytes = 0.0
         for item in chosen:
             shape = self.study.shapes[item.size]
             tokens = item.steps * config.tokens_per_step
-            for name, rule in CONVENTIONS.items():
-                share = item.predicted_share if rule.leaves_out_unpredicted else 1.0
-                flops[name] += tokens * rule.per_token(shape, length=config.attended_length, predicted=share)
+            length, share = config.attended_length, item.predicted_share
+            flops["hoffmann"] += tokens * hoffmann_flops_per_token(shape, length=length)
+            flops["model"] += tokens * model_flops_per_token(shape, length=length, predicted=share)
             checkpoint_bytes += len(item.keep) * shape.trained_parameters * (_WEIGHT_BYTES + OPTIMIZER_BYTES)
         steps = sum(item.steps for item in chosen)
         names = {item.name for item in chosen}
@@ -269,8 +279,22 @@ def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
     return Plan(study=study, models=tuple(models), stages=stages)
 
 
-def targets_of(name: str, study: Study) -> tuple[Model, Plan, list[tuple[PlannedStage, int]], bool]:
-    """Return a model, its plan, the stages to train with the step that each must reach, and whether that is all of it.
+@dataclass(frozen=True, kw_only=True)
+class Targets:
+    """What one call of `train` trains."""
+
+    model: Model
+    """The model, or one that the stage belongs to."""
+    plan: Plan
+    """The work of the study and of the model."""
+    stages: tuple[tuple[PlannedStage, int], ...]
+    """The stages to train, each with the step that it must reach."""
+    is_model: bool
+    """Whether they are a whole model, not a stage alone."""
+
+
+def targets_of(name: str, study: Study) -> Targets:
+    """Return what to train for a name.
 
     Args:
         name: a model's, or that of a stage such as the trunk `610m-clm`, which is then trained alone.
@@ -279,10 +303,13 @@ def targets_of(name: str, study: Study) -> tuple[Model, Plan, list[tuple[Planned
     Raises:
         UserError: neither; the nearest name is given.
     """
-    known = plan_of(tuple(study.models.values()), study)
-    alone = next((item for item in known.stages if item.name == name and name not in study.models), None)
+    plan = plan_of(tuple(study.models.values()), study)
+    alone = next((item for item in plan.stages if item.name == name and name not in study.models), None)
     if alone is not None:
-        return study.model(alone.models[0]), known, [(alone, alone.end)], False
-    model = study.model(name, stages=[item.name for item in known.stages])
-    plan = plan_of((*study.models.values(), model), study)
-    return model, plan, [(plan.stage(item.name), item.end) for item in model.stages], True
+        model = study.model(alone.models[0])
+        return Targets(model=model, plan=plan, stages=((alone, alone.end),), is_model=False)
+    model = study.model(name, stages=[item.name for item in plan.stages])
+    if name not in study.models:
+        plan = plan_of((*study.models.values(), model), study)
+    stages = tuple((plan.stage(item.name), item.end) for item in model.stages)
+    return Targets(model=model, plan=plan, stages=stages, is_model=True)

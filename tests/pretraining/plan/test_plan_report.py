@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from common.tables import show
-from pretraining.plan.plan import PAPER_STUDY, plan_of
-from pretraining.plan.report import PLAN_FORMATS, plan_document
+from pretraining.plan.plan_report import PLAN_FORMATS, plan_document
+from pretraining.plan.study_plan import PAPER_STUDY, plan_of
 
 WHOLE = plan_of(tuple(PAPER_STUDY.models.values()))
 

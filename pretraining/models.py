@@ -16,60 +16,86 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from common.errors import UserError, nearest
 from common.registry import Registry
 from pretraining.paper_settings import SHAPES, TRAINING
 
 __all__ = [
-    "FIGURES", "MODELS", "OBJECTIVES", "PAPER", "TABLES", "Design", "Model", "ObjectiveName", "Stage", "arm_of",
-    "find_model", "format_steps", "parse",
+    "FIGURES", "MODELS", "OBJECTIVES", "PAPER", "TABLES", "Design", "Model", "Objective", "Stage", "StageObjective",
+    "arm_of", "find_model", "format_steps", "parse",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObjectiveName:
-    """How an objective is written in a model's name; what it does is in `pretraining.training.objectives`."""
+class Objective:
+    """What a stage is trained on: how names write it, and where its batches are made ready."""
 
     name: str
-    """Letters: `clm`."""
+    """Lowercase letters: `clm`."""
     has_ratio: bool = False
-    """Whether a masking ratio in percent follows: `mlm40`."""
+    """Whether a masking ratio in percent follows in names: `mlm40`."""
+    is_causal: bool = False
+    """Whether attention looks back only, in training and in the exported model's configuration."""
+    prepare: str
+    """`MODULE:FUNCTION`, imported when a stage is trained: makes an `ObjectiveBatch` of a packed batch and a mask rule,
+    which is None without a ratio (`pretraining.training.objectives`)."""
 
     @property
     def pattern(self) -> str:
-        """Regular expression of the whole word, with the ratio as its only group."""
-        return rf"{self.name}([1-9]\d?)" if self.has_ratio else self.name
+        """Regular expression of the whole word, ratio included."""
+        return rf"{self.name}[1-9]\d?" if self.has_ratio else self.name
 
 
-OBJECTIVES = Registry("objective", [ObjectiveName(name="clm"), ObjectiveName(name="mlm", has_ratio=True)])
-"""The objectives that names are made of."""
+OBJECTIVES = Registry(
+    "objective",
+    [
+        Objective(name="clm", is_causal=True, prepare="pretraining.training.objectives:clm"),
+        Objective(name="mlm", has_ratio=True, prepare="pretraining.training.objectives:mlm"),
+    ],
+)
+"""The objectives that names are made of and stages are trained on."""
+
+
+class StageObjective(NamedTuple):
+    """An objective with its masking ratio, as a name gives them; `str` writes it as the name does: `mlm40`."""
+
+    name: str
+    """Name in `OBJECTIVES`."""
+    ratio: int | None
+    """Masking ratio in percent; None for objectives without one."""
+
+    def __str__(self) -> str:
+        return f"{self.name}{self.ratio or ''}"
+
+    def label(self) -> str:
+        """Return how tables and figures write it: `CLM`, `MLM 40 %`."""
+        return self.name.upper() if self.ratio is None else f"{self.name.upper()} {self.ratio} %"
+
 
 _STEPS = r"\d+k?"
-
-
 _LONGEST = 120
 """Letters of the longest name of a model."""
-_MOST_STEPS = 10**9
 _AGAIN = re.compile(r"(?P<arm>.+)-s(?P<seed>[1-9]\d{0,3})")
 """The end of a name: pretrained again, with another seed."""
 
 
+def _objectives() -> str:
+    return "|".join(item.pattern for item in OBJECTIVES.values())
+
+
 def _grammar() -> str:
-    objective = "|".join(item.pattern.replace("(", "(?:") for item in OBJECTIVES.values())
     return (
-        rf"(?P<size>[a-z0-9.]+)-(?P<first>{objective})-"
+        rf"(?P<size>[a-z0-9.]+)-(?P<first>{_objectives()})-"
         rf"(?:(?P<steps>{_STEPS})(?:-(?P<at>\d+))?"
-        rf"|(?P<switch>(?:dec)?{_STEPS})-(?P<second>{objective})-(?P<total>{_STEPS}))"
+        rf"|(?P<switch>(?:dec)?{_STEPS})-(?P<second>{_objectives()})-(?P<total>{_STEPS}))"
     )
 
 
-def _split_objective(word: str) -> tuple[str, int | None]:
-    """Return the objective's name and its masking ratio in percent: `mlm40` is `mlm` at 40."""
-    for item in OBJECTIVES.values():
-        if match := re.fullmatch(item.pattern, word):
-            return item.name, int(match[1]) if item.has_ratio else None
-    raise ValueError(f"{word!r} is not an objective")
+def _stage_objective(word: str) -> StageObjective:
+    letters = word.rstrip("0123456789")
+    return StageObjective(letters, int(word[len(letters) :]) if word != letters else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +128,10 @@ class Stage:
         """Share of the positions that pass the head, 0 to 1: the masking ratio, 1 for CLM."""
         return 1.0 if self.ratio is None else self.ratio / 100
 
+    def label(self) -> str:
+        """Return how tables and figures write what it is trained on: `CLM`, `MLM 40 %`."""
+        return StageObjective(self.objective, self.ratio).label()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
@@ -113,8 +143,8 @@ class Model:
     """`210m`, `610m` or `1b`."""
     kind: str
     """`base` (one stage), `two-stage`, `continued` (CPT from a decayed checkpoint) or `intermediate`."""
-    objectives: tuple[str, ...]
-    """Objective of each stage, ratio included: `("clm", "mlm40")`."""
+    objectives: tuple[StageObjective, ...]
+    """What it was trained on, first to last: one, or two where it switches."""
     switch: int | None
     """Step at which the second stage starts; None with one stage."""
     steps: int
@@ -132,17 +162,21 @@ class Model:
     @property
     def objective(self) -> str:
         """`clm`, `mlm` or `clm+mlm` (any two stages)."""
-        return "+".join(_split_objective(objective)[0] for objective in self.objectives)
+        return "+".join(objective.name for objective in self.objectives)
 
     @property
     def ratio(self) -> int | None:
         """Masking ratio of the last stage in percent; None when it is CLM."""
-        return _split_objective(self.objectives[-1])[1]
+        return self.objectives[-1].ratio
 
     @property
     def first_share(self) -> float:
         """Share of the budget spent on the first stage's objective, 0 to 1 (1 with one stage)."""
         return 1.0 if self.switch is None else self.switch / self.steps
+
+    def label(self) -> str:
+        """Return how tables and figures write what it was trained on: `MLM 40 %`, `CLM + MLM 40 %`."""
+        return " + ".join(objective.label() for objective in self.objectives)
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
@@ -152,16 +186,21 @@ class Model:
         stages: list[Stage] = []
         parent: str | None = None
 
-        def add(stage: str, objective: str, start: int, end: int, phase: str) -> None:
+        def add(stage: str, objective: StageObjective, start: int, end: int, phase: str) -> None:
             nonlocal parent
             if self.seed and stage != self.name:
                 stage = f"{stage}-s{self.seed}"
             if end > start:
-                kind, ratio = _split_objective(objective)
-                before = parent if parent != stage else None
-                steps = {"start": start, "end": end}
                 stages.append(
-                    Stage(name=stage, objective=kind, ratio=ratio, phase=phase, parent=before, **steps)
+                    Stage(
+                        name=stage,
+                        objective=objective.name,
+                        ratio=objective.ratio,
+                        start=start,
+                        end=end,
+                        phase=phase,
+                        parent=parent if parent != stage else None,
+                    )
                 )
                 parent = stage
 
@@ -218,7 +257,7 @@ class Design:
                 f"{self.prefix}{self.sizes[-1]}-mlm40-42k, with SIZE one of {', '.join(self.sizes)} and masking "
                 f"ratios from 1 to 99{nearest(name, known)}"
             )
-        objectives = tuple(word for word in match.group("first", "second") if word)
+        objectives = tuple(_stage_objective(word) for word in match.group("first", "second") if word)
         switch, longest = None, None
         if match["second"]:
             kind = "continued" if match["switch"].startswith("dec") else "two-stage"
@@ -229,8 +268,6 @@ class Design:
             longest = _parse_steps(match["steps"]) - self.decay_steps
         else:
             kind, steps, shortest = "base", _parse_steps(match["steps"]), self.decay_steps
-        if steps > _MOST_STEPS:
-            raise UserError(f"model {name!r} is impossible: it has more than {_MOST_STEPS:,} steps")
         if steps < shortest or (longest is not None and steps > longest):
             limit = f"at least {shortest}" if steps < shortest else f"at most {longest}"
             raise UserError(
@@ -335,8 +372,7 @@ def find_model(name: str) -> Model | None:
     """Return the model of a name in the scheme, of any study and size such as `toy-s` or `2b`; None for other names."""
     if name in MODELS:
         return MODELS[name]
-    objectives = "|".join(item.pattern for item in OBJECTIVES.values())
-    match = re.match(rf"(?P<prefix>(?:[^-]+-)*?)(?P<size>[^-]+)-(?:{objectives})-", name)
+    match = re.match(rf"(?P<prefix>(?:[^-]+-)*?)(?P<size>[^-]+)-(?:{_objectives()})-", name)
     if match is None:
         return None
     try:

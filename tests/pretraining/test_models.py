@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from pretraining.model_names import (
+from pretraining.models import (
     FIGURES,
     MODELS,
     TABLES,

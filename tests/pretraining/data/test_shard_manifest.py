@@ -8,7 +8,7 @@ import pytest
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.manifest import write_manifest
-from pretraining.data.manifest import check_tokenizer, load_manifest, verify
+from pretraining.data.shard_manifest import check_tokenizer, load_manifest, verify
 from pretraining.data.tokenizer import train_tokenizer
 from tests.flips import flip
 from tests.pretraining.data.made_up_shards import DOCUMENTS, stream
