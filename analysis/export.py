@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.exchange import croissant, lm_eval, model_index, mteb
 from analysis.exchange.results import RUN, Extension, Result, RunTuple
 from analysis.records import records

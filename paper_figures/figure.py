@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from analysis.evidence.evidence import scores_of
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings, scores_of
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, TASKS
 from common.errors import UserError
@@ -78,7 +77,7 @@ class Inputs:
     """Whether the claims are judged by the mixed-effects models too, which no figure shows."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", self.source.settled(self.settings))
+        object.__setattr__(self, "settings", self.source.with_interval(self.settings))
 
     @property
     def name(self) -> str:

@@ -11,7 +11,7 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import Claim
 from analysis.claims.verdicts import Verdict, judge, judge_claim
 from analysis.claims.wording import how_tested
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import Source
 
 __all__ = ["Assessment", "Opinion", "assess"]
@@ -70,7 +70,7 @@ def assess(source: Source, settings: Settings, *, second_opinion: bool = True) -
     Raises:
         UserError: a selection rule or interval that the source cannot give.
     """
-    settings = source.settled(settings)
+    settings = source.with_interval(settings)
     runs, finding_of = source.runs, cache(source.evidence(settings).finding)
     mixed: dict[str, Verdict] = {}
     # One dataset a family leaves the mixed model nothing to be random over.

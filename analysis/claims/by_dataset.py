@@ -17,7 +17,7 @@ import numpy as np
 from analysis.claims.grades import ALPHA
 from analysis.claims.statements import AtLeast, Claim, Node, comparisons
 from analysis.claims.verdicts import Verdict, judge
-from analysis.evidence.contrasts import Comparison, Contrast, Finding, Spread, Term
+from analysis.evidence.contrasts import AnyContrast, Contrast, Finding, Spread, Term
 from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
 
 Datasets = Callable[[str], tuple[str, ...]]
 """From a task to its datasets."""
-FindingOf = Callable[[Comparison], Finding]
+FindingOf = Callable[[AnyContrast], Finding]
 """What a source says about a comparison."""
 
 
@@ -203,7 +203,7 @@ def _placed(node: Node, names: Mapping[str, str]) -> Node:
     return _on(node, names)
 
 
-def _on(comparison: Comparison, names: Mapping[str, str]) -> Comparison:
+def _on(comparison: AnyContrast, names: Mapping[str, str]) -> AnyContrast:
     """Return the comparison on a dataset of each task."""
     label = _label(comparison.label, names.values())
     if isinstance(comparison, Spread):

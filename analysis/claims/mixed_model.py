@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.evidence.contrasts import Comparison, Finding, Spread, contrast_finding
+from analysis.evidence.contrasts import AnyContrast, Finding, Spread, contrast_finding
 from analysis.statistics.estimates import Student
 from analysis.statistics.learning_rate_selection import select_runs
 from benchmarks.protocol import AVERAGE
@@ -125,7 +125,7 @@ class MixedEvidence:
         self._chosen = chosen.assign(score=100.0 * chosen["test_score"])
         self._fits: dict[str, MixedFit | str] = {}
 
-    def finding(self, comparison: Comparison) -> Finding:
+    def finding(self, comparison: AnyContrast) -> Finding:
         """Return what the fitted models say about a contrast of task averages."""
         if isinstance(comparison, Spread):
             return Finding(comparison=comparison, missing="not a contrast of means")

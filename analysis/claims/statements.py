@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from analysis.evidence.contrasts import Comparison, Contrast, Term
+from analysis.evidence.contrasts import AnyContrast, Contrast, Term
 
 __all__ = [
     "AtLeast",
@@ -31,7 +31,7 @@ class AtLeast:
 
     label: str
     count: int
-    parts: tuple[Comparison | AtLeast, ...]
+    parts: tuple[AnyContrast | AtLeast, ...]
     whole: bool = False
     """Whether it counts as one part where parts are counted, though all of its own parts have to hold."""
 
@@ -49,7 +49,7 @@ class AtLeast:
         return f"one of {total} parts" if self.count == 1 else f"at least {self.count} of {total} parts"
 
 
-Node = Comparison | AtLeast
+Node = AnyContrast | AtLeast
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +127,7 @@ def difference(
     return weighted(label, [(1.0, better, task), (-1.0, worse, task)], low=low, high=high)
 
 
-def comparisons(node: Node) -> Iterator[Comparison]:
+def comparisons(node: Node) -> Iterator[AnyContrast]:
     """Yield the contrasts and spreads of a statement, in order."""
     if isinstance(node, AtLeast):
         for part in node.parts:

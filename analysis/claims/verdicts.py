@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from analysis.claims.grades import ALPHA, Grade, Weighed, grade_of
 from analysis.claims.statements import AtLeast, Claim, Node
 from analysis.claims.typical import typical_contrast
-from analysis.evidence.contrasts import Comparison, Finding
+from analysis.evidence.contrasts import AnyContrast, Finding
 from analysis.statistics.inference import holm, partial_conjunction
 
 __all__ = [
@@ -186,7 +186,7 @@ class Verdict:
         return str(counts[0]) if min(counts) == max(counts) else f"{min(counts)}-{max(counts)}"
 
 
-def judge_claim(claim: Claim, finding_of: Callable[[Comparison], Finding]) -> Verdict:
+def judge_claim(claim: Claim, finding_of: Callable[[AnyContrast], Finding]) -> Verdict:
     """Return the verdict on one claim as a family of its own."""
     tree = _evaluate(claim.body, finding_of)
     return Verdict(
@@ -196,7 +196,7 @@ def judge_claim(claim: Claim, finding_of: Callable[[Comparison], Finding]) -> Ve
     )  # fmt: skip
 
 
-def judge(claims: Mapping[str, Claim], finding_of: Callable[[Comparison], Finding]) -> list[Verdict]:
+def judge(claims: Mapping[str, Claim], finding_of: Callable[[AnyContrast], Finding]) -> list[Verdict]:
     """Return the verdict on every claim, p's adjusted by Holm within each family, with the typical effects.
 
     A claim can be wrongly supported or wrongly contradicted, never both, so the p's for and against are adjusted
@@ -221,7 +221,7 @@ def judge(claims: Mapping[str, Claim], finding_of: Callable[[Comparison], Findin
     return list(verdicts.values())
 
 
-def _evaluate(node: Node, finding_of: Callable[[Comparison], Finding]) -> Branch:
+def _evaluate(node: Node, finding_of: Callable[[AnyContrast], Finding]) -> Branch:
     if not isinstance(node, AtLeast):
         finding = finding_of(node)
         return Branch(

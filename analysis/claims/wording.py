@@ -10,9 +10,8 @@ from analysis.claims.grades import ALPHA, UNDECIDED
 from analysis.claims.typical import shared_trunks
 from analysis.claims.verdicts import Branch, Verdict
 from analysis.evidence.contrasts import Finding
-from analysis.evidence.intervals import INTERVALS
+from analysis.evidence.intervals import INTERVALS, coverage_words
 from analysis.published_cells import N_SEEDS
-from analysis.statistics.measured_coverage import coverage_words
 
 __all__ = [
     "format_effect", "format_p", "format_typical", "how_tested", "levels_in_words", "mixed_notes", "p_texts",

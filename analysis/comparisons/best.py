@@ -12,7 +12,7 @@ from scipy import stats
 from analysis.comparisons.field import Field, field_of
 from analysis.comparisons.questions import QUESTIONS, Contest, Question
 from analysis.comparisons.scopes import Scope
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
 from analysis.sources import Source
 from common.errors import UserError

@@ -10,7 +10,7 @@ from analysis.comparisons.field import Field, field_of
 from analysis.comparisons.ranking import Ranking, rank_models
 from analysis.comparisons.replicates import with_arms
 from analysis.comparisons.scopes import OVERALL, Scope, scopes_in_order
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import Source
 from benchmarks.protocol import AVERAGE
 from common.errors import UserError

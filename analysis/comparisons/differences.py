@@ -192,7 +192,8 @@ def _correlated(estimate: Student, count: int, rho: float) -> Student:
     """Return the estimate with the variance of `count` correlated seeds (Nadeau and Bengio 2003, Corani 2017)."""
     if rho == 0:
         return estimate
-    return replace(estimate, error=estimate.error * math.sqrt(1 + count * rho / (1 - rho)))
+    error = estimate.error * math.sqrt(1 + count * rho / (1 - rho))
+    return Student(effect=estimate.effect, error=error, df=estimate.df)
 
 
 def _seeds_to_find(one: Difference, student: Student) -> int | None:
@@ -221,9 +222,9 @@ def _superiority(
 
 def _normal_superiority(field: Field, first: str, second: str, scope: Scope) -> float:
     """Return the chance for normal runs with the spread behind the printed intervals."""
-    cells = field.evidence.cells
+    evidence = field.evidence
     (mean, error, count), (other, their_error, their_count) = (
-        cells.summary((name, scope.task, scope.dataset)) for name in (first, second)
+        evidence.summary((name, scope.task, scope.dataset)) for name in (first, second)
     )
     variance = error**2 * count + their_error**2 * their_count
     return math.nan if math.isnan(variance) else float(special.ndtr((mean - other) / math.sqrt(variance)))

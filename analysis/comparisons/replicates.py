@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from analysis.statistics.instance_covariance import MEMBERS
+from analysis.statistics.crossed import MEMBERS
 from analysis.statistics.learning_rate_selection import select_runs
 from common.errors import UserError
 from pretraining.model_names import arm_of

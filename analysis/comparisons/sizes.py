@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from analysis.evidence.settings import DEFAULT_SEED, Settings
+from analysis.evidence.evidence import DEFAULT_SEED, Settings
 from analysis.sources import Source
 from analysis.statistics.estimates import LEVEL
 from benchmarks.protocol import TASKS, title_of
@@ -77,13 +77,13 @@ def _cells(source: Source) -> _Cells:
         name: task
         for task in TASKS
         for name in source.datasets_of(task)
-        if all((f"{size}-{recipe}", task, name) in evidence.cells for size in SHAPES for recipe in recipes)
+        if all((f"{size}-{recipe}", task, name) in evidence for size in SHAPES for recipe in recipes)
     }
     if not datasets:
         raise UserError(
             f"{source.label}: no dataset has scores of {', '.join(recipes)} at every size; use --source published"
         )
-    scores = evidence.cells.summary
+    scores = evidence.summary
     found = np.array([
         [[scores((f"{size}-{recipe}", task, name)) for name, task in datasets.items()] for recipe in recipes]
         for size in SHAPES

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from analysis.claims.answer import QUESTION, answer
 from analysis.claims.assessment import Assessment, assess
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.letter.traps import measured_traps
 from analysis.sources import Source, standard_of
 from analysis.tables.audit import Audit, audit

@@ -17,9 +17,8 @@ import pandas as pd
 from scipy import stats
 
 from analysis.evidence.cells import SMALLEST_HALF_WIDTH
-from analysis.evidence.evidence import Evidence, level_of
+from analysis.evidence.evidence import Evidence, Settings, level_of
 from analysis.evidence.intervals import INTERVALS
-from analysis.evidence.settings import Settings
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, TEST_INSTANCES, published_values
 from analysis.sources import Source
 from analysis.statistics.crossed import covariance_of_means, crossed_estimate

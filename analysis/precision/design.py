@@ -21,10 +21,9 @@ import pandas as pd
 from scipy import special
 
 from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.evidence import Evidence
+from analysis.evidence.evidence import Evidence, Settings
 from analysis.evidence.intervals import CROSSED, INTERVALS, POOLED, T
 from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS
-from analysis.evidence.settings import Settings
 from analysis.precision.coverage import SOURCE_CELLS
 from analysis.precision.power import MOST_SEEDS, PlannedTest, fewest
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
@@ -193,7 +192,7 @@ def _spreads(source: Source, interval: str) -> Iterator[tuple[tuple[str, str], S
         return
     evidence = source.evidence(Settings(interval=interval, resamples=100))  # errors need no resamples
     sizes = source.need_runs("design").groupby("dataset", observed=True)["n_test"].median().astype(float)
-    values = evidence.cells.values[evidence.cells.values.notna().sum(axis=1) >= 2]
+    values = evidence.values[evidence.values.notna().sum(axis=1) >= 2]
     for key, cells in values.drop(index=AVERAGE, level=2, errors="ignore").groupby(level=["task", "dataset"]):
         task, name = map(str, key)
         sds, pairs = cells.std(axis=1), pairwise(cells.index.get_level_values("model"))

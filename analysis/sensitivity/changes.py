@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from analysis.claims.statements import AtLeast, Claim, Node, all_of
-from analysis.evidence.contrasts import Comparison, Contrast, Term
+from analysis.evidence.contrasts import AnyContrast, Contrast, Term
 from benchmarks.protocol import AVERAGE
 
 __all__ = ["READINGS", "changed", "on_datasets", "with_margin"]
 
-Change = Callable[[Comparison], Comparison]
+Change = Callable[[AnyContrast], AnyContrast]
 Reading = Callable[[Claim], Claim]
 
 
@@ -30,7 +30,7 @@ def _mapped(node: Node, change: Change) -> Node:
 def with_margin(factor: float) -> Change:
     """Return the change that widens every margin around "no difference"; other ranges (1 to 3 points) stay."""
 
-    def change(comparison: Comparison) -> Comparison:
+    def change(comparison: AnyContrast) -> AnyContrast:
         if (
             isinstance(comparison, Contrast)
             and math.isfinite(comparison.high)
@@ -51,7 +51,7 @@ def on_datasets(task: str, names: Iterable[str]) -> Change:
             return (term,)
         return tuple(replace(term, weight=term.weight / len(kept), dataset=name) for name in kept)
 
-    def change(comparison: Comparison) -> Comparison:
+    def change(comparison: AnyContrast) -> AnyContrast:
         if not isinstance(comparison, Contrast) or all(term.task != task for term in comparison.terms):
             return comparison
         return replace(comparison, terms=tuple(one for term in comparison.terms for one in terms_of(term)))

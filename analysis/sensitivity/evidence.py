@@ -10,9 +10,9 @@ from functools import cache
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import comparisons
 from analysis.evidence.cells import SMALLEST_HALF_WIDTH
-from analysis.evidence.contrasts import Comparison, Contrast, Finding, Spread, contrast_finding
+from analysis.evidence.contrasts import AnyContrast, Contrast, Finding, Spread, contrast_finding
+from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import T
-from analysis.evidence.settings import Settings
 from analysis.published_cells import NORMAL_QUANTILE, published_values
 from analysis.records import records
 from analysis.sensitivity.pretraining import FindingOf
@@ -62,7 +62,7 @@ def correlated(finding_of: FindingOf, rho: float) -> FindingOf:
         for model, task, dataset, half in records(published_values(), "model", "task", "dataset", "ci95")
     }
 
-    def finding(comparison: Comparison) -> Finding:
+    def finding(comparison: AnyContrast) -> Finding:
         base = finding_of(comparison)
         if isinstance(comparison, Spread) or not base.known:
             return base

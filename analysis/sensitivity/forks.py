@@ -20,8 +20,8 @@ from analysis.claims.grades import UNDECIDABLE
 from analysis.claims.statements import Claim, comparisons
 from analysis.claims.verdicts import Verdict, judge_claim
 from analysis.evidence.contrasts import Spread
-from analysis.evidence.intervals import INTERVALS, T
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
+from analysis.evidence.intervals import INTERVALS, T, too_narrow
 from analysis.published_cells import N_SEEDS
 from analysis.sensitivity.changes import READINGS, changed, on_datasets, with_margin
 from analysis.sensitivity.evidence import correlated, evidence_of
@@ -30,7 +30,6 @@ from analysis.sensitivity.overturning import CONTRADICTED, SUPPORTED, state_of
 from analysis.sources import Source
 from analysis.statistics.inference import holm
 from analysis.statistics.learning_rate_selection import SELECTIONS
-from analysis.statistics.measured_coverage import too_narrow
 from benchmarks.protocol import DATASETS, datasets_of
 from common.errors import UserError
 from common.progress import progress
@@ -174,7 +173,7 @@ def explore(
     Raises:
         UserError: no runs, or an interval or selection rule that the source cannot give.
     """
-    settings = source.settled(settings)
+    settings = source.with_interval(settings)
     sources = {source.protocol: source} | ({standard.protocol: standard} if standard is not None else {})
     rows: list[dict[str, object]] = []
     key, finding_of = None, None

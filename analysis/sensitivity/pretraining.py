@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.evidence.contrasts import Comparison, Finding, Spread, Term, contrast_finding
+from analysis.evidence.contrasts import AnyContrast, Finding, Spread, Term, contrast_finding
 from analysis.precision.components import PRETRAINING, components_table
 from analysis.sources import Source
 from analysis.statistics.estimates import Student
@@ -27,7 +27,7 @@ __all__ = [
     "with_pretraining_spread",
 ]  # fmt: skip
 
-FindingOf = Callable[[Comparison], Finding]
+FindingOf = Callable[[AnyContrast], Finding]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ def with_pretraining_spread(finding_of: FindingOf, sd: float, sharing: Sharing) 
     without a spread, by whatever distribution those are.
     """
 
-    def finding(comparison: Comparison) -> Finding:
+    def finding(comparison: AnyContrast) -> Finding:
         base = finding_of(comparison)
         if isinstance(comparison, Spread) or not base.known:
             return base

@@ -21,8 +21,8 @@ from analysis.claims.assessment import Opinion
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.statements import AtLeast, Claim, Node
-from analysis.evidence.contrasts import Comparison, Finding, Spread
-from analysis.evidence.settings import Settings
+from analysis.evidence.contrasts import AnyContrast, Finding, Spread
+from analysis.evidence.evidence import Settings
 from analysis.sensitivity.changes import on_datasets
 from analysis.sensitivity.evidence import with_errors
 from analysis.sensitivity.pretraining import FindingOf
@@ -70,7 +70,7 @@ def opinion_curve(
     return opinions
 
 
-def _probability(node: Node, of: Callable[[Comparison], float]) -> float:
+def _probability(node: Node, of: Callable[[AnyContrast], float]) -> float:
     """Return the chance that a statement holds, its parts as independent."""
     if not isinstance(node, AtLeast):
         return of(node)
@@ -81,7 +81,7 @@ def _probability(node: Node, of: Callable[[Comparison], float]) -> float:
     return float(counts[node.count :].sum())
 
 
-def _at(of: Callable[[Comparison], list[float]], place: int, comparison: Comparison) -> float:
+def _at(of: Callable[[AnyContrast], list[float]], place: int, comparison: AnyContrast) -> float:
     return of(comparison)[place]
 
 
@@ -93,7 +93,7 @@ def _here(finding: Finding) -> float:
     return max(0.0, (1 - student.p_above(comparison.low)) + (1 - student.p_below(comparison.high)) - 1)
 
 
-def _over_datasets(comparison: Comparison, finding_of: FindingOf, scales: Sequence[float]) -> list[float]:
+def _over_datasets(comparison: AnyContrast, finding_of: FindingOf, scales: Sequence[float]) -> list[float]:
     """Return the probability of a comparison under each prior."""
     unknown = [math.nan] * len(scales)
     if isinstance(comparison, Spread):

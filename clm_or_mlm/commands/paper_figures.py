@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from analysis.evidence.evidence import Settings
+from analysis.options import SourceOptions
 from clm_or_mlm.names import offered
-from clm_or_mlm.options import ScoreOptions, SourceOptions
 from paper_figures.figure import FIGURES, Inputs, figures_named
 from paper_figures.save import FORMATS, draw_figures, formats_named
 
@@ -27,7 +28,7 @@ _NAMES = f"{', '.join(FIGURES)}, or all (the paper's 12)"
 def draw(
     *figures: Annotated[FigureName, Parameter(metavar="N", help=_NAMES)],
     source: SourceOptions = SourceOptions(),
-    scores: ScoreOptions = ScoreOptions(),
+    scores: Settings = Settings(),
     logs: Annotated[Path | None, Parameter(metavar="DIR", group=_WRITTEN)] = None,
     out: Annotated[Path, Parameter(metavar="DIR", group=_WRITTEN)] = Path("build/figures"),
     formats: Annotated[str, Parameter(name="--format", metavar=_FORMATS, group=_WRITTEN)] = _FORMATS,
@@ -41,7 +42,7 @@ def draw(
 
     examples:
       clm-or-mlm figure 3
-      clm-or-mlm figure all --source runs.parquet --interval bca
+      clm-or-mlm figure all --source runs.parquet --interval t
       clm-or-mlm figure 12 --logs build/pretraining
       clm-or-mlm figure claims multiverse coverage      (not in the paper: docs/claims.md, docs/intervals.md)
 
@@ -61,9 +62,9 @@ def draw(
     )
     opened = source.open(
         None if every or supplementary else list(models),
-        need_instances=scores.needs_instances() or supplementary,
+        need_instances=scores.method.needs_instances or supplementary,
     )
-    inputs = Inputs(source=opened, settings=scores.settings(opened), logs=logs)
+    inputs = Inputs(source=opened, settings=opened.with_interval(scores), logs=logs)
     files, problems = draw_figures(chosen, inputs, out, forms)
     if problems and len(chosen) == 1:
         raise problems[0]

@@ -16,7 +16,7 @@ from analysis.claims.pages.documents import verdicts_document
 from analysis.claims.pages.explain import explanations
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, says, sentence
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.export import FORMATS as EXCHANGED
 from analysis.export import zipped
 from analysis.letter.letter import Letter, letter_document, write_letter
@@ -163,7 +163,7 @@ def gather(inputs: Inputs, figures: Iterable[str] = tuple(FIGURES)) -> Content:
     letter = (
         write_letter(source, settings, assessment)
         if source.comparable
-        else write_letter(PUBLISHED, PUBLISHED.settled(Settings()))
+        else write_letter(PUBLISHED, PUBLISHED.with_interval(Settings()))
     )
     tables = [build_table(number, scores, source=source) for number in table_numbers()]
     tasks = {table.number: task for table in tables if (task := _task_of(table)) is not None}

@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 from analysis.__main__ import main as analysis
-from analysis.evidence.evidence import Evidence, scores_of
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Evidence, Settings, scores_of
 from benchmarks.__main__ import main as benchmarks
 from benchmarks.datasets.local_dataset import load, verify
 from benchmarks.own_datasets.definition_file import read_definitions

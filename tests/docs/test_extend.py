@@ -23,8 +23,7 @@ from analysis.__main__ import main as analysis_main
 from analysis.claims.statements import difference
 from analysis.evidence import intervals
 from analysis.evidence.cells import seed_scores
-from analysis.evidence.evidence import Evidence, scores_of
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.statistics import learning_rate_selection
 from benchmarks.__main__ import main as benchmarks_main
 from benchmarks.datasets.local_dataset import load

@@ -13,7 +13,7 @@ import clm_or_mlm as cm
 from analysis.__main__ import main
 from analysis.claims.answer import answer
 from analysis.claims.assessment import assess
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.letter.letter import letter_document, write_letter
 from analysis.sources import PUBLISHED, open_source
 from common.provenance import ROOT

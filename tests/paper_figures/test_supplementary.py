@@ -34,7 +34,7 @@ def test_the_interval_asked_for_is_used_and_refused_where_it_cannot_be(tmp_path:
     assert main(["claims", "--interval", "paper", "--format", "svg", "--out", str(tmp_path)]) == 0
     assert json.loads((tmp_path / "claims.json").read_text())["settings"]["interval"] == "paper"
     with pytest.raises(UserError, match="needs"):
-        main(["claims", "--interval", "bca", "--out", str(tmp_path)])
+        main(["claims", "--interval", "bootstrap", "--out", str(tmp_path)])
 
 
 def test_the_grid_has_a_row_for_each_claim_and_analysis(tmp_path: Path) -> None:

@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.evidence import Evidence
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Evidence, Settings
 from analysis.precision.design import Spread, Study, planned_test
 from analysis.statistics.inference import holm
 from tests.performance.timing import parser_of

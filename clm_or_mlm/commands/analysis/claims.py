@@ -12,10 +12,11 @@ from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.pages.by_dataset import datasets_document
 from analysis.claims.pages.documents import verdicts_document
+from analysis.evidence.evidence import Settings
+from analysis.options import OutFile, SourceOptions
 from analysis.sensitivity import report
 from analysis.sources import standard_of
 from clm_or_mlm.names import offered
-from clm_or_mlm.options import BootstrapOptions, OutFile, ScoreOptions, SourceOptions
 from common.cli import MANY
 from common.errors import UserError, nearest
 from common.tables import PRINTED, write
@@ -32,7 +33,7 @@ else:
 def claims(
     *,
     source: SourceOptions = SourceOptions(),
-    score: BootstrapOptions = BootstrapOptions(),
+    score: Settings = Settings(),
     id: Annotated[tuple[ClaimName, ...], MANY, Parameter(metavar="F8", group=_SHOWN)] = (),
     explain: Annotated[bool, Parameter(group=_SHOWN)] = False,
     datasets: Annotated[bool, Parameter(group=_SHOWN)] = False,
@@ -63,8 +64,8 @@ def claims(
         format: output format; with --explain, csv has one row per contrast
     """
     wanted = choose(id)
-    opened = source.open(need_instances=multiverse or score.needs_instances())
-    settings = score.settings(opened)
+    opened = source.open(need_instances=multiverse or score.method.needs_instances)
+    settings = opened.with_interval(score)
     if datasets and (multiverse or explain):
         raise UserError("--datasets cannot be combined with --explain or --multiverse; use one of them")
     if multiverse and not opened.comparable and opened.stand_ins is None:
@@ -114,7 +115,7 @@ def choose(ids: Sequence[str] | None) -> list[str]:
 def sensitivity(
     *,
     source: SourceOptions = SourceOptions(),
-    score: ScoreOptions = ScoreOptions(),
+    score: Settings = Settings(),
     format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
@@ -131,6 +132,6 @@ def sensitivity(
     Args:
         format: output format; csv has one row per claim and analysis
     """
-    opened = source.open(need_instances=score.needs_instances())
-    result = report.sensitivity_of(opened, score.settings(opened))
+    opened = source.open(need_instances=score.method.needs_instances)
+    result = report.sensitivity_of(opened, opened.with_interval(score))
     write(report.sensitivity_document(result), format, out)

@@ -12,9 +12,10 @@ from analysis.comparisons.best import best_of
 from analysis.comparisons.comparison import compare as compared
 from analysis.comparisons.replication import replication_document, replication_of
 from analysis.comparisons.sizes import sizes_document
+from analysis.evidence.evidence import Settings
+from analysis.options import OutFile, SourceOptions
 from analysis.sources import open_source
 from clm_or_mlm.names import ModelNames
-from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions
 from common.cli import MANY
 from common.errors import UserError
 from common.tables import PRINTED, write
@@ -30,7 +31,7 @@ def compare(
     /,
     *,
     source: SourceOptions = SourceOptions(),
-    score: ScoreOptions = ScoreOptions(),
+    score: Settings = Settings(),
     replicates: Annotated[tuple[str, ...], Parameter(metavar="PATTERN", group=_HOW, show_default=False)] = (),
     margin: Annotated[float | None, Parameter(metavar="POINTS", group=_HOW)] = None,
     rho: Annotated[float, Parameter(group=_HOW)] = 0.0,
@@ -65,8 +66,8 @@ def compare(
     if not 0 <= rho < 1:
         raise UserError(f"--rho {rho:g}: a correlation between seeds must be at least 0 and below 1")
     known = set(models) <= set(MODELS) and not replicates  # patterns take what is there
-    opened = source.open(models if known else None, need_instances=score.needs_instances())
-    settings = score.settings(opened)
+    opened = source.open(models if known else None, need_instances=score.method.needs_instances)
+    settings = opened.with_interval(score)
     result = compared(opened, models, settings, replicates=replicates, margin=margin, rho=rho)
     write(report.comparison_document(result), format, out)
 
@@ -76,7 +77,7 @@ def best(
     /,
     *,
     source: SourceOptions = SourceOptions(),
-    score: ScoreOptions = ScoreOptions(),
+    score: Settings = Settings(),
     format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
@@ -93,8 +94,8 @@ def best(
         question: split, ratio, objective or model (default: all)
         format: output format
     """
-    opened = source.open(need_instances=score.needs_instances())
-    answer = best_of(opened, score.settings(opened), question)
+    opened = source.open(need_instances=score.method.needs_instances)
+    answer = best_of(opened, opened.with_interval(score), question)
     write(best_report.best_document(answer), format, out)
 
 

@@ -8,15 +8,15 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from analysis.evidence.evidence import DEFAULT_SEED
 from analysis.evidence.intervals import INTERVALS
-from analysis.evidence.settings import DEFAULT_SEED
+from analysis.options import OutFile, SourceOptions
 from analysis.precision.clusters import clusters_document, simulate_clusters
 from analysis.precision.components import components_document
 from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, coverage_document, simulate
 from analysis.precision.design import PLANNED, Study, design_document
 from analysis.precision.power import MOST_SEEDS
 from analysis.precision.shapes import SHAPE_TRIALS, shapes_document, simulate_shapes
-from clm_or_mlm.options import OutFile, SourceOptions
 from common.errors import UserError
 from common.tables import PRINTED, write
 

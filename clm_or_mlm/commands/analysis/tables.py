@@ -8,8 +8,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.export import FORMATS as EXCHANGED
+from analysis.options import (
+    OutFile,
+    SelectionRule,
+    SourceOptions,
+)
 from analysis.sources import PUBLISHED
 from analysis.tables import audit as audits
 from analysis.tables.audit import AUDIT_FORMATS, audit_document, runs_of_stand_ins, verdict
@@ -17,13 +22,6 @@ from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from benchmarks.protocol import AVERAGE, TASKS
 from clm_or_mlm.names import DatasetName, ModelNames, TableNumber
-from clm_or_mlm.options import (
-    BootstrapOptions,
-    OutFile,
-    ScoreOptions,
-    Selection,
-    SourceOptions,
-)
 from common.cli import MANY
 from common.errors import UserError, nearest
 from common.files import sha256_bytes, write_text
@@ -42,7 +40,7 @@ PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "matplotlib", "jinja2")
 def scores(
     *,
     source: SourceOptions = SourceOptions(),
-    score: BootstrapOptions = BootstrapOptions(),
+    score: Settings = Settings(),
     model: Annotated[ModelNames, Parameter(metavar="NAME")] = (),
     dataset: Annotated[tuple[DatasetName, ...], MANY, Parameter(metavar="NAME")] = (),
     format: Annotated[str, Parameter(choices=("csv", "markdown", "parquet"))] = "csv",
@@ -59,11 +57,11 @@ def scores(
     """
     if out is None and not FORMATS[format].is_text:
         raise UserError(f"--format {format} is binary: write it to a file with --out scores.{format}")
-    opened = source.open(need_instances=score.needs_instances())
+    opened = source.open(need_instances=score.method.needs_instances)
     for name in dataset:
         if name not in (AVERAGE, *TASKS):
             _ = opened.datasets[name]  # refuses an unknown one
-    frame = opened.scores(score.settings(opened))
+    frame = opened.scores(opened.with_interval(score))
     known = list(dict.fromkeys(frame["model"]))
     for name in model:
         if name not in known:
@@ -80,7 +78,7 @@ def export(
     /,
     *,
     source: SourceOptions = SourceOptions(),
-    score: ScoreOptions = ScoreOptions(),
+    score: Settings = Settings(),
     out: Annotated[Path, Parameter(metavar="DIR")],
 ) -> None:
     """Write scores and their runs in a common exchange format.
@@ -93,8 +91,8 @@ def export(
         format: model-index (Hugging Face), lm-eval, mteb or croissant (a runs table with its metadata)
         out: output folder; most formats have one subfolder per model
     """
-    opened = source.open(need_instances=score.needs_instances())
-    files = EXCHANGED[format].write(opened, score.settings(opened))
+    opened = source.open(need_instances=score.method.needs_instances)
+    files = EXCHANGED[format].write(opened, opened.with_interval(score))
     for name, text in files.items():
         write_text(inside(out, name), text)
     sys.stdout.write(f"{out}: {counted(len(files), 'file')} of {EXCHANGED[format].title}\n")
@@ -105,7 +103,7 @@ def table(
     /,
     *,
     source: SourceOptions = SourceOptions(),
-    score: ScoreOptions = ScoreOptions(),
+    score: Settings = Settings(),
     format: Annotated[str, Parameter(choices=TABLE_FORMATS)] = "markdown",
     out: Annotated[Path | None, Parameter(metavar="DIR")] = None,
 ) -> None:
@@ -125,8 +123,8 @@ def table(
     """
     numbers = _numbers(number)
     models = [name for one in numbers for name in TABLES.get(one, ())]
-    opened = source.open(models, need_instances=score.needs_instances()) if models else PUBLISHED
-    settings = score.settings(opened) if models else None
+    opened = source.open(models, need_instances=score.method.needs_instances) if models else PUBLISHED
+    settings = opened.with_interval(score) if models else None
     scores = None if settings is None or opened.is_published else opened.scores(settings)
     for one in numbers:
         text = show(table_document(build_table(one, scores, source=opened)), format)
@@ -152,7 +150,7 @@ def _numbers(words: tuple[str, ...]) -> list[int]:
 def audit(
     *,
     source: SourceOptions = SourceOptions(),
-    selection: Selection = "seed",
+    selection: SelectionRule = "seed",
     letter: bool = False,
     format: Annotated[str, Parameter(choices=AUDIT_FORMATS)] = "markdown",
     out: OutFile = None,
@@ -193,7 +191,7 @@ def _letter(source: SourceOptions, selection: str, format: str, out: Path | None
     if format not in LETTER_FORMATS:
         raise UserError(f"a letter cannot be written as {format}; use --format {' or '.join(LETTER_FORMATS)}")
     opened = source.open()
-    written = write_letter(opened, opened.settled(Settings(selection=selection)))
+    written = write_letter(opened, opened.with_interval(Settings(selection=selection)))
     write(letter_document(written), format, out)
     return 1 if written.differs else 0
 
@@ -201,7 +199,7 @@ def _letter(source: SourceOptions, selection: str, format: str, out: Path | None
 def report(
     *,
     source: SourceOptions = SourceOptions(),
-    scores: ScoreOptions = ScoreOptions(),
+    scores: Settings = Settings(),
     logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
     out: Annotated[Path, Parameter(metavar="FILE")] = Path("build/report/index.html"),
 ) -> None:
@@ -221,7 +219,9 @@ def report(
     from paper_figures.figure import Inputs
 
     opened = source.open(need_instances=True)
-    content = gather(Inputs(source=opened, settings=scores.settings(opened), logs=logs, second_opinion=True))
+    content = gather(
+        Inputs(source=opened, settings=opened.with_interval(scores), logs=logs, second_opinion=True)
+    )
     around = {"source": redacted(opened.given_as)} | provenance("analysis", PACKAGES)
     page = render_page(content, {name: value for name, value in around.items() if name not in OF_A_CALL})
     write_text(out, page)
@@ -233,7 +233,7 @@ def report(
 def reproduce(
     *,
     source: SourceOptions = SourceOptions(),
-    selection: Selection = "seed",
+    selection: SelectionRule = "seed",
     logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("build"),
 ) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.claims.assessment import assess
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import Source
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs, with_instances

@@ -10,7 +10,7 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import comparisons, difference
 from analysis.claims.typical import shared_trunks, typical_contrast
 from analysis.evidence.contrasts import Finding, Spread
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED
 
 FINDING_OF = PUBLISHED.evidence(Settings(interval="t")).finding

@@ -9,7 +9,7 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import all_of, any_of, both_of
 from analysis.claims.verdicts import judge
 from analysis.claims.wording import sentence
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED
 from tests.analysis.claims.given import Given, claim_of, part, verdict_of
 

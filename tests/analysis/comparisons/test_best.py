@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 from analysis.comparisons.best import best_of
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source
 from common.errors import UserError

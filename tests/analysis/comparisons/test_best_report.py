@@ -6,7 +6,7 @@ import json
 
 from analysis.comparisons.best import best_of
 from analysis.comparisons.best_report import best_document
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED
 from common.tables import PRINTED, show
 

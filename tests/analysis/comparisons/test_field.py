@@ -5,7 +5,7 @@ import pytest
 
 from analysis.comparisons.field import field_of
 from analysis.comparisons.scopes import OVERALL, Scope
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE
 from common.errors import UserError

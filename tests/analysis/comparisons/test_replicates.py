@@ -14,7 +14,7 @@ from scipy import stats
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.scopes import Scope
 from analysis.comparisons.wording import footer
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.precision.components import components_table
 from analysis.records import records
 from analysis.sources import PUBLISHED, Source, open_source

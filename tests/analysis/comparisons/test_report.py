@@ -9,7 +9,7 @@ import pytest
 
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.report import comparison_document
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED
 from common.tables import PRINTED, show
 from tests.analysis.comparisons.given import MADE_UP, REAL, real_and_made_up

@@ -4,7 +4,7 @@ import numpy as np
 
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.wording import about, difference_tables, footer, ranking_sentences
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED, Source
 from common.tables import signed
 from tests.analysis.comparisons.given import MADE_UP, REAL

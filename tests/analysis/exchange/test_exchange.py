@@ -15,7 +15,7 @@ import yaml
 from huggingface_hub import ModelCard, parse_eval_result_entries
 
 from analysis.__main__ import main
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.exchange.results import NOMINAL_RATE
 from analysis.export import FORMATS, zipped
 from analysis.published_cells import published_values
@@ -41,7 +41,7 @@ def runs() -> pd.DataFrame:
 
 
 def exported(source: Source, name: str, folder: Path) -> Path:
-    for path, text in FORMATS[name].write(source, source.settled(Settings())).items():
+    for path, text in FORMATS[name].write(source, source.with_interval(Settings())).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     return folder
@@ -91,7 +91,7 @@ def test_a_model_card_is_one_to_the_hubs_library(runs: pd.DataFrame, tmp_path: P
     card = ModelCard.load(tmp_path / MODELS[0] / "README.md")
     results = card.data.eval_results
     assert card.data.model_name == MODELS[0] and results is not None and len(results) == 12
-    scores = source.scores(source.settled(Settings()))
+    scores = source.scores(source.with_interval(Settings()))
     means = {row.dataset: row.mean for row in scores[scores["model"] == MODELS[0]].itertuples()}
     for result in results:
         assert math.isclose(result.metric_value, means[result.dataset_config], rel_tol=1e-12)
@@ -144,7 +144,7 @@ def test_mteb_lm_eval_and_croissant_take_them(runs: pd.DataFrame, tmp_path: Path
     }
     """
     found = oracle.run(script, folder=tmp_path / "run", exports=tmp_path)
-    scores = source.scores(source.settled(Settings()))
+    scores = source.scores(source.with_interval(Settings()))
     means = {row.dataset: row.mean for row in scores[scores["model"] == MODELS[0]].itertuples()}
     assert len(found["mteb"]) == 12
     assert all(math.isclose(score * 100, means[name], rel_tol=1e-12) for name, score in found["mteb"].items())

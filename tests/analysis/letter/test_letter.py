@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.letter.letter import LETTER_FORMATS, Letter, Section, letter_document, write_letter
 from analysis.letter.traps import TRAPS
 from analysis.sources import PUBLISHED, Source, open_source

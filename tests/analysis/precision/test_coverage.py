@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.evidence.evidence import Evidence, scores_of
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.precision.coverage import (
     KINDS,
     TARGETS,

@@ -7,7 +7,7 @@ import pytest
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import AtLeast, comparisons
 from analysis.evidence.contrasts import Contrast
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
 from analysis.sensitivity.changes import READINGS, changed, on_datasets, with_margin
 from analysis.sources import PUBLISHED

@@ -7,7 +7,7 @@ import pytest
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import comparisons, difference
 from analysis.claims.verdicts import judge_claim
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
 from analysis.sensitivity.evidence import correlated, evidence_of
 from analysis.sources import PUBLISHED, Source

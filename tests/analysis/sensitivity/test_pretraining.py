@@ -12,7 +12,7 @@ from scipy import stats
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import comparisons, difference, weighted
 from analysis.claims.verdicts import judge, judge_claim
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sensitivity.evidence import evidence_of
 from analysis.sensitivity.pretraining import (
     SHARINGS,
@@ -79,7 +79,7 @@ def test_a_normal_error_stays_normal_and_a_spread_as_it_is() -> None:
     )
 
 
-@pytest.mark.parametrize("interval", ["t", "studentised"])
+@pytest.mark.parametrize("interval", ["t", "pooled"])
 @pytest.mark.parametrize("seeds", [2, 5])
 def test_no_p_falls_and_no_interval_narrows_with_a_spread(interval: str, seeds: int) -> None:
     """Also with two seeds, whose one degree of freedom an added variance multiplies."""

@@ -8,7 +8,7 @@ from scipy import stats
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import Claim, all_of, any_of, difference
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
 from analysis.sensitivity.second_opinion import SCALES, _sum_of, opinion_curve, second_opinions
 from analysis.sources import PUBLISHED

@@ -13,10 +13,10 @@ from statsmodels.stats.weightstats import ttost_ind, ttost_paired
 from analysis.statistics.estimates import (
     Resampled,
     Student,
+    every_resample,
     student_estimate,
 )
 from analysis.statistics.inference import brown_forsythe, holm, partial_conjunction, region_p, spread_ratios
-from analysis.statistics.resampling import every_resample
 from tests.analysis.simulated import rejections, two_sided, welch_of
 
 INF = float("inf")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from analysis.__main__ import main
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
 from analysis.sources import open_source, standard_of
 from analysis.store.ingest import RefusedStoreError, ingest

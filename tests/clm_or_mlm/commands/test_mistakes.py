@@ -40,7 +40,7 @@ MISTAKES = {
     "benchmarks datasets shwo": 'Did you mean "show"',
     "analysis claims --opinion --datasets": "--opinion cannot be combined with --multiverse or --datasets",
     "analysis claims --id F99": "unknown claim 'F99'",
-    "analysis claims --interval bca": "needs individual runs",
+    "analysis claims --interval bootstrap": "needs individual runs",
     "analysis claims --interval tt": 'Did you mean "t"',
     "analysis claims --source standard:published": "the paper's tables have no standard scores",
     "analysis compare 610m-mlm40-42k 610m-clm-42k --margin 0": "--margin 0",

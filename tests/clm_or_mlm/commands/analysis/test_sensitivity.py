@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sensitivity import report
 from analysis.sources import PUBLISHED
 
@@ -16,7 +16,7 @@ from analysis.sources import PUBLISHED
 def test_it_is_printed_or_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    computed = report.sensitivity_of(PUBLISHED, PUBLISHED.settled(Settings()))
+    computed = report.sensitivity_of(PUBLISHED, PUBLISHED.with_interval(Settings()))
     monkeypatch.setattr(report, "sensitivity_of", lambda *_, **__: computed)
     assert main(["sensitivity"]) == 0
     said = capsys.readouterr().out
