@@ -92,7 +92,7 @@ def scores(source: SourceLike = "published", *, interval: str = "", selection: s
 
     Args:
         source: as in `load`.
-        interval: one of `analysis.statistics.interval_kinds.INTERVALS`; by default what suits the source.
+        interval: one of `analysis.evidence.intervals.INTERVALS`; by default what suits the source.
         selection: how a learning rate is chosen for each seed (`analysis.statistics.learning_rate_selection`).
     """
     opened = load(source)

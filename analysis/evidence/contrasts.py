@@ -47,7 +47,7 @@ class Term:
 
 
 class _Region:
-    """What is claimed: an effect in an open region."""
+    """An open region in which an effect is claimed to be."""
 
     low: float
     high: float
@@ -79,7 +79,7 @@ class Contrast(_Region):
     """The statement that a weighted sum of scores, in points, is in an open region."""
 
     label: str
-    """What is compared, in words."""
+    """The comparison in words."""
     terms: tuple[Term, ...]
     low: float = 0.0
     """Lower end of the claimed region, in points."""
@@ -125,7 +125,7 @@ class Spread(_Region):
     low: float = -math.inf
     """Lower end of the claimed region of the ratio."""
     high: float = 1.0
-    """Upper end of it."""
+    """Upper end of the claimed region of the ratio."""
     unit: str = "ratio of sd"
 
     @property
@@ -145,18 +145,19 @@ class Spread(_Region):
 
 
 AnyContrast = Contrast | Spread
-"""What evidence is asked about."""
+"""A contrast or a ratio of spreads: every question that evidence answers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a source says about one contrast or spread."""
+    """The answer of a source to one contrast or spread."""
 
     comparison: AnyContrast
     effect: float = float("nan")
     low: float = float("nan")
     """Lower end of the 95 % interval."""
     high: float = float("nan")
+    """Upper end of the 95 % interval."""
     inner_low: float = float("nan")
     """Lower end of the 90 % interval, which goes with two one-sided tests."""
     inner_high: float = float("nan")

@@ -53,17 +53,17 @@ class Interval:
     """A kind of 95 % interval."""
 
     name: str
-    """What users call it, and what the column `interval` says."""
+    """Its name on the command line and in the column `interval`."""
     words: str
-    """As captions say it."""
+    """The interval in the words of captions."""
     tests: str
-    """What contrasts of runs are tested by, for the legend of the claims."""
+    """The test of contrasts of runs, for the legend of the claims."""
     of_runs: Callable[[Cells, Sequence[Term]], Estimated | None]
     """The estimate of a contrast whose cells have runs; None where they do not decide it."""
     of_cells: Callable[[Student], Student] | None = None
     """From Welch's estimate of printed cells to this kind's; None: only runs can give it."""
     tests_of_cells: str = ""
-    """What contrasts of printed cells are tested by, for the legend of the claims."""
+    """The test of contrasts of printed cells, for the legend of the claims."""
     test_of_cells: str = ""
     """The test's name in a finding from printed cells."""
     is_resampled: bool = False

@@ -27,7 +27,7 @@ class Selection:
 
     name: str
     words: str
-    """As captions say it."""
+    """The rule in the words of captions."""
     choose: Callable[[pd.DataFrame], pd.DataFrame]
     """From a runs table to its rows at the chosen rates, in any order; at most one a (model, dataset, seed)."""
 
