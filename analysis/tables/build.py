@@ -80,8 +80,8 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
 
     Args:
         number: 1-17.
-        scores: recomputed scores (`analysis.evidence.evidence.scores_of`); None for the published cells alone. Models that the
-            paper does not have become rows below its own, in the table their kind belongs to.
+        scores: recomputed scores (`analysis.evidence.evidence.scores_of`); None for the published cells alone. Models
+            that the paper does not have become rows below its own, in the table their kind belongs to.
         source: where the scores come from; those of another network or metric than the paper's are printed alone.
 
     Raises:

@@ -1,6 +1,8 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the package that all their numbers need."""
 
 from __future__ import annotations
+
+import sys
 
 import pytest
 
@@ -35,3 +37,12 @@ def test_instances_are_read_where_the_interval_needs_them() -> None:
     named = {name: Settings(interval=name).method.needs_instances for name in INTERVALS}
     assert [name for name, needed in named.items() if needed] == ["crossed"]
     assert not Settings().method.needs_instances
+
+
+@pytest.mark.parametrize(
+    "words", ["table 2 --source miniature --interval t", "compare 610m-mlm40-42k 610m-clm-42k", "claims"]
+)
+def test_without_statsmodels_one_sentence_names_it(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "statsmodels.stats.weightstats", None)
+    with pytest.raises(UserError, match="needs statsmodels, which is not installed"):
+        main(words.split())

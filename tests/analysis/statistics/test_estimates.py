@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections import Counter
 from types import SimpleNamespace
@@ -90,6 +91,9 @@ def test_a_mean_and_a_difference_of_means_are_statsmodels():
         theirs = both.ttest_ind(alternative=side, usevar="unequal", value=0.5)[1]
         assert getattr(gap, ours)(0.5) == pytest.approx(theirs, rel=1e-9)
         assert getattr(mean, ours)(79.5) == pytest.approx(sample.ttest_mean(79.5, side)[1], rel=1e-12)
+    for estimate in (mean, gap):  # an interval that is statsmodels' would not follow
+        with pytest.raises((ValueError, TypeError)):
+            dataclasses.replace(estimate, error=1.0)
 
 
 def test_a_difference_taken_the_other_way_is_the_same_mirrored():
