@@ -9,7 +9,7 @@ from pathlib import Path
 
 from analysis.claims.answer import QUESTION, answer
 from analysis.claims.assessment import Assessment, assess
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import Source
 from analysis.tables.audit import Audit, audit
 from analysis.tables.paper_arithmetic import ArithmeticCheck, Reference

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.evidence.evidence import Evidence, scores_of
+from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.evidence.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS, Interval
-from analysis.evidence.settings import Settings
 from analysis.statistics.learning_rate_selection import SEED
 from analysis.store.runs_table import (
     fingerprint,
@@ -82,7 +81,7 @@ class Source:
                 "runs: give them with --source"
             )
 
-    def settled(self, settings: Settings) -> Settings:
+    def with_interval(self, settings: Settings) -> Settings:
         """Return the settings with `default_interval` where they name none.
 
         Raises:
@@ -112,9 +111,9 @@ class Source:
         Raises:
             UserError: a selection rule or interval that the source cannot give.
         """
-        settled = self.settled(settings)
+        settings = self.with_interval(settings)
         return Evidence(
-            settled, runs=self.runs, instances=self.instances, printed=printed or self.is_published
+            settings, runs=self.runs, instances=self.instances, printed=printed or self.is_published
         )
 
     @property

@@ -24,7 +24,7 @@ from analysis.claims.pages.explain import explanations
 from analysis.claims.pages.finding_records import as_record
 from analysis.comparisons.comparison import compare as compare_models
 from analysis.comparisons.comparison_report import records_of
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.letter import letter_document, write_letter
 from analysis.sources import Source, open_source
 from analysis.store.runs_table import read_runs
@@ -271,4 +271,4 @@ def _refuse(what: str, options: Iterable[str]) -> None:
 
 
 def _settings(source: Source, interval: str, selection: str) -> Settings:
-    return source.settled(Settings(selection=selection, interval=interval))
+    return source.with_interval(Settings(selection=selection, interval=interval))

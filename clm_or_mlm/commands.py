@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from analysis.options import ScoreOptions, Selection, SourceOptions
+from analysis.evidence.evidence import Settings
+from analysis.options import SelectionRule, SourceOptions
 from common.files import cache_folder, sha256_bytes, write_text
 from common.manifest import write_manifest
 from common.plain_text import redacted
@@ -57,7 +58,7 @@ def _bytes_of(folder: Path) -> int:
 def report(
     *,
     source: SourceOptions = SourceOptions(),
-    scores: ScoreOptions = ScoreOptions(),
+    scores: Settings = Settings(),
     logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
     out: Annotated[Path, Parameter(metavar="FILE")] = Path("build/report/index.html"),
 ) -> None:
@@ -77,7 +78,7 @@ def report(
     from paper_figures.figure import FigureInputs
 
     opened = source.open(need_instances=True)
-    content = gather(FigureInputs(source=opened, settings=scores.settings(opened), logs=logs))
+    content = gather(FigureInputs(source=opened, settings=opened.with_interval(scores), logs=logs))
     around = {"source": redacted(opened.long_label)} | provenance("analysis", PACKAGES)
     page = render_page(content, {name: value for name, value in around.items() if name not in OF_A_CALL})
     write_text(out, page)
@@ -89,7 +90,7 @@ def report(
 def reproduce(
     *,
     source: SourceOptions = SourceOptions(),
-    selection: Selection = "seed",
+    selection: SelectionRule = "seed",
     logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("build"),
 ) -> None:

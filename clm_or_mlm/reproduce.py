@@ -9,7 +9,7 @@ from pathlib import Path
 
 from analysis.claims.assessment import assess
 from analysis.claims.pages.explain import verdicts_document
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.letter import LETTER_FORMATS, letter_document, write_letter
 from analysis.sources import Source
 from analysis.tables.audit import AUDIT_FORMATS, audit, audit_document
@@ -67,7 +67,7 @@ def reproduce(
     Raises:
         UserError: a selection rule that the source cannot give.
     """
-    settings = source.settled(Settings(selection=selection))
+    settings = source.with_interval(Settings(selection=selection))
     outcome = Outcome()
     for what, documents in progress(_DOCUMENTS.items(), "reproduce", unit="step"):
         try:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from analysis.options import ScoreOptions, SourceOptions
+from analysis.evidence.evidence import Settings
+from analysis.options import SourceOptions
 from common.cli import offered
 from paper_figures.figure import FIGURES, FigureInputs, figures_named
 from paper_figures.save import FORMATS, draw_figures, formats_named
@@ -27,7 +28,7 @@ _NAMES = f"{', '.join(FIGURES)}, or all (the paper's 12)"
 def draw(
     *figures: Annotated[FigureName, Parameter(metavar="N", help=_NAMES)],
     source: SourceOptions = SourceOptions(),
-    scores: ScoreOptions = ScoreOptions(),
+    scores: Settings = Settings(),
     logs: Annotated[Path | None, Parameter(metavar="DIR", group=_WRITTEN)] = None,
     out: Annotated[Path, Parameter(metavar="DIR", group=_WRITTEN)] = Path("build/figures"),
     formats: Annotated[str, Parameter(name="--format", metavar=_FORMATS, group=_WRITTEN)] = _FORMATS,
@@ -41,7 +42,7 @@ def draw(
 
     examples:
       clm-or-mlm figure 3
-      clm-or-mlm figure all --source runs.parquet --interval bca
+      clm-or-mlm figure all --source runs.parquet --interval t
       clm-or-mlm figure 12 --logs build/pretraining
       clm-or-mlm figure claims coverage      (not in the paper: docs/claims.md, docs/intervals.md)
 
@@ -57,9 +58,9 @@ def draw(
     models = dict.fromkeys(name for figure in chosen for name in figure.models)
     opened = source.open(
         None if every or supplementary else list(models),
-        need_instances=scores.needs_instances() or supplementary,
+        need_instances=scores.method.needs_instances or supplementary,
     )
-    inputs = FigureInputs(source=opened, settings=scores.settings(opened), logs=logs)
+    inputs = FigureInputs(source=opened, settings=opened.with_interval(scores), logs=logs)
     files, problems = draw_figures(chosen, inputs, out, forms)
     if problems and len(chosen) == 1:
         raise problems[0]

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from analysis.claims.titles import TITLES
-from analysis.evidence.evidence import scores_of
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings, scores_of
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, TASKS
 from common.errors import UserError
@@ -77,7 +76,7 @@ class FigureInputs:
     """Folder of training logs; Figure 12 reads it."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", self.source.settled(self.settings))
+        object.__setattr__(self, "settings", self.source.with_interval(self.settings))
 
     @cached_property
     def assessment(self) -> Assessment:

@@ -11,7 +11,7 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import Claim
 from analysis.claims.verdicts import FindingOf, Verdict, judge
 from analysis.claims.wording import how_tested
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import Source
 
 __all__ = ["Assessment", "assess"]
@@ -54,7 +54,7 @@ def assess(source: Source, settings: Settings) -> Assessment:
     Raises:
         UserError: a selection rule or interval that the source cannot give.
     """
-    settings = source.settled(settings)
+    settings = source.with_interval(settings)
     finding_of = cache(source.evidence(settings).finding)
     return Assessment(
         source=source, settings=settings, finding_of=finding_of, verdicts=tuple(judge(CLAIMS, finding_of)),

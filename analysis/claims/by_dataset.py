@@ -16,7 +16,7 @@ import numpy as np
 
 from analysis.claims.statements import AtLeast, Claim, Node, comparisons
 from analysis.claims.verdicts import ALPHA, FindingOf, Verdict, judge
-from analysis.evidence.contrasts import Comparison, Contrast, Finding, Spread, Term
+from analysis.evidence.contrasts import AnyContrast, Contrast, Finding, Spread, Term
 from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
 
 __all__ = [
@@ -204,7 +204,7 @@ def _placed(node: Node, names: Mapping[str, str]) -> Node:
     return _on(node, names)
 
 
-def _on(comparison: Comparison, names: Mapping[str, str]) -> Comparison:
+def _on(comparison: AnyContrast, names: Mapping[str, str]) -> AnyContrast:
     """Return the comparison on a dataset of each task."""
     label = _label(comparison.label, names.values())
     if isinstance(comparison, Spread):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from analysis.claims.titles import TITLES
-from analysis.evidence.contrasts import Comparison, Contrast, Finding, Term
+from analysis.evidence.contrasts import AnyContrast, Contrast, Finding, Term
 from common.errors import UserError
 from pretraining.models import parse
 
@@ -32,7 +32,7 @@ class AtLeast:
 
     label: str
     count: int
-    parts: tuple[Comparison | AtLeast, ...]
+    parts: tuple[AnyContrast | AtLeast, ...]
     whole: bool = False
     """Whether it counts as one part where parts are counted, though all of its own parts have to hold."""
 
@@ -50,7 +50,7 @@ class AtLeast:
         return f"one of {total} parts" if self.count == 1 else f"at least {self.count} of {total} parts"
 
 
-Node = Comparison | AtLeast
+Node = AnyContrast | AtLeast
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +129,7 @@ def difference(
     return weighted(label, [(1.0, better, task), (-1.0, worse, task)], low=low, high=high)
 
 
-def comparisons(node: Node) -> Iterator[Comparison]:
+def comparisons(node: Node) -> Iterator[AnyContrast]:
     """Yield the contrasts and spreads of a statement, in order."""
     if isinstance(node, AtLeast):
         for part in node.parts:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 from analysis.claims.statements import AtLeast, Claim, Node, typical_contrast
-from analysis.evidence.contrasts import Comparison, Finding
+from analysis.evidence.contrasts import AnyContrast, Finding
 from analysis.statistics.inference import holm, partial_conjunction
 from common.registry import Registry
 
@@ -19,7 +19,7 @@ __all__ = [
     "Verdict", "grade_of", "judge", "judge_claim", "shown_to_hold", "units_that_hold_among", "unsupported",
 ]  # fmt: skip
 
-FindingOf = Callable[[Comparison], Finding]
+FindingOf = Callable[[AnyContrast], Finding]
 """What a source says about a comparison."""
 
 ALPHA = 0.05

@@ -9,9 +9,8 @@ from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.statements import shared_trunks
 from analysis.claims.verdicts import ALPHA, UNDECIDED, Branch, Verdict
 from analysis.evidence.contrasts import Finding
-from analysis.evidence.intervals import INTERVALS
+from analysis.evidence.intervals import INTERVALS, coverage_words
 from analysis.published_cells import N_SEEDS
-from analysis.statistics.measured_coverage import coverage_words
 
 __all__ = [
     "format_effect", "format_p", "format_typical", "how_tested", "levels_in_words", "p_texts",

@@ -10,7 +10,8 @@ from cyclopts import Parameter
 from analysis.comparisons.comparison import compare as compared
 from analysis.comparisons.comparison_report import comparison_document
 from analysis.comparisons.replication import replication_document, replication_of
-from analysis.options import OutFile, ScoreOptions, SourceOptions
+from analysis.evidence.evidence import Settings
+from analysis.options import OutFile, SourceOptions
 from analysis.sources import open_source
 from common.errors import UserError
 from common.tables import PRINTED, write
@@ -27,7 +28,7 @@ def compare(
     /,
     *,
     source: SourceOptions = SourceOptions(),
-    score: ScoreOptions = ScoreOptions(),
+    score: Settings = Settings(),
     replicates: Annotated[tuple[str, ...], Parameter(metavar="PATTERN", group=_HOW, show_default=False)] = (),
     margin: Annotated[float | None, Parameter(metavar="POINTS", group=_HOW)] = None,
     format: Annotated[str, Parameter(choices=(*PRINTED, "latex"))] = "text",
@@ -59,8 +60,8 @@ def compare(
     if margin is not None and not margin > 0:
         raise UserError(f"--margin {margin:g}: a region of practical equivalence must be wider than 0")
     known = set(models) <= set(MODELS) and not replicates  # patterns take what is there
-    opened = source.open(models if known else None, need_instances=score.needs_instances())
-    settings = score.settings(opened)
+    opened = source.open(models if known else None, need_instances=score.method.needs_instances)
+    settings = opened.with_interval(score)
     result = compared(opened, models, settings, replicates=replicates, margin=margin)
     write(comparison_document(result), format, out)
 

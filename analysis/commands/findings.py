@@ -11,7 +11,8 @@ from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.pages.dataset_tables import datasets_document
 from analysis.claims.pages.explain import verdicts_document
-from analysis.options import BootstrapOptions, OutFile, ScoreOptions, SourceOptions
+from analysis.evidence.evidence import Settings
+from analysis.options import OutFile, SourceOptions
 from analysis.sensitivity.forks import explore
 from analysis.sensitivity.sensitivity_page import multiverse_document, sensitivity_document, sensitivity_of
 from analysis.sources import standard_of
@@ -31,7 +32,7 @@ else:
 def claims(
     *,
     source: SourceOptions = SourceOptions(),
-    score: BootstrapOptions = BootstrapOptions(),
+    score: Settings = Settings(),
     id: Annotated[tuple[ClaimName, ...], MANY, Parameter(metavar="F8", group=_SHOWN)] = (),
     explain: Annotated[bool, Parameter(group=_SHOWN)] = False,
     datasets: Annotated[bool, Parameter(group=_SHOWN)] = False,
@@ -60,8 +61,8 @@ def claims(
         format: output format; with --explain, csv has one row per contrast
     """
     wanted = choose(id)
-    opened = source.open(need_instances=multiverse or score.needs_instances())
-    settings = score.settings(opened)
+    opened = source.open(need_instances=multiverse or score.method.needs_instances)
+    settings = opened.with_interval(score)
     if datasets and (multiverse or explain):
         raise UserError("--datasets cannot be combined with --explain or --multiverse; use one of them")
     if multiverse and not opened.comparable and opened.stand_ins is None:
@@ -102,7 +103,7 @@ def choose(ids: Sequence[str] | None) -> list[str]:
 def sensitivity(
     *,
     source: SourceOptions = SourceOptions(),
-    score: ScoreOptions = ScoreOptions(),
+    score: Settings = Settings(),
     format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
@@ -120,6 +121,6 @@ def sensitivity(
     Args:
         format: output format; csv has one row per claim and analysis
     """
-    opened = source.open(need_instances=score.needs_instances())
-    result = sensitivity_of(opened, score.settings(opened))
+    opened = source.open(need_instances=score.method.needs_instances)
+    result = sensitivity_of(opened, opened.with_interval(score))
     write(sensitivity_document(result), format, out)

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from analysis.evidence.settings import Settings
-from analysis.options import (
-    BootstrapOptions,
-    OutFile,
-    ScoreOptions,
-    Selection,
-    SourceOptions,
-)
+from analysis.evidence.evidence import Settings
+from analysis.options import OutFile, SelectionRule, SourceOptions
 from analysis.sources import PUBLISHED
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
@@ -41,7 +35,7 @@ else:
 def scores(
     *,
     source: SourceOptions = SourceOptions(),
-    score: BootstrapOptions = BootstrapOptions(),
+    score: Settings = Settings(),
     model: Annotated[ModelNames, Parameter(metavar="NAME")] = (),
     dataset: Annotated[tuple[DatasetName, ...], MANY, Parameter(metavar="NAME")] = (),
     format: Annotated[str, Parameter(choices=("csv", "markdown", "parquet"))] = "csv",
@@ -58,11 +52,11 @@ def scores(
     """
     if out is None and not FORMATS[format].is_text:
         raise UserError(f"--format {format} is binary: write it to a file with --out scores.{format}")
-    opened = source.open(need_instances=score.needs_instances())
+    opened = source.open(need_instances=score.method.needs_instances)
     for name in dataset:
         if name not in (AVERAGE, *TASKS):
             _ = opened.datasets[name]  # refuses an unknown one
-    frame = opened.scores(score.settings(opened))
+    frame = opened.scores(opened.with_interval(score))
     known = list(dict.fromkeys(frame["model"]))
     for name in model:
         if name not in known:
@@ -77,7 +71,7 @@ def scores(
 def export(
     *,
     source: SourceOptions = SourceOptions(),
-    score: ScoreOptions = ScoreOptions(),
+    score: Settings = Settings(),
     out: Annotated[Path, Parameter(metavar="DIR")],
 ) -> None:
     """Write scores and their runs as Hugging Face model cards (docs/model-cards.md).
@@ -89,8 +83,8 @@ def export(
     """
     from analysis.model_cards import model_cards
 
-    opened = source.open(need_instances=score.needs_instances())
-    files = model_cards(opened, score.settings(opened))
+    opened = source.open(need_instances=score.method.needs_instances)
+    files = model_cards(opened, opened.with_interval(score))
     for name, text in files.items():
         write_text(inside(out, name), text)
     sys.stdout.write(f"{out}: {counted(len(files), 'file')} of Hugging Face model cards\n")
@@ -101,7 +95,7 @@ def table(
     /,
     *,
     source: SourceOptions = SourceOptions(),
-    score: ScoreOptions = ScoreOptions(),
+    score: Settings = Settings(),
     format: Annotated[str, Parameter(choices=TABLE_FORMATS)] = "markdown",
     out: Annotated[Path | None, Parameter(metavar="DIR")] = None,
 ) -> None:
@@ -121,8 +115,8 @@ def table(
     """
     numbers = _numbers(number)
     models = [name for one in numbers for name in TABLES.get(one, ())]
-    opened = source.open(models, need_instances=score.needs_instances()) if models else PUBLISHED
-    settings = score.settings(opened) if models else None
+    opened = source.open(models, need_instances=score.method.needs_instances) if models else PUBLISHED
+    settings = opened.with_interval(score) if models else None
     scores = None if settings is None or opened.is_published else opened.scores(settings)
     for one in numbers:
         text = show(table_document(build_table(one, scores, source=opened)), format)
@@ -148,7 +142,7 @@ def _numbers(words: tuple[str, ...]) -> list[int]:
 def audit(
     *,
     source: SourceOptions = SourceOptions(),
-    selection: Selection = "seed",
+    selection: SelectionRule = "seed",
     letter: bool = False,
     format: Literal["markdown", "html", "json"] = "markdown",
     out: OutFile = None,
@@ -200,6 +194,6 @@ def _letter(source: SourceOptions, selection: str, format: str, out: Path | None
     if format not in LETTER_FORMATS:
         raise UserError(f"a letter cannot be written as {format}; use --format {' or '.join(LETTER_FORMATS)}")
     opened = source.open()
-    written = write_letter(opened, opened.settled(Settings(selection=selection)))
+    written = write_letter(opened, opened.with_interval(Settings(selection=selection)))
     write(letter_document(written), format, out)
     return 1 if written.differs else 0

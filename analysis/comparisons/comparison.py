@@ -11,9 +11,9 @@ import pandas as pd
 from analysis.comparisons.differences import Difference, compare_pair, pairwise
 from analysis.comparisons.field import OVERALL, Field, Scope, field_of, scopes_in_order
 from analysis.comparisons.ranking import Ranking, rank_models
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import Source
-from analysis.statistics.instance_covariance import MEMBERS
+from analysis.statistics.crossed import MEMBERS
 from analysis.statistics.learning_rate_selection import select_runs
 from benchmarks.protocol import AVERAGE
 from common.errors import UserError

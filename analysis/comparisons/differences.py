@@ -174,9 +174,9 @@ def _superiority(
 
 def _normal_superiority(field: Field, first: str, second: str, scope: Scope) -> float:
     """Return the chance for normal runs with the spread behind the printed intervals."""
-    cells = field.evidence.cells
+    evidence = field.evidence
     (mean, error, count), (other, their_error, their_count) = (
-        cells.summary((name, scope.task, scope.dataset)) for name in (first, second)
+        evidence.summary((name, scope.task, scope.dataset)) for name in (first, second)
     )
     variance = error**2 * count + their_error**2 * their_count
     return math.nan if math.isnan(variance) else float(special.ndtr((mean - other) / math.sqrt(variance)))

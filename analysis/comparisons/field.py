@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.evidence import Evidence
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Evidence, Settings
 from analysis.published_cells import published_values
 from analysis.sources import Source
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS, in_order, title_of
@@ -92,17 +91,17 @@ class Field:
     def mean(self, model: str, scope: Scope) -> float:
         """Return the score in percent."""
         terms = self._terms(1.0, model, scope)
-        return math.fsum(term.weight * self.evidence.cells.summary(term.cell)[0] for term in terms)
+        return math.fsum(term.weight * self.evidence.summary(term.cell)[0] for term in terms)
 
     def seeds(self, model: str, scope: Scope) -> int:
         """Return the number of seeds behind a score."""
-        return min(self.evidence.cells.summary(term.cell)[2] for term in self._terms(1.0, model, scope))
+        return min(self.evidence.summary(term.cell)[2] for term in self._terms(1.0, model, scope))
 
     def by_seed(self, model: str, scope: Scope) -> Array | None:
         """Return the scores of the seeds that a model has on a dataset; None for a printed cell."""
         if model in self.printed:
             return None
-        row = self.evidence.cells.by_seed((model, scope.task, scope.dataset))
+        row = self.evidence.by_seed((model, scope.task, scope.dataset))
         return row[np.isfinite(row)]
 
     def intervals(self, scopes: Sequence[Scope], models: Sequence[str] = ()) -> Iterator[tuple[int, str]]:
@@ -146,7 +145,7 @@ def field_of(source: Source, names: Sequence[str], settings: Settings) -> Field:
         settings.method.need_cells()
     evidence = source.evidence(settings, printed=source.comparable)
     held: dict[str, list[Scope]] = {name: [] for name in models}
-    for model, task, dataset in evidence.cells:
+    for model, task, dataset in evidence:
         if model in held:
             own = dataset != AVERAGE and dataset in source.datasets
             held[model].append(Scope(task, dataset, source.datasets[dataset].title if own else ""))

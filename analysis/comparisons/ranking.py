@@ -137,6 +137,6 @@ def _iqm(field: Field, model: str, scopes: Sequence[Scope], centre: Array) -> tu
     if min(map(len, strata)) < FEWEST_SEEDS:
         return value, math.nan, math.nan
     settings = field.evidence.settings
-    drawn = iqm_draws(strata, settings.resamples, settings.resampling.rng(_IQM_DRAWS))
+    drawn = iqm_draws(strata, settings.resamples, np.random.default_rng([settings.seed, _IQM_DRAWS]))
     low, high = np.quantile(drawn, [0.025, 0.975])
     return value, float(low), float(high)

@@ -1,10 +1,14 @@
-"""The cells of a source: scores by seed where there are runs, the paper's printed means and intervals elsewhere."""
+"""The cells of a source: scores by seed where there are runs, the paper's printed means and intervals elsewhere.
+
+`Cells` also gives what a contrast of cells is estimated from: its values within the seeds that the cells share, each
+cell's own mean and standard error, and what the seeds have in common through the test instances.
+"""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property, reduce
 from pathlib import Path
 
@@ -12,19 +16,17 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.evidence.contrasts import Cell
+from analysis.evidence.contrasts import Cell, Term
 from analysis.evidence.pooled import ResidualPools
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.records import records
-from analysis.statistics.estimates import standard_error, student_estimate
-from analysis.statistics.instance_covariance import InstanceCovariance
-from analysis.statistics.learning_rate_selection import Selection, select_runs
-from analysis.statistics.resampling import Resampling
-from analysis.statistics.reselection import Reselection
+from analysis.statistics.crossed import InstanceCovariance, Weighted
+from analysis.statistics.estimates import Resamples, Student, Studentised, student_estimate, welch_estimate
+from analysis.statistics.learning_rate_selection import select_runs
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE, TASKS
 
-__all__ = ["SMALLEST_HALF_WIDTH", "CellTable", "seed_scores"]
+__all__ = ["SMALLEST_HALF_WIDTH", "Cells", "seed_scores"]
 
 Array = npt.NDArray[np.float64]
 
@@ -33,14 +35,15 @@ SMALLEST_HALF_WIDTH = 0.005
 _CELL = ["model", "task", "dataset"]
 
 
-class CellTable:
+class Cells:
     """Runs, printed cells or both, by (model, task, dataset)."""
 
     def __init__(
         self,
-        rule: Selection,
-        resampling: Resampling,
         *,
+        selection: str,
+        resamples: int,
+        seed: int,
         runs: pd.DataFrame | None = None,
         values: pd.DataFrame | None = None,
         instances: Path | None = None,
@@ -49,18 +52,18 @@ class CellTable:
         """Select the runs.
 
         Args:
-            rule: chooses the learning rates.
-            resampling: the resamples.
+            selection: the rule that chooses the learning rates.
+            resamples: number of bootstrap resamples.
+            seed: seed of their generators.
             runs: a runs table.
             values: scores by seed in place of those of `runs`, as `seed_scores` returns them; a simulation has no runs.
             instances: the per-instance Parquet, where it is to be read.
             printed: whether the paper's printed cells stand in for models that have no runs.
         """
-        self.rule = rule
-        self.resampling = resampling
+        self.selection, self.resamples, self.seed = selection, resamples, seed
         self.runs = runs
         if values is None and runs is not None:
-            values = seed_scores(runs, rule.name)
+            values = seed_scores(runs, selection)
         self.values = (
             pd.DataFrame(index=pd.MultiIndex.from_arrays([[], [], []])) if values is None else values
         )
@@ -68,7 +71,7 @@ class CellTable:
         self._rows: dict[Cell, int] = {key: row for row, key in enumerate(self.values.index)}
         self._instances = instances
         self.printed: dict[Cell, tuple[float, float]] = {}
-        """Mean and half-width of the cells that are printed ones."""
+        """Mean and half-width of the cells that are printed ones; all others have runs."""
         if printed:
             own = {model for model, _, _ in self._rows}
             columns = ("model", "task", "dataset", "mean", "ci95")
@@ -87,10 +90,6 @@ class CellTable:
         yield from self._rows
         yield from self.printed
 
-    def has_runs(self, cell: Cell) -> bool:
-        """Whether the cell has runs."""
-        return cell in self._rows
-
     def by_seed(self, cell: Cell) -> Array:
         """Return (n_seeds,) scores in percent over all seeds of the source, nan where a cell has none."""
         row: Array = self._matrix[self._rows[cell]]
@@ -105,14 +104,8 @@ class CellTable:
         seen = row[np.isfinite(row)]
         if len(seen) < 2:
             return float(seen.mean()), math.nan, len(seen)
-        return float(seen.mean()), student_estimate(seen, self.if_flat(cell, len(seen))).error, len(seen)
-
-    def paper_half_width(self, cell: Cell) -> float:
-        """Return 1.96 standard errors, or the half-width as printed; 0 where seeds agree."""
-        if cell in self.printed:
-            return self.printed[cell][1]
-        row = self.by_seed(cell)
-        return NORMAL_QUANTILE * standard_error(row[np.isfinite(row)])
+        student = student_estimate(seen, self.least_error(cell, len(seen)))
+        return student.effect, student.error, len(seen)
 
     def words(self, cell: Cell) -> str:
         """Return the cell's numbers for a list of what enters a contrast."""
@@ -130,7 +123,7 @@ class CellTable:
             return (dataset,)
         return averaged_datasets(self.runs, task) if self.runs is not None else ()
 
-    def if_flat(self, cell: Cell, count: int) -> float:
+    def least_error(self, cell: Cell, count: int) -> float:
         """Return the standard error, in points, that `count` seeds are given that all agree.
 
         It is what the smallest spread that could have been seen gives: one seed differs in one test instance.
@@ -149,24 +142,84 @@ class CellTable:
         keys = [(str(model), str(name)) for model, name in sizes.index]
         return {key: 100 / size for key, size in zip(keys, sizes.to_numpy(), strict=True) if size > 0}
 
-    @cached_property
-    def pools(self) -> ResidualPools:
-        """The standardised residuals of all cells of the runs."""
-        return ResidualPools(self.values, self.resampling)
-
-    @cached_property
-    def reselection(self) -> Reselection | None:
-        """The choice of learning rates made again; None where every seed has its own."""
-        if self.runs is None or not self.rule.shares_rate:
+    def within_seeds(self, terms: Sequence[Term]) -> Array | None:
+        """Return (n_seeds,) the contrast within each seed that all cells have; None with fewer than two such seeds."""
+        table, seeds = self._shared(terms)
+        if len(seeds) < 2:
             return None
-        return Reselection(runs=self.runs, rule=self.rule)
+        weights = np.array([term.weight for term in terms])
+        # Exact sums: a product of vectors rounds as the processor likes, and some effects are on a printed tie.
+        return np.array([math.fsum(weights * column) for column in table.T])
+
+    def paired(self, terms: Sequence[Term]) -> Student | None:
+        """Return Student's estimate from the seeds that all cells share; None with fewer than two such seeds."""
+        values = self.within_seeds(terms)
+        if values is None:
+            return None
+        least = (term.weight * self.least_error(term.cell, len(values)) for term in terms)
+        return student_estimate(values, math.hypot(*least))
+
+    def welch(self, terms: Sequence[Term]) -> Student | None:
+        """Return Welch's estimate from each cell's own seeds, which may be printed; None where a cell has one seed."""
+        means, errors, counts = np.array([self.summary(term.cell) for term in terms], dtype=np.float64).T
+        weights = np.array([term.weight for term in terms])
+        return None if counts.min() < 2 else welch_estimate(means, errors, counts, weights)
+
+    def pooled(self, terms: Sequence[Term]) -> Student | Studentised | None:
+        """Return the pooled bootstrap t of cells with runs; None where these have too few seeds, or a dataset cells."""
+        weights: dict[Cell, float] = {}
+        for term in terms:
+            weights[term.cell] = weights.get(term.cell, 0.0) + term.weight
+        # In one order, so that A - B mirrors B - A.
+        cells = sorted(cell for cell, weight in weights.items() if abs(weight) > 1e-12)
+        if not cells:
+            return None
+        means, errors, counts = np.array([self.summary(cell) for cell in cells], dtype=np.float64).T
+        places = [(task, dataset) for _, task, dataset in cells]
+        return self._pools.estimate(
+            places, np.array([weights[cell] for cell in cells]), means, errors, counts
+        )
+
+    def seed_resamples(self, count: int) -> Resamples:
+        """Return resamples of `count` seeds."""
+        return Resamples.of_seeds(count, self.resamples, self.seed)
+
+    def covariance(self, terms: Sequence[Term]) -> tuple[Array, float] | None:
+        """Return the covariance of `within_seeds` over the test instances, and its degrees of freedom.
+
+        Returns:
+            (n_seeds, n_seeds) in squared points; None where instances or a second seed are missing.
+        """
+        seeds = self._shared(terms)[1]
+        if self.covariances is None or len(seeds) < 2:
+            return None
+        return self.covariances.between_seeds(self.weighted(terms), seeds)
+
+    def weighted(self, terms: Sequence[Term]) -> list[Weighted]:
+        """Return weight, model and dataset of every score that a contrast is made of."""
+        return [
+            (term.weight / len(names), term.model, name)
+            for term in terms
+            for names in [self.members(term.task, term.dataset)]
+            for name in names
+        ]
 
     @cached_property
     def covariances(self) -> InstanceCovariance | None:
         """The covariances between runs over test instances, where these are read."""
         if self._instances is None or self.runs is None:
             return None
-        return InstanceCovariance.of(select_runs(self.runs, self.rule.name), self._instances)
+        return InstanceCovariance.of(select_runs(self.runs, self.selection), self._instances)
+
+    @cached_property
+    def _pools(self) -> ResidualPools:
+        return ResidualPools(self.values, self.resamples, self.seed)
+
+    def _shared(self, terms: Sequence[Term]) -> tuple[Array, list[int]]:
+        """Return (n_terms, n_seeds) scores of the seeds that all cells have, and these seeds."""
+        table = np.array([self.by_seed(term.cell) for term in terms])
+        shared = np.isfinite(table).all(axis=0)
+        return table[:, shared], [int(seed) for seed in self.values.columns[shared]]
 
 
 def seed_scores(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:

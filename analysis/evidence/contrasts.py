@@ -1,20 +1,30 @@
-"""What is asked of scores, a weighted sum of cells with the claimed region or a ratio of spreads; and the answer.
+"""What is asked of scores, a weighted sum of cells or a ratio of spreads with the claimed region; and the answer.
 
 A contrast claims that a weighted sum of scores is in an open region: `(0, inf)` for "better than", `(-m, m)` for
 "comparable", `(1, 3)` for "by one to three points". A level is a contrast of one cell, a difference of two, an average
-over tasks or a slope over masking ratios of many.
+over tasks or a slope over masking ratios of many. A ratio of spreads asks whether the scores of one group of conditions
+vary less than those of another (Figures 5 and 7).
 """
 
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import reduce
 
-from analysis.statistics.estimates import Estimate, Student
-from analysis.statistics.inference import region_p
+import numpy as np
+import pandas as pd
+
+from analysis.statistics.estimates import Estimate, Resampled, Resamples, Student
+from analysis.statistics.inference import brown_forsythe, region_p, spread_ratios
+from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE
 
-__all__ = ["Cell", "Comparison", "Contrast", "Finding", "Spread", "Term", "contrast_finding"]
+__all__ = [
+    "AnyContrast", "Cell", "Contrast", "Finding", "Spread", "Term", "contrast_finding", "spread_finding",
+]  # fmt: skip
 
 Cell = tuple[str, str, str]
 """(model, task, dataset or `average`)."""
@@ -37,7 +47,7 @@ class Term:
 
 
 class _Region:
-    """What is claimed: an effect in an open region."""
+    """An open region in which an effect is claimed to be."""
 
     low: float
     high: float
@@ -69,7 +79,7 @@ class Contrast(_Region):
     """The statement that a weighted sum of scores, in points, is in an open region."""
 
     label: str
-    """What is compared, in words."""
+    """The comparison in words."""
     terms: tuple[Term, ...]
     low: float = 0.0
     """Lower end of the claimed region, in points."""
@@ -115,7 +125,7 @@ class Spread(_Region):
     low: float = -math.inf
     """Lower end of the claimed region of the ratio."""
     high: float = 1.0
-    """Upper end of it."""
+    """Upper end of the claimed region of the ratio."""
     unit: str = "ratio of sd"
 
     @property
@@ -134,20 +144,22 @@ class Spread(_Region):
         return ((self.task, self.dataset),)
 
 
-Comparison = Contrast | Spread
+AnyContrast = Contrast | Spread
+"""A contrast or a ratio of spreads: every question that evidence answers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a source says about one contrast or spread."""
+    """The answer of a source to one contrast or spread."""
 
-    comparison: Comparison
+    comparison: AnyContrast
     effect: float = float("nan")
     low: float = float("nan")
-    """Of the 95 % interval."""
+    """Lower end of the 95 % interval."""
     high: float = float("nan")
+    """Upper end of the 95 % interval."""
     inner_low: float = float("nan")
-    """Of the 90 % interval, which goes with two one-sided tests."""
+    """Lower end of the 90 % interval, which goes with two one-sided tests."""
     inner_high: float = float("nan")
     p_for: float = 1.0
     p_against: float = 1.0
@@ -205,3 +217,83 @@ def contrast_finding(
         interval=interval, within_seeds=within_seeds, inputs=inputs,
         instance_share=estimate.instance_share if isinstance(estimate, Student) else 0.0,
     )  # fmt: skip
+
+
+def spread_finding(
+    comparison: Spread, runs: pd.DataFrame, values: pd.DataFrame, resamples_of: Callable[[int], Resamples]
+) -> Finding:
+    """Return what runs say: Brown and Forsythe's test, and a bootstrap of the ratio over the seeds of both groups.
+
+    Args:
+        comparison: the groups.
+        runs: a runs table.
+        values: its scores by seed (`analysis.evidence.cells`).
+        resamples_of: from a number of seeds to its resamples.
+    """
+    groups = []
+    for models in (comparison.narrow, comparison.wide):
+        group = _conditions(comparison, models, runs, values)
+        if isinstance(group, str):
+            return Finding(comparison=comparison, missing=group)
+        groups.append(group)
+    narrow, wide = groups
+    seeds = narrow.columns.intersection(wide.columns)
+    first, second = narrow[seeds].to_numpy(), wide[seeds].to_numpy()
+    complete = np.isfinite(first).all(axis=0) & np.isfinite(second).all(axis=0)
+    if complete.sum() < 2:
+        return Finding(comparison=comparison, missing="fewer than two seeds have runs under every condition")
+    first, second = first[:, complete], second[:, complete]
+    count = int(complete.sum())
+    resamples = resamples_of(count)
+    spreads = [float(group.std(ddof=1)) for group in (first, second)]
+    if 0.0 in spreads:
+        return Finding(comparison=comparison, missing="all scores of a group are equal")
+    logs = spread_ratios(first, second, resamples.picks)
+    ratio = spreads[0] / spreads[1]
+    finite = np.isfinite(logs)
+    drawn = np.sort(np.repeat(logs[finite], resamples.counts[finite]))
+    draws = Resampled(effect=float(np.log(ratio)), drawn=drawn)
+    equal = brown_forsythe(first, second)
+    boot_for, boot_against = region_p(draws, -np.inf, 0.0)
+    low, high = np.exp(draws.interval())
+    inner_low, inner_high = np.exp(draws.interval(0.90))
+    return Finding(
+        comparison=comparison, effect=ratio, low=float(low), high=float(high),
+        inner_low=float(inner_low), inner_high=float(inner_high),
+        p_for=max(equal, boot_for) if ratio < 1 else 1.0,
+        p_against=max(equal, boot_against) if ratio > 1 else 1.0,
+        p_zero=equal, seeds=(count,),
+        test="Brown-Forsythe and bootstrap of the ratio over seeds, the larger p of the two",
+        inputs=tuple(
+            f"{', '.join(models)} {comparison.task} {comparison.dataset}: sd {spread:.4f} over {len(group)} "
+            f"conditions x {count} seeds"
+            for models, spread, group in zip(
+                (comparison.narrow, comparison.wide), spreads, (first, second), strict=True
+            )
+        ),
+    )  # fmt: skip
+
+
+def _conditions(
+    comparison: Spread, models: tuple[str, ...], runs: pd.DataFrame, values: pd.DataFrame
+) -> pd.DataFrame | str:
+    """Return task averages with conditions as rows and seeds as columns, or why there are none."""
+    if not comparison.learning_rates:
+        keys = [(model, comparison.task, comparison.dataset) for model in models]
+        absent = [key[0] for key in keys if key not in values.index]
+        return f"no runs of {', '.join(absent)}" if absent else values.loc[keys].reset_index(drop=True)
+    rows = runs[
+        runs["model"].isin(models)
+        & (runs["task"] == comparison.task)
+        & runs["lr"].isin(comparison.learning_rates)
+    ]
+    rates = list(comparison.learning_rates)
+    single = comparison.dataset != AVERAGE
+    names = (comparison.dataset,) if single else averaged_datasets(runs, comparison.task)
+    parts = []
+    for name in names:
+        part = rows[rows["dataset"] == name].pivot(index="lr", columns="seed", values="test_score") * 100
+        if any(rate not in part.index for rate in rates):
+            return f"runs of {', '.join(models)} at some learning rate of {name} are missing"
+        parts.append(part.loc[rates])
+    return reduce(operator.add, parts) / len(parts)

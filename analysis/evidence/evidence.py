@@ -1,4 +1,4 @@
-"""The one engine: from a source's cells to what they say about a contrast, a level or a ratio of spreads.
+"""The one engine: from a source's cells to what they say about a contrast, a score or a ratio of spreads.
 
 printed cells       Welch, from means and intervals (interval / 1.96 is the standard error, n = 5)
 runs                by the kind of interval (`analysis.evidence.intervals`)
@@ -10,48 +10,98 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from cyclopts import Parameter
 
-from analysis.evidence.cells import CellTable
-from analysis.evidence.contrasts import Cell, Comparison, Contrast, Finding, Spread, Term, contrast_finding
-from analysis.evidence.intervals import PAPER, Estimated, T
-from analysis.evidence.sample import Sample, welch_of
-from analysis.evidence.settings import Settings
-from analysis.evidence.spreads import spread_finding
+from analysis.evidence.cells import Cells
+from analysis.evidence.contrasts import (
+    AnyContrast,
+    Cell,
+    Contrast,
+    Finding,
+    Spread,
+    Term,
+    contrast_finding,
+    spread_finding,
+)
+from analysis.evidence.intervals import DEFAULT_OF_RUNS, INTERVALS, PAPER, Estimated, Interval, T
+from analysis.published_cells import NORMAL_QUANTILE
 from analysis.statistics.crossed import LIMITS
-from analysis.statistics.estimates import Estimate, Student, student_estimate
+from analysis.statistics.estimates import Student
+from analysis.statistics.learning_rate_selection import SELECTIONS, Selection
 from benchmarks.protocol import AVERAGE, TASKS, in_order
+from common.cli import shared_options
+from common.errors import UserError
 from pretraining.models import MODELS
 
-__all__ = ["COLUMNS", "Evidence", "Level", "level_of", "order_scores", "scores_of"]
+__all__ = [
+    "COLUMNS",
+    "DEFAULT_SEED",
+    "RESAMPLES",
+    "Evidence",
+    "Settings",
+    "level_of",
+    "order_scores",
+    "scores_of",
+]
 
 Array = npt.NDArray[np.float64]
 
 COLUMNS = ["model", "task", "dataset", "mean", "low", "high", "n_seeds", "interval", "source"]
-"""Those of the table of scores that everything downstream reads."""
+"""The columns of the table of scores that everything downstream reads."""
+RESAMPLES = 10_000
+DEFAULT_SEED = 20250701
+"""Seed of the resampling when none is given; the paper's first day on arXiv."""
 _JOINT_DRAWS = 11
 """Key of the generator of what models have in common through the test instances."""
 
 
-class Level(NamedTuple):
-    """A score with its interval, in percent."""
+@shared_options("from runs to scores")
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How runs become scores: what the options of the command line are called, too."""
 
-    mean: float
-    low: float
-    """Cut where the metric ends; nan for one seed, as `high`."""
-    high: float
-    n_seeds: int
-    interval: str
-    """Kind of the interval that was used."""
+    selection: Annotated[str, Parameter(choices=tuple(SELECTIONS))] = "seed"
+    """how the learning rate is chosen on validation scores: one per seed (seed, the paper's rule), per model and
+    dataset (mean), or per model and task (pooled)"""
+    interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
+    """kind of 95 % interval (docs/intervals.md); default: pooled for runs, t for the published cells; crossed covers
+    seeds and test instances, the others only seeds"""
+    resamples: int = RESAMPLES
+    """number of bootstrap resamples"""
+    seed: int = DEFAULT_SEED
+    """random seed of the bootstrap"""
+
+    def __post_init__(self) -> None:
+        _ = SELECTIONS[self.selection], self.method  # refuses unknown names
+        if self.resamples < 100:
+            raise UserError(f"{self.resamples} resamples are too few for a 95 % interval; use at least 100")
+        if self.seed < 0:
+            raise UserError(f"--seed {self.seed}: the seed must be 0 or a positive whole number")
+
+    @property
+    def rule(self) -> Selection:
+        """The selection rule."""
+        return SELECTIONS[self.selection]
+
+    @property
+    def method(self) -> Interval:
+        """The interval, or the default of runs where none is named."""
+        return INTERVALS[self.interval] if self.interval else DEFAULT_OF_RUNS
+
+    def options(self, usual: Settings) -> list[str]:
+        """Return the command-line options that turn the usual settings into these."""
+        names = (one.name for one in fields(self) if getattr(self, one.name) != getattr(usual, one.name))
+        return [word for name in names for word in (f"--{name}", str(getattr(self, name)))]
 
 
-class Evidence:
+class Evidence(Cells):
     """Runs, printed cells or both, read by one kind of interval."""
 
     def __init__(
@@ -67,41 +117,38 @@ class Evidence:
 
         Args:
             settings: selection rule, interval and resamples.
-            runs: a runs table.
-            values: scores by seed in place of those of `runs`, as `seed_scores` returns them; a simulation has no runs.
-            instances: the per-instance Parquet; read when an interval needs it.
-            printed: whether the paper's printed cells stand in for models that have no runs.
+            runs, values, printed: see `Cells`.
+            instances: the per-instance Parquet; read when the interval needs it.
 
         Raises:
             UserError: an interval that needs instances, or single runs, without them.
         """
-        self.settings = settings
-        method = settings.method
         needed = None
         if runs is None and values is None:
-            method.need_cells()
+            settings.method.need_cells()
         else:
-            needed = method.need_instances(instances)
-        self.cells = CellTable(
-            settings.rule, settings.resampling, runs=runs, values=values, instances=needed, printed=printed
-        )
+            needed = settings.method.need_instances(instances)
+        super().__init__(
+            selection=settings.selection, resamples=settings.resamples, seed=settings.seed, runs=runs, values=values,
+            instances=needed, printed=printed,
+        )  # fmt: skip
+        self.settings = settings
 
-    def finding(self, comparison: Comparison) -> Finding:
+    def finding(self, comparison: AnyContrast) -> Finding:
         """Return what the source says, with p's for and against the claimed region."""
-        runs = self.cells.runs
         if isinstance(comparison, Spread):
-            if runs is None:
+            if self.runs is None:
                 return Finding(comparison=comparison, missing="needs individual runs")
-            return spread_finding(comparison, runs, self.cells.values, self.settings.resampling)
-        absent = [term for term in comparison.terms if term.cell not in self.cells]
+            return spread_finding(comparison, self.runs, self.values, self.seed_resamples)
+        absent = [term for term in comparison.terms if term.cell not in self]
         if absent:
-            where = "no published cell for" if runs is None else "no runs of"
+            where = "no published cell for" if self.runs is None else "no runs of"
             return Finding(comparison=comparison, missing=f"{where} {_names(absent)}")
         inputs = tuple(
-            f"{term.weight:+.4g} x {term.model} {term.task} {term.dataset}: {self.cells.words(term.cell)}"
+            f"{term.weight:+.4g} x {term.model} {term.task} {term.dataset}: {self.words(term.cell)}"
             for term in comparison.terms
         )
-        counts = tuple(self.cells.summary(term.cell)[2] for term in comparison.terms)
+        counts = tuple(self.summary(term.cell)[2] for term in comparison.terms)
         found = self.estimate(comparison)
         if found is None:
             fewest = comparison.terms[counts.index(min(counts))]
@@ -115,10 +162,10 @@ class Evidence:
 
     def estimate(self, comparison: Contrast) -> Estimated | None:
         """Return the estimate of a contrast whose cells are all there; None where a cell has one seed alone."""
-        if all(self.cells.has_runs(term.cell) for term in comparison.terms):
-            return self.settings.method.of_runs(Sample(self.cells, comparison.terms))
+        if not any(term.cell in self.printed for term in comparison.terms):
+            return self.settings.method.of_runs(self, comparison.terms)
         method = self.settings.method if self.settings.method.of_cells is not None else T
-        welch = welch_of(self.cells, comparison.terms)
+        welch = self.welch(comparison.terms)
         if welch is None:
             return None
         return Estimated(estimate=method.need_cells()(welch), interval=method.name, test=method.test_of_cells)
@@ -130,80 +177,90 @@ class Evidence:
             return None
         estimate = found.estimate
         if math.isnan(estimate.error):
-            by_t = T.of_runs(Sample(self.cells, comparison.terms))
+            by_t = T.of_runs(self, comparison.terms)
             estimate = estimate if by_t is None else by_t.estimate
         if isinstance(estimate, Student):
             return estimate
         return Student(effect=estimate.effect, error=estimate.error, df=estimate.df)
 
-    def level(self, cell: Cell) -> Level:
-        """Return a cell's score with its interval, cut where the metric ends."""
-        mean, _, count = self.cells.summary(cell)
+    def score(self, cell: Cell) -> tuple[float, float, float, int, str]:
+        """Return a cell's mean, low, high, number of seeds and kind of interval, in percent.
+
+        The interval is cut where the metric ends; a single seed has none, so its ends are nan.
+        """
+        mean, _, count = self.summary(cell)
         found = self.estimate(level_of(cell))
         if found is None:
-            return Level(mean, math.nan, math.nan, count, self.settings.method.name)
+            return mean, math.nan, math.nan, count, self.settings.method.name
         low, high = found.estimate.interval()
         if found.interval == PAPER.name:  # as the paper has it: its own factor, and nothing cut
-            half = self.cells.paper_half_width(cell)
-            return Level(mean, mean - half, mean + half, count, PAPER.name)
+            half = self.printed[cell][1] if cell in self.printed else NORMAL_QUANTILE * found.estimate.error
+            return mean, mean - half, mean + half, count, PAPER.name
         # Correlations, the metrics of own data sets that can be negative, end at -1.
         least, most = LIMITS
-        if self.cells.has_runs(cell) and np.nanmin(self.cells.by_seed(cell)) < 0:
+        if cell not in self.printed and np.nanmin(self.by_seed(cell)) < 0:
             least = -most
-        return Level(mean, max(low, least), min(high, most), count, found.interval)
+        return mean, max(low, least), min(high, most), count, found.interval
 
     def draws(self, contrasts: Sequence[Contrast]) -> Array:
         """Return (resamples, n_contrasts) draws whose quantiles are the ends of the contrasts' intervals.
 
         Contrasts are drawn independently, but for what they have in common through test instances.
         """
-        count = self.settings.resamples
-        drawn = np.empty((count, len(contrasts)))
+        drawn = np.empty((self.resamples, len(contrasts)))
         for column, contrast in enumerate(contrasts):
-            estimate = self._over_seeds(contrast)
+            found = self.estimate(contrast)
+            estimate = None if found is None else found.estimate
+            if isinstance(estimate, Student) and estimate.instance_share:
+                estimate = self.paired(
+                    contrast.terms
+                )  # what instances add is drawn for all contrasts together
             if estimate is None:
                 drawn[:, column] = math.fsum(
-                    term.weight * self.cells.summary(term.cell)[0] for term in contrast.terms
+                    term.weight * self.summary(term.cell)[0] for term in contrast.terms
                 )
                 continue
             key = zlib.crc32("/".join(word for term in contrast.terms for word in term.cell).encode())
-            drawn[:, column] = estimate.draws(count, self.settings.resampling.rng(key))
-        if self.cells.covariances is not None:
+            rng = np.random.default_rng([self.seed, key])
+            drawn[:, column] = estimate.draws(self.resamples, rng)
+        if self.covariances is not None:
             drawn += self._over_instances(contrasts)
         return drawn
 
-    def _over_seeds(self, contrast: Contrast) -> Estimate | None:
-        found = self.estimate(contrast)
-        if found is None:
-            return None
-        if not isinstance(found.estimate, Student) or not found.estimate.instance_share:
-            return found.estimate
-        sample = Sample(self.cells, contrast.terms)
-        return None if sample.values is None else student_estimate(sample.values, sample.if_flat)
-
     def _over_instances(self, contrasts: Sequence[Contrast]) -> Array:
         """Return (resamples, n_contrasts) draws of what the test instances add, with mean 0."""
-        joint = np.diag([Sample(self.cells, contrast.terms).from_instances for contrast in contrasts])
+        joint = np.diag([self._shared_variance(contrast.terms) for contrast in contrasts])
         for place, one in enumerate(contrasts):
             for other in range(place):
                 # A covariance is a quarter of what the variances of sum and difference differ by; both are over the
                 # seeds that the two contrasts share.
                 together, apart = (
-                    Sample(self.cells, (*one.terms, *_weighted(contrasts[other], sign))).from_instances
+                    self._shared_variance((
+                        *one.terms,
+                        *(replace(term, weight=sign * term.weight) for term in contrasts[other].terms),
+                    ))
                     for sign in (1, -1)
-                )
+                )  # fmt: skip
                 joint[place, other] = joint[other, place] = (together - apart) / 4
         values, vectors = np.linalg.eigh(joint)
         # The symmetric root: the sign of an eigenvector differs from machine to machine.
         root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
-        rng = self.settings.resampling.rng(_JOINT_DRAWS, len(contrasts))
-        drawn: Array = rng.standard_normal((self.settings.resamples, len(contrasts))) @ root
+        rng = np.random.default_rng([self.seed, _JOINT_DRAWS, len(contrasts)])
+        drawn: Array = rng.standard_normal((self.resamples, len(contrasts))) @ root
         return drawn
+
+    def _shared_variance(self, terms: Sequence[Term]) -> float:
+        """Return the variance of a contrast that all its seeds have in common through the test instances."""
+        found = self.covariance(terms)
+        if found is None:
+            return 0.0
+        shared, count = found[0], len(found[0])
+        return float(shared.sum() - np.trace(shared)) / (count * (count - 1))
 
 
 def scores_of(evidence: Evidence, *, source: str) -> pd.DataFrame:
     """Return the score of every cell with its interval, in percent; `source` is the content of that column."""
-    rows = [(*cell, *evidence.level(cell), source) for cell in evidence.cells]
+    rows = [(*cell, *evidence.score(cell), source) for cell in evidence]
     return order_scores(pd.DataFrame(rows, columns=COLUMNS))
 
 
@@ -225,10 +282,6 @@ def level_of(cell: Cell) -> Contrast:
     """Return the contrast that is a cell's own score."""
     model, task, dataset = cell
     return Contrast(label="", terms=(Term(weight=1.0, model=model, task=task, dataset=dataset),))
-
-
-def _weighted(contrast: Contrast, factor: float) -> tuple[Term, ...]:
-    return tuple(replace(term, weight=factor * term.weight) for term in contrast.terms)
 
 
 def _names(terms: Sequence[Term]) -> str:

@@ -1,43 +1,38 @@
-"""The kinds of 95 % interval, each with the test of contrasts that goes with it.
+"""The kinds of 95 % interval, each with the test of contrasts that goes with it, and what each really covers.
 
-A kind is added by registering an `Interval` here: scores, captions, claims, comparisons, the forks of an analysis and
-the coverage simulation take it from the registry. Which to use, and what each one's true coverage is:
-docs/intervals.md.
+A kind is added by registering an `Interval` here: scores, captions, claims, comparisons and sensitivity take it from
+the registry. Which to use, and what each one's true coverage is: docs/intervals.md. Captions say the coverage of
+`analysis/data/interval_coverage.csv`, which a simulation wrote (docs/intervals.md).
 """
 
 from __future__ import annotations
 
+import csv
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache
+from importlib import resources
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
+from analysis.evidence.cells import Cells
+from analysis.evidence.contrasts import Term
 from analysis.evidence.pooled import FEWEST_SEEDS
-from analysis.evidence.sample import Sample
 from analysis.statistics.crossed import LIMITS, crossed_estimate
-from analysis.statistics.estimates import (
-    Estimate,
-    Student,
-    is_flat,
-    seed_bootstrap,
-    student_estimate,
-    studentised_estimate,
-)
-from analysis.statistics.measured_coverage import coverage_words
-from analysis.statistics.resampling import Resamples
+from analysis.statistics.estimates import Estimate, Student, is_flat, seed_bootstrap, student_estimate
 from common.errors import UserError
 from common.registry import Registry
 
 __all__ = [
-    "CROSSED", "DEFAULT_OF_CELLS", "DEFAULT_OF_RUNS", "INTERVALS", "PAPER", "POOLED", "Estimated", "Interval", "T",
-    "caption_of",
+    "COVERAGE_FILE", "CROSSED", "DEFAULT_OF_CELLS", "DEFAULT_OF_RUNS", "ENOUGH", "INTERVALS", "PAPER", "POOLED",
+    "SHOWN_SHAPES", "Estimated", "Interval", "T", "caption_of", "coverage_words", "measured_coverage", "too_narrow",
 ]  # fmt: skip
 
-Array = npt.NDArray[np.float64]
+COVERAGE_FILE = "interval_coverage.csv"
+SHOWN_SHAPES = {"normal": "of the time", "collapse": "if one seed in ten collapses"}
+"""The shapes whose coverage captions say, and how."""
+ENOUGH = 0.94
+"""Coverage with normal seeds below which a nominal 95 % interval is known to be too narrow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,17 +53,17 @@ class Interval:
     """A kind of 95 % interval."""
 
     name: str
-    """What users call it, and what the column `interval` says."""
+    """Its name on the command line and in the column `interval`."""
     words: str
-    """As captions say it."""
+    """The interval in the words of captions."""
     tests: str
-    """What contrasts of runs are tested by, for the legend of the claims."""
-    of_runs: Callable[[Sample], Estimated | None]
-    """The estimate of a contrast of runs; None where they do not decide it."""
+    """The test of contrasts of runs, for the legend of the claims."""
+    of_runs: Callable[[Cells, Sequence[Term]], Estimated | None]
+    """The estimate of a contrast whose cells have runs; None where they do not decide it."""
     of_cells: Callable[[Student], Student] | None = None
     """From Welch's estimate of printed cells to this kind's; None: only runs can give it."""
     tests_of_cells: str = ""
-    """What contrasts of printed cells are tested by, for the legend of the claims."""
+    """The test of contrasts of printed cells, for the legend of the claims."""
     test_of_cells: str = ""
     """The test's name in a finding from printed cells."""
     is_resampled: bool = False
@@ -101,84 +96,80 @@ class Interval:
         return instances if self.needs_instances else None
 
 
-def _within(values: Array, estimate: Estimate, interval: str, test: str) -> Estimated:
-    return Estimated(estimate=estimate, interval=interval, test=test, seeds=(len(values),))
-
-
-def _t(sample: Sample) -> Estimated | None:
-    if sample.values is not None:
-        estimate = student_estimate(sample.values, sample.if_flat)
-        return _within(sample.values, estimate, "t", "paired by seed, t")
-    if sample.welch is None:
+def _t(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
+    paired = cells.paired(terms)
+    if paired is not None:
+        return _within_seeds(paired, int(paired.df) + 1, "t", "paired by seed, t")
+    welch = cells.welch(terms)
+    if welch is None:
         return None
-    return Estimated(estimate=sample.welch, interval="t", test="Welch (no seeds in common)")
+    return Estimated(estimate=welch, interval="t", test="Welch (no seeds in common)")
+
+
+def _within_seeds(estimate: Estimate, count: int, interval: str, test: str) -> Estimated:
+    return Estimated(estimate=estimate, interval=interval, test=test, seeds=(count,))
 
 
 def _normal(estimate: Student) -> Student:
-    return replace(estimate, df=float("inf"))
+    return Student(effect=estimate.effect, error=estimate.error, df=math.inf)
 
 
-def _paper(sample: Sample) -> Estimated | None:
-    if sample.values is not None:
-        estimate = _normal(student_estimate(sample.values))
-        return _within(sample.values, estimate, "paper", "paired by seed, normal")
-    if sample.welch is None:
+def _paper(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
+    values = cells.within_seeds(terms)
+    if values is not None:
+        estimate = _normal(student_estimate(values))  # seeds that agree keep an error of 0, as in the paper
+        return _within_seeds(estimate, len(values), "paper", "paired by seed, normal")
+    welch = cells.welch(terms)
+    if welch is None:
         return None
     return Estimated(
-        estimate=_normal(sample.welch), interval="paper", test="normal approximation (no seeds in common)"
+        estimate=_normal(welch), interval="paper", test="normal approximation (no seeds in common)"
     )
 
 
-def _pooled(sample: Sample) -> Estimated | None:
-    if not sample.parts or not sample.cells.pools.can_give(sample.parts):
-        return _t(sample)
-    return Estimated(
-        estimate=sample.cells.pools.estimate(sample.parts), interval="pooled", test="pooled bootstrap t"
-    )
+def _pooled(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
+    estimate = cells.pooled(terms)
+    if estimate is None:
+        return _t(cells, terms)
+    return Estimated(estimate=estimate, interval="pooled", test="pooled bootstrap t")
 
 
-def _over_seeds(
-    name: str, kind: str, estimate: Callable[[Array, Array, Resamples], Estimate]
-) -> Callable[[Sample], Estimated | None]:
-    """Return a bootstrap over the seeds of a contrast; with few seeds, or seeds that agree, Student's t."""
-
-    def of_runs(sample: Sample) -> Estimated | None:
-        values = sample.values
-        # Two or three seeds have 3 or 10 distinct resamples: too few for a tail of 2.5 %.
-        if values is None or len(values) < FEWEST_SEEDS or is_flat(values):
-            return _t(sample)
-        resamples, reselected = sample.resamples, sample.reselected
-        drawn = values[resamples.picks] if reselected is None else reselected
-        return _within(values, estimate(values, drawn, resamples), name, f"{kind} over paired seeds")
-
-    return of_runs
+def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
+    values = cells.within_seeds(terms)
+    # Two or three seeds have 3 or 10 distinct resamples: too few for a tail of 2.5 %.
+    if values is None or len(values) < FEWEST_SEEDS or is_flat(values):
+        return _t(cells, terms)
+    estimate = seed_bootstrap(values, cells.seed_resamples(len(values)))
+    return _within_seeds(estimate, len(values), "bootstrap", "percentile bootstrap over paired seeds")
 
 
-def _crossed(sample: Sample) -> Estimated | None:
-    if sample.values is None:
-        return _crossed_apart(sample)
-    if sample.covariance is None:
-        found = _t(sample)
+def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
+    values = cells.within_seeds(terms)
+    if values is None:
+        return _crossed_apart(cells, terms)
+    covariance = cells.covariance(terms)
+    if covariance is None:
+        found = _t(cells, terms)
         return found and replace(found, interval="crossed", test="paired by seed (instances missing)")
-    limits = LIMITS if sample.is_level else None
-    estimate = crossed_estimate(sample.values, *sample.covariance, limits=limits)
+    is_level = len(terms) == 1 and terms[0].weight == 1  # a score, which ends where the metric does
+    estimate = crossed_estimate(values, *covariance, limits=LIMITS if is_level else None)
     if estimate.error == 0:
-        estimate = student_estimate(sample.values, sample.if_flat)
-    return _within(sample.values, estimate, "crossed", "paired by seed and instance")
+        estimate = cells.paired(terms) or estimate
+    return _within_seeds(estimate, len(values), "crossed", "paired by seed and instance")
 
 
-def _crossed_apart(sample: Sample) -> Estimated | None:
+def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     """Return the estimate of cells without common seeds: Welch's, with what they share through the test instances."""
-    found, known = _t(sample), sample.cells.covariances
-    shared = None if known is None else known.between_cells(sample.weighted)
-    if found is None or shared is None or sample.welch is None or sample.welch.error == 0:
+    found, welch = _t(cells, terms), cells.welch(terms)
+    shared = None if cells.covariances is None else cells.covariances.between_cells(cells.weighted(terms))
+    if shared is None or welch is None or welch.error == 0:
         return found
     variance, freedom = shared
-    own = sample.welch.error**2
+    own = welch.error**2
     total = own + variance
     estimate = Student(
-        effect=sample.welch.effect, error=math.sqrt(total), instance_share=variance / total,
-        df=total**2 / (own**2 / sample.welch.df + variance**2 / freedom),
+        effect=welch.effect, error=math.sqrt(total), instance_share=variance / total,
+        df=total**2 / (own**2 / welch.df + variance**2 / freedom),
     )  # fmt: skip
     return Estimated(estimate=estimate, interval="crossed", test="Welch and by instance (no seeds in common)")
 
@@ -212,21 +203,7 @@ BOOTSTRAP = Interval(
     name="bootstrap",
     words="95 % percentile bootstrap interval over seeds",
     tests="a percentile bootstrap over seeds of differences within seeds",
-    of_runs=_over_seeds("bootstrap", "percentile bootstrap", seed_bootstrap),
-    is_resampled=True,
-)
-BCA = Interval(
-    name="bca",
-    words="95 % BCa bootstrap interval over seeds",
-    tests="a BCa bootstrap over seeds of differences within seeds",
-    of_runs=_over_seeds("bca", "BCa bootstrap", partial(seed_bootstrap, bca=True)),
-    is_resampled=True,
-)
-STUDENTISED = Interval(
-    name="studentised",
-    words="95 % symmetric studentised bootstrap interval over seeds",
-    tests="a symmetric studentised bootstrap over seeds of differences within seeds",
-    of_runs=_over_seeds("studentised", "symmetric studentised bootstrap", studentised_estimate),
+    of_runs=_bootstrap,
     is_resampled=True,
 )
 CROSSED = Interval(
@@ -237,7 +214,7 @@ CROSSED = Interval(
     needs_instances=True,
 )
 
-INTERVALS: Registry[Interval] = Registry("interval", (PAPER, T, POOLED, BOOTSTRAP, BCA, STUDENTISED, CROSSED))
+INTERVALS: Registry[Interval] = Registry("interval", (PAPER, T, POOLED, BOOTSTRAP, CROSSED))
 """The intervals that users can choose, in the order in which they are listed."""
 
 DEFAULT_OF_RUNS = POOLED
@@ -264,6 +241,47 @@ def caption_of(seen: Iterable[tuple[int, str]], link: str = ", which ") -> str:
     words = [INTERVALS[first].caption(seeds, link)]
     words += [f"with {seeds} seeds {INTERVALS[name].caption(seeds, link)}" for name, seeds in others]
     return "; ".join(words)
+
+
+@cache
+def _coverages() -> dict[tuple[str, str, int], float]:
+    path = resources.files("analysis") / "data" / COVERAGE_FILE
+    with path.open(encoding="utf-8") as file:
+        return {
+            (row["interval"], row["shape"], int(row["n_seeds"])): float(row["coverage"])
+            for row in csv.DictReader(file)
+        }
+
+
+def measured_coverage(interval: str, shape: str, n_seeds: int) -> tuple[float, int] | None:
+    """Return the coverage (0 to 1) and the seeds it was simulated with: as many, or the next fewer number.
+
+    None: nothing was simulated for that interval, or not with so few seeds.
+    """
+    known = [
+        seeds for name, of, seeds in _coverages() if (name, of) == (interval, shape) and seeds <= n_seeds
+    ]
+    if not known:
+        return None
+    return _coverages()[interval, shape, max(known)], max(known)
+
+
+def too_narrow(interval: str, n_seeds: int) -> str:
+    """Return `covers 84 %` of an interval that holds the mean of so many normal seeds too seldom, else nothing."""
+    known = measured_coverage(interval, "normal", n_seeds)
+    return f"covers {100 * known[0]:.0f} %" if known is not None and known[0] < ENOUGH else ""
+
+
+def coverage_words(interval: str, n_seeds: int) -> str:
+    """Return `covers the true mean 95 % of the time in simulations (...)`, or nothing if not known."""
+    found = {words: measured_coverage(interval, shape, n_seeds) for shape, words in SHOWN_SHAPES.items()}
+    known = {words: one for words, one in found.items() if one is not None}
+    if not known:
+        return ""
+    seeds = next(iter(known.values()))[1]
+    first, *others = (f"{100 * share:.0f} % {words}" for words, (share, _) in known.items())
+    more = f" ({', '.join(others)})" if others else ""
+    return f"covers the true mean {first} in simulations with {seeds} seeds{more}"
 
 
 def _refusal(why: str, others: Callable[[Interval], bool]) -> UserError:

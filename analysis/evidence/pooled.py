@@ -13,23 +13,18 @@ from __future__ import annotations
 import math
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.statistics.estimates import Student, Studentised, is_flat, standard_error, welch_estimate
-from analysis.statistics.resampling import Resampling
+from analysis.statistics.estimates import Student, Studentised, is_flat, welch_estimate
 from benchmarks.protocol import AVERAGE
 
-__all__ = ["FEWEST_CELLS", "FEWEST_SEEDS", "Part", "ResidualPools"]
+__all__ = ["FEWEST_CELLS", "FEWEST_SEEDS", "ResidualPools"]
 
 Array = npt.NDArray[np.float64]
-Scores = tuple[str, str]
-"""What scores are on: a task and its dataset, or the average of its datasets."""
 
 FEWEST_CELLS = 4
 """Cells of a dataset below which there is no pool."""
@@ -37,75 +32,49 @@ FEWEST_SEEDS = 4
 """Seeds of a cell below which it is given Student's t."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """One cell of a contrast, with the seeds that enter."""
-
-    weight: float
-    scores: Scores
-    values: Array
-    """(n_seeds,) scores in percent; two or more."""
-    if_flat: float = 0.0
-    """Standard error where all values are alike."""
-
-    @property
-    def count(self) -> int:
-        """Seeds."""
-        return len(self.values)
-
-    @property
-    def error(self) -> float:
-        """Standard error of the mean."""
-        return self.if_flat if is_flat(self.values) else standard_error(self.values)
-
-
 class ResidualPools:
     """The pools of a source, and the resamples drawn from them; the same ones whatever was asked before."""
 
-    def __init__(self, values: pd.DataFrame, resampling: Resampling) -> None:
+    def __init__(self, values: pd.DataFrame, resamples: int, seed: int) -> None:
         """Take the scores by seed, as `analysis.evidence.cells.seed_scores` returns them."""
-        self._values = values
-        self._resampling = resampling
-        self._banks: dict[tuple[Scores, int, int], tuple[Array, Array]] = {}
-
-    @cached_property
-    def _pools(self) -> Mapping[Scores, tuple[Array, int]]:
-        """Return by task and dataset the standardised residuals and the number of cells with a spread."""
-        residuals: dict[Scores, list[Array]] = {}
-        for (_, task, dataset), row in zip(self._values.index, self._values.to_numpy(), strict=True):
-            of = residuals.setdefault((task, dataset), [])
+        self._resamples, self._seed = resamples, seed
+        self._banks: dict[tuple[tuple[str, str], int, int], tuple[Array, Array]] = {}
+        residuals: dict[tuple[str, str], list[Array]] = {}
+        for (_, task, dataset), row in zip(values.index, values.to_numpy(), strict=True):
+            held = residuals.setdefault((task, dataset), [])
             seen = row[np.isfinite(row)]
             if len(seen) > 1 and not is_flat(seen):
                 apart = seen - seen.mean()
-                of.append(apart / np.sqrt((apart**2).mean()))
-        return {
-            of: (np.sort(np.concatenate(held)) if held else np.empty(0), len(held))
-            for of, held in residuals.items()
+                held.append(apart / np.sqrt((apart**2).mean()))
+        self._pools = {
+            place: (np.sort(np.concatenate(held)) if held else np.empty(0), len(held))
+            for place, held in residuals.items()
         }
+        """By task and dataset the standardised residuals, ascending, and the number of cells with a spread."""
 
-    def can_give(self, parts: Sequence[Part]) -> bool:
-        """Whether all parts have enough seeds, and their datasets enough cells."""
-        return all(
-            part.count >= FEWEST_SEEDS and self._pools[part.scores][1] >= FEWEST_CELLS for part in parts
-        )
-
-    def estimate(self, parts: Sequence[Part]) -> Student | Studentised:
-        """Return the weighted sum of the parts' means.
+    def estimate(
+        self, places: Sequence[tuple[str, str]], weights: Array, means: Array, errors: Array, counts: Array
+    ) -> Student | Studentised | None:
+        """Return the weighted sum of the means of some cells.
 
         Levels (weights that do not sum to 0) have equal tails, so that a tail of collapsed seeds is on one side; in
         differences what is skewed cancels, and they are symmetric with Welch's quantile as the least.
+
+        Args:
+            places: of each cell, the task and the dataset (or `average`).
+            weights, means, errors, counts: (n_cells,) the errors are standard errors, the counts numbers of seeds.
+
+        Returns:
+            The estimate; None where a cell has fewer than `FEWEST_SEEDS`, or a place fewer cells than `FEWEST_CELLS`.
         """
-        weights = np.array([part.weight for part in parts])
-        errors = np.array([part.error for part in parts])
-        counts = np.array([part.count for part in parts], dtype=np.float64)
-        means = np.array([part.values.mean() for part in parts])
+        if counts.min() < FEWEST_SEEDS or min(self._pools[place][1] for place in places) < FEWEST_CELLS:
+            return None
         welch = welch_estimate(means, errors, counts, weights)
-        top, below = np.zeros((2, self._resampling.resamples))
-        used: Counter[tuple[Scores, int]] = Counter()
-        for part, weight, error in zip(parts, weights, errors, strict=True):
-            key = part.scores, part.count
-            drawn, variances = self._bank(*key, used[key])
-            used[key] += 1
+        top, below = np.zeros((2, self._resamples))
+        used: Counter[tuple[tuple[str, str], int]] = Counter()
+        for place, count, weight, error in zip(places, counts, weights, errors, strict=True):
+            drawn, variances = self._bank(place, int(count), used[place, int(count)])
+            used[place, int(count)] += 1
             top += weight * error * drawn
             below += (weight * error) ** 2 * variances
         sound = below > 1e-24 * welch.error**2
@@ -116,15 +85,16 @@ class ResidualPools:
             symmetric=abs(float(weights.sum())) < 1e-9,
         )  # fmt: skip
 
-    def _bank(self, scores: Scores, count: int, place: int) -> tuple[Array, Array]:
-        """Return of the `place`-th cell the means, in standard errors, and the variances of every resample."""
-        task, _ = scores
-        datasets = [of for of in self._pools if of[0] == task and of[1] != AVERAGE]
-        scores = datasets[0] if len(datasets) == 1 else scores  # the average of one dataset is the dataset
-        key = scores, count, place
+    def _bank(self, place: tuple[str, str], count: int, nth: int) -> tuple[Array, Array]:
+        """Return of the `nth` cell there the means, in standard errors, and the variances of every resample."""
+        task, _ = place
+        datasets = [one for one in self._pools if one[0] == task and one[1] != AVERAGE]
+        place = datasets[0] if len(datasets) == 1 else place  # the average of one dataset is the dataset
+        key = place, count, nth
         if key not in self._banks:
-            rng = self._resampling.rng(zlib.crc32(" ".join(scores).encode()), count, place)
-            pool = self._pools[scores][0]
-            drawn = pool[rng.integers(0, len(pool), (self._resampling.resamples, count))]
+            # A generator of its own for each key: the same draws whatever was asked before.
+            rng = np.random.default_rng([self._seed, zlib.crc32(" ".join(place).encode()), count, nth])
+            pool = self._pools[place][0]
+            drawn = pool[rng.integers(0, len(pool), (self._resamples, count))]
             self._banks[key] = drawn.mean(axis=1) * math.sqrt(count), drawn.var(axis=1, ddof=1)
         return self._banks[key]

@@ -24,10 +24,9 @@ import pandas as pd
 from scipy import special
 
 from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.evidence import Evidence
+from analysis.evidence.evidence import Evidence, Settings
 from analysis.evidence.intervals import POOLED
 from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS
-from analysis.evidence.settings import Settings
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
 from analysis.statistics.inference import ALPHA
@@ -243,7 +242,7 @@ def _spreads(source: Source) -> Iterator[tuple[tuple[str, str], AssumedSpread]]:
             )
         return
     evidence = source.evidence(Settings(resamples=100))  # errors need no resamples
-    values = evidence.cells.values[evidence.cells.values.notna().sum(axis=1) >= 2]
+    values = evidence.values[evidence.values.notna().sum(axis=1) >= 2]
     for key, cells in values.drop(index=AVERAGE, level=2, errors="ignore").groupby(level=["task", "dataset"]):
         task, name = map(str, key)
         sds, pairs = cells.std(axis=1), pairwise(cells.index.get_level_values("model"))

@@ -14,14 +14,13 @@ import pandas as pd
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.verdicts import Verdict, judge_claim
-from analysis.evidence.intervals import INTERVALS
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
+from analysis.evidence.intervals import INTERVALS, too_narrow
 from analysis.published_cells import N_SEEDS
 from analysis.sensitivity.overturning import evidence_of, state_of
 from analysis.sources import Source
 from analysis.statistics.inference import holm
 from analysis.statistics.learning_rate_selection import SELECTIONS
-from analysis.statistics.measured_coverage import too_narrow
 from common.errors import UserError
 from common.progress import progress
 
@@ -80,7 +79,7 @@ def explore(source: Source, settings: Settings, *, standard: Source | None = Non
     Raises:
         UserError: no runs, or an interval or selection rule that the source cannot give.
     """
-    settings = source.settled(settings)
+    settings = source.with_interval(settings)
     rows: list[dict[str, object]] = []
     plan = [
         (given, replace(settings, selection=rule, interval=interval), narrow)

@@ -11,8 +11,8 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import comparisons
 from analysis.claims.verdicts import ALPHA, FindingOf, Verdict, judge
 from analysis.evidence.contrasts import Contrast, Finding
+from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import T
-from analysis.evidence.settings import Settings
 from analysis.sensitivity.pretraining_spread import SHARED_LUCK, with_pretraining_spread
 from analysis.sources import Source
 

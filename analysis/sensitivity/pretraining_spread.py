@@ -17,7 +17,7 @@ import pandas as pd
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import trunk_of
 from analysis.claims.verdicts import FindingOf
-from analysis.evidence.contrasts import Comparison, Finding, Spread, Term, contrast_finding
+from analysis.evidence.contrasts import AnyContrast, Finding, Spread, Term, contrast_finding
 from analysis.precision.components import PRETRAINING
 from analysis.sources import Source
 from analysis.statistics.estimates import Student
@@ -77,7 +77,7 @@ def with_pretraining_spread(finding_of: FindingOf, sd: float, sharing: SharedLuc
     without a spread, by whatever distribution those are.
     """
 
-    def finding(comparison: Comparison) -> Finding:
+    def finding(comparison: AnyContrast) -> Finding:
         base = finding_of(comparison)
         if isinstance(comparison, Spread) or not base.known:
             return base

@@ -13,7 +13,7 @@ from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.verdicts import GRADES
 from analysis.claims.wording import format_p
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.precision.components import components_body, components_table
 from analysis.records import records
 from analysis.sensitivity.forks import Multiverse, explore
@@ -56,7 +56,7 @@ def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
     Raises:
         UserError: no runs, or an interval or selection rule that the source cannot give.
     """
-    settings = source.settled(settings)
+    settings = source.with_interval(settings)
     multiverse = explore(source, settings, standard=standard_of(source) if source.comparable else None)
     found, instead = with_errors(source, settings)
     components = pd.DataFrame() if source.runs is None else components_table(source)

@@ -1,30 +1,39 @@
 """Estimates of a contrast with their errors: pure functions of numbers and arrays.
 
-Every estimate has an interval, and one-sided p's that are the levels at which the interval would touch a bound.
+Every estimate has an interval, and one-sided p's that are the levels at which the interval would touch a bound. Means
+of seeds and Welch's difference of two are statsmodels'.
+
+Six seeds have 6^6 = 46,656 resamples, of which 462 differ by more than their order. Listing those with the number of
+times each occurs gives what infinitely many draws would: a bootstrap that depends on no generator.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass
-from functools import cached_property, reduce
+from dataclasses import dataclass, field
+from functools import cache, cached_property, reduce
+from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from analysis.statistics.resampling import Resamples
+if TYPE_CHECKING:
+    from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
 __all__ = [
-    "LEVEL", "Estimate", "Resampled", "Student", "Studentised", "is_flat", "seed_bootstrap",
-    "standard_error", "student_estimate", "studentised_estimate", "welch_estimate",
+    "LEVEL", "MOST_ENUMERATED", "Estimate", "Resampled", "Resamples", "Student", "Studentised", "every_resample",
+    "is_flat", "seed_bootstrap", "standard_error", "student_estimate", "welch_estimate",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
 
 LEVEL = 0.95
 """Nominal coverage."""
+MOST_ENUMERATED = 6
+"""Seeds up to which every resample is listed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,50 +72,94 @@ class Student:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resampled:
-    """An estimate with a bootstrap distribution of itself.
+class OneMean(Student):
+    """The mean of one sample, whose standard error, interval and test are statsmodels'."""
 
-    With `bias` and `acceleration` of 0 the interval is the percentile one, else BCa (Efron 1987).
-    """
+    # Not to be given, nor changed by `replace`, which the interval would not follow.
+    effect: float = field(init=False)
+    error: float = field(init=False)
+    df: float = field(init=False)
+    sample: DescrStatsW = field(repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        numbers = {"effect": self.sample.mean, "error": self.sample.std_mean, "df": self.sample.nobs - 1}
+        for name, number in numbers.items():
+            object.__setattr__(self, name, float(number))
+
+    def p_above(self, bound: float) -> float:
+        """One-sided p of "the effect is at most `bound`"."""
+        return float(self.sample.ttest_mean(bound, alternative="larger")[1])
+
+    def p_below(self, bound: float) -> float:
+        """One-sided p of "the effect is at least `bound`"."""
+        return float(self.sample.ttest_mean(bound, alternative="smaller")[1])
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Two-sided interval."""
+        low, high = self.sample.tconfint_mean(alpha=1 - level)
+        return float(low), float(high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoMeans(Student):
+    """The difference of two independent means, whose standard error, interval and test are Welch's by statsmodels."""
+
+    error: float = field(init=False)
+    df: float = field(init=False)
+    samples: CompareMeans = field(repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "error", float(self.samples.std_meandiff_separatevar))
+        object.__setattr__(self, "df", float(self.samples.dof_satt()))
+
+    def p_above(self, bound: float) -> float:
+        """One-sided p of "the effect is at most `bound`"."""
+        return float(self.samples.ttest_ind(alternative="larger", usevar="unequal", value=bound)[1])
+
+    def p_below(self, bound: float) -> float:
+        """One-sided p of "the effect is at least `bound`"."""
+        return float(self.samples.ttest_ind(alternative="smaller", usevar="unequal", value=bound)[1])
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Two-sided interval."""
+        low, high = self.samples.tconfint_diff(alpha=1 - level, usevar="unequal")
+        return float(low), float(high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resampled:
+    """An estimate with a bootstrap distribution of itself, and the percentile interval."""
 
     effect: float
     drawn: Array
     """(n_resamples,) ascending, each as often as it occurs."""
-    bias: float = 0.0
-    acceleration: float = 0.0
     error: float = math.nan
     df: float = math.nan
 
     def p_above(self, bound: float) -> float:
         """One-sided p of "the effect is at most `bound`"."""
-        return self._level(bound)
+        return self._share_below(bound)
 
     def p_below(self, bound: float) -> float:
         """One-sided p of "the effect is at least `bound`"."""
-        return 1 - self._level(bound)
+        return 1 - self._share_below(bound)
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Two-sided interval."""
-        shifted = self.bias + special.ndtri(np.array([(1 - level) / 2, (1 + level) / 2]))
-        shares = special.ndtr(self.bias + shifted / (1 - self.acceleration * shifted))
-        low, high = np.quantile(self.drawn, shares)
+        low, high = np.quantile(self.drawn, [(1 - level) / 2, (1 + level) / 2])
         return float(low), float(high)
 
     def draws(self, count: int, rng: np.random.Generator) -> Array:
         """Return (count,) draws whose quantiles are the ends of the intervals."""
-        shifted = self.bias + rng.standard_normal(count)
-        shares = special.ndtr(self.bias + shifted / (1 - self.acceleration * shifted))
-        found: Array = np.quantile(self.drawn, shares)
+        found: Array = np.quantile(self.drawn, special.ndtr(rng.standard_normal(count)))
         return found
 
-    def _level(self, bound: float) -> float:
-        """Return the one-sided level whose lower limit is `bound`, half a draw or more away from 0 and 1."""
+    def _share_below(self, bound: float) -> float:
+        """Return the share of the draws below `bound`, ties counted half, and half a draw or more from 0 and 1."""
         count = len(self.drawn)
         rounding = 1e-12 * max(abs(bound), abs(self.effect), 1.0)
         below = float(np.searchsorted(self.drawn, [bound - rounding, bound + rounding]).mean())
-        share = min(max(below, 0.5), count - 0.5) / count
-        shifted = float(special.ndtri(share)) - self.bias
-        return float(special.ndtr(shifted / (1 + self.acceleration * shifted) - self.bias))
+        return min(max(below, 0.5), count - 0.5) / count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,15 +236,18 @@ def is_flat(values: Array) -> bool:
     return bool(np.ptp(values) <= 1e-12 * max(abs(float(values.mean())), 1.0))
 
 
-def student_estimate(values: Array, if_flat: float = 0.0) -> Student:
+def student_estimate(values: Array, least_error: float = 0.0) -> Student:
     """Return the mean of scores, or of a contrast taken within each seed.
 
     Args:
         values: (n_seeds,), two or more.
-        if_flat: standard error where all values are alike.
+        least_error: standard error where all values are alike.
     """
-    error = if_flat if is_flat(values) else standard_error(values)
-    return Student(effect=float(values.mean()), error=error, df=float(len(values) - 1))
+    if is_flat(values):
+        return Student(effect=float(values.mean()), error=least_error, df=float(len(values) - 1))
+    from statsmodels.stats.weightstats import DescrStatsW
+
+    return OneMean(sample=DescrStatsW(values))
 
 
 def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -> Student:
@@ -209,52 +265,60 @@ def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -
     variance = math.fsum(parts)
     if variance == 0:
         return Student(effect=effect, error=0.0, df=float(counts.min() - 1))
-    df = variance**2 / math.fsum(parts**2 / (counts - 1))
-    return Student(effect=effect, error=math.sqrt(variance), df=df)
+    if sorted(weights) != [-1, 1]:
+        df = variance**2 / math.fsum(parts**2 / (counts - 1))
+        return Student(effect=effect, error=math.sqrt(variance), df=df)
+    from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
+
+    # Two points, each weighing half of the seeds, have the mean and the error of a cell that is printed.
+    apart = errors * np.sqrt(counts - 1)
+    first, second = (
+        DescrStatsW([means[cell] - apart[cell], means[cell] + apart[cell]], weights=[counts[cell] / 2] * 2)
+        for cell in np.argsort(-weights)
+    )
+    return TwoMeans(effect=effect, samples=CompareMeans(first, second))
 
 
-def seed_bootstrap(values: Array, drawn: Array, resamples: Resamples, *, bca: bool = False) -> Resampled:
-    """Return the bootstrap over seeds of a mean, or of a contrast taken within each seed.
+@dataclass(frozen=True, kw_only=True)
+class Resamples:
+    """Resamples of n seeds, with how often each of them occurs."""
+
+    picks: npt.NDArray[np.int64]
+    """(n_resamples, n_seeds) indices."""
+    counts: npt.NDArray[np.int64]
+    """(n_resamples,) occurrences."""
+
+    @classmethod
+    def of_seeds(cls, count: int, resamples: int, seed: int) -> Resamples:
+        """Return every resample of up to `MOST_ENUMERATED` seeds, else drawn ones; always the same for a count."""
+        if count <= MOST_ENUMERATED:
+            return every_resample(count)
+        picks = np.random.default_rng([seed, count]).integers(0, count, size=(resamples, count))
+        return cls(picks=picks, counts=np.ones(len(picks), dtype=np.int64))
+
+
+@cache
+def every_resample(count: int) -> Resamples:
+    """Return all resamples of `count` seeds: each multiset once, with the number of its orders."""
+    picks = np.array(list(combinations_with_replacement(range(count), count)), dtype=np.int64)
+    times = np.stack([(picks == seed).sum(axis=1) for seed in range(count)], axis=1)
+    orders = [
+        math.factorial(count) // math.prod(math.factorial(one) for one in row) for row in times.tolist()
+    ]
+    return Resamples(picks=picks, counts=np.array(orders, dtype=np.int64))
+
+
+def seed_bootstrap(values: Array, resamples: Resamples) -> Resampled:
+    """Return the percentile bootstrap over seeds of a mean, or of a contrast taken within each seed.
 
     Args:
         values: (n_seeds,), two or more, not all alike.
-        drawn: (n_resamples, n_seeds) the resampled seeds' values.
-        resamples: the resamples.
-        bca: correct for bias and skewness (Efron 1987).
+        resamples: the resamples of so many seeds.
     """
-    effect = float(values.mean())
+    drawn = values[resamples.picks]
     # Summed in one order, so that every machine rounds alike.
     means = np.sort(np.repeat(reduce(operator.add, drawn.T) / len(values), resamples.counts))
-    if not bca:
-        return Resampled(effect=effect, drawn=means)
-    rounding = 1e-12 * max(abs(effect), 1.0)
-    below = np.searchsorted(means, effect - rounding), np.searchsorted(means, effect + rounding, "right")
-    apart = values - effect
-    acceleration = float((apart**3).sum() / (6 * (apart**2).sum() ** 1.5))
-    bias = float(special.ndtri(sum(below) / (2 * len(means))))
-    return Resampled(effect=effect, drawn=means, bias=bias, acceleration=acceleration)
-
-
-def studentised_estimate(values: Array, drawn: Array, resamples: Resamples) -> Student | Studentised:
-    """Return the symmetric studentised bootstrap over seeds of a mean, or of a contrast taken within each seed.
-
-    A resample of one value alone has no error and no t*; where no resample has one, Student's t stands in.
-
-    Args:
-        values: (n_seeds,), two or more, not all alike.
-        drawn: (n_resamples, n_seeds) the resampled seeds' values.
-        resamples: the resamples.
-    """
-    student = student_estimate(values)
-    means = drawn.mean(axis=1)
-    errors = drawn.std(axis=1, ddof=1) / math.sqrt(len(values))
-    sound = np.ptp(drawn, axis=1) > 1e-12 * max(abs(student.effect), 1.0)
-    if not sound.any():
-        return student
-    ratios = np.repeat((means - student.effect)[sound] / errors[sound], resamples.counts[sound])
-    return Studentised(
-        effect=student.effect, error=student.error, df=student.df, ratios=np.sort(ratios), symmetric=True
-    )
+    return Resampled(effect=float(values.mean()), drawn=means)
 
 
 def _reaching(ordered: Array, shares: npt.ArrayLike) -> Array:

@@ -27,12 +27,9 @@ class Selection:
 
     name: str
     words: str
-    """As captions say it."""
+    """The rule in the words of captions."""
     choose: Callable[[pd.DataFrame], pd.DataFrame]
     """From a runs table to its rows at the chosen rates, in any order; at most one a (model, dataset, seed)."""
-    shares_rate: tuple[str, ...] = ()
-    """The columns in which runs agree that get one rate together, so that a seed's score depends on the other seeds;
-    empty where every seed has its own."""
 
 
 def select_runs(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
@@ -80,13 +77,11 @@ SELECTIONS: Registry[Selection] = Registry(
             name="mean",
             words="one learning rate for a model and dataset, by the mean validation score",
             choose=lambda runs: _at_best_rate(runs, _CELL),
-            shares_rate=tuple(_CELL),
         ),
         Selection(
             name="pooled",
             words="one learning rate for a model and task, by the mean validation score",
             choose=lambda runs: _at_best_rate(runs, _CELL[:2]),
-            shares_rate=tuple(_CELL[:2]),
         ),
     ),
 )

@@ -8,7 +8,7 @@ from functools import partial
 from math import nan
 from pathlib import Path
 
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_cells
 from analysis.records import records
 from analysis.sources import Source

@@ -18,7 +18,7 @@ from analysis.claims.pages.dataset_tables import dataset_sentences
 from analysis.claims.pages.explain import explanations
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, says, sentence
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.letter import Letter, write_letter
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
@@ -165,7 +165,7 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
     letter = (
         write_letter(source, settings, assessment)
         if source.comparable
-        else write_letter(PUBLISHED, PUBLISHED.settled(Settings()))
+        else write_letter(PUBLISHED, PUBLISHED.with_interval(Settings()))
     )
     cells = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
     findings = tuple(_finding(verdict, assessment, pictures) for verdict in assessment.verdicts)

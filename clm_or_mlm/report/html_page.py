@@ -11,8 +11,8 @@ from analysis.claims.answer import QUESTION
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, p_texts
 from analysis.evidence.contrasts import Finding
+from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS
-from analysis.evidence.settings import Settings
 from analysis.published_cells import N_SEEDS
 from analysis.tables.audit import STATUSES
 from analysis.tables.build import TableEntry
@@ -51,7 +51,7 @@ def render_page(content: PageContent, provenance: dict[str, object]) -> str:
 def _make_words(content: PageContent) -> list[str]:
     """Return the variables of make that give this page again, as far as they are not the usual ones."""
     _, given, *options = content.source.options
-    options += content.settings.options(content.source.settled(Settings()))
+    options += content.settings.options(content.source.with_interval(Settings()))
     words = [] if content.source.is_published else [f"SOURCE={shlex.quote(given)}"]
     return [*words, f"ARGS={shlex.quote(shlex.join(options))}"] if options else words
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from analysis.comparisons.replication import replication_of
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.precision.components import arms_of, components_table
 from analysis.sources import EXAMPLE, Source, open_source
 from analysis.store.instances import read_clusters, read_instances

@@ -4,7 +4,7 @@ import html
 
 import pytest
 
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.letter import LETTER_FORMATS, Letter, Section, letter_document, write_letter
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.paper_arithmetic import Reference, check_arithmetic

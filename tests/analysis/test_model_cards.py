@@ -11,7 +11,7 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard, parse_eval_result_entries
 
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.model_cards import model_cards
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source
@@ -34,7 +34,7 @@ def runs() -> pd.DataFrame:
 
 
 def exported(source: Source, folder: Path) -> Path:
-    for path, text in model_cards(source, source.settled(Settings())).items():
+    for path, text in model_cards(source, source.with_interval(Settings())).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     return folder
@@ -45,7 +45,7 @@ def test_the_hubs_library_reads_cards_and_results(runs: pd.DataFrame, tmp_path: 
     card = ModelCard.load(exported(source, tmp_path) / MODELS[0] / "README.md")
     results = card.data.eval_results
     assert card.data.model_name == MODELS[0] and results is not None and len(results) == 12
-    scores = source.scores(source.settled(Settings()))
+    scores = source.scores(source.with_interval(Settings()))
     means = {row.dataset: row.mean for row in scores[scores["model"] == MODELS[0]].itertuples()}
     assert {one.dataset_config: one.metric_value for one in results}.items() <= means.items()
     entries = [
@@ -73,7 +73,7 @@ def test_every_run_is_in_the_card_to_the_last_digit(runs: pd.DataFrame, tmp_path
 
 
 def test_printed_cells_are_written_as_printed() -> None:
-    card = model_cards(PUBLISHED, PUBLISHED.settled(Settings()))[f"{MODELS[1]}/README.md"]
+    card = model_cards(PUBLISHED, PUBLISHED.with_interval(Settings()))[f"{MODELS[1]}/README.md"]
     found = {one["dataset"]["config"]: one["metrics"][0]["value"] for one in results_of(card)}
     cells = published_values().query(f"model == '{MODELS[1]}' and dataset != 'average'")
     assert found == pytest.approx(dict(zip(cells["dataset"], cells["mean"], strict=True)), abs=1e-9)

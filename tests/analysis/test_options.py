@@ -1,11 +1,14 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the package that all their numbers need."""
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS
-from analysis.options import ScoreOptions, SourceOptions
+from analysis.options import SourceOptions
 from analysis.sources import PUBLISHED
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
@@ -14,9 +17,9 @@ from tests.analysis.stores import RELEASED
 
 def test_an_interval_that_is_left_open_is_the_sources() -> None:
     runs = SourceOptions(source=str(RELEASED)).open()
-    assert ScoreOptions().settings(PUBLISHED).interval == "t"
-    assert ScoreOptions().settings(runs).interval == "pooled"
-    assert ScoreOptions(interval="bca").settings(runs).interval == "bca"
+    assert PUBLISHED.with_interval(Settings()).interval == "t"
+    assert runs.with_interval(Settings()).interval == "pooled"
+    assert runs.with_interval(Settings(interval="bootstrap")).interval == "bootstrap"
 
 
 def test_every_command_refuses_a_rule_that_published_cells_cannot_give() -> None:
@@ -31,6 +34,15 @@ def test_every_command_refuses_a_rule_that_published_cells_cannot_give() -> None
 
 
 def test_instances_are_read_where_the_interval_needs_them() -> None:
-    named = {name: ScoreOptions(interval=name).needs_instances() for name in INTERVALS}
+    named = {name: Settings(interval=name).method.needs_instances for name in INTERVALS}
     assert [name for name, needed in named.items() if needed] == ["crossed"]
-    assert not ScoreOptions().needs_instances()
+    assert not Settings().method.needs_instances
+
+
+@pytest.mark.parametrize(
+    "words", ["table 2 --source miniature --interval t", "compare 610m-mlm40-42k 610m-clm-42k", "claims"]
+)
+def test_without_statsmodels_one_sentence_names_it(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "statsmodels.stats.weightstats", None)
+    with pytest.raises(UserError, match="needs statsmodels, which is not installed"):
+        main(words.split())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import NAMES, PUBLISHED, Source, open_source, standard_of
 from analysis.store.runs_table import write_runs
 from common.errors import UserError
@@ -88,12 +88,12 @@ def test_an_unknown_source_is_refused_with_all_names(source: str) -> None:
 
 
 def test_published_cells_refuse_another_rule_for_the_learning_rate(table: Path) -> None:
-    for refused in (PUBLISHED.settled, PUBLISHED.scores):
+    for refused in (PUBLISHED.with_interval, PUBLISHED.scores):
         with pytest.raises(
             UserError, match=r"the learning rate was chosen for each seed; 'mean' needs individual runs"
         ):
             refused(Settings(selection="mean"))
-    assert open_source(str(table)).settled(Settings(selection="mean")).selection == "mean"
+    assert open_source(str(table)).with_interval(Settings(selection="mean")).selection == "mean"
 
 
 @pytest.mark.parametrize("source", ["published", "released"])

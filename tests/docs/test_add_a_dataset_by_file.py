@@ -11,8 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.evidence.evidence import Evidence, scores_of
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Evidence, Settings, scores_of
 from benchmarks.datasets.local_dataset import load, verify
 from benchmarks.own_datasets.definition_file import read_definitions
 from clm_or_mlm.__main__ import main

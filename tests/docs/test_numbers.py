@@ -13,7 +13,7 @@ from PIL import Image
 import clm_or_mlm as cm
 from analysis.claims.answer import answer
 from analysis.claims.assessment import assess
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.letter import letter_document, write_letter
 from analysis.sources import PUBLISHED, open_source
 from clm_or_mlm.__main__ import main

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import Source
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from paper_figures.figure import FIGURES, FigureInputs, FigureSpec

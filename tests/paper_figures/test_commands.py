@@ -48,7 +48,7 @@ def test_losses_of_a_small_study_are_placed_by_its_source(given: tuple[str, ...]
 
 
 @pytest.mark.parametrize(
-    "interval", ["bootstrap", *(pytest.param(one, marks=pytest.mark.slow) for one in ("t", "bca"))]
+    "interval", ["bootstrap", *(pytest.param(one, marks=pytest.mark.slow) for one in ("t", "pooled"))]
 )
 def test_runs_of_ones_own_with_another_interval(
     interval: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

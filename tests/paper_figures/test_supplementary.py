@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.statistics.measured_coverage import measured_coverage
+from analysis.evidence.intervals import measured_coverage
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 

@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.evidence import Evidence
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Evidence, Settings
 from analysis.precision.design import AssumedSpread, PlannedStudy, planned_test
 from analysis.statistics.inference import ALPHA, holm
 from tests.speed.timing import parser_of

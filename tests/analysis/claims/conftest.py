@@ -6,7 +6,7 @@ import pytest
 
 from analysis.claims.assessment import Assessment, assess
 from analysis.claims.verdicts import Verdict
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED
 
 

@@ -15,14 +15,14 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.catalogue.two_stage import BY_SPLIT
 from analysis.claims.statements import comparisons
 from analysis.claims.verdicts import judge
-from analysis.evidence.contrasts import Comparison, Contrast, Finding
-from analysis.evidence.settings import Settings
+from analysis.evidence.contrasts import AnyContrast, Contrast, Finding
+from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, open_source
 from pretraining.models import SPLITS, parse
 
 
-def given(finding_of: Callable[[Comparison], Finding]) -> Assessment:
+def given(finding_of: Callable[[AnyContrast], Finding]) -> Assessment:
     """What is said where the findings are these."""
     return Assessment(
         source=PUBLISHED, settings=Settings(interval="t"), finding_of=finding_of,
@@ -33,7 +33,7 @@ def given(finding_of: Callable[[Comparison], Finding]) -> Assessment:
 def alike(p_for: float, p_against: float, *, few: bool = False) -> Assessment:
     """Every comparison has these p's; `few`: only the 12k budget is known."""
 
-    def finding_of(comparison: Comparison) -> Finding:
+    def finding_of(comparison: AnyContrast) -> Finding:
         if not isinstance(comparison, Contrast) or (few and "12k" not in comparison.label):
             return Finding(comparison=comparison, missing="no runs of it")
         return Finding(
@@ -104,7 +104,7 @@ def test_the_counts_of_every_split_and_of_more_tested_at_once_are_those_of_scipy
 ) -> None:
     cells = published_values().set_index(["model", "task", "dataset"])[["mean", "ci95"]]
 
-    def ps(comparison: Comparison) -> tuple[float, float]:
+    def ps(comparison: AnyContrast) -> tuple[float, float]:
         assert isinstance(comparison, Contrast)
         (one, error), (two, other) = (cells.loc[term.cell] for term in comparison.terms)
         sd, their_sd = (max(half, 0.005) / 1.96 * math.sqrt(5) for half in (error, other))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from analysis.claims.assessment import assess
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import Source
 from common.errors import UserError
 from tests.analysis.made_up import with_instances

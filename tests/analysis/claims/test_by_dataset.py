@@ -18,8 +18,7 @@ from analysis.claims.by_dataset import (
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import comparisons, difference
 from analysis.evidence.contrasts import Contrast, Finding, Spread
-from analysis.evidence.evidence import Evidence
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Evidence, Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED
 from benchmarks.protocol import datasets_of

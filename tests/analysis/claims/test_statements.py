@@ -18,7 +18,7 @@ from analysis.claims.statements import (
     weighted,
 )
 from analysis.evidence.contrasts import Finding, Spread
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED
 from tests.analysis.claims.given import part
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sensitivity.sensitivity_page import sensitivity_of
 from analysis.sources import PUBLISHED
 from clm_or_mlm.__main__ import main
@@ -16,8 +16,8 @@ from clm_or_mlm.__main__ import main
 def test_it_is_printed_or_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    computed = sensitivity_of(PUBLISHED, PUBLISHED.settled(Settings()))
-    monkeypatch.setattr("clm_or_mlm.commands.analysis.claims.sensitivity_of", lambda *_, **__: computed)
+    computed = sensitivity_of(PUBLISHED, PUBLISHED.with_interval(Settings()))
+    monkeypatch.setattr("analysis.commands.findings.sensitivity_of", lambda *_, **__: computed)
     assert main(["sensitivity"]) == 0
     said = capsys.readouterr().out
     assert "overturns" in said and "adjustment none: supported" in said

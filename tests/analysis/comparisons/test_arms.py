@@ -14,7 +14,7 @@ from scipy import stats
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.comparison_report import footer
 from analysis.comparisons.field import Scope
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.precision.components import components_table
 from analysis.records import records
 from analysis.sources import PUBLISHED, Source, open_source

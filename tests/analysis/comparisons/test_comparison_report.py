@@ -15,7 +15,7 @@ from analysis.comparisons.comparison_report import (
     footer,
     ranking_sentences,
 )
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED, Source
 from common.tables import PRINTED, show, signed
 from tests.analysis.comparisons.given import MADE_UP, REAL, real_and_made_up

@@ -16,7 +16,7 @@ from statsmodels.stats.weightstats import ttost_paired
 from analysis.claims.catalogue.terms import MARGINS
 from analysis.comparisons.differences import compare_pair, margin_of, pairwise
 from analysis.comparisons.field import OVERALL, Scope, field_of
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source, open_source
 from analysis.store.runs_table import read_runs
@@ -34,7 +34,7 @@ def compared(source, first=REAL, second=MADE_UP, **options):
 
 
 def by_seed(source, model):
-    return source.evidence(SETTINGS).cells.by_seed((model, "SC", "sst2"))
+    return source.evidence(SETTINGS).by_seed((model, "SC", "sst2"))
 
 
 def improvement_by_rliable(x, y):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from analysis.comparisons.field import OVERALL, Scope, field_of
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE
 from common.errors import UserError

@@ -8,7 +8,7 @@ from scipy import integrate, stats
 
 from analysis.comparisons.field import Scope, field_of
 from analysis.comparisons.ranking import critical_difference, mean_ranks, rank_models
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source
 from tests.analysis.comparisons.given import best_runs, drawn

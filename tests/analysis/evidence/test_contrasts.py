@@ -1,13 +1,24 @@
-"""Claimed regions, and what a finding says of them, by their definitions."""
+"""Claimed regions and findings by their definitions; ratios of spreads against theirs and scipy's Levene test."""
 
 from __future__ import annotations
 
+import itertools
 import math
+import statistics
 
+import numpy as np
+import pandas as pd
 import pytest
+from scipy import stats
 
+from analysis.claims.assessment import assess
+from analysis.claims.catalogue import CLAIMS
+from analysis.claims.statements import comparisons
 from analysis.evidence.contrasts import Contrast, Finding, Spread, Term, contrast_finding
+from analysis.evidence.evidence import Evidence, Settings
+from analysis.sources import PUBLISHED, Source
 from analysis.statistics.estimates import Resampled, Student
+from tests.analysis.made_up import made_up_runs
 
 TWO = Contrast(
     label="x",
@@ -77,3 +88,128 @@ def test_a_resampled_estimate_has_no_share_of_instances_and_a_p_of_one_at_most()
     assert found.p_zero == 1.0 and found.instance_share == 0.0
     nothing = Student(effect=0.0, error=0.0, df=4.0)
     assert contrast_finding(TWO, nothing, test="t", inputs=(), seeds=(5,)).p_zero == 1.0
+
+
+MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"
+SETTINGS = Settings(interval="t", resamples=2_000)
+
+
+def spread_of(claim: str) -> Spread:
+    spread = next(iter(comparisons(CLAIMS[claim].body)))
+    assert isinstance(spread, Spread)
+    return spread
+
+
+def test_spread_over_learning_rates_is_that_of_figure_5() -> None:
+    runs, spread = (
+        made_up_runs(np.random.default_rng(0), models=(CLM, MLM), shift={MLM: 0.01}),
+        spread_of("F7"),
+    )
+    found = Evidence(SETTINGS, runs=runs).finding(spread)
+    rows = runs[(runs["task"] == spread.task) & (runs["lr"] <= 1e-4)]
+    scores = 100 * rows.groupby(["model", "lr", "seed"])["test_score"].mean()
+    assert found.effect == pytest.approx(scores.loc[CLM].std() / scores.loc[MLM].std())
+    levene = stats.levene(scores.loc[CLM], scores.loc[MLM], center="median")
+    assert found.p_zero == pytest.approx(levene.pvalue)
+    assert found.low < found.effect < found.high
+    assert f"sd {scores.loc[CLM].std():.4f} over 4 conditions x 5 seeds" in found.inputs[0]
+
+
+def test_spread_over_ratios_takes_the_selected_runs() -> None:
+    spread = spread_of("F10")
+    runs = made_up_runs(np.random.default_rng(2), models=(*spread.narrow, *spread.wide))
+    rows = runs[(runs["task"] == spread.task) & (runs["lr"] == 1e-4)]
+    best = 100 * rows.groupby(["model", "seed"])["test_score"].mean()
+    narrow, wide = (best.loc[list(models)].std() for models in (spread.narrow, spread.wide))
+    assert Evidence(SETTINGS, runs=runs).finding(spread).effect == pytest.approx(narrow / wide)
+
+
+def verdict_on(runs: pd.DataFrame) -> str:
+    verdicts = assess(Source(label="x", runs=runs), SETTINGS, second_opinion=False).verdicts
+    return next(one.verdict for one in verdicts if one.claim.id == "F7")
+
+
+def test_a_steadier_model_is_found_to_be_steadier() -> None:
+    rng = np.random.default_rng(1)
+    runs = made_up_runs(rng, models=(CLM, MLM))
+    shaken = runs["model"] == MLM
+    runs.loc[shaken, "test_score"] += rng.normal(0, 0.05, int(shaken.sum()))
+    assert verdict_on(runs) == "supported"
+    assert verdict_on(runs.replace({"model": {CLM: MLM, MLM: CLM}})) == "contradicted"
+
+
+def test_what_has_no_spread_says_why() -> None:
+    assert PUBLISHED.evidence(Settings()).finding(spread_of("F7")).missing == "needs individual runs"
+    runs = made_up_runs(np.random.default_rng(0), models=(CLM, MLM))
+    few = Evidence(SETTINGS, runs=runs[runs["lr"] == 1e-4]).finding(spread_of("F7"))
+    assert "at some learning rate" in few.missing
+
+
+def written_out(
+    narrow: np.ndarray, wide: np.ndarray
+) -> tuple[float, tuple[float, float], tuple[float, float], tuple[float, float]]:
+    """The ratio, its 95 % and 90 % intervals and the shares of log ratios above and below 0, over all 5^5 resamples."""
+    logs = []
+    for picks in itertools.product(range(5), repeat=5):
+        first, second = narrow[:, picks].ravel(), wide[:, picks].ravel()
+        logs.append(math.log(statistics.stdev(first)) - math.log(statistics.stdev(second)))
+    ends = [np.quantile(logs, q, method="inverted_cdf") for q in (0.025, 0.975, 0.05, 0.95)]
+    sides = np.mean(np.array(logs) >= 0), np.mean(np.array(logs) <= 0)
+    ratio = statistics.stdev(narrow.ravel()) / statistics.stdev(wide.ravel())
+    return ratio, tuple(np.exp(ends[:2])), tuple(np.exp(ends[2:])), sides
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_ratio_has_the_bootstrap_over_seeds_and_the_larger_p_of_two_tests(turned: bool) -> None:
+    rng = np.random.default_rng(4)
+    runs = made_up_runs(rng, models=(CLM, MLM), rates=[1e-4, 2e-4])
+    shaken = runs["model"] == (CLM if turned else MLM)
+    runs.loc[shaken, "test_score"] += rng.normal(0, 0.02, int(shaken.sum()))
+    spread = Spread(
+        label="", task="SC", narrow=(CLM,), wide=(MLM,), learning_rates=(1e-4, 2e-4), dataset="sst2"
+    )
+    found = Evidence(Settings(interval="t", resamples=4_000), runs=runs).finding(spread)
+    rows = runs[runs["dataset"] == "sst2"]
+    narrow, wide = (
+        100 * rows[rows["model"] == model].pivot(index="lr", columns="seed", values="test_score").to_numpy()
+        for model in (CLM, MLM)
+    )
+    ratio, outer, inner, (above, below) = written_out(narrow, wide)
+    equal = stats.levene(narrow.ravel(), wide.ravel(), center="median").pvalue
+    assert found.effect == pytest.approx(ratio) and (ratio > 1) == turned
+    assert (found.low, found.high) == pytest.approx(outer, rel=0.02)
+    assert (found.inner_low, found.inner_high) == pytest.approx(inner, rel=0.02)
+    sides = max(equal, min(1, 2 * above)), max(equal, min(1, 2 * below))
+    expected = (1.0, sides[1]) if turned else (sides[0], 1.0)
+    assert (found.p_for, found.p_against) == pytest.approx(expected, abs=2e-3)
+    assert found.seeds == (5,) and found.p_zero == pytest.approx(equal)
+    assert found.inputs == (
+        f"{CLM} SC sst2: sd {statistics.stdev(narrow.ravel()):.4f} over 2 conditions x 5 seeds",
+        f"{MLM} SC sst2: sd {statistics.stdev(wide.ravel()):.4f} over 2 conditions x 5 seeds",
+    )
+
+
+def test_only_seeds_that_have_every_condition_count_and_two_are_enough() -> None:
+    runs = made_up_runs(np.random.default_rng(5), models=(CLM, MLM), rates=[1e-4, 2e-4])
+    spread = Spread(
+        label="", task="SC", narrow=(CLM,), wide=(MLM,), learning_rates=(1e-4, 2e-4), dataset="sst2"
+    )
+
+    def without(*gaps: tuple[str, float, int]) -> Finding:
+        lost = [(m, lr, s) in gaps for m, lr, s in zip(runs["model"], runs["lr"], runs["seed"], strict=True)]
+        return Evidence(SETTINGS, runs=runs[~np.array(lost)]).finding(spread)
+
+    assert without((CLM, 1e-4, 0), (MLM, 2e-4, 3)).seeds == (3,)
+    assert without((CLM, 1e-4, 0), (MLM, 2e-4, 3), (MLM, 1e-4, 4)).seeds == (2,)
+    few = without((CLM, 1e-4, 0), (MLM, 2e-4, 3), (MLM, 1e-4, 4), (CLM, 2e-4, 1))
+    assert few.missing == "fewer than two seeds have runs under every condition" and not few.known
+
+
+def test_a_group_without_spread_or_without_runs_is_named() -> None:
+    runs = made_up_runs(np.random.default_rng(6), models=(CLM, MLM), rates=[1e-4])
+    spread = Spread(label="", task="SC", narrow=(CLM,), wide=(MLM,), dataset="sst2")
+    flat = runs.copy()
+    flat.loc[(flat["model"] == CLM) & (flat["dataset"] == "sst2"), "test_score"] = 0.5
+    assert Evidence(SETTINGS, runs=flat).finding(spread).missing == "all scores of a group are equal"
+    away = Spread(label="", task="SC", narrow=(CLM, "x"), wide=(MLM,), dataset="sst2")
+    assert Evidence(SETTINGS, runs=runs).finding(away).missing == "no runs of x"

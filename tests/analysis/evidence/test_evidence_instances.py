@@ -12,8 +12,7 @@ import pytest
 from scipy import stats
 
 from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.evidence import Evidence, level_of
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Evidence, Settings, level_of
 from analysis.statistics.crossed import crossed_estimate
 from analysis.store.instances import RunScores, read_instances
 from analysis.store.runs_table import COLUMNS
@@ -51,7 +50,7 @@ def test_a_level_near_an_end_has_the_interval_that_keeps_within_it(stored, model
     runs, folder = stored
     cell = (model, "SC", "sst2")
     found = evidence(runs, "crossed", instances=folder).estimate(level_of(cell)).estimate
-    table = Evidence(Settings(interval="crossed"), runs=runs, instances=folder).cells
+    table = Evidence(Settings(interval="crossed"), runs=runs, instances=folder)
     values = seeds_of(runs, model, "sst2")
     shared = table.covariances.between_seeds([(1.0, model, "sst2")], list(range(5)))
     assert found == crossed_estimate(values, *shared, limits=(0.0, 100.0))
@@ -64,7 +63,7 @@ def test_cells_without_common_seeds_have_welchs_error_and_what_their_instances_s
     source = evidence(apart, "crossed", instances=folder)
     found = source.finding(on_dataset("sst2"))
     welch = evidence(apart).finding(on_dataset("sst2"))
-    variance, freedom = source.cells.covariances.between_cells([(1.0, MLM, "sst2"), (-1.0, CLM, "sst2")])
+    variance, freedom = source.covariances.between_cells([(1.0, MLM, "sst2"), (-1.0, CLM, "sst2")])
     assert variance > 0 and freedom == 399
     total = welch.error**2 + variance
     df = total**2 / (welch.error**4 / welch.df + variance**2 / freedom)
@@ -79,7 +78,7 @@ def test_cells_without_common_seeds_have_welchs_error_and_what_their_instances_s
 def test_without_the_instances_of_a_run_crossed_is_over_seeds_and_says_so(stored) -> None:
     runs, folder = stored
     known = Evidence(Settings(interval="crossed"), runs=runs, instances=folder)
-    places = known.cells.covariances._places["sst2"]
+    places = known.covariances._places["sst2"]
     del places[CLM, 4]
     found, alone = known.finding(on_dataset("sst2")), evidence(runs).finding(on_dataset("sst2"))
     assert (found.effect, found.error, found.df) == (alone.effect, alone.error, alone.df)
@@ -87,7 +86,7 @@ def test_without_the_instances_of_a_run_crossed_is_over_seeds_and_says_so(stored
     places.clear()
     apart = runs[(runs["seed"] < 2) == (runs["model"] == MLM)]
     known = Evidence(Settings(interval="crossed"), runs=apart, instances=folder)
-    known.cells.covariances._places["sst2"].clear()
+    known.covariances._places["sst2"].clear()
     assert known.finding(on_dataset("sst2")).test == "Welch (no seeds in common)"
 
 
@@ -159,10 +158,8 @@ def test_draws_have_the_spread_of_seeds_and_of_instances_whatever_the_weights(tm
         assert column.mean() == pytest.approx(estimate.effect, abs=0.02 * estimate.error)
         assert column.std() == pytest.approx(spread, rel=0.05)
         assert source.student(contrast) == estimate
-    shared = source.cells.covariances.between_cells([(0.5, MLM, "sst2"), (3.0, CLM, "sst2")])[0]
-    alone = [
-        source.cells.covariances.between_cells([one])[0] for one in ((0.5, MLM, "sst2"), (3.0, CLM, "sst2"))
-    ]
+    shared = source.covariances.between_cells([(0.5, MLM, "sst2"), (3.0, CLM, "sst2")])[0]
+    alone = [source.covariances.between_cells([one])[0] for one in ((0.5, MLM, "sst2"), (3.0, CLM, "sst2"))]
     assert np.cov(drawn.T)[0, 1] == pytest.approx((shared - sum(alone)) / 2, rel=0.15)
 
 

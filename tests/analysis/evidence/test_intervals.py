@@ -1,4 +1,4 @@
-"""The registry of intervals: what each keeps, refuses and says."""
+"""The registry of intervals: what each keeps, refuses and says; that the file of coverages is right: `test_shapes`."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.evidence import Evidence, level_of
+from analysis.evidence.evidence import Evidence, Settings, level_of
 from analysis.evidence.intervals import (
     DEFAULT_OF_CELLS,
     DEFAULT_OF_RUNS,
     INTERVALS,
+    SHOWN_SHAPES,
     Interval,
     caption_of,
+    coverage_words,
+    measured_coverage,
+    too_narrow,
 )
 from analysis.evidence.pooled import FEWEST_SEEDS
-from analysis.evidence.settings import Settings
-from analysis.options import ScoreOptions
 from analysis.sources import PUBLISHED
 from analysis.statistics.estimates import Student
 from common.errors import UserError
 from common.provenance import ROOT
 from tests.analysis.made_up import made_up_runs
+from tests.speed.interval_coverage import SEED_COUNTS, SHAPES
 
 MODELS = ("610m-mlm40-42k", "610m-clm-42k", "x", "y")
 LEVEL = level_of((MODELS[0], "SC", "sst2"))
@@ -51,8 +54,7 @@ def test_few_seeds_get_students_interval_under_its_own_name(interval: str, contr
         found, student = estimated(interval, seeds, contrast), estimated("t", seeds, contrast)
         resampled = INTERVALS[interval].is_resampled
         assert found.interval == ("t" if resampled and seeds < FEWEST_SEEDS else interval)
-        same = found.estimate.interval() == student.estimate.interval()
-        assert same == (found.interval == "t" or (interval == "studentised" and same))
+        assert (found.estimate.interval() == student.estimate.interval()) == (found.interval == "t")
 
 
 @pytest.mark.parametrize("interval", OVER_SEEDS)
@@ -89,7 +91,7 @@ def refusing(call, *arguments: object) -> str:
 
 
 def test_what_an_interval_lacks_is_said_with_those_that_have_it() -> None:
-    for name in ("pooled", "bootstrap", "bca", "studentised", "crossed"):
+    for name in ("pooled", "bootstrap", "crossed"):
         assert refusing(INTERVALS[name].need_cells) == (
             f"the {name} interval needs individual runs, and the published cells are only means and normal intervals: "
             "give runs with --source, or choose --interval paper or t"
@@ -98,7 +100,7 @@ def test_what_an_interval_lacks_is_said_with_those_that_have_it() -> None:
         assert "needs individual runs" in refusing(PUBLISHED.scores, Settings(interval=name))
     assert refusing(INTERVALS["crossed"].need_instances, None) == (
         "the crossed interval needs per-instance scores: read the run store with `clm-or-mlm ingest STORE "
-        "--instances DIR`, or choose --interval paper, t, pooled, bootstrap, bca or studentised"
+        "--instances DIR`, or choose --interval paper, t, pooled or bootstrap"
     )
 
 
@@ -111,21 +113,17 @@ def test_an_interval_gives_what_is_needed_where_it_has_it() -> None:
 
 
 @given(st.text(min_size=1, max_size=12).filter(lambda name: name not in INTERVALS))
-def test_an_unknown_interval_is_refused_at_every_entry(name: str) -> None:
-    for entry in (
-        lambda: Settings(interval=name),
-        lambda: ScoreOptions(interval=name).settings(PUBLISHED),
+def test_an_unknown_interval_is_refused(name: str) -> None:
+    with pytest.raises(
+        UserError, match=r"unknown interval .*; use one of paper, t, pooled, bootstrap, crossed"
     ):
-        with pytest.raises(
-            UserError, match=r"unknown interval .*; use one of paper, t, pooled, bootstrap, bca"
-        ):
-            entry()
+        Settings(interval=name)
 
 
 @pytest.mark.parametrize(
     ("seen", "counts"),
-    [([], {}), ([(1, "t"), (1, "bca")], {}), ([(5, "t"), (2, "t"), (1, "t")], {"t": 2}),
-     ([(3, "t"), (5, "bca"), (2, "t"), (1, "bca")], {"bca": 5, "t": 2}),
+    [([], {}), ([(1, "t"), (1, "bootstrap")], {}), ([(5, "t"), (2, "t"), (1, "t")], {"t": 2}),
+     ([(3, "t"), (5, "bootstrap"), (2, "t"), (1, "bootstrap")], {"bootstrap": 5, "t": 2}),
      ([(4, "crossed"), (9, "paper"), (7, "crossed")], {"paper": 9, "crossed": 4})],
 )  # fmt: skip
 def test_a_caption_says_each_interval_once_with_the_fewest_seeds_it_has(
@@ -145,7 +143,9 @@ def test_a_new_interval_is_used_under_its_own_name() -> None:
     )  # fmt: skip
     INTERVALS.register(wide)
     try:
-        assert Settings(interval="wide").method is wide and "or wide" in refusing(INTERVALS["bca"].need_cells)
+        assert Settings(interval="wide").method is wide and "or wide" in refusing(
+            INTERVALS["bootstrap"].need_cells
+        )
         found = Evidence(Settings(interval="wide"), printed=True).finding(GAP)
         assert (found.interval, found.test) == ("wide", "wide, from printed intervals")
         assert wide.caption(5) == "a wide interval"
@@ -160,3 +160,49 @@ def test_the_documentation_has_every_interval_and_no_other() -> None:
     for name, needed in needs.items():
         assert INTERVALS[name].needs_instances == ("per-instance" in needed)
         assert (INTERVALS[name].of_cells is not None) == ("cells" in needed)
+
+
+def test_every_interval_over_seeds_was_simulated_with_every_shape() -> None:
+    for name, interval in INTERVALS.items():
+        for shape in SHAPES:
+            for count in SEED_COUNTS:
+                found = measured_coverage(name, shape, count)
+                assert (found is None) == (interval.needs_instances and shape != "normal")
+                assert found is None or (0.4 < found[0] <= 1 and found[1] == count)
+    assert set(SHOWN_SHAPES) <= set(SHAPES)
+
+
+def test_a_number_of_seeds_that_was_not_simulated_gets_the_next_fewer() -> None:
+    assert measured_coverage("t", "normal", 12) == measured_coverage("t", "normal", 10)
+    assert measured_coverage("t", "normal", 1) is None
+    assert "of the time" in coverage_words("crossed", 5) and "collapse" not in coverage_words("crossed", 5)
+
+
+@pytest.mark.parametrize("n_seeds", [2, 3, 5, 8])
+def test_the_papers_interval_is_too_narrow_by_what_students_distribution_says(n_seeds: int) -> None:
+    """1.96 standard errors hold the mean of normal seeds as often as Student's t is within 1.96."""
+    held = 100 * (2 * stats.t.cdf(1.96, n_seeds - 1) - 1)
+    known = measured_coverage("paper", "normal", n_seeds)
+    assert known is not None and 100 * known[0] == pytest.approx(held, abs=3)
+    shown = re.fullmatch(r"covers (\d\d) %", too_narrow("paper", n_seeds))
+    assert shown and int(shown[1]) == pytest.approx(100 * known[0], abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("interval", "n_seeds"),
+    [("t", 2), ("t", 5), ("pooled", 20), ("paper", 1), ("none", 5)],
+)
+def test_an_interval_that_holds_the_mean_often_enough_or_is_unknown_is_not_too_narrow(interval, n_seeds):
+    assert too_narrow(interval, n_seeds) == ""
+
+
+@pytest.mark.parametrize("n_seeds", [2, 5, 8, 15])
+def test_students_interval_is_said_to_hold_the_mean_of_normal_seeds_in_95_percent(n_seeds: int) -> None:
+    words = coverage_words("t", n_seeds)
+    shown = re.fullmatch(
+        rf"covers the true mean (\d\d) % of the time in simulations with {n_seeds} seeds "
+        r"\((\d\d) % if one seed in ten collapses\)",
+        words,
+    )
+    assert shown and int(shown[1]) == pytest.approx(95, abs=0.5) and 75 < int(shown[2]) < 95
+    assert coverage_words("t", 1) == coverage_words("none", 5) == ""

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.evidence.intervals import INTERVALS
+from analysis.evidence.intervals import COVERAGE_FILE, INTERVALS, measured_coverage
 from analysis.published_cells import TEST_INSTANCES
-from analysis.statistics.measured_coverage import COVERAGE_FILE, measured_coverage
 from benchmarks.protocol import DATASETS
 from common.provenance import ROOT
 from common.tables import csv_text

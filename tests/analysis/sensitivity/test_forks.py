@@ -9,8 +9,8 @@ from statsmodels.stats.multitest import multipletests
 
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
+from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS
-from analysis.evidence.settings import Settings
 from analysis.sensitivity.forks import FORKS, explore
 from analysis.sensitivity.overturning import state_of
 from analysis.sources import PUBLISHED, Source

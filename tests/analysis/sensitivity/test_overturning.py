@@ -4,7 +4,7 @@ import pytest
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.verdicts import judge
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sensitivity.overturning import MOVED, SPREADS, state_of
 from analysis.sensitivity.pretraining_spread import SHARED_LUCK, with_pretraining_spread
 from analysis.sources import PUBLISHED

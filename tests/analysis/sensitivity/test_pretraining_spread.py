@@ -12,7 +12,7 @@ from scipy import stats
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import comparisons, difference, trunk_of, weighted
 from analysis.claims.verdicts import judge, judge_claim
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.precision.components import components_table
 from analysis.sensitivity.overturning import evidence_of
 from analysis.sensitivity.pretraining_spread import (

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sensitivity.forks import explore
 from analysis.sensitivity.sensitivity_page import multiverse_document, sensitivity_document, sensitivity_of
 from analysis.sources import Source, open_source

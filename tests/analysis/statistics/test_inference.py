@@ -15,6 +15,7 @@ from statsmodels.stats.weightstats import ttost_ind, ttost_paired
 from analysis.statistics.estimates import (
     Resampled,
     Student,
+    every_resample,
     student_estimate,
 )
 from analysis.statistics.inference import (
@@ -32,7 +33,6 @@ from analysis.statistics.inference import (
     stratified_words,
     superiority_words,
 )
-from analysis.statistics.resampling import every_resample
 from tests.analysis.simulated import rejections, two_sided, welch_of
 
 INF = float("inf")

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.evidence.evidence import Evidence, scores_of
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.statistics.learning_rate_selection import SELECTIONS, Selection, select_runs
 from analysis.store.runs_table import COLUMNS, read_runs
 from common.errors import UserError
@@ -120,8 +119,3 @@ def test_pooled_shares_a_rate_within_a_task_and_no_further() -> None:
     ])  # fmt: skip
     chosen = select_runs(runs, "pooled").groupby("task")["lr"].unique().map(list).to_dict()
     assert chosen == {"SC": [1e-5], "TC": [5e-4]}
-
-
-def test_which_runs_share_a_rate() -> None:
-    shared = {name: rule.shares_rate for name, rule in SELECTIONS.items()}
-    assert shared == {"seed": (), "mean": ("model", "task", "dataset"), "pooled": ("model", "task")}

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from analysis.evidence.evidence import Evidence, scores_of
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.published_cells import published_cells
 from analysis.tables.build import build_table
 from analysis.tables.render import table_document

@@ -11,8 +11,7 @@ import pytest
 
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.comparison_report import comparison_document
-from analysis.evidence.evidence import Evidence, scores_of
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.sources import PUBLISHED
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import table_document

@@ -10,8 +10,7 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from analysis.evidence.evidence import Evidence, scores_of
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.published_cells import published_cells
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from analysis.claims.answer import HEADLINES
 from analysis.claims.catalogue import CLAIMS
-from analysis.evidence.settings import Settings
+from analysis.evidence.evidence import Settings
 from analysis.sources import Source
 from clm_or_mlm.report.content import PageContent, gather
 from clm_or_mlm.report.html_page import render_page

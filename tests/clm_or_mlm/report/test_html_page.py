@@ -6,8 +6,8 @@ import html
 import re
 from dataclasses import replace
 
+from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS
-from analysis.evidence.settings import Settings
 from analysis.published_cells import published_cells
 from analysis.sources import PUBLISHED, Source
 from clm_or_mlm.report.content import PageContent
