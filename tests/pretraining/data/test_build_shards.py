@@ -104,8 +104,8 @@ def test_reading_stops_after_the_tokens_asked_for(room: Path, tmp_path: Path) ->
 def test_a_small_source_holds_out_more_unless_told_otherwise() -> None:
     sizes = {40_000: 0.1, 2_000_000: 0.1, 10_000_000: 0.02, 40_000_000: 0.005, 10**12: 0.005}
     for size, share in sizes.items():
-        assert ShardSettings().with_interval(size).validation_share == pytest.approx(share)
-        assert ShardSettings(validation_share=0.3).with_interval(size).validation_share == 0.3
+        assert ShardSettings().settled(size).validation_share == pytest.approx(share)
+        assert ShardSettings(validation_share=0.3).settled(size).validation_share == 0.3
 
 
 def test_a_hundred_lines_become_shards_without_an_option(room: Path, tmp_path: Path) -> None:
