@@ -48,7 +48,7 @@ class Difference:
     """The region of practical equivalence is (-margin, margin)."""
     test: str = ""
     interval: str = ""
-    """Kind of the 95 % interval; one of `interval_kinds.INTERVALS`."""
+    """Kind of the 95 % interval; one of `intervals.INTERVALS`."""
     seeds: tuple[int, ...] = ()
     """Seeds of the pair, once where they are paired, else of each."""
     superiority: float = math.nan
