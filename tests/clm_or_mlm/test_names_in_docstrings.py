@@ -73,7 +73,8 @@ def test_full_names_in_docstrings_are_there() -> None:
 
 @pytest.mark.parametrize(
     ("name", "there"),
-    [("common.errors", True), ("common.errors.nearest", True), ("scan.HARMLESS", True), ("interval_kinds.INTERVALS", False),
+    [("common.errors", True), ("common.errors.nearest", True), ("scan.HARMLESS", True),
+     ("interval_kinds.INTERVALS", False),
      ("common.errors.farthest", False), ("common.wrongs", False), ("scan.HARMFUL", False)],
 )  # fmt: skip
 def test_what_is_not_there_is_found(name: str, there: bool) -> None:
