@@ -148,7 +148,7 @@ class _Clone:
         for path in stale:
             path.unlink()
         if not self.is_prepared():
-            self.git("init", "--quiet", "--template=")
+            self.git("init", "--quiet", "--template=")  # without the user's template, which may hold hooks
             (self.folder / ".git" / "info").mkdir(exist_ok=True)
             (self.folder / ".git" / "info" / "attributes").write_text(_NO_FILTERS)
             self.git("config", "remote.origin.url", self.url)
