@@ -92,8 +92,8 @@ class RunsTable:
     datasets: Mapping[str, Dataset]
     """Known datasets by name: the paper's, and after them those that the table defines."""
     unsealed: int
-    """How many runs could be changed without anyone noticing: those without a run.json, or all where the table itself has
-    no manifest."""
+    """How many runs could be changed without anyone noticing: those without a run.json, or all where the table itself
+    has no manifest."""
 
 
 @dataclass(frozen=True, kw_only=True)
