@@ -53,15 +53,15 @@ class Source:
     store: Path | None = None
     """The run store that was read, if it was one."""
     datasets: Mapping[str, Dataset] = field(default_factory=lambda: DATASETS, repr=False)
-    """Those that are known: the paper's, and after them what the source defines."""
+    """Known datasets by name: the paper's, and after them those that the source defines."""
     added_models: tuple[str, ...] = ()
-    """What was read from it besides models in the released naming scheme."""
+    """Names or patterns of the models outside the released naming scheme that were read."""
     stand_ins: StandIns | None = None
     """How the runs of a small study stand in the places of the paper's models; None for the paper's own."""
     protocol: str = PAPER
     """Whose metrics the scores are: the paper's, `standard`, the field's, or the one of that name in run.json."""
     unsealed: int = 0
-    """Runs of which nothing would show a change of the scores, as those without a manifest."""
+    """How many runs could be changed without anyone noticing, such as those without a run.json."""
 
     @property
     def is_published(self) -> bool:
@@ -161,7 +161,7 @@ class Source:
 
     @property
     def average_needs(self) -> str:
-        """What a task average is made of, for the sentence about a source that has none."""
+        """The datasets of each task average, for the sentence about a source that has none."""
         if self.stand_ins is None:
             return "all three datasets of a task"
         return "; ".join(f"{task}: {', '.join(names)}" for task, names in self.stand_ins.families.items())

@@ -32,12 +32,12 @@ PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "statsmodels", "matplotlib")
 
 @dataclass(kw_only=True)
 class Outcome:
-    """What a reproduction made, and what it could not make."""
+    """The files that a reproduction made, and the reasons for those it could not make."""
 
     made: list[str] = field(default_factory=list)
     """Paths below the output folder."""
     missing: list[tuple[str, str]] = field(default_factory=list)
-    """What could not be made, and why."""
+    """Each thing that could not be made, with the reason."""
 
     def text(self, out: Path) -> str:
         """Return the closing list."""
@@ -124,4 +124,4 @@ def _claims(source: Source, settings: Settings) -> Documents:
 _DOCUMENTS: dict[str, Callable[[Source, Settings], Documents]] = {
     "scores": _scores, "tables": _tables, "audit": _audit, "letter": _letter, "claims": _claims,
 }  # fmt: skip
-"""What is written of a source besides figures."""
+"""The documents of a source, besides figures."""

@@ -148,7 +148,7 @@ class _Clone:
         for path in stale:
             path.unlink()
         if not self.is_prepared():
-            self.git("init", "--quiet", "--template=")
+            self.git("init", "--quiet", "--template=")  # without the user's template, which may hold hooks
             (self.folder / ".git" / "info").mkdir(exist_ok=True)
             (self.folder / ".git" / "info" / "attributes").write_text(_NO_FILTERS)
             self.git("config", "remote.origin.url", self.url)
@@ -199,4 +199,8 @@ class _Clone:
             )
         said = re.search(r"^(?:fatal|error|remote|git):\s*(.*)", done.stderr, re.MULTILINE)
         reason = said[1] if said else f"git {args[0]} failed"
-        raise UserError(f"{self.url} cannot be fetched into {self.folder} ({reason}); {_OFFLINE}")
+        if args[0] in ("fetch", "checkout", "sparse-checkout") and "No space left" not in done.stderr:
+            raise UserError(f"{self.url} cannot be fetched ({reason}); {_OFFLINE}")
+        raise UserError(
+            f"{self.folder}: git {args[0]} failed ({reason}); fix it or delete the folder, and fetch again"
+        )

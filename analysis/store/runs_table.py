@@ -90,15 +90,15 @@ class RunsTable:
     protocol: str | None
     """Whose scores they are, as a Parquet file records it; None of a CSV."""
     datasets: Mapping[str, Dataset]
-    """Those that are known: the paper's, and after them what the table defines."""
+    """Known datasets by name: the paper's, and after them those that the table defines."""
     unsealed: int
-    """Runs of which nothing would show a change: by the table's manifest, those without one of their own; all, where
-    the table has none, as those that somebody else wrote."""
+    """How many runs could be changed without anyone noticing: those without a run.json, or all where the table itself
+    has no manifest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Record:
-    """What a Parquet file says of the names in it; of tables of other makers nothing."""
+    """The record in a Parquet file that says what the names in it mean."""
 
     datasets: dict[str, Any]
     added_models: tuple[str, ...] = ()

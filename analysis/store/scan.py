@@ -35,7 +35,7 @@ DOUBTFUL = frozenset({"changed", "copied"})
 """Kinds of runs that are not what they say they are: only `ingest` takes the others in spite of them."""
 
 _OS_LITTER = re.compile(r"\.DS_Store|\._.*|\.nfs.*|Thumbs\.db|desktop\.ini")
-"""What file systems and desktops drop anywhere; nobody needs to hear of it."""
+"""Files that file systems and desktops drop anywhere; they are not reported."""
 _TEMPORARY = re.compile(r"\..*\.tmp(\..*)?|.*\.(tmp|part|swp)|.*~")
 
 
@@ -84,7 +84,7 @@ class Scan:
     cells: tuple[CellFolder, ...]
     """Every cell with at least one result file, by name."""
     problems: tuple[Problem, ...]
-    """What is out of place."""
+    """Everything that is out of place."""
 
 
 def summary(problems: Sequence[Problem]) -> str:

@@ -43,7 +43,7 @@ class StandIns:
     others: tuple[str, ...]
     """Models of the small study that stand for none of the paper's and keep their names."""
     stages: dict[str, str]
-    """The same for the stages of logs."""
+    """The paper's stage in whose place each stage of a log stands."""
     families: dict[str, tuple[str, ...]]
     """The datasets that make a family's average."""
     logs: Path | None = None

@@ -65,7 +65,7 @@ class Audit:
     source: str
     selection: str
     unsealed: int
-    """Runs of which nothing would show a change of the scores (`Source.unsealed`)."""
+    """How many runs could be changed without anyone noticing (`Source.unsealed`)."""
     cells: tuple[AuditedCell, ...]
     arithmetic: tuple[ArithmeticCheck, ...]
 

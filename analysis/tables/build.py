@@ -39,7 +39,7 @@ class TableEntry:
     n_seeds: int = 0
     """Seeds behind the recomputed value."""
     alone: bool = False
-    """Whether the paper's number has no place here, because model or metric is another one."""
+    """Whether the paper's number is left out, because model or metric is another one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class Table:
     interval: str = field(default="")
     """Kinds of interval of the recomputed values."""
     interval_words: str = field(default="")
-    """What they are and how often they hold the mean, in words."""
+    """The same kinds in words, with how often they hold the mean."""
     alone: bool = False
     """Whether its models are stand-ins or its metrics not the paper's, so that the paper's numbers are left out."""
 
@@ -136,7 +136,7 @@ def _by_cell(cells: pd.DataFrame, *columns: str) -> dict[tuple[str, str], Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Layout:
-    """What four tables, one for each task, have in common."""
+    """The layout of four tables, one for each task."""
 
     title: str
     stubs: tuple[str, ...]

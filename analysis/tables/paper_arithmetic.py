@@ -28,7 +28,7 @@ RELEASED_FILES = 18_483
 
 
 class Reference(StrEnum):
-    """What a statement of the paper is held against."""
+    """The evidence that a statement of the paper is compared with."""
 
     ITSELF = "itself"
     CODE = "its code"
@@ -36,17 +36,17 @@ class Reference(StrEnum):
 
     @property
     def heading(self) -> str:
-        """Of the list of what is held against it."""
+        """Heading of the statements that are compared with it."""
         return f"The paper against {self.value}"
 
     @property
     def named(self) -> str:
-        """Its name where the paper is not the subject of the sentence."""
+        """Its name in a sentence whose subject is not the paper."""
         return "the paper itself" if self is Reference.ITSELF else self.value
 
     @property
     def words(self) -> tuple[str, str]:
-        """What gives the stated number, and what the other."""
+        """Words before the stated number, and before the other."""
         return {
             "itself": ("the paper says", "the rest of the paper gives"),
             "its code": ("the paper implies", "its code uses"),
@@ -61,11 +61,11 @@ class ArithmeticCheck:
     id: str
     """Short name."""
     statement: str
-    """What the paper says, and where."""
+    """The paper's statement, and where it stands."""
     stated: str
     """The stated value."""
     recomputed: str
-    """What follows from the other numbers."""
+    """The value that follows from the other numbers."""
     status: str
     """`agrees` or `differs`."""
     note: str

@@ -30,7 +30,7 @@ class Mismatch:
     """Runs of one table that were made with something else than most."""
 
     aspect: str
-    """What differs: the name of one of `ASPECTS`."""
+    """Name of the aspect (`ASPECTS`) that differs."""
     table: str
     """Where the runs would stand together: a task, or a dataset for what only its own runs share.
 
@@ -49,7 +49,7 @@ class Failed:
     run: str
     """Its folder, relative to the store."""
     reason: str
-    """What its record says."""
+    """Why it failed, as its record says."""
     log: tuple[str, ...]
     """The last lines of the log of its cell's job; empty without one."""
 
@@ -61,7 +61,7 @@ class Provenance:
     runs: int
     """Runs with results."""
     recorded: int
-    """Those of them that have a `run.json`."""
+    """Runs with results and a `run.json`."""
     mismatches: tuple[Mismatch, ...]
     """Differences within tables."""
     failed: tuple[Failed, ...]
@@ -74,7 +74,7 @@ class Aspect:
 
     name: str
     title: str
-    """What it is called in a sentence."""
+    """Name in a sentence."""
     paths: tuple[str, ...]
     """Where a run's record says it; the sections of a path are separated by points."""
     of_dataset: bool = False
@@ -104,7 +104,7 @@ ASPECTS = (
     Aspect("training_data", "training data", ("description.training_data",), of_dataset=True),
     Aspect("evaluation_data", "evaluation data", ("description.evaluation_data",), of_dataset=True),
 )
-"""What is compared."""
+"""All aspects that are compared."""
 
 
 def audit_provenance(store: Path) -> Provenance:

@@ -61,7 +61,7 @@ class ComparedPair:
     """`Typical`, `Most adverse` or empty."""
     label: str
     effect: str
-    """With its interval."""
+    """The effect with its interval and unit."""
     says: str
     """`holds`, `fails` or `open`, on its own."""
 
@@ -73,11 +73,11 @@ class FindingEntry:
     verdict: Verdict
     sentence: str
     datasets: tuple[str, ...]
-    """What is seen by dataset, in sentences."""
+    """Sentences about single datasets."""
     comparisons: tuple[ComparedPair, ...]
-    """Those that the source knows: their mean in the claimed direction, then each."""
+    """The comparisons that the source can make: their mean in the claimed direction, then each."""
     unknown: tuple[str, ...]
-    """Those that the source lacks."""
+    """Labels of the comparisons that the source cannot make."""
     by_dataset: Picture | None
     """Each comparison on each dataset."""
     explanation: str
@@ -112,7 +112,7 @@ class TableSection:
 
     table: Table
     rows: tuple[TableRow, ...]
-    """None for Table 1, which holds settings."""
+    """Rows of scores; empty for Table 1, which holds settings."""
 
     @property
     def differing(self) -> int | None:

@@ -1,5 +1,9 @@
+"""Runs tables: read back exactly, refused with the row that is wrong, and noticed when changed."""
+
 from __future__ import annotations
 
+import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.store.runs_table import COLUMNS, read_runs, read_table, sort_runs, write_runs
+from analysis.sources import open_source
+from analysis.store.runs_table import COLUMNS, manifest_path, read_runs, read_table, sort_runs, write_runs
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from pretraining.models import MODELS
+from tests.analysis.made_up import made_up_runs
 from tests.analysis.store.tables import HEADER, ROW, csv_file, table
 
 
@@ -50,27 +56,47 @@ def test_the_releases_header_is_understood(tmp_path: Path) -> None:
     assert read["n_test"].isna().all()
 
 
-def test_absent_empty_and_foreign_files_are_told_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="does not exist"):
-        read_runs(tmp_path / "no.parquet")
-    with pytest.raises(UserError, match="is a folder"):
-        read_runs(tmp_path)
-    (tmp_path / "text.parquet").write_text("hello")
-    with pytest.raises(UserError, match="cannot be read as Parquet"):
-        read_runs(tmp_path / "text.parquet")
-    (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(UserError, match="Empty CSV"):
-        read_runs(tmp_path / "empty.csv")
-    (tmp_path / "latin.csv").write_bytes(HEADER.encode() + b"\n\xe9\xff,,,,,,\n")
-    with pytest.raises(UserError, match="UTF8"):
-        read_runs(tmp_path / "latin.csv")
-    pq.write_table(pa.table({"model": ["a"]}), tmp_path / "other.parquet")
-    with pytest.raises(UserError, match="lacks 'task'"):
-        read_runs(tmp_path / "other.parquet")
-    strings = table(1).assign(lr="fast")
-    strings.to_parquet(tmp_path / "strings.parquet")
-    with pytest.raises(UserError, match=r"column lr contains \w+, not numbers"):
-        read_runs(tmp_path / "strings.parquet")
+NO_TABLES: dict[str, tuple[str, bytes | pa.Table, str]] = {
+    "text": ("x.parquet", b"hello", "cannot be read as Parquet"),
+    "empty": ("x.csv", b"", "Empty CSV"),
+    "latin letters": ("x.csv", HEADER.encode() + b"\n\xe9\xff,,,,,,\n", "UTF8"),
+    "other columns": ("x.parquet", pa.table({"model": ["a"]}), "lacks 'task'"),
+    "no runs": ("x.parquet", pa.Table.from_pandas(table(0)), "has a header but no runs"),
+    "words for rates": ("x.parquet", pa.Table.from_pandas(table(1).assign(lr="fast")), r"lr contains \w+, not n"),
+    "a column twice": (
+        "x.parquet", pa.Table.from_pandas(table(2)).append_column("lr", pa.array([0.1, 0.1])), "'lr' twice"
+    ),
+    "a header twice": ("x.csv", f"{HEADER},test_score\n{ROW},0.5\n".encode(), "'test_score' twice"),
+    "a header in two spellings": (
+        "x.csv", f"{HEADER},validation_score\n{ROW},0.5\n".encode(), "'validation_score' twice"
+    ),
+    "wrong headers": (
+        "x.csv", f"model,task,dataset,lr,seed,validation,test_scores\n{ROW}\n".encode(),
+        r"lacks 'validation_score'; .*'validation'; 'test_score'; .*'test_scores'",
+    ),
+}  # fmt: skip
+for _name in ("model", "test_score"):
+    _plain = pa.Table.from_pandas(table(2))
+    _bytes = _plain.set_column(_plain.column_names.index(_name), _name, pa.array([b"\xff", b"x"]))
+    NO_TABLES[f"bytes for {_name}"] = ("x.parquet", _bytes, f"the column {_name} contains")
+
+
+@pytest.mark.parametrize("name", NO_TABLES)
+def test_what_is_no_runs_table_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+    file, content, words = NO_TABLES[name]
+    if isinstance(content, bytes):
+        (tmp_path / file).write_bytes(content)
+    else:
+        pq.write_table(content, tmp_path / file)
+    with pytest.raises(UserError, match=words) as error:
+        read_runs(tmp_path / file)
+    assert str(tmp_path / file) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_an_absent_file_and_a_folder_say_how_a_table_is_made(tmp_path: Path) -> None:
+    for path, words in ((tmp_path / "no.parquet", "does not exist"), (tmp_path, "is a folder")):
+        with pytest.raises(UserError, match=f"{words}.*clm-or-mlm ingest"):
+            read_runs(path)
 
 
 def test_an_own_model_is_taken_when_named_and_remembered_in_parquet(tmp_path: Path) -> None:
@@ -93,21 +119,6 @@ def test_a_parquet_table_says_what_its_own_datasets_are(tmp_path: Path) -> None:
     assert [read.datasets[one.name] for one in own] == own and "mine" not in DATASETS
     with pytest.raises(UserError, match=r"'other' is unknown.* your own are known only from their run store"):
         read_runs(csv_file(tmp_path, "610m-clm-42k,SC,other,1e-05,0,0.5,0.5"))
-
-
-def test_a_table_without_runs_is_refused(tmp_path: Path) -> None:
-    write_runs(tmp_path / "runs.parquet", table(0))
-    with pytest.raises(UserError, match="has a header but no runs"):
-        read_runs(tmp_path / "runs.parquet")
-
-
-@pytest.mark.parametrize("column", ["model", "test_score"])
-def test_columns_of_another_type_are_refused(column: str, tmp_path: Path) -> None:
-    plain = pa.Table.from_pandas(table(2))
-    at = plain.column_names.index(column)
-    pq.write_table(plain.set_column(at, column, pa.array([b"\xff", b"x"])), tmp_path / "runs.parquet")
-    with pytest.raises(UserError, match=f"the column {column} contains"):
-        read_runs(tmp_path / "runs.parquet")
 
 
 @pytest.mark.parametrize(
@@ -179,14 +190,6 @@ def test_a_bad_row_is_named(tmp_path: Path, lines: list[str], sentence: str) -> 
     assert "\n" not in str(error.value)
 
 
-def test_a_wrong_header_names_what_is_missing_and_the_nearest(tmp_path: Path) -> None:
-    path = csv_file(tmp_path, ROW, header="model,task,dataset,lr,seed,validation,test_scores")
-    with pytest.raises(
-        UserError, match=r"lacks 'validation_score'; .*'validation'; 'test_score'; .*'test_scores'"
-    ):
-        read_runs(path)
-
-
 def test_a_model_in_the_scheme_outside_the_study_is_fine(tmp_path: Path) -> None:
     path = csv_file(tmp_path, "610m-clm-20k-mlm15-42k,SC,sst2,1e-05,0,0.5,0.5")
     assert read_runs(path)["model"].tolist() == ["610m-clm-20k-mlm15-42k"]
@@ -214,14 +217,50 @@ def test_a_value_out_of_range_is_refused(field: str, value: str, why: str, tmp_p
     assert str(error.value).isprintable()
 
 
-def test_a_doubled_column_is_refused(tmp_path: Path) -> None:
-    row = "610m-mlm40-42k,SC,sst2,1e-5,0,0.5,0.5"
-    with pytest.raises(UserError, match="'test_score' twice"):
-        read_runs(csv_file(tmp_path, f"{row},0.5", header=f"{HEADER},test_score"))
-    with pytest.raises(UserError, match="'validation_score' twice"):
-        read_runs(csv_file(tmp_path, f"{row},0.5", header=f"{HEADER},validation_score"))
-    frame = table(2)
-    doubled = pa.Table.from_pandas(frame).append_column("lr", pa.array([0.1, 0.1]))
-    pq.write_table(doubled, tmp_path / "runs.parquet")
-    with pytest.raises(UserError, match="'lr' twice"):
-        read_runs(tmp_path / "runs.parquet")
+@pytest.fixture(params=["csv", "parquet"])
+def written(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / f"runs.{request.param}"
+    write_runs(path, made_up_runs(np.random.default_rng(0), models=("610m-clm-42k",)))
+    return path
+
+
+@pytest.mark.parametrize("of", ["table", "manifest"])
+def test_no_flipped_bit_passes(written: Path, of: str) -> None:
+    file = written if of == "table" else manifest_path(written)
+    content, draw = file.read_bytes(), random.Random(0)
+    for _ in range(100):
+        bit = draw.randrange(8 * len(content))
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        file.write_bytes(flipped)
+        with pytest.raises(UserError, match=f"{written}.*delete") as error:
+            read_runs(written)
+        assert "\n" not in str(error.value)
+    file.write_bytes(content)
+    read_runs(written)
+
+
+def test_an_edited_score_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    runs = made_up_runs(np.random.default_rng(0), models=("610m-clm-42k",))
+    write_runs(path, runs)
+    before = manifest_path(path).read_text()
+    path.write_text(path.read_text().replace(",0.", ",0.9", 1))
+    with pytest.raises(
+        UserError, match=f"{path} has changed since it was written.*delete {manifest_path(path)} to have"
+    ):
+        open_source(str(path))
+    manifest_path(path).unlink()
+    own = open_source(str(path))
+    assert own.unsealed == len(runs) and own.long_label.startswith(
+        f"{path} (unsealed, like the authors' files"
+    )
+    write_runs(path, runs)
+    assert manifest_path(path).read_text() == before and open_source(str(path)).long_label == str(path)
+
+
+def test_a_manifest_follows_its_table_under_another_name(written: Path, tmp_path: Path) -> None:
+    moved = Path(shutil.copy(written, tmp_path / f"other{written.suffix}"))
+    assert read_table(moved).unsealed == len(read_runs(written))
+    shutil.copy(manifest_path(written), manifest_path(moved))
+    assert not read_table(moved).unsealed and read_runs(moved).equals(read_runs(written))

@@ -99,11 +99,6 @@ def test_a_damaged_file_is_told(table: Path) -> None:
         open_source(str(table))
 
 
-def test_the_standard_protocol_is_refused(table: Path) -> None:
-    with pytest.raises(UserError, match="stand-ins have no standard scores"):
-        open_source(str(table), protocol="standard")
-
-
 def test_the_audit_lists_the_runs_and_compares_nothing(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

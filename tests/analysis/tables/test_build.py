@@ -7,7 +7,7 @@ import pytest
 
 from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.published_cells import published_cells
-from analysis.tables.build import build_table
+from analysis.tables.build import _Layout, build_table
 from analysis.tables.render import table_document
 from common.errors import UserError
 from common.tables import show
@@ -82,6 +82,15 @@ def test_own_models_become_rows_of_the_table_of_their_kind() -> None:
     assert row.labels[row.models.index("bert-base")] == ("bert-base", "")
     assert row.labels[row.models.index(own[-1])] == (own[-1], "CLM + MLM 35 % (120 steps)")
     assert row.cells[row.models.index("610m-mlm60-42k")][0].published is None
+
+
+def test_a_row_of_an_own_model_fills_every_stub() -> None:
+    layout = _Layout(
+        title="", stubs=("Size", "Layers", "Objective"), label=lambda model: (model.size, "12", model.objective),
+        kind="base", takes_foreign=True,
+    )  # fmt: skip
+    for name in ("610m-mlm60-42k", "bert-base", "toy-s-clm-120"):
+        assert len(layout.label_of(name)) == 3
 
 
 @pytest.mark.parametrize("number", [0, 18, -1])

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.store.stand_ins import STAND_INS
 from analysis.tables.run_provenance import audit_provenance, provenance_lines
 from benchmarks.runs import RunKey
 from clm_or_mlm.__main__ import main
@@ -113,6 +114,19 @@ def test_failed_runs_come_with_the_end_of_their_log(store: Path, capsys: pytest.
     main(["audit", "--source", str(store), "--format", "json"])
     found = json.loads(capsys.readouterr().out)["provenance"]
     assert found["failed"][0]["run"] == "610m-clm-42k/SC/sst2/lr1e-04_sd4"
+
+
+def test_a_small_studys_runs_are_compared_among_themselves(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = {"title": "SMALL", "note": "x", "steps": 1, "models": {"610m-clm-42k": "210m-clm-42k"}, "others": [],
+               "stages": {}, "families": {"SC": ["sst2"]}}  # fmt: skip
+    (store / STAND_INS).write_text(json.dumps(content))
+    assert main(["audit", "--source", str(store)]) == 0
+    assert "all agree within each table" in capsys.readouterr().out
+    _run(store, "sst2", 1, provenance__commit="c2")
+    assert main(["audit", "--source", str(store)]) == 1
+    assert "DIFFERS  SC: commit of the code" in capsys.readouterr().out
 
 
 def test_runs_of_the_stores_own_datasets_are_compared(store: Path) -> None:
