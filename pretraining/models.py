@@ -190,7 +190,7 @@ class Model:
             nonlocal parent
             if self.seed and stage != self.name:
                 stage = f"{stage}-s{self.seed}"
-            if end > start:
+            if end > start:  # a switch where the decay begins leaves no stable steps
                 stages.append(
                     Stage(
                         name=stage,

@@ -63,6 +63,7 @@ class Cut:
         numbers = np.asarray(samples, np.int64)
         if self.mode == "fixed":
             return numbers * self.longest, (numbers + 1) * self.longest
+        # A block is two sequences, and its number the counter: no sample needs those before it.
         blocks, second = numbers // 2, numbers % 2 == 1
         width = self.shortest + self.longest
         choices = np.uint64(self.longest - self.shortest + 1)

@@ -264,6 +264,7 @@ def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
             users.setdefault(stage.name, {})[model.name] = None
             keep.setdefault(stage.name, set())
             if stage.parent is not None:
+                # The parent may go on for other models; where this one leaves it has to stay.
                 keep.setdefault(stage.parent, set()).add(stage.start)
         last = model.stages[-1]
         keep[last.name].add(last.end)

@@ -144,6 +144,7 @@ class Data:
         epoch, samples = self.order.batch_of(step)
         starts, stops = self._cut.spans(samples)
         shares = lay_out(stops - starts, world, config.pass_tokens)
+        # By place in the step, not by rank or pass: the loss is then the same however they are shared.
         groups = np.arange(len(samples)) // config.group_size
         counts = torch.zeros(int(groups[-1]) + 1, dtype=torch.float64)
         microbatches, tokens, fingerprint = [], 0, 0

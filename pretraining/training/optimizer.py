@@ -50,6 +50,7 @@ def rates_by_step(
     Composer steps it after every update, before its clock: a `ComposerScheduler`, which reads that clock, would be one
     step late.
     """
+    # It asks once more after the last update, for which a decay has no rate.
     return LambdaLR(optimizer, lambda done: multiplier(min(start + done, end - 1)))
 
 

@@ -138,6 +138,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 progress_bar=False,
                 device="gpu" if device.type == "cuda" else "cpu",
                 precision="amp_bf16" if self.context.bf16 else "fp32",
+                # Not read: the data loader has made the passes (`StepData`).
                 device_train_microbatch_size=1,
                 # Passes are averaged by their "tokens that generate loss", which are 1 for each (`StepData`).
                 accumulate_train_batch_on_tokens=True,

@@ -11,7 +11,7 @@ from common.errors import UserError
 from pretraining.data.shard_manifest import load_manifest, write_manifest
 from pretraining.plan.study_plan import Study, load_study
 from pretraining.training import context
-from tests.pretraining.small_study import MODEL, STUDY, changed, seal_again, train
+from tests.pretraining.small_study import MODEL, STUDY, changed, seal_again, train, weights_hash
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore"
@@ -96,9 +96,18 @@ def test_a_checkpoint_of_another_stage_is_never_taken(
     with pytest.raises(UserError, match="stages/mini-s-mlm40/step-00000018 was trained with stages="):
         train("mini-s-mlm40-24", data=data, out=out, study=study)
     saved = out / "stages/mini-s-clm/step-00000009"
-    for field, value in (("science", {"peak_lr": 3e-3}), ("shape", {"hidden": 32}), ("stages", [])):
+    for field, value in (
+        ("science", {"peak_lr": 3e-3}),
+        ("shape", {"hidden": 32}),
+        ("stages", []),
+        ("interventions", {"skip": [], "peak_lr_from": [[2, 1e-3]]}),
+    ):
         before = (saved / "state.json").read_bytes()
         seal_again(saved, **{field: value})
         with pytest.raises(UserError, match="step-00000009"):
             train(MODEL, data=data, out=out, study=study)
         (saved / "state.json").write_bytes(before)
+    # Version 1 recorded a setting that is gone; where it changed nothing, its checkpoints are taken.
+    seal_again(saved, interventions={"skip": [], "peak_lr_from": []})
+    assert train(MODEL, data=data, out=out, study=study)
+    assert weights_hash(out) == weights_hash(done)
