@@ -69,7 +69,7 @@ def checks(form: Form, pretrained: Path, runs: pd.DataFrame) -> list[Check]:
     two_stage, mlm, clm, control = map(form.own, (TWO_STAGE, MLM, CLM, CONTROL))
     models = (mlm, clm, two_stage)
     better = (scores.loc[list(models)] > scores.loc[RANDOM]).sum(axis=1)
-    most = better.idxmax()
+    most = str(better.idxmax())
     detail = "; ".join(
         f"{name}: "
         + ", ".join(

@@ -56,7 +56,7 @@ def judgements(path: Path, dataset: Dataset) -> list[Judgement]:
             fields = line.split()
             if not fields or (number == 1 and fields[0].lower() in _QUERY_ID):
                 continue
-            if len(fields) == 4:
+            if len(fields) == 4:  # TREC's second column is always the same
                 fields = [fields[0], *fields[2:]]
             try:
                 query, doc, score = fields

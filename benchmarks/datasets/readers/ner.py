@@ -60,6 +60,7 @@ def sentences(path: Path) -> Iterator[tuple[str, Row]]:
     document: str | None = None
     own: str | None = None
     layout: ColumnLayout | None = None
+    # The last sentence of a file may lack its empty line.
     for number, line in chain(lines(path), [(0, "")]):
         if not line.strip():
             if words:

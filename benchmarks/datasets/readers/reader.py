@@ -34,6 +34,7 @@ def carve(
     """
     trained = math.floor(share * rows)
     order = np.random.default_rng(seed).permutation(rows)
+    # The library takes the test part, here the validation set, from the front.
     return order[rows - trained :], order[: rows - trained]
 
 

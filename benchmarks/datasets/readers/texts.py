@@ -53,6 +53,7 @@ class Labels:
             text = self.declared[value] if 0 <= value < len(self.declared) else text
         elif text.isdecimal() and not any(name.isdecimal() for name in self.names):
             kind = "numbers"
+            # "01" is no number of a label; and Python refuses to convert thousands of digits.
             if text == str(int(text[:9])) and int(text) < len(self.names):
                 text = self.names[int(text)]
         if text not in self.names:
