@@ -14,7 +14,7 @@ from analysis.sources import Source
 from analysis.tables.audit import Audit, audit
 from analysis.tables.paper_arithmetic import ArithmeticCheck, Reference
 from benchmarks.protocol import AVERAGE
-from common.tables import Document, Heading, fill_template, signed
+from common.tables import Heading, TableDocument, fill_template, signed
 
 __all__ = [
     "LETTER_FORMATS", "UNKNOWABLE", "Letter", "Section", "letter_document", "write_letter",
@@ -87,7 +87,7 @@ def write_letter(source: Source, settings: Settings, assessment: Assessment | No
     )
 
 
-def letter_document(letter: Letter) -> Document:
+def letter_document(letter: Letter) -> TableDocument:
     """Return the letter; its points are numbered section by section."""
     body: list[str | Heading] = [f"# {letter.title}"]
     for section in letter.sections:
@@ -96,7 +96,7 @@ def letter_document(letter: Letter) -> Document:
             body += ["", section.lead]
         if section.points:
             body += ["", *(f"{place}. {point}" for place, point in enumerate(section.points, 1))]
-    return Document(body=body, pages={"html": partial(fill_template, _TEMPLATE, letter=letter)})
+    return TableDocument(body=body, pages={"html": partial(fill_template, _TEMPLATE, letter=letter)})
 
 
 def _against_itself(result: Audit) -> Section:
@@ -156,7 +156,7 @@ def _differing(checks: list[ArithmeticCheck]) -> tuple[str, ...]:
 def _verdicts(assessment: Assessment, counted: str) -> Section:
     groups: dict[str, list[str]] = {}
     for verdict in assessment.verdicts:
-        groups.setdefault(verdict.verdict, []).append(f"{verdict.claim.id} ({verdict.claim.short})")
+        groups.setdefault(verdict.verdict, []).append(f"{verdict.finding.id} ({verdict.finding.short})")
     return Section(
         title="The findings, tested",
         lead=f"{counted} Source: {assessment.source.label}. p-values are adjusted within families of related "

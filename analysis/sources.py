@@ -102,7 +102,7 @@ class Source:
         return scores_of(self.evidence(settings), source=self.label)
 
     def evidence(self, settings: Settings, *, printed: bool = False) -> Evidence:
-        """Return the source as what findings are made from.
+        """Return the source as what results are made from.
 
         Args:
             settings: selection rule and interval; none: the source's default.

@@ -132,7 +132,7 @@ def table(number: int, source: SourceLike = "published", *, interval: str = "") 
 
 
 def claims(source: SourceLike = "published", *, interval: str = "", selection: str = "seed") -> pd.DataFrame:
-    """Return the verdict on each finding of the paper, one row per claim, indexed by its id (`F8`).
+    """Return the verdict on each finding of the paper, one row per finding, indexed by its id (`F8`).
 
     Columns: short, statement, verdict, sentence, effect, low, high, unit, p_raw, p_holm, and more.
     """
@@ -142,20 +142,20 @@ def claims(source: SourceLike = "published", *, interval: str = "", selection: s
     return pd.DataFrame(records).set_index("id")
 
 
-def explain(claim: str, source: SourceLike = "published", *, interval: str = "") -> str:
-    """Return every number behind the verdict on a claim (`F8`), as text.
+def explain(finding: str, source: SourceLike = "published", *, interval: str = "") -> str:
+    """Return every number behind the verdict on a finding (`F8`), as text.
 
     Raises:
-        UserError: there is no such claim.
+        UserError: there is no such finding.
     """
     opened = load(source)
     assessed = assess(opened, _settings(opened, interval, "seed"))
-    known = {verdict.claim.id: verdict for verdict in assessed.verdicts}
-    if claim not in known:
+    known = {verdict.finding.id: verdict for verdict in assessed.verdicts}
+    if finding not in known:
         raise UserError(
-            f"there is no claim {claim!r}; the claims are {', '.join(known)}{nearest(claim, known)}"
+            f"there is no finding {finding!r}; the findings are {', '.join(known)}{nearest(finding, known)}"
         )
-    return explanations(assessed, [known[claim]])
+    return explanations(assessed, [known[finding]])
 
 
 def audit(source: SourceLike = "published", *, selection: str = "seed") -> pd.DataFrame:
@@ -180,7 +180,7 @@ def compare(
         names: two models or more, or shell patterns.
         source: as in `load`; a model without runs there takes its printed cells.
         interval: as in `scores`.
-        margin: of practical equivalence in points; by default the claims' margins by task.
+        margin: of practical equivalence in points; by default the findings' margins by task.
 
     Raises:
         UserError: an unknown model, fewer than two, or nothing in common.
@@ -208,7 +208,7 @@ def figure(
     """Draw one of the figures that `clm-or-mlm figure` draws.
 
     Args:
-        name: `3`, or a word such as `claims`.
+        name: `3`, or a word such as `findings`.
         source: as in `load`.
         task: SC, TC, QA or IR: draw this panel alone.
         ax: the axes to draw it on; by default new ones. Needs `task`.

@@ -1,4 +1,4 @@
-"""All that a source allows: scores, tables, audit, letter, claims and figures, and a list of what could not be made."""
+"""All that a source allows: scores, tables, audit, letter, findings, figures, and a list of what could not be made."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from common.manifest import write_manifest
 from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import PROVENANCE, provenance
-from common.tables import FORMATS, Document, write
+from common.tables import FORMATS, TableDocument, write
 from paper_figures.figure import FIGURES, FigureInputs, LazyFigure
 from paper_figures.save import draw_figures
 
@@ -55,7 +55,7 @@ def reproduce(
     logs: Path | None = None,
     figures: Sequence[LazyFigure] | None = None,
 ) -> Outcome:
-    """Write scores, tables, audit, letter, claims and figures of a source under `out`, with their record.
+    """Write scores, tables, audit, letter, findings and figures of a source under `out`, with their record.
 
     Args:
         source: where the scores come from.
@@ -93,7 +93,7 @@ def reproduce(
     return outcome
 
 
-Documents = Iterator[tuple[str, Document, Sequence[str]]]
+Documents = Iterator[tuple[str, TableDocument, Sequence[str]]]
 """Path without its ending, what is written there, and in which formats."""
 
 
@@ -116,12 +116,12 @@ def _letter(source: Source, settings: Settings) -> Documents:
     yield "letter", letter_document(write_letter(source, settings)), LETTER_FORMATS
 
 
-def _claims(source: Source, settings: Settings) -> Documents:
+def _findings(source: Source, settings: Settings) -> Documents:
     assessment = assess(source, settings)
     yield "claims", verdicts_document(assessment, assessment.verdicts), ("markdown", "json", "csv")
 
 
 _DOCUMENTS: dict[str, Callable[[Source, Settings], Documents]] = {
-    "scores": _scores, "tables": _tables, "audit": _audit, "letter": _letter, "claims": _claims,
+    "scores": _scores, "tables": _tables, "audit": _audit, "letter": _letter, "claims": _findings,
 }  # fmt: skip
 """The documents of a source, besides figures."""

@@ -1,6 +1,6 @@
 """Whatever a command shows, written in one place: text, Markdown, LaTeX, CSV, JSON, Parquet.
 
-A command builds a `Document`, one plain value: lines and tables for people, a frame and plain data for programs.
+A command builds a `TableDocument`, one plain value: lines and tables for people, a frame and plain data for programs.
 `FORMATS` are the ways to write any document; `write` puts one of them on standard output or into a file.
 """
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMATS",
     "PRINTED",
-    "Document",
-    "Format",
     "Grid",
     "Heading",
     "Rows",
+    "TableDocument",
+    "TableFormat",
     "csv_text",
     "fill_template",
     "markdown_table",
@@ -75,7 +75,7 @@ class Heading:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Document:
+class TableDocument:
     """What a command shows."""
 
     body: Sequence[str | Grid | Heading] = ()
@@ -148,7 +148,7 @@ def fill_template(path: Path, **values: object) -> str:
     return environment.from_string(path.read_text("utf-8")).render(values)
 
 
-def _text(document: Document) -> str:
+def _text(document: TableDocument) -> str:
     def lines(part: str | Grid | Heading) -> Sequence[str]:
         if isinstance(part, Grid):
             return plain_table(part.rows, part.numbers)
@@ -157,7 +157,7 @@ def _text(document: Document) -> str:
     return "".join(f"{line}\n" for part in document.body for line in lines(part))
 
 
-def _markdown(document: Document) -> str:
+def _markdown(document: TableDocument) -> str:
     def lines(part: str | Grid | Heading) -> Sequence[str]:
         if isinstance(part, Grid):
             return markdown_table(part.rows, part.numbers)
@@ -166,7 +166,7 @@ def _markdown(document: Document) -> str:
     return "".join(f"{line}\n" for part in document.body for line in lines(part))
 
 
-def _latex(document: Document) -> str:
+def _latex(document: TableDocument) -> str:
     """Return the tables; they need booktabs and graphicx, and shrink to the width of the text."""
     return "\n".join(_latex_table(part) for part in document.body if isinstance(part, Grid))
 
@@ -206,12 +206,12 @@ def _tex(texts: Iterable[str]) -> list[str]:
     return [text.translate(_TEX) for text in texts]
 
 
-def _csv(document: Document) -> str:
+def _csv(document: TableDocument) -> str:
     assert document.records is not None
     return csv_text(document.records, document.digits)
 
 
-def _json(document: Document) -> str:
+def _json(document: TableDocument) -> str:
     if document.data is None:
         assert document.records is not None
         return document.records.round(6).to_json(orient="records", indent=2) + "\n"
@@ -229,7 +229,7 @@ def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _parquet(document: Document) -> bytes:
+def _parquet(document: TableDocument) -> bytes:
     assert document.records is not None
     content = BytesIO()
     document.records.reset_index(drop=True).to_parquet(content, index=False)
@@ -237,28 +237,28 @@ def _parquet(document: Document) -> bytes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Format:
+class TableFormat:
     """A way to write any document."""
 
     name: str
     """What `--format` calls it."""
     ending: str
     """The ending of its files, without a dot."""
-    write: Callable[[Document], str | bytes]
+    write: Callable[[TableDocument], str | bytes]
     is_text: bool = True
     """Whether it can be printed to a terminal."""
 
 
-FORMATS: Registry[Format] = Registry(
+FORMATS: Registry[TableFormat] = Registry(
     "format",
     [
-        Format(name="text", ending="txt", write=_text),
-        Format(name="markdown", ending="md", write=_markdown),
-        Format(name="latex", ending="tex", write=_latex),
-        Format(name="html", ending="html", write=lambda document: document.pages["html"]()),
-        Format(name="csv", ending="csv", write=_csv),
-        Format(name="json", ending="json", write=_json),
-        Format(name="parquet", ending="parquet", write=_parquet, is_text=False),
+        TableFormat(name="text", ending="txt", write=_text),
+        TableFormat(name="markdown", ending="md", write=_markdown),
+        TableFormat(name="latex", ending="tex", write=_latex),
+        TableFormat(name="html", ending="html", write=lambda document: document.pages["html"]()),
+        TableFormat(name="csv", ending="csv", write=_csv),
+        TableFormat(name="json", ending="json", write=_json),
+        TableFormat(name="parquet", ending="parquet", write=_parquet, is_text=False),
     ],
 )
 """Every way to write a document; HTML only where the document has a page of its own."""
@@ -267,19 +267,19 @@ PRINTED = ("text", "markdown", "csv", "json")
 """The formats of most commands."""
 
 
-def written(document: Document, form: str) -> bytes:
+def written(document: TableDocument, form: str) -> bytes:
     """Return the document in a format: its own page where it has one, else as `FORMATS` writes any document."""
     own = document.pages.get(form)
     content = FORMATS[form].write(document) if own is None else own()
     return content.encode() if isinstance(content, str) else content
 
 
-def show(document: Document, form: str) -> str:
+def show(document: TableDocument, form: str) -> str:
     """Return the document in a format of text; it ends in a line break."""
     return written(document, form).decode()
 
 
-def write(document: Document, form: str, out: Path | None) -> None:
+def write(document: TableDocument, form: str, out: Path | None) -> None:
     """Write the document to a file or, without one, to standard output."""
     if out is None:
         sys.stdout.write(show(document, form))

@@ -1,7 +1,7 @@
 """What a figure is (data collected from a source, a picture drawn from it, words), and all figures by name.
 
-The paper's (`3`) and the supplementary ones (`claims`) are imported when they are drawn. A new figure is a module with
-`FIGURES` and an entry of `FIGURES` here. Every finding has a forest.
+The paper's (`3`) and the supplementary ones (`claims`) are imported when they are drawn. A new figure is a module
+with `FIGURES` and an entry of `FIGURES` here. Every finding has a forest.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def point_id(row: object) -> str:
 
 
 def file_stem(name: str) -> str:
-    """Return the name of a figure's files without the ending: `figure3`, `claims`."""
+    """Return the name of a figure's files without the ending: `figure3`, `findings`."""
     return f"figure{name}" if name.isdecimal() else name
 
 
@@ -80,7 +80,7 @@ class FigureInputs:
 
     @cached_property
     def assessment(self) -> Assessment:
-        """The claims judged against the source."""
+        """The findings judged against the source."""
         from analysis.claims.assessment import assess  # statistics that most figures do not need
 
         return assess(self.source, self.settings)
@@ -221,7 +221,7 @@ class LazyFigure:
 
 _MODULES = {
     **{f"figures.{module}": names for module, names in NUMBERS.items()},
-    "supplementary.forests": tuple(f"forest-{finding.lower()}" for finding in TITLES),
+    "supplementary.forests": tuple(f"forest-{result.lower()}" for result in TITLES),
     "supplementary.findings_figure": ("claims",),
     "supplementary.coverage_figure": ("coverage",),
 }
@@ -237,7 +237,7 @@ FIGURES: Registry[LazyFigure] = Registry(
 
 
 def figures_named(words: Iterable[str]) -> list[LazyFigure]:
-    """Return the figures that the words name, each once, as drawn: `3`, `figure3`, `claims`, or `all` of the paper's.
+    """Return the figures that the words name, each once, as drawn: `3`, `figure3`, `findings`, or `all` of the paper's.
 
     Raises:
         UserError: a word names no figure, or there is no word.

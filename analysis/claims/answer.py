@@ -19,17 +19,17 @@ from analysis.claims.catalogue.two_stage import BY_SPLIT
 from analysis.claims.statements import shared_trunks, typical_contrast
 from analysis.claims.verdicts import GRADES, Verdict, judge, units_that_hold_among
 from analysis.claims.wording import format_typical
-from analysis.evidence.contrasts import Finding
+from analysis.evidence.contrasts import Result
 
 __all__ = ["HEADLINES", "MAIN", "QUESTION", "SPLIT", "Answer", "answer"]
 
 QUESTION = "Should we still pretrain encoders with masked language modeling?"
 """The paper's title."""
 MAIN, SPLIT = "F8", 25
-"""The claim that is the paper's answer (CLM then MLM beats MLM alone at equal budget), and its percentage of CLM."""
+"""The finding that is the paper's answer (CLM then MLM beats MLM alone at equal budget), and its percentage of CLM."""
 HEADLINES = (MAIN, "F1", "F6", "F7", "F11", "F12")
-"""The claims of the paper's abstract: biphasic training; MLM against CLM; data efficiency; stability; continuing a CLM
-model; with less compute."""
+"""The findings of the paper's abstract: biphasic training; MLM against CLM; data efficiency; stability; continuing a
+CLM model; with less compute."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +55,11 @@ class Answer:
 
 def answer(assessment: Assessment) -> Answer:
     """Return the answer that an assessment gives."""
-    by_id = {verdict.claim.id: verdict for verdict in assessment.verdicts}
+    by_id = {verdict.finding.id: verdict for verdict in assessment.verdicts}
     main = by_id[MAIN]
-    claims = {f"{share} % CLM": claim for share, claim in BY_SPLIT.items()}
-    by_task = dict(zip(claims, judge(claims, assessment.finding_of), strict=True))
-    by_dataset = {name: reading.verdict for name, reading in assessment.by_dataset(claims).items()}
+    findings = {f"{share} % CLM": finding for share, finding in BY_SPLIT.items()}
+    by_task = dict(zip(findings, judge(findings, assessment.result_of), strict=True))
+    by_dataset = {name: reading.verdict for name, reading in assessment.by_dataset(findings).items()}
     cautions: tuple[str, ...] = ()
     if main.known:
         others = [verdict for name, verdict in by_task.items() if name != f"{SPLIT} % CLM"]
@@ -81,12 +81,12 @@ def answer(assessment: Assessment) -> Answer:
 
 def _on_the_question(main: Verdict, *, stand_ins: bool) -> str:
     where = "at equal budget" + " in these stand-ins for the paper's models" * stand_ins
-    scope = "" if stand_ins else f"{main.claim.scope}; "
+    scope = "" if stand_ins else f"{main.finding.scope}; "
     level = f"({scope}simultaneous 95 % confidence)"
     tree = main.tree
     pair = f"{SPLIT} % CLM followed by {100 - SPLIT} % MLM"
     if not main.known:
-        missing = next(finding.missing for finding in tree.findings)
+        missing = next(result.missing for result in tree.results)
         return f"This source does not say whether {pair} beats MLM alone: {missing}."
     of = f"{len(tree.units)} comparisons"
     if tree.known_units < len(tree.units):
@@ -102,7 +102,7 @@ def _on_the_question(main: Verdict, *, stand_ins: bool) -> str:
             f"{_lead(main)}: {where}, none of {of} shows {pair} better or worse than MLM alone {level}."
             f"{mean and f' Over all {tree.known_units}, {mean}.'}"
         )
-    middle = median(one.effect for one in tree.findings if one.known)
+    middle = median(one.effect for one in tree.results if one.known)
     beaten = "none" if tree.fail == 0 else f"at least {tree.fail}"
     return (
         f"{_lead(main)}: {where}, {pair} beats MLM alone in at least {tree.hold} of {of} and is shown to be worse in "
@@ -131,12 +131,12 @@ def _better_and_worse(verdict: Verdict) -> str:
 
 
 def _among(main: Verdict, splits: list[Verdict], verdicts: Iterable[Verdict]) -> list[str]:
-    """Return how many of the main claim's parts are left when those of others are tested at the same time."""
+    """Return how many of the main finding's parts are left when those of others are tested at the same time."""
     others = [verdict for verdict in verdicts if verdict is not main and verdict.known]
-    family = [verdict for verdict in others if verdict.claim.family == main.claim.family]
+    family = [verdict for verdict in others if verdict.finding.family == main.finding.family]
     tested = {
         "the other splits": splits,
-        f"the findings on {FAMILIES[main.claim.family]}": family,
+        f"the findings on {FAMILIES[main.finding.family]}": family,
         "all findings": others,
     }
     if not main.tree.hold:
@@ -153,12 +153,12 @@ def _among(main: Verdict, splits: list[Verdict], verdicts: Iterable[Verdict]) ->
 
 
 def _over_places(verdict: Verdict, assessment: Assessment) -> RandomEffects:
-    """Return the mean of a claim, with the tasks or datasets that it is about as a sample of such."""
-    places: dict[object, list[Finding]] = {}
-    for finding in verdict.known:
-        places.setdefault(finding.comparison.places, []).append(finding)
+    """Return the mean of a finding, with the tasks or datasets that it is about as a sample of such."""
+    places: dict[object, list[Result]] = {}
+    for result in verdict.known:
+        places.setdefault(result.comparison.places, []).append(result)
     means = [mean for found in places.values() if (mean := typical_contrast(found)) is not None]
-    return random_effects([assessment.finding_of(mean) for mean in means])
+    return random_effects([assessment.result_of(mean) for mean in means])
 
 
 def _as_samples(means: dict[str, RandomEffects]) -> list[str]:

@@ -1,4 +1,4 @@
-"""All claims against one source, analysed in one way."""
+"""All findings against one source, analysed in one way."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 from analysis.claims.by_dataset import DatasetReading, read_by_dataset
-from analysis.claims.catalogue import CLAIMS
-from analysis.claims.statements import Claim
-from analysis.claims.verdicts import FindingOf, Verdict, judge
+from analysis.claims.catalogue import FINDINGS
+from analysis.claims.statements import Finding
+from analysis.claims.verdicts import ResultOf, Verdict, judge
 from analysis.claims.wording import how_tested
 from analysis.evidence.evidence import Settings
 from analysis.sources import Source
@@ -19,33 +19,33 @@ __all__ = ["Assessment", "assess"]
 
 @dataclass(frozen=True, kw_only=True)
 class Assessment:
-    """What one source, analysed in one way, says about every claim."""
+    """What one source, analysed in one way, says about every finding."""
 
     source: Source
     settings: Settings
-    finding_of: FindingOf = field(repr=False)
+    result_of: ResultOf = field(repr=False)
     """What it says about a comparison."""
     verdicts: tuple[Verdict, ...]
-    """One for each claim, in the catalogue's order."""
+    """One for each finding, in the catalogue's order."""
 
     @cached_property
     def datasets(self) -> dict[str, DatasetReading]:
-        """By claim id, the claim read for each dataset instead of task averages."""
-        return self.by_dataset(CLAIMS)
+        """By finding id, the finding read for each dataset instead of task averages."""
+        return self.by_dataset(FINDINGS)
 
-    def by_dataset(self, claims: Mapping[str, Claim]) -> dict[str, DatasetReading]:
-        """Return claims read for each dataset that the source has."""
-        return read_by_dataset(claims, self.finding_of, self.source.datasets_of)
+    def by_dataset(self, findings: Mapping[str, Finding]) -> dict[str, DatasetReading]:
+        """Return findings read for each dataset that the source has."""
+        return read_by_dataset(findings, self.result_of, self.source.datasets_of)
 
     @property
     def tests(self) -> tuple[str, str, str]:
         """How it was tested: the test with the interval's measured coverage, what it is about, multiplicity."""
-        tested = (finding for verdict in self.verdicts for finding in verdict.known)
+        tested = (result for verdict in self.verdicts for result in verdict.known)
         return how_tested(self.settings.interval, tested, published=self.source.is_published)
 
 
 def assess(source: Source, settings: Settings) -> Assessment:
-    """Judge every claim.
+    """Judge every finding.
 
     Args:
         source: published cells or runs.
@@ -55,7 +55,7 @@ def assess(source: Source, settings: Settings) -> Assessment:
         UserError: a selection rule or interval that the source cannot give.
     """
     settings = source.with_interval(settings)
-    finding_of = cache(source.evidence(settings).finding)
+    result_of = cache(source.evidence(settings).result)
     return Assessment(
-        source=source, settings=settings, finding_of=finding_of, verdicts=tuple(judge(CLAIMS, finding_of)),
+        source=source, settings=settings, result_of=result_of, verdicts=tuple(judge(FINDINGS, result_of)),
     )  # fmt: skip

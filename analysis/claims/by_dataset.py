@@ -1,6 +1,6 @@
-"""Claims read for each dataset instead of task averages: which hold where, how much datasets differ, what one makes.
+"""Findings read for each dataset instead of task averages: which hold where, how much datasets differ, what one makes.
 
-A part of a claim about one task becomes a part for each of its datasets. A contrast across tasks (F2) becomes one for
+A part of a finding about one task becomes a part for each of its datasets. A contrast across tasks (F2) becomes one for
 every pair of their datasets; a search over sizes and tasks (F5a) searches their datasets.
 """
 
@@ -14,13 +14,13 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from analysis.claims.statements import AtLeast, Claim, Node, comparisons
-from analysis.claims.verdicts import ALPHA, FindingOf, Verdict, judge
-from analysis.evidence.contrasts import AnyContrast, Contrast, Finding, Spread, Term
+from analysis.claims.statements import AtLeast, Finding, Node, comparisons
+from analysis.claims.verdicts import ALPHA, ResultOf, Verdict, judge
+from analysis.evidence.contrasts import AnyContrast, Contrast, Result, Spread, Term
 from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
 
 __all__ = [
-    "DatasetReading", "Heterogeneity", "RandomEffects", "claim_by_dataset", "heterogeneity", "random_effects",
+    "DatasetReading", "Heterogeneity", "RandomEffects", "finding_by_dataset", "heterogeneity", "random_effects",
     "read_by_dataset",
 ]  # fmt: skip
 
@@ -45,14 +45,14 @@ class RandomEffects:
     """Share of the variation between the effects that is more than their errors: (Q - df) / Q, at least 0."""
 
 
-def random_effects(findings: Sequence[Finding]) -> RandomEffects:
+def random_effects(results: Sequence[Result]) -> RandomEffects:
     """Return the random-effects meta-analysis of effects with known errors (Paule and Mandel's variance between)."""
-    if len(findings) < 2 or not all(finding.error > 0 for finding in findings):
+    if len(results) < 2 or not all(result.error > 0 for result in results):
         return RandomEffects()
-    from scipy import special  # statsmodels takes as long to import as all claims to judge
+    from scipy import special  # statsmodels takes as long to import as all findings to judge
     from statsmodels.stats.meta_analysis import combine_effects
 
-    effects, errors = np.array([(finding.effect, finding.error) for finding in findings]).T
+    effects, errors = np.array([(result.effect, result.error) for result in results]).T
     found = combine_effects(effects, errors**2)
     # Hartung and Knapp's error, not below that of errors alone where the effects happen to agree.
     error = found.sd_eff_w_re * math.sqrt(max(1.0, found.scale_hksj_re))
@@ -68,10 +68,10 @@ def random_effects(findings: Sequence[Finding]) -> RandomEffects:
 class Heterogeneity:
     """One contrast on a task's average and on each of its datasets."""
 
-    average: Finding
-    single: Mapping[str, Finding]
+    average: Result
+    single: Mapping[str, Result]
     """By dataset, those that are known."""
-    without: Mapping[str, Finding]
+    without: Mapping[str, Result]
     """By dataset, the contrast on the mean of the others; empty unless all are known."""
     between: RandomEffects
     """How much the datasets differ, and the mean over datasets like them."""
@@ -81,25 +81,25 @@ class Heterogeneity:
         """The datasets without which the average, which holds, would not be shown to hold."""
         if self.average.p_for > ALPHA:
             return ()
-        return tuple(name for name, finding in self.without.items() if finding.p_for > ALPHA)
+        return tuple(name for name, result in self.without.items() if result.p_for > ALPHA)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetReading:
-    """A claim by dataset."""
+    """A finding by dataset."""
 
     verdict: Verdict
-    """On the claim's parts by dataset."""
-    claim: Claim
+    """On the finding's parts by dataset."""
+    finding: Finding
     """As it is worded."""
-    finding_of: FindingOf = field(repr=False)
+    result_of: ResultOf = field(repr=False)
     datasets: Datasets = field(repr=False)
 
     @cached_property
     def contrasts(self) -> tuple[Heterogeneity, ...]:
         """For each contrast on one task of which any dataset is known."""
-        different = dict.fromkeys(one for one in comparisons(self.claim.body) if isinstance(one, Contrast))
-        found = (heterogeneity(one, self.finding_of, self.datasets) for one in different)
+        different = dict.fromkeys(one for one in comparisons(self.finding.body) if isinstance(one, Contrast))
+        found = (heterogeneity(one, self.result_of, self.datasets) for one in different)
         return tuple(one for one in found if one is not None)
 
     @property
@@ -113,48 +113,50 @@ class DatasetReading:
 
     @property
     def silent(self) -> dict[str, int]:
-        """By dataset that shows it in none of its contrasts, their number; of claims with two or more."""
+        """By dataset that shows it in none of its contrasts, their number; of findings with two or more."""
         tally: dict[str, list[bool]] = {}
         for contrast in self.contrasts:
-            for name, finding in contrast.single.items():
-                tally.setdefault(name, []).append(finding.p_for <= ALPHA)
+            for name, result in contrast.single.items():
+                tally.setdefault(name, []).append(result.p_for <= ALPHA)
         return {name: len(held) for name, held in tally.items() if len(held) > 1 and not any(held)}
 
 
 def read_by_dataset(
-    claims: Mapping[str, Claim], finding_of: FindingOf, datasets: Datasets = datasets_of
+    findings: Mapping[str, Finding], result_of: ResultOf, datasets: Datasets = datasets_of
 ) -> dict[str, DatasetReading]:
-    """Return every claim by dataset; p's are adjusted over the claims of a family, as for averages."""
-    finding_of = cache(finding_of)
-    verdicts = judge({name: claim_by_dataset(claim, datasets) for name, claim in claims.items()}, finding_of)
+    """Return every finding by dataset; p's are adjusted over the findings of a family, as for averages."""
+    result_of = cache(result_of)
+    verdicts = judge(
+        {name: finding_by_dataset(finding, datasets) for name, finding in findings.items()}, result_of
+    )
     return {
-        name: DatasetReading(verdict=verdict, claim=claim, finding_of=finding_of, datasets=datasets)
-        for (name, claim), verdict in zip(claims.items(), verdicts, strict=True)
+        name: DatasetReading(verdict=verdict, finding=finding, result_of=result_of, datasets=datasets)
+        for (name, finding), verdict in zip(findings.items(), verdicts, strict=True)
     }
 
 
-def claim_by_dataset(claim: Claim, datasets: Datasets = datasets_of) -> Claim:
-    """Return the claim with a part for each dataset in place of a part for a task."""
-    return replace(claim, body=_by_dataset(claim.body, datasets), reported=())
+def finding_by_dataset(finding: Finding, datasets: Datasets = datasets_of) -> Finding:
+    """Return the finding with a part for each dataset in place of a part for a task."""
+    return replace(finding, body=_by_dataset(finding.body, datasets), reported=())
 
 
 def heterogeneity(
-    contrast: Contrast, finding_of: FindingOf, datasets: Datasets = datasets_of
+    contrast: Contrast, result_of: ResultOf, datasets: Datasets = datasets_of
 ) -> Heterogeneity | None:
     """Return a contrast's effects by dataset; None where it is about several tasks or no dataset of it is known."""
     tasks = contrast.tasks
     if len(tasks) != 1 or any(term.dataset != AVERAGE for term in contrast.terms):
         return None
     names = datasets(tasks[0])
-    single = {name: finding_of(_on(contrast, {tasks[0]: name})) for name in names}
-    known = {name: finding for name, finding in single.items() if finding.known}
+    single = {name: result_of(_on(contrast, {tasks[0]: name})) for name in names}
+    known = {name: result for name, result in single.items() if result.known}
     if not known:
         return None
-    without: dict[str, Finding] = {}
+    without: dict[str, Result] = {}
     if len(known) == len(names) > 1:
-        without = {name: finding_of(_mean_of(contrast, [n for n in names if n != name])) for name in names}
+        without = {name: result_of(_mean_of(contrast, [n for n in names if n != name])) for name in names}
     return Heterogeneity(
-        average=finding_of(contrast),
+        average=result_of(contrast),
         single=known,
         without=without,
         between=random_effects(list(known.values())),

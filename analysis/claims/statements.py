@@ -1,6 +1,6 @@
-"""What a claim is made of: contrasts of scores, ratios of spreads, and how many of them have to hold.
+"""What a finding is made of: contrasts of scores, ratios of spreads, and how many of them have to hold.
 
-A claim is a tree of contrasts (`analysis.evidence.contrasts`): "at each size" needs all of its parts, "most tasks"
+A finding is a tree of contrasts (`analysis.evidence.contrasts`): "at each size" needs all of its parts, "most tasks"
 some of them, "differs somewhere" one. Its typical effect is the mean of its contrasts, each in the claimed direction.
 """
 
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import cache
 
 from analysis.claims.titles import TITLES
-from analysis.evidence.contrasts import AnyContrast, Contrast, Finding, Term
+from analysis.evidence.contrasts import AnyContrast, Contrast, Result, Term
 from common.errors import UserError
 from pretraining.models import parse
 
 __all__ = [
-    "AtLeast", "Claim", "Node", "all_of", "any_of", "both_of", "comparisons", "difference", "shared_trunks", "trunk_of",
-    "typical_contrast", "weighted",
+    "AtLeast", "Finding", "Node", "all_of", "any_of", "both_of", "comparisons", "difference", "shared_trunks",
+    "trunk_of", "typical_contrast", "weighted",
 ]  # fmt: skip
 
 _MOST_NAMED = 6
@@ -54,7 +54,7 @@ Node = AnyContrast | AtLeast
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
+class Finding:
     """One finding as a statement that can be tested."""
 
     id: str
@@ -64,7 +64,7 @@ class Claim:
     where: str
     """Where the paper, or a summary of it, says so."""
     family: str
-    """Its question: Holm's adjustment is over the claims of a family."""
+    """Its question: Holm's adjustment is over the findings of a family."""
     body: Node
     """What has to hold."""
     reported: tuple[Node, ...] = ()
@@ -138,13 +138,13 @@ def comparisons(node: Node) -> Iterator[AnyContrast]:
         yield node
 
 
-def typical_contrast(known: Iterable[Finding]) -> Contrast | None:
-    """Return the mean of a claim's contrasts as a contrast of its own, so that it has an interval of its own.
+def typical_contrast(known: Iterable[Result]) -> Contrast | None:
+    """Return the mean of a finding's contrasts as a contrast of its own, so that it has an interval of its own.
 
     Contrasts that claim a range ("comparable") have no direction; they count only where there are no others. A
     contrast and its reverse (F5a searches both ways) have no mean, nor have ratios of spreads.
     """
-    contrasts = [finding.comparison for finding in known if isinstance(finding.comparison, Contrast)]
+    contrasts = [result.comparison for result in known if isinstance(result.comparison, Contrast)]
     directed = [one for one in contrasts if not one.is_range]
     chosen = directed or contrasts
     if not chosen:
@@ -172,13 +172,13 @@ def typical_contrast(known: Iterable[Finding]) -> Contrast | None:
     return Contrast(label=f"{many}, in the claimed direction", terms=terms, low=low, high=high, unit=unit)
 
 
-def shared_trunks(known: Iterable[Finding]) -> str:
+def shared_trunks(known: Iterable[Result]) -> str:
     """Return `the 6 models compared branch from 2 trunks (610m-clm, 610m-mlm40)`; empty where each has its own.
 
     A trunk starts from random weights. Models of one trunk were not pretrained independently of each other: what luck
     the trunk had is in all of them, and their mean does not average it out.
     """
-    models = dict.fromkeys(model for finding in known for model in finding.comparison.models)
+    models = dict.fromkeys(model for result in known for model in result.comparison.models)
     trunks = dict.fromkeys(trunk_of(model) for model in models)
     if len(trunks) == len(models):
         return ""

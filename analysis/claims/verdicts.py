@@ -1,6 +1,6 @@
 """From contrasts to verdicts: the tree of a claim, its parts, the families, the grades. The rules: docs/claims.md.
 
-The grades are in the order in which they are tried: the first that fits is the claim's.
+The grades are in the order in which they are tried: the first that fits is the finding's.
 """
 
 from __future__ import annotations
@@ -9,17 +9,31 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
-from analysis.claims.statements import AtLeast, Claim, Node, typical_contrast
-from analysis.evidence.contrasts import AnyContrast, Finding
+from analysis.claims.statements import AtLeast, Finding, Node, typical_contrast
+from analysis.evidence.contrasts import AnyContrast, Result
 from analysis.statistics.inference import holm, partial_conjunction
 from common.registry import Registry
 
 __all__ = [
-    "ALPHA", "CONTRADICTED", "GRADES", "SUPPORTED", "UNDECIDED", "Branch", "FindingOf", "Grade", "Tally",
-    "Verdict", "grade_of", "judge", "judge_claim", "shown_to_hold", "units_that_hold_among", "unsupported",
+    "ALPHA",
+    "CONTRADICTED",
+    "GRADES",
+    "SUPPORTED",
+    "UNDECIDED",
+    "Branch",
+    "Grade",
+    "ResultOf",
+    "Tally",
+    "Verdict",
+    "grade_of",
+    "judge",
+    "judge_finding",
+    "shown_to_hold",
+    "units_that_hold_among",
+    "unsupported",
 ]  # fmt: skip
 
-FindingOf = Callable[[AnyContrast], Finding]
+ResultOf = Callable[[AnyContrast], Result]
 """What a source says about a comparison."""
 
 ALPHA = 0.05
@@ -48,7 +62,7 @@ class Tally:
 
 @dataclass(frozen=True, kw_only=True)
 class Grade:
-    """What a claim is worth."""
+    """What a finding is worth."""
 
     name: str
     short: str
@@ -61,7 +75,7 @@ class Grade:
     """What one finding of this grade does, and what several do."""
     fits: Callable[[Tally], bool]
     sided: int = 0
-    """1 when it speaks for the claim, -1 when against, 0 when neither."""
+    """1 when it speaks for the finding, -1 when against, 0 when neither."""
 
 
 GRADES: Registry[Grade] = Registry(
@@ -140,12 +154,12 @@ class Branch:
     """p of "the statement does not hold": small is evidence for it."""
     p_against: float
     """p of "the statement holds": small is evidence against it."""
-    decides_for: Finding
+    decides_for: Result
     """The contrast that `p_for` comes from."""
-    decides_against: Finding
+    decides_against: Result
     """The contrast that `p_against` comes from."""
-    finding: Finding | None = None
-    """The finding, when the statement is a single contrast."""
+    result: Result | None = None
+    """The result, when the statement is a single contrast."""
     parts: tuple[Branch, ...] = ()
 
     @property
@@ -154,11 +168,11 @@ class Branch:
         return grade_of(self.tally(self.p_for, self.p_against)).name
 
     @cached_property
-    def findings(self) -> tuple[Finding, ...]:
-        """All findings below, in order."""
-        if self.finding is not None:
-            return (self.finding,)
-        return tuple(finding for part in self.parts for finding in part.findings)
+    def results(self) -> tuple[Result, ...]:
+        """All results below, in order."""
+        if self.result is not None:
+            return (self.result,)
+        return tuple(result for part in self.parts for result in part.results)
 
     @property
     def needs_all(self) -> bool:
@@ -168,14 +182,14 @@ class Branch:
     @cached_property
     def units(self) -> tuple[Branch, ...]:
         """The parts that are counted: what "all of" joins, at any depth, or the parts of another rule."""
-        if self.finding is not None:
+        if self.result is not None:
             return (self,)
         return flattened(self) if self.needs_all else self.parts
 
     @property
     def known_units(self) -> int:
         """How many units the source says anything about."""
-        return sum(any(one.known for one in unit.findings) for unit in self.units)
+        return sum(any(one.known for one in unit.results) for unit in self.units)
 
     @cached_property
     def hold(self) -> int:
@@ -192,14 +206,14 @@ class Branch:
         return Tally(
             p_for=self.p_for, p_for_adjusted=p_for_adjusted, p_against=self.p_against,
             p_against_adjusted=p_against_adjusted, hold=self.hold, fail=self.fail,
-            outside=self.decides_against.outside, known=all(finding.known for finding in self.findings),
+            outside=self.decides_against.outside, known=all(result.known for result in self.results),
         )  # fmt: skip
 
 
 def flattened(branch: Branch) -> tuple[Branch, ...]:
     """Return the parts that "all of" joins, through nested "all of"s."""
     if (
-        branch.finding is not None
+        branch.result is not None
         or not branch.needs_all
         or (isinstance(branch.node, AtLeast) and branch.node.whole)
     ):
@@ -218,24 +232,24 @@ def shown_to_hold(p_values: list[float]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """A claim and what a source says about it."""
+    """A finding and what a source says about it."""
 
-    claim: Claim
+    finding: Finding
     tree: Branch
-    """The claim's body, evaluated."""
+    """The finding's body, evaluated."""
     reported: tuple[Branch, ...]
-    """What is judged next to the claim, each statement alone."""
+    """What is judged next to the finding, each statement alone."""
     p_for_adjusted: float
-    """p for the claim after Holm over the claims of the family."""
+    """p for the finding after Holm over the findings of the family."""
     p_against_adjusted: float
     family_size: int
-    """Claims of the family that the source says anything about."""
-    typical: Finding | None = None
+    """Findings of the family that the source says anything about."""
+    typical: Result | None = None
     """The mean of its comparisons, each in the claimed direction; None where they have no mean."""
 
     @cached_property
     def grade(self) -> Grade:
-        """What the claim is worth."""
+        """What the finding is worth."""
         return grade_of(self.tree.tally(self.p_for_adjusted, self.p_against_adjusted))
 
     @property
@@ -245,28 +259,28 @@ class Verdict:
 
     @property
     def p_for(self) -> float:
-        """Raw p for the claim."""
+        """Raw p for the finding."""
         return self.tree.p_for
 
     @property
     def p_against(self) -> float:
-        """Raw p against the claim."""
+        """Raw p against the finding."""
         return self.tree.p_against
 
     @property
-    def decisive(self) -> Finding:
+    def decisive(self) -> Result:
         """The most adverse contrast: the weakest link of what is supported, else the strongest counter-example."""
         against = self.grade.sided < 0 or (
             self.grade.sided == 0 and (self.tree.fail > 0 or self.leans_against)
         )
         decides = self.tree.decides_against if against else self.tree.decides_for
         if not decides.known and self.known:
-            return max(self.known, key=lambda finding: finding.p_for)
+            return max(self.known, key=lambda result: result.p_for)
         return decides
 
     @property
     def leans_against(self) -> bool:
-        """Whether the evidence against the claim is stronger than the evidence for it."""
+        """Whether the evidence against the finding is stronger than the evidence for it."""
         return self.p_against < self.p_for
 
     @property
@@ -280,39 +294,39 @@ class Verdict:
         return self.p_against_adjusted if self.leans_against else self.p_for_adjusted
 
     @property
-    def known(self) -> tuple[Finding, ...]:
-        """The contrasts of the claim that the source knows."""
-        return tuple(finding for finding in self.tree.findings if finding.known)
+    def known(self) -> tuple[Result, ...]:
+        """The contrasts of the finding that the source knows."""
+        return tuple(result for result in self.tree.results if result.known)
 
     @property
     def seeds(self) -> str:
         """Seeds behind the contrasts: `5`, `3-5`, or empty."""
-        counts = [count for finding in self.known for count in finding.seeds]
+        counts = [count for result in self.known for count in result.seeds]
         if not counts:
             return ""
         return str(counts[0]) if min(counts) == max(counts) else f"{min(counts)}-{max(counts)}"
 
 
-def judge_claim(claim: Claim, finding_of: FindingOf) -> Verdict:
-    """Return the verdict on one claim as a family of its own."""
-    tree = _evaluate(claim.body, finding_of)
+def judge_finding(finding: Finding, result_of: ResultOf) -> Verdict:
+    """Return the verdict on one finding as a family of its own."""
+    tree = _evaluate(finding.body, result_of)
     return Verdict(
-        claim=claim, tree=tree, reported=tuple(_evaluate(node, finding_of) for node in claim.reported),
+        finding=finding, tree=tree, reported=tuple(_evaluate(node, result_of) for node in finding.reported),
         p_for_adjusted=tree.p_for, p_against_adjusted=tree.p_against,
-        family_size=int(any(finding.known for finding in tree.findings)),
+        family_size=int(any(result.known for result in tree.results)),
     )  # fmt: skip
 
 
-def judge(claims: Mapping[str, Claim], finding_of: FindingOf) -> list[Verdict]:
-    """Return the verdict on every claim, p's adjusted by Holm within each family, with the typical effects.
+def judge(findings: Mapping[str, Finding], result_of: ResultOf) -> list[Verdict]:
+    """Return the verdict on every finding, p's adjusted by Holm within each family, with the typical effects.
 
-    A claim can be wrongly supported or wrongly contradicted, never both, so the p's for and against are adjusted
-    apart; claims that the source says nothing about do not count.
+    A finding can be wrongly supported or wrongly contradicted, never both, so the p's for and against are adjusted
+    apart; findings that the source says nothing about do not count.
     """
-    finding_of = cache(finding_of)
-    verdicts = {name: judge_claim(claim, finding_of) for name, claim in claims.items()}
-    for family in dict.fromkeys(claim.family for claim in claims.values()):
-        members = [name for name, v in verdicts.items() if v.claim.family == family and v.known]
+    result_of = cache(result_of)
+    verdicts = {name: judge_finding(finding, result_of) for name, finding in findings.items()}
+    for family in dict.fromkeys(finding.family for finding in findings.values()):
+        members = [name for name, v in verdicts.items() if v.finding.family == family and v.known]
         adjusted_for = holm([verdicts[name].p_for for name in members])
         adjusted_against = holm([verdicts[name].p_against for name in members])
         for name, p_for, p_against in zip(members, adjusted_for, adjusted_against, strict=True):
@@ -323,19 +337,19 @@ def judge(claims: Mapping[str, Claim], finding_of: FindingOf) -> list[Verdict]:
                 p_for_adjusted=p_for,
                 p_against_adjusted=p_against,
                 family_size=len(members),
-                typical=None if typical is None else finding_of(typical),
+                typical=None if typical is None else result_of(typical),
             )
     return list(verdicts.values())
 
 
-def _evaluate(node: Node, finding_of: FindingOf) -> Branch:
+def _evaluate(node: Node, result_of: ResultOf) -> Branch:
     if not isinstance(node, AtLeast):
-        finding = finding_of(node)
+        result = result_of(node)
         return Branch(
-            node=node, p_for=finding.p_for, p_against=finding.p_against, decides_for=finding,
-            decides_against=finding, finding=finding,
+            node=node, p_for=result.p_for, p_against=result.p_against, decides_for=result,
+            decides_against=result, result=result,
         )  # fmt: skip
-    parts = tuple(_evaluate(part, finding_of) for part in node.parts)
+    parts = tuple(_evaluate(part, result_of) for part in node.parts)
     # Nested "all of"s are one: how they are bracketed is wording, and must not move a p.
     joined = parts
     if node.count == len(parts):
@@ -355,7 +369,7 @@ def _evaluate(node: Node, finding_of: FindingOf) -> Branch:
 def units_that_hold_among(verdict: Verdict, others: Iterable[Verdict]) -> int:
     """Return how many parts of a verdict hold at least when those of others are tested at the same time.
 
-    Verdicts on claims that the source says nothing about do not count.
+    Verdicts on findings that the source says nothing about do not count.
     """
     more = [unit.p_for for other in others if other.known for unit in other.tree.units]
     adjusted = holm([*(unit.p_for for unit in verdict.tree.units), *more])

@@ -1,4 +1,4 @@
-"""A verdict in words: p, effect with its interval, the sentence that says why, and what a claim lacks."""
+"""A verdict in words: p, effect with its interval, the sentence that says why, and what a finding lacks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.statements import shared_trunks
 from analysis.claims.verdicts import ALPHA, UNDECIDED, Branch, Verdict
-from analysis.evidence.contrasts import Finding
+from analysis.evidence.contrasts import Result
 from analysis.evidence.intervals import INTERVALS, coverage_words
 from analysis.published_cells import N_SEEDS
 
@@ -34,36 +34,36 @@ def p_texts(verdict: Verdict) -> tuple[str, str]:
     return format_p(verdict.p), format_p(verdict.p_adjusted)
 
 
-def format_effect(finding: Finding) -> str:
+def format_effect(result: Result) -> str:
     """Return `+2.09 [+1.67, +2.51]`, a ratio without signs, or `-`."""
-    if not finding.known:
+    if not result.known:
         return "-"
-    sign = "" if finding.comparison.unit.startswith("ratio") else "+"
-    return f"{finding.effect:{sign}.2f} [{finding.low:{sign}.2f}, {finding.high:{sign}.2f}]"
+    sign = "" if result.comparison.unit.startswith("ratio") else "+"
+    return f"{result.effect:{sign}.2f} [{result.low:{sign}.2f}, {result.high:{sign}.2f}]"
 
 
-def says(finding: Finding) -> str:
+def says(result: Result) -> str:
     """Return `holds`, `fails` or `open`: what a comparison says of its region on its own."""
-    if finding.p_for <= ALPHA:
+    if result.p_for <= ALPHA:
         return "holds"
-    return "fails" if finding.p_against <= ALPHA else "open"
+    return "fails" if result.p_against <= ALPHA else "open"
 
 
 def format_typical(verdict: Verdict) -> str:
-    """Return the typical effect like `format_effect`, or `-` where a claim has none."""
+    """Return the typical effect like `format_effect`, or `-` where a finding has none."""
     return "-" if verdict.typical is None else format_effect(verdict.typical)
 
 
-def how_tested(interval: str, findings: Iterable[Finding], *, published: bool) -> tuple[str, str, str]:
+def how_tested(interval: str, results: Iterable[Result], *, published: bool) -> tuple[str, str, str]:
     """Return a sentence each on the test behind p's and intervals, on what they are about, and on multiplicity.
 
-    `findings`: what was tested; a kind of interval gives way to Student's t where seeds or cells are few.
+    `results`: what was tested; a kind of interval gives way to Student's t where seeds or cells are few.
     """
     used: dict[str, int] = {}
-    for finding in findings:
-        if finding.interval and finding.seeds:
-            fewest = min(finding.seeds)
-            used[finding.interval] = min(used.get(finding.interval, fewest), fewest)
+    for result in results:
+        if result.interval and result.seeds:
+            fewest = min(result.seeds)
+            used[result.interval] = min(used.get(result.interval, fewest), fewest)
     used = used or {interval: N_SEEDS}
     over = "fine-tuning seeds on the same test instances"
     if published:
@@ -83,7 +83,7 @@ def how_tested(interval: str, findings: Iterable[Finding], *, published: bool) -
     return (
         f"Tests and 95 % intervals ({', '.join(used)}): {test}{known}.",
         f"The results generalise to other {over}, but not to other pretrainings: each model was pretrained once.",
-        "Holm's adjustment covers the claims about one question, not all claims.",
+        "Holm's adjustment covers the findings about one question, not all findings.",
     )
 
 
@@ -111,62 +111,62 @@ def levels_in_words() -> str:
     )
 
 
-def seeds_that_decide(finding: Finding) -> int | None:
+def seeds_that_decide(result: Result) -> int | None:
     """Return the seeds with which a contrast as large as it was seen would be decided, with power 80 %.
 
-    None: not known, or more than `design.MOST_SEEDS`. Decided for the claim where the effect is in the claimed region,
-    else against it; the error shrinks with the root of the number of seeds.
+    None: not known, or more than `design.MOST_SEEDS`. Decided for the finding where the effect is in the claimed
+    region, else against it; the error shrinks with the root of the number of seeds.
     """
     distance = min(
-        (abs(finding.effect - end) for end in finding.comparison.ends if math.isfinite(end)), default=0.0
+        (abs(result.effect - end) for end in result.comparison.ends if math.isfinite(end)), default=0.0
     )
-    if not (_has_error(finding) and distance > 0):
+    if not (_has_error(result) and distance > 0):
         return None
     from analysis.precision.design import seeds_needed, seeds_needed_paired
 
-    seeds = min(finding.seeds)
-    alpha = 2 * ALPHA if finding.comparison.is_range and finding.comparison.holds(finding.effect) else ALPHA
-    if finding.df <= seeds - 1:
-        return seeds_needed_paired(distance, finding.error * math.sqrt(seeds), alpha=alpha)
-    return seeds_needed(distance, finding.error * math.sqrt(seeds / 2), alpha=alpha)
+    seeds = min(result.seeds)
+    alpha = 2 * ALPHA if result.comparison.is_range and result.comparison.holds(result.effect) else ALPHA
+    if result.df <= seeds - 1:
+        return seeds_needed_paired(distance, result.error * math.sqrt(seeds), alpha=alpha)
+    return seeds_needed(distance, result.error * math.sqrt(seeds / 2), alpha=alpha)
 
 
-def seeds_in_words(finding: Finding, comparison: str) -> str:
+def seeds_in_words(result: Result, comparison: str) -> str:
     """Return `About 18 seeds would decide <comparison>` or that none would; empty without a standard error.
 
     A percentile bootstrap and a spread have none: how their errors shrink with seeds is not known.
     """
-    if not _has_error(finding):
+    if not _has_error(result):
         return ""
     from analysis.precision.design import MOST_SEEDS
 
-    seeds = seeds_that_decide(finding)
+    seeds = seeds_that_decide(result)
     number = f"No number of seeds up to {MOST_SEEDS:,}" if seeds is None else f"About {seeds:,} seeds"
     return f"{number} would decide {comparison}"
 
 
-def _has_error(finding: Finding) -> bool:
-    return finding.known and bool(finding.seeds) and finding.error > 0
+def _has_error(result: Result) -> bool:
+    return result.known and bool(result.seeds) and result.error > 0
 
 
 def sentence(verdict: Verdict) -> str:
     """Return the verdict in a few sentences: grade, readout, typical and most adverse effect, what would decide it."""
-    grade, decisive, findings = verdict.grade, verdict.decisive, verdict.tree.findings
+    grade, decisive, results = verdict.grade, verdict.decisive, verdict.tree.results
     name = f"{grade.name[0].upper()}{grade.name[1:]}"
-    missing = next((finding.missing for finding in findings if not finding.known), "")
+    missing = next((result.missing for result in results if not result.known), "")
     if not verdict.known:
         return f"{name}: {missing}."
     parts = [f"{name}: {readout(verdict.tree)}."]
     if missing:
-        different = len(set(findings)), len(set(verdict.known))
+        different = len(set(results)), len(set(verdict.known))
         parts.append(f"{different[1]} of {different[0]} comparisons can be computed; {missing}.")
     if grade.sided and verdict.p > 0 and verdict.p <= ALPHA < verdict.p_adjusted:
         way = "holds" if grade.sided > 0 else "fails"
         parts.append(
             f"It {way} on its own (p {format_p(verdict.p)}) but not after Holm's adjustment over the "
-            f"{verdict.family_size} claims of its family ({format_p(verdict.p_adjusted)})."
+            f"{verdict.family_size} findings of its family ({format_p(verdict.p_adjusted)})."
         )
-    if verdict.typical is not None and verdict.typical.known and len(findings) > 1:
+    if verdict.typical is not None and verdict.typical.known and len(results) > 1:
         typical, shared = verdict.typical, shared_trunks(verdict.known)
         parts.append(
             f"Typical: {format_effect(typical)} {typical.comparison.unit} ({typical.comparison.label}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from analysis.claims.assessment import assess
-from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue import FINDINGS
 from analysis.claims.pages.dataset_tables import datasets_document
 from analysis.claims.pages.explain import verdicts_document
 from analysis.evidence.evidence import Settings
@@ -24,16 +24,16 @@ __all__ = ["claims", "sensitivity"]
 
 _SHOWN = "what to show"
 if TYPE_CHECKING:
-    ClaimName = str
+    FindingName = str
 else:
-    ClaimName = offered(CLAIMS)
+    FindingName = offered(FINDINGS)
 
 
 def claims(
     *,
     source: SourceOptions = SourceOptions(),
     score: Settings = Settings(),
-    id: Annotated[tuple[ClaimName, ...], MANY, Parameter(metavar="F8", group=_SHOWN)] = (),
+    id: Annotated[tuple[FindingName, ...], MANY, Parameter(metavar="F8", group=_SHOWN)] = (),
     explain: Annotated[bool, Parameter(group=_SHOWN)] = False,
     datasets: Annotated[bool, Parameter(group=_SHOWN)] = False,
     multiverse: Annotated[bool, Parameter(group=_SHOWN)] = False,
@@ -54,7 +54,7 @@ def claims(
     Args:
         id: show only this finding (may be repeated); F5 means F5a to F5e
         explain: show the contrasts, the numbers used and the reasoning
-        datasets: show each claim's contrasts by dataset, how much the datasets differ, and which contrasts
+        datasets: show each finding's contrasts by dataset, how much the datasets differ, and which contrasts
             depend on a single dataset
         multiverse: show every verdict under every selection rule and interval, under both protocols if the runs
             have both, and the choices of these and of the adjustment that alter a verdict
@@ -71,7 +71,7 @@ def claims(
         document = multiverse_document(explore(opened, settings, standard=standard_of(opened)), wanted)
     else:
         assessment = assess(opened, settings)
-        shown = [verdict for verdict in assessment.verdicts if verdict.claim.id in wanted]
+        shown = [verdict for verdict in assessment.verdicts if verdict.finding.id in wanted]
         if datasets:
             document = datasets_document(assessment, shown)
         else:
@@ -80,24 +80,24 @@ def claims(
 
 
 def choose(ids: Sequence[str] | None) -> list[str]:
-    """Return the ids of the claims to show; `F5` stands for F5a to F5e, case does not matter.
+    """Return the ids of the findings to show; `F5` stands for F5a to F5e, case does not matter.
 
     Raises:
-        UserError: no such claim.
+        UserError: no such finding.
     """
     if not ids:
-        return list(CLAIMS)
-    known = {name.lower(): name for name in CLAIMS}
+        return list(FINDINGS)
+    known = {name.lower(): name for name in FINDINGS}
     wanted: list[str] = []
     for given in ids:
         name = given.strip().lower()
         group = [full for low, full in known.items() if low == name or low.rstrip("abcde") == name]
         if not group:
             raise UserError(
-                f"unknown claim {given!r}; the claims are {', '.join(CLAIMS)}{nearest(given.upper(), CLAIMS)}"
+                f"unknown finding {given!r}; the findings are {', '.join(FINDINGS)}{nearest(given.upper(), FINDINGS)}"
             )
         wanted += group
-    return [name for name in CLAIMS if name in wanted]
+    return [name for name in FINDINGS if name in wanted]
 
 
 def sensitivity(
@@ -111,7 +111,7 @@ def sensitivity(
 
     It prints how far another pretraining would have to move scores to overturn a verdict, for models with and without a
     shared trunk, and the spread between pretrainings that others measured. It lists the other protocols, selection
-    rules, intervals and adjustments that change a verdict. It starts from the verdicts of `claims`, which use the
+    rules, intervals and adjustments that change a verdict. It starts from the verdicts of `findings`, which use the
     pooled interval for runs and t for the published cells, unless --interval names another. For runs of models that
     were pretrained more than once (NAME, NAME-s1, NAME-s2), it also prints how much a score varies with the
     pretraining, fine-tuning seed, test set and dataset, and what more pretrainings or seeds would buy.
@@ -119,7 +119,7 @@ def sensitivity(
     example: clm-or-mlm sensitivity --format markdown --out sensitivity.md
 
     Args:
-        format: output format; csv has one row per claim and analysis
+        format: output format; csv has one row per finding and analysis
     """
     opened = source.open(need_instances=score.method.needs_instances)
     result = sensitivity_of(opened, opened.with_interval(score))

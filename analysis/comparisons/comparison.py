@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from analysis.comparisons.contestants import OVERALL, Contestants, Place, contestants_of, places_in_order
 from analysis.comparisons.differences import Difference, compare_pair, pairwise
-from analysis.comparisons.field import OVERALL, Field, Scope, field_of, scopes_in_order
 from analysis.comparisons.ranking import Ranking, rank_models
 from analysis.evidence.evidence import Settings
 from analysis.sources import Source
@@ -28,7 +28,7 @@ class Comparison:
 
     source: str
     """Where the scores come from, with what has to be said of them first."""
-    field: Field
+    contestants: Contestants
     differences: tuple[Difference, ...]
     """The difference of every pair, in the order of the field, on every scope that the pair has."""
     ranking: Ranking | None
@@ -42,7 +42,7 @@ class Comparison:
     @property
     def is_pair(self) -> bool:
         """Whether there are two models, so that every detail is there."""
-        return len(self.field.models) == 2
+        return len(self.contestants.models) == 2
 
 
 def compare(
@@ -62,7 +62,7 @@ def compare(
         settings: selection rule, interval, resamples and seed.
         replicates: shell patterns of models that are pretrainings of one arm (`with_arms`); the arms are compared with
             the models, and with each other.
-        margin: of practical equivalence in points; None: the claims' margins by task.
+        margin: of practical equivalence in points; None: the findings' margins by task.
 
     Raises:
         UserError: an unknown model, fewer than two, nothing in common, or no test for the interval.
@@ -70,21 +70,21 @@ def compare(
     if replicates:
         runs = with_arms(source.need_runs("--replicates"), replicates, settings.selection)
         source, names = replace(source, runs=runs), [*names, *replicates]
-    field = field_of(source, names, settings)
-    scopes = field.shared()
+    contestants = contestants_of(source, names, settings)
+    places = contestants.shared()
     ranking = None
-    if len(field.models) == 2:
-        first, second = field.models
-        if not scopes:
+    if len(contestants.models) == 2:
+        first, second = contestants.models
+        if not places:
             raise UserError(f"{first} and {second} have no dataset in common in {source.label}")
-        found = compare_pair(field, first, second, margin=margin)
+        found = compare_pair(contestants, first, second, margin=margin)
     else:
-        found = pairwise(field, margin=margin)
-        datasets = [scope for scope in scopes if scope.is_dataset]
-        ranking = rank_models(field, datasets) if datasets else None
+        found = pairwise(contestants, margin=margin)
+        datasets = [place for place in places if place.is_dataset]
+        ranking = rank_models(contestants, datasets) if datasets else None
     return Comparison(
-        source=source.words, field=field, differences=tuple(found), ranking=ranking,
-        notes=tuple(_notes(source, field, found, settings)), settings=settings, replicates=tuple(replicates),
+        source=source.words, contestants=contestants, differences=tuple(found), ranking=ranking,
+        notes=tuple(_notes(source, contestants, found, settings)), settings=settings, replicates=tuple(replicates),
     )  # fmt: skip
 
 
@@ -135,47 +135,53 @@ def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd
     return pd.concat([kept, *parts], ignore_index=True)
 
 
-def _notes(source: Source, field: Field, found: Sequence[Difference], settings: Settings) -> Iterator[str]:
-    printed = [name for name in field.models if name in field.printed]
-    if printed and len(printed) < len(field.models):
+def _notes(
+    source: Source, contestants: Contestants, found: Sequence[Difference], settings: Settings
+) -> Iterator[str]:
+    printed = [name for name in contestants.models if name in contestants.printed]
+    if printed and len(printed) < len(contestants.models):
         yield (
             f"{', '.join(printed)}: no runs in {source.label}, so the paper's printed cells are used, and differences "
             "are tested by Welch's t test."
         )
-    everywhere = scopes_in_order(scope for held in field.scopes.values() for scope in held)
-    for model, held in field.scopes.items():
-        absent = [scope.title for scope in everywhere if scope.is_dataset and scope not in held]
+    everywhere = places_in_order(place for held in contestants.places.values() for place in held)
+    for model, held in contestants.places.items():
+        absent = [place.title for place in everywhere if place.is_dataset and place not in held]
         if absent:
             yield (
                 f"{model} has no score on {', '.join(absent)}, so it is not compared there or on their averages."
             )
-    if OVERALL not in field.shared():
+    if OVERALL not in contestants.shared():
         yield "No difference over all tasks: it needs two tasks for which every model has all datasets."
-    yield from _seed_notes(field, everywhere)
+    yield from _seed_notes(contestants, everywhere)
     if any(one.result.test.startswith("Welch") for one in found) and not printed:
         yield "Models with fewer than two seeds in common are compared as independent, by Welch's t test."
-    if len(field.models) > 2 and not any(scope.is_dataset for scope in field.shared()):
+    if len(contestants.models) > 2 and not any(place.is_dataset for place in contestants.shared()):
         yield "No ranking: no dataset is common to all models."
     if settings.method.needs_instances and printed:
         yield "Printed cells say nothing about test instances, so comparisons with them apply only to other seeds."
 
 
-def _seed_notes(field: Field, scopes: Sequence[Scope]) -> Iterator[str]:
+def _seed_notes(contestants: Contestants, places: Sequence[Place]) -> Iterator[str]:
     """Yield a sentence for each way in which seeds are few or unequal, with where it is so."""
     single: dict[str, list[str]] = {}
     unequal: dict[str, list[str]] = {}
-    for scope in scopes:
-        if scope.dataset == AVERAGE:
+    for place in places:
+        if place.dataset == AVERAGE:
             continue
-        held = {name: field.seeds(name, scope) for name in field.models if scope in field.scopes[name]}
+        held = {
+            name: contestants.seeds(name, place)
+            for name in contestants.models
+            if place in contestants.places[name]
+        }
         for name, count in held.items():
             if count == 1:
-                single.setdefault(name, []).append(scope.title)
+                single.setdefault(name, []).append(place.title)
         counts = {name: count for name, count in held.items() if count > 1}
         if len(set(counts.values())) > 1:
             usual = max(counts.values())
             fewer = ", ".join(f"{name} {count}" for name, count in counts.items() if count < usual)
-            unequal.setdefault(f"fewer seeds than the others' {usual}: {fewer}", []).append(scope.title)
+            unequal.setdefault(f"fewer seeds than the others' {usual}: {fewer}", []).append(place.title)
     for name, where in single.items():
         yield f"{name} has one seed on {', '.join(where)}, so the difference has no interval or p."
     for words, where in unequal.items():

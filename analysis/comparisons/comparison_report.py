@@ -11,58 +11,61 @@ import pandas as pd
 
 from analysis.claims.wording import format_p
 from analysis.comparisons.comparison import Comparison
+from analysis.comparisons.contestants import OVERALL, Place
 from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN, Difference
-from analysis.comparisons.field import OVERALL, Scope
 from analysis.comparisons.ranking import Ranking
 from analysis.evidence.intervals import INTERVALS, caption_of
 from analysis.statistics.inference import stratified_words, superiority_words
-from common.tables import Document, Grid, signed
+from common.tables import Grid, TableDocument, signed
 
 __all__ = [
     "about", "comparison_document", "difference_tables", "footer", "outcome_words", "ranking_sentences", "records_of",
 ]  # fmt: skip
 
 
-def comparison_document(result: Comparison) -> Document:
+def comparison_document(comparison: Comparison) -> TableDocument:
     """Return the comparison: for two models every scope, for many the ranking and the first's lead."""
-    body: list[str | Grid] = [about(result), ""]
-    if result.ranking is not None:
-        sentences = ranking_sentences(result.ranking)
-        caption = " ".join([about(result), *sentences])
-        ranking = Grid(ranking_rows(result.ranking), caption=caption, label="ranking", stubs=2)
+    body: list[str | Grid] = [about(comparison), ""]
+    if comparison.ranking is not None:
+        sentences = ranking_sentences(comparison.ranking)
+        caption = " ".join([about(comparison), *sentences])
+        ranking = Grid(ranking_rows(comparison.ranking), caption=caption, label="ranking", stubs=2)
         body += [ranking, "", *sentences, ""]
-    for place, (title, rows) in enumerate(difference_tables(result)):
-        caption = " ".join([about(result), title, *footer(result)] if place == 0 else [title])
+    for place, (title, rows) in enumerate(difference_tables(comparison)):
+        caption = " ".join([about(comparison), title, *footer(comparison)] if place == 0 else [title])
         grid = Grid(rows, caption=caption, label=f"compare{place or ''}")
         body += [*([title, ""] if title else []), grid, ""]
-    records = records_of(result)
-    return Document(
-        body=[*body, *footer(result)],
+    records = records_of(comparison)
+    return TableDocument(
+        body=[*body, *footer(comparison)],
         records=pd.DataFrame(records),
         digits="%.10g",
         data={
-            "source": result.source,
+            "source": comparison.source,
             "models": [
-                {"name": name, "from": "published cells" if name in result.field.printed else "runs"}
-                for name in result.field.models
+                {
+                    "name": name,
+                    "from": "published cells" if name in comparison.contestants.printed else "runs",
+                }
+                for name in comparison.contestants.models
             ],
-            "settings": asdict(result.settings),
+            "settings": asdict(comparison.settings),
             "differences": records,
-            "ranking": None if result.ranking is None else _plain_ranking(result.ranking),
-            "notes": list(result.notes),
+            "ranking": None if comparison.ranking is None else _plain_ranking(comparison.ranking),
+            "notes": list(comparison.notes),
         },
     )
 
 
-def records_of(result: Comparison) -> list[dict[str, Any]]:
+def records_of(comparison: Comparison) -> list[dict[str, Any]]:
     """Return a row for each difference, with the names of columns."""
-    return [_record(one, result.is_pair) for one in result.differences]
+    return [_record(one, comparison.is_pair) for one in comparison.differences]
 
 
 def _record(one: Difference, is_pair: bool) -> dict[str, Any]:
     found = one.result
     row: dict[str, Any] = {
-        "first": one.first, "second": one.second, "task": one.scope.task, "dataset": one.scope.dataset,
+        "first": one.first, "second": one.second, "task": one.place.task, "dataset": one.place.dataset,
         "effect": found.effect, "low": found.low, "high": found.high, "p": found.p_zero, "p_holm": one.p_holm,
         "superiority": one.superiority, "superiority_low": one.superiority_low,
         "superiority_high": one.superiority_high, "margin": one.margin,
@@ -76,7 +79,7 @@ def _record(one: Difference, is_pair: bool) -> dict[str, Any]:
 
 def _plain_ranking(ranking: Ranking) -> dict[str, Any]:
     return {
-        "datasets": [scope.dataset for scope in ranking.datasets],
+        "datasets": [place.dataset for place in ranking.datasets],
         "ranked": [asdict(row) for row in ranking.ranked],
         "groups": [list(group) for group in ranking.groups],
         "friedman_p": ranking.friedman_p,
@@ -96,13 +99,13 @@ def outcome_words(one: Difference) -> str:
     return words[one.outcome]
 
 
-def about(result: Comparison) -> str:
+def about(comparison: Comparison) -> str:
     """Return what is compared, in a sentence."""
-    if result.is_pair:
-        first, second = result.field.models
+    if comparison.is_pair:
+        first, second = comparison.contestants.models
         better = f"{first} minus {second}, in points; positive: {first} is better."
-        return f"{better} Source: {result.source}."
-    return f"{len(result.field.models)} models. Source: {result.source}."
+        return f"{better} Source: {comparison.source}."
+    return f"{len(comparison.contestants.models)} models. Source: {comparison.source}."
 
 
 def _interval(low: float, high: float, show: Callable[[float], str] = signed) -> str:
@@ -113,28 +116,30 @@ def _two(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.2f}"
 
 
-def difference_tables(result: Comparison) -> Iterator[tuple[str, list[list[str]]]]:
+def difference_tables(comparison: Comparison) -> Iterator[tuple[str, list[list[str]]]]:
     """Yield each table of differences under its title."""
-    if result.is_pair:
-        yield "", _pair_rows(result)
+    if comparison.is_pair:
+        yield "", _pair_rows(comparison)
         return
-    first = result.field.models[0] if result.ranking is None else result.ranking.ranked[0].model
-    for scope in dict.fromkeys(one.scope for one in result.differences if not one.scope.is_dataset):
-        rows = _against(result, first, scope)
+    first = (
+        comparison.contestants.models[0] if comparison.ranking is None else comparison.ranking.ranked[0].model
+    )
+    for place in dict.fromkeys(one.place for one in comparison.differences if not one.place.is_dataset):
+        rows = _against(comparison, first, place)
         if len(rows) > 1:
-            words = f"{first} (A) minus each of the other models (B), {scope.title}; Holm over all pairs of models:"
+            words = f"{first} (A) minus each of the other models (B), {place.title}; Holm over all pairs of models:"
             yield words, rows
-            if scope == OVERALL:
+            if place == OVERALL:
                 return
 
 
-def _pair_rows(result: Comparison) -> list[list[str]]:
-    field = result.field
-    first, second = field.models
+def _pair_rows(comparison: Comparison) -> list[list[str]]:
+    contestants = comparison.contestants
+    first, second = contestants.models
     rows = [
         ["", "A", "B", "A - B", "95 % interval", "p", "Holm", "P(A > B)", "margin", "outcome", "seeds", "needed"]
     ]  # fmt: skip
-    for one in result.differences:
+    for one in comparison.differences:
         found = one.result
         needed = "-" if one.seeds_to_find is None else f"{one.seeds_to_find:,}"
         chance = _two(one.superiority)
@@ -142,7 +147,7 @@ def _pair_rows(result: Comparison) -> list[list[str]]:
             chance += f" {_interval(one.superiority_low, one.superiority_high, _two)}"
         rows.append(
             [
-                one.scope.title, f"{field.mean(first, one.scope):.2f}", f"{field.mean(second, one.scope):.2f}",
+                one.place.title, *(f"{contestants.mean(model, one.place):.2f}" for model in (first, second)),
                 signed(found.effect), _interval(found.low, found.high), format_p(found.p_zero), format_p(one.p_holm),
                 chance, f"±{one.margin:.3g}",
                 {AHEAD: "A ahead", BEHIND: "B ahead"}.get(one.outcome) or outcome_words(one),
@@ -152,10 +157,10 @@ def _pair_rows(result: Comparison) -> list[list[str]]:
     return rows
 
 
-def _against(result: Comparison, first: str, scope: Scope) -> list[list[str]]:
+def _against(comparison: Comparison, first: str, place: Place) -> list[list[str]]:
     rows = [["model", "difference", "95 % interval", "p", "Holm", "P(A > B)", "outcome"]]
-    for one in result.differences:
-        if one.scope != scope or first not in (one.first, one.second):
+    for one in comparison.differences:
+        if one.place != place or first not in (one.first, one.second):
             continue
         turned = one.second == first
         found = one.result
@@ -205,9 +210,9 @@ def ranking_sentences(ranking: Ranking) -> list[str]:
     return sentences
 
 
-def footer(result: Comparison) -> list[str]:
+def footer(comparison: Comparison) -> list[str]:
     """Return how it was done and what limits it, a line each."""
-    known = [one.result for one in result.differences if one.result.known]
+    known = [one.result for one in comparison.differences if one.result.known]
     seen = {(min(one.seeds), one.interval) for one in known}
     names = ", ".join(name for name in INTERVALS if name in {name for _, name in seen})
     lines = (
@@ -215,9 +220,11 @@ def footer(result: Comparison) -> list[str]:
         if seen
         else []
     )
-    if result.is_pair:
-        printed = ", assuming normal scores where only the cell is known" if result.field.printed else ""
-        shown = not all(math.isnan(one.superiority_low) for one in result.differences)
+    if comparison.is_pair:
+        printed = (
+            ", assuming normal scores where only the cell is known" if comparison.contestants.printed else ""
+        )
+        shown = not all(math.isnan(one.superiority_low) for one in comparison.differences)
         interval = f" {superiority_words()}." if shown else ""
         lines += [
             "p: two-sided. Holm: over the datasets, and separately over the tasks; not applied to the mean over all "
@@ -226,13 +233,13 @@ def footer(result: Comparison) -> list[str]:
             "difference is smaller than the margin; otherwise open. Needed: seeds per model to detect a difference "
             "this large, or as large as the margin if that is larger, in 80 of 100 studies.",
         ]
-    once = [name for name in result.field.models if name not in result.replicates]
-    if result.replicates:
+    once = [name for name in comparison.contestants.models if name not in comparison.replicates]
+    if comparison.replicates:
         lines.append(
-            f"{', '.join(result.replicates)}: several pretrainings as one arm. Its seeds are pretrainings, each the "
+            f"{', '.join(comparison.replicates)}: several pretrainings as one arm. Its seeds are pretrainings, each the "
             "mean of its fine-tuning seeds, and its spread is over pretrainings."
         )
     if once:
-        which = "Each model" if not result.replicates else "Each of " * (len(once) > 1) + ", ".join(once)
+        which = "Each model" if not comparison.replicates else "Each of " * (len(once) > 1) + ", ".join(once)
         lines.append(f"{which} was pretrained once, so the results do not generalise to other pretrainings.")
-    return [*lines, *result.notes]
+    return [*lines, *comparison.notes]

@@ -10,8 +10,8 @@ from itertools import combinations
 from scipy import special
 
 from analysis.claims.catalogue.terms import MARGINS
-from analysis.comparisons.field import ALL, Field, Scope
-from analysis.evidence.contrasts import Contrast, Finding
+from analysis.comparisons.contestants import ALL, Contestants, Place
+from analysis.evidence.contrasts import Contrast, Result
 from analysis.precision.design import seeds_needed, seeds_needed_paired
 from analysis.statistics.inference import (
     ALPHA,
@@ -33,8 +33,8 @@ class Difference:
 
     first: str
     second: str
-    scope: Scope
-    result: Finding
+    place: Place
+    result: Result
     """About the region of practical equivalence, (-margin, margin): the p for is that of two one-sided tests. Seeds are
     those of the pair, once where they are paired, else of each model. With one seed only the effect is known."""
     p_holm: float = math.nan
@@ -69,18 +69,18 @@ class Difference:
         return EQUAL if self.result.p_for <= ALPHA else OPEN
 
 
-def margin_of(scope: Scope, tasks: Iterable[str], given: float | None = None) -> float:
-    """Return the half-width of the region of practical equivalence: the claims' of the task, or the one given."""
+def margin_of(place: Place, tasks: Iterable[str], given: float | None = None) -> float:
+    """Return the half-width of the region of practical equivalence: the findings' of the task, or the one given."""
     if given is not None:
         return given
-    if scope.task == ALL:
+    if place.task == ALL:
         margins = [MARGINS[task] for task in tasks]
         return sum(margins) / len(margins)
-    return MARGINS[scope.task]
+    return MARGINS[place.task]
 
 
 def compare_pair(
-    field: Field, first: str, second: str, *, margin: float | None = None, details: bool = True
+    contestants: Contestants, first: str, second: str, *, margin: float | None = None, details: bool = True
 ) -> list[Difference]:
     """Return the differences on every scope that both have.
 
@@ -90,36 +90,38 @@ def compare_pair(
         field: the models, and what is known of them.
         first: the model that is better where a difference is positive.
         second: the other.
-        margin: of the region of practical equivalence, in points; None: the claims' by task.
+        margin: of the region of practical equivalence, in points; None: the findings' by task.
         details: with Holm's adjustment over the scopes, the interval of P(A > B) and the seeds that are needed.
     """
-    scopes = field.shared(first, second)
+    places = contestants.shared(first, second)
     rows = []
-    for scope in scopes:
-        half = margin_of(scope, field.tasks, margin)
-        contrast = replace(field.difference(first, second, scope), low=-half, high=half)
-        result = _result(field, first, second, scope, contrast)
-        chance, low, high = _superiority(field, first, second, field.datasets(scope, scopes), details=details)
+    for place in places:
+        half = margin_of(place, contestants.tasks, margin)
+        contrast = replace(contestants.difference(first, second, place), low=-half, high=half)
+        result = _result(contestants, first, second, place, contrast)
+        chance, low, high = _superiority(
+            contestants, first, second, contestants.datasets(place, places), details=details
+        )
         rows.append(
             Difference(
-                first=first, second=second, scope=scope, result=result, superiority=chance, superiority_low=low,
-                superiority_high=high, seeds_to_find=_seeds_to_find(field, contrast, result) if details else None,
+                first=first, second=second, place=place, result=result, superiority=chance, superiority_low=low,
+                superiority_high=high, seeds_to_find=_seeds_to_find(contestants, contrast, result) if details else None,
             )
         )  # fmt: skip
     # Over the datasets, and over the tasks; the difference over all tasks is a group of its own, left as it is.
     return (
-        _with_holm(rows, [(one.scope.is_dataset, one.scope.task == ALL) for one in rows]) if details else rows
+        _with_holm(rows, [(one.place.is_dataset, one.place.task == ALL) for one in rows]) if details else rows
     )
 
 
-def pairwise(field: Field, *, margin: float | None = None) -> list[Difference]:
+def pairwise(contestants: Contestants, *, margin: float | None = None) -> list[Difference]:
     """Return the differences of all pairs, the p's adjusted over the pairs of each scope (Holm)."""
     rows = [
         one
-        for first, second in combinations(field.models, 2)
-        for one in compare_pair(field, first, second, margin=margin, details=False)
+        for first, second in combinations(contestants.models, 2)
+        for one in compare_pair(contestants, first, second, margin=margin, details=False)
     ]
-    return _with_holm(rows, [one.scope for one in rows])
+    return _with_holm(rows, [one.place for one in rows])
 
 
 def _with_holm(rows: list[Difference], groups: Sequence[object]) -> list[Difference]:
@@ -135,19 +137,19 @@ def _with_holm(rows: list[Difference], groups: Sequence[object]) -> list[Differe
     return adjusted
 
 
-def _result(field: Field, first: str, second: str, scope: Scope, contrast: Contrast) -> Finding:
-    found = field.evidence.finding(contrast)
-    seeds = (field.seeds(first, scope), field.seeds(second, scope))
+def _result(contestants: Contestants, first: str, second: str, place: Place, contrast: Contrast) -> Result:
+    found = contestants.evidence.result(contrast)
+    seeds = (contestants.seeds(first, place), contestants.seeds(second, place))
     if not found.known:
         which = first if seeds[0] < 2 else second
-        effect = field.mean(first, scope) - field.mean(second, scope)
+        effect = contestants.mean(first, place) - contestants.mean(second, place)
         return replace(found, effect=effect, seeds=seeds, missing=f"only one seed of {which}")
     return found if found.within_seeds else replace(found, seeds=seeds)
 
 
-def _seeds_to_find(field: Field, contrast: Contrast, result: Finding) -> int | None:
+def _seeds_to_find(contestants: Contestants, contrast: Contrast, result: Result) -> int | None:
     """Return the seeds for the larger of the difference seen and the margin; None: more than any study has."""
-    student = field.evidence.student(contrast)
+    student = contestants.evidence.student(contrast)
     if student is None:
         return None
     wanted = max(abs(result.effect), contrast.high)
@@ -158,13 +160,13 @@ def _seeds_to_find(field: Field, contrast: Contrast, result: Finding) -> int | N
 
 
 def _superiority(
-    field: Field, first: str, second: str, parts: Sequence[Scope], *, details: bool
+    contestants: Contestants, first: str, second: str, parts: Sequence[Place], *, details: bool
 ) -> tuple[float, float, float]:
     """Return P(A > B), the mean over datasets, and its 95 % interval (nan without details)."""
-    runs = [(field.by_seed(first, scope), field.by_seed(second, scope)) for scope in parts]
+    runs = [(contestants.by_seed(first, place), contestants.by_seed(second, place)) for place in parts]
     known = [(one, other) for one, other in runs if one is not None and other is not None]
     if len(known) < len(runs):
-        chances = [_normal_superiority(field, first, second, scope) for scope in parts]
+        chances = [_normal_superiority(contestants, first, second, place) for place in parts]
         return math.fsum(chances) / len(chances), math.nan, math.nan
     value = math.fsum(probability_of_improvement(*pair) for pair in known) / len(known)
     if not details or min(min(map(len, pair)) for pair in known) < FEWEST_SEEDS:
@@ -172,11 +174,11 @@ def _superiority(
     return value, *improvement_bounds(known)
 
 
-def _normal_superiority(field: Field, first: str, second: str, scope: Scope) -> float:
+def _normal_superiority(contestants: Contestants, first: str, second: str, place: Place) -> float:
     """Return the chance for normal runs with the spread behind the printed intervals."""
-    evidence = field.evidence
+    evidence = contestants.evidence
     (mean, error, count), (other, their_error, their_count) = (
-        evidence.summary((name, scope.task, scope.dataset)) for name in (first, second)
+        evidence.summary((name, place.task, place.dataset)) for name in (first, second)
     )
     variance = error**2 * count + their_error**2 * their_count
     return math.nan if math.isnan(variance) else float(special.ndtr((mean - other) / math.sqrt(variance)))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from analysis.comparisons.field import Field, Scope
+from analysis.comparisons.contestants import Contestants, Place
 from analysis.statistics.inference import ALPHA, FEWEST_SEEDS, interquartile_mean, iqm_draws
 
 __all__ = ["Ranked", "Ranking", "critical_difference", "rank_models"]
@@ -44,7 +44,7 @@ class Ranking:
     """Models from best to worst."""
 
     ranked: tuple[Ranked, ...]
-    datasets: tuple[Scope, ...]
+    datasets: tuple[Place, ...]
     """The datasets that all models have."""
     friedman_p: float
     """p of Friedman's test that all models rank alike; nan with fewer than three models or two datasets."""
@@ -76,26 +76,26 @@ def critical_difference(models: int, datasets: int, level: float = ALPHA) -> flo
     return quantile * math.sqrt(models * (models + 1) / (6 * datasets))
 
 
-def rank_models(field: Field, scopes: Sequence[Scope]) -> Ranking:
+def rank_models(contestants: Contestants, places: Sequence[Place]) -> Ranking:
     """Rank the models over datasets that all of them have.
 
     Args:
         field: three models or more.
         scopes: the datasets; at least one.
     """
-    means = np.array([[field.mean(model, scope) for scope in scopes] for model in field.models])
+    means = np.array([[contestants.mean(model, place) for place in places] for model in contestants.models])
     ranks = mean_ranks(means[None])[0]
-    levels = [field.level(model, scope) for model in field.models for scope in scopes]
-    drawn = mean_ranks(field.evidence.draws(levels).reshape(-1, *means.shape))
+    levels = [contestants.level(model, place) for model in contestants.models for place in places]
+    drawn = mean_ranks(contestants.evidence.draws(levels).reshape(-1, *means.shape))
     low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
     best = drawn == drawn.min(axis=1, keepdims=True)  # ties share a draw
     p_first = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
-    several = len(field.models) >= 3 and len(scopes) >= 2
+    several = len(contestants.models) >= 3 and len(places) >= 2
     friedman = float(stats.friedmanchisquare(*means).pvalue) if several else math.nan
     centre = means.mean(axis=0)
     rows = []
-    for place, model in enumerate(field.models):
-        iqm, iqm_low, iqm_high = _iqm(field, model, scopes, centre)
+    for place, model in enumerate(contestants.models):
+        iqm, iqm_low, iqm_high = _iqm(contestants, model, places, centre)
         rows.append(
             Ranked(
                 model=model, mean_rank=float(ranks[place]), rank_low=float(low[place]),
@@ -105,10 +105,12 @@ def rank_models(field: Field, scopes: Sequence[Scope]) -> Ranking:
         )  # fmt: skip
     return Ranking(
         ranked=tuple(sorted(rows, key=lambda row: row.mean_rank)),
-        datasets=tuple(scopes),
+        datasets=tuple(places),
         friedman_p=friedman,
-        critical_difference=critical_difference(len(field.models), len(scopes)) if several else math.nan,
-        intervals=frozenset(field.intervals(scopes)),
+        critical_difference=critical_difference(len(contestants.models), len(places))
+        if several
+        else math.nan,
+        intervals=frozenset(contestants.intervals(places)),
     )
 
 
@@ -128,15 +130,17 @@ def mean_ranks(scores: Array) -> Array:
     return mean
 
 
-def _iqm(field: Field, model: str, scopes: Sequence[Scope], centre: Array) -> tuple[float, float, float]:
-    runs = [field.by_seed(model, scope) for scope in scopes]
+def _iqm(
+    contestants: Contestants, model: str, places: Sequence[Place], centre: Array
+) -> tuple[float, float, float]:
+    runs = [contestants.by_seed(model, place) for place in places]
     strata = [one - middle for one, middle in zip(runs, centre, strict=True) if one is not None]
     if len(strata) < len(runs):
         return math.nan, math.nan, math.nan
     value = interquartile_mean(strata)
     if min(map(len, strata)) < FEWEST_SEEDS:
         return value, math.nan, math.nan
-    settings = field.evidence.settings
+    settings = contestants.evidence.settings
     drawn = iqm_draws(strata, settings.resamples, np.random.default_rng([settings.seed, _IQM_DRAWS]))
     low, high = np.quantile(drawn, [0.025, 0.975])
     return value, float(low), float(high)

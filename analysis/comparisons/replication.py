@@ -21,7 +21,7 @@ from scipy import special
 from analysis.sources import Source
 from analysis.statistics.inference import ALPHA, holm
 from common.errors import UserError
-from common.tables import Document, Grid
+from common.tables import Grid, TableDocument
 from pretraining.models import arm_of
 from pretraining.training.log import LOG, read_log
 
@@ -224,7 +224,7 @@ def _curves(judged: Mapping[str, _Log], known: Mapping[str, _Log]) -> Iterator[d
             yield {"stage": stage, "step": step, "loss": found.pop("value"), **found}
 
 
-def replication_document(found: Replication, source: Source, reference: Source) -> Document:
+def replication_document(found: Replication, source: Source, reference: Source) -> TableDocument:
     """Return the certificate: whether it is one, what is off, and the cells that are farthest from what is expected."""
     worst = found.cells.sort_values("p").head(10)
     rows = [["model", "dataset", "lr", "mean", "expected", "95 % prediction", "p", "Holm p"]]
@@ -234,7 +234,7 @@ def replication_document(found: Replication, source: Source, reference: Source) 
             f"[{row['low']:.2f}, {row['high']:.2f}]", f"{row['p']:.2g}", f"{row['p_holm']:.2g}",
         ])  # fmt: skip
     verdict = "is NOT a replication" if found.faults else "is a replication"
-    return Document(
+    return TableDocument(
         body=[
             f"{source.label} {verdict} of {reference.label}: {len(found.cells)} cells and {len(found.curves)} losses "
             f"compared, {found.exact:.0%} of its runs equal to the last digit.",

@@ -1,1 +1,1 @@
-"""From scores to what they say: contrasts of cells, their estimates and intervals, findings."""
+"""From scores to what they say: contrasts of cells, their estimates and intervals, results."""

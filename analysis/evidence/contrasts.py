@@ -23,7 +23,7 @@ from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE
 
 __all__ = [
-    "AnyContrast", "Cell", "Contrast", "Finding", "Spread", "Term", "contrast_finding", "spread_finding",
+    "AnyContrast", "Cell", "Contrast", "Result", "Spread", "Term", "contrast_result", "spread_result",
 ]  # fmt: skip
 
 Cell = tuple[str, str, str]
@@ -149,7 +149,7 @@ AnyContrast = Contrast | Spread
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class Result:
     """The answer of a source to one contrast or spread."""
 
     comparison: AnyContrast
@@ -195,7 +195,7 @@ class Finding:
         return self.known and (self.high < low or self.low > high)
 
 
-def contrast_finding(
+def contrast_result(
     comparison: Contrast,
     estimate: Estimate,
     *,
@@ -204,12 +204,12 @@ def contrast_finding(
     seeds: tuple[int, ...],
     interval: str = "",
     within_seeds: bool = False,
-) -> Finding:
-    """Return the finding of an estimated contrast."""
+) -> Result:
+    """Return the result of an estimated contrast."""
     p_for, p_against = region_p(estimate, comparison.low, comparison.high)
     low, high = estimate.interval()
     inner_low, inner_high = estimate.interval(0.90)
-    return Finding(
+    return Result(
         comparison=comparison, effect=estimate.effect, low=low, high=high, inner_low=inner_low, inner_high=inner_high,
         p_for=p_for, p_against=p_against,
         p_zero=min(1.0, 2 * min(estimate.p_above(0.0), estimate.p_below(0.0))),
@@ -219,9 +219,9 @@ def contrast_finding(
     )  # fmt: skip
 
 
-def spread_finding(
+def spread_result(
     comparison: Spread, runs: pd.DataFrame, values: pd.DataFrame, resamples_of: Callable[[int], Resamples]
-) -> Finding:
+) -> Result:
     """Return what runs say: Brown and Forsythe's test, and a bootstrap of the ratio over the seeds of both groups.
 
     Args:
@@ -234,20 +234,20 @@ def spread_finding(
     for models in (comparison.narrow, comparison.wide):
         group = _conditions(comparison, models, runs, values)
         if isinstance(group, str):
-            return Finding(comparison=comparison, missing=group)
+            return Result(comparison=comparison, missing=group)
         groups.append(group)
     narrow, wide = groups
     seeds = narrow.columns.intersection(wide.columns)
     first, second = narrow[seeds].to_numpy(), wide[seeds].to_numpy()
     complete = np.isfinite(first).all(axis=0) & np.isfinite(second).all(axis=0)
     if complete.sum() < 2:
-        return Finding(comparison=comparison, missing="fewer than two seeds have runs under every condition")
+        return Result(comparison=comparison, missing="fewer than two seeds have runs under every condition")
     first, second = first[:, complete], second[:, complete]
     count = int(complete.sum())
     resamples = resamples_of(count)
     spreads = [float(group.std(ddof=1)) for group in (first, second)]
     if 0.0 in spreads:
-        return Finding(comparison=comparison, missing="all scores of a group are equal")
+        return Result(comparison=comparison, missing="all scores of a group are equal")
     logs = spread_ratios(first, second, resamples.picks)
     ratio = spreads[0] / spreads[1]
     finite = np.isfinite(logs)
@@ -257,7 +257,7 @@ def spread_finding(
     boot_for, boot_against = region_p(draws, -np.inf, 0.0)
     low, high = np.exp(draws.interval())
     inner_low, inner_high = np.exp(draws.interval(0.90))
-    return Finding(
+    return Result(
         comparison=comparison, effect=ratio, low=float(low), high=float(high),
         inner_low=float(inner_low), inner_high=float(inner_high),
         p_for=max(equal, boot_for) if ratio < 1 else 1.0,

@@ -24,11 +24,11 @@ from analysis.evidence.contrasts import (
     AnyContrast,
     Cell,
     Contrast,
-    Finding,
+    Result,
     Spread,
     Term,
-    contrast_finding,
-    spread_finding,
+    contrast_result,
+    spread_result,
 )
 from analysis.evidence.intervals import DEFAULT_OF_RUNS, INTERVALS, PAPER, Estimated, Interval, T
 from analysis.published_cells import NORMAL_QUANTILE
@@ -134,16 +134,16 @@ class Evidence(Cells):
         )  # fmt: skip
         self.settings = settings
 
-    def finding(self, comparison: AnyContrast) -> Finding:
+    def result(self, comparison: AnyContrast) -> Result:
         """Return what the source says, with p's for and against the claimed region."""
         if isinstance(comparison, Spread):
             if self.runs is None:
-                return Finding(comparison=comparison, missing="needs individual runs")
-            return spread_finding(comparison, self.runs, self.values, self.seed_resamples)
+                return Result(comparison=comparison, missing="needs individual runs")
+            return spread_result(comparison, self.runs, self.values, self.seed_resamples)
         absent = [term for term in comparison.terms if term.cell not in self]
         if absent:
             where = "no published cell for" if self.runs is None else "no runs of"
-            return Finding(comparison=comparison, missing=f"{where} {_names(absent)}")
+            return Result(comparison=comparison, missing=f"{where} {_names(absent)}")
         inputs = tuple(
             f"{term.weight:+.4g} x {term.model} {term.task} {term.dataset}: {self.words(term.cell)}"
             for term in comparison.terms
@@ -152,10 +152,10 @@ class Evidence(Cells):
         found = self.estimate(comparison)
         if found is None:
             fewest = comparison.terms[counts.index(min(counts))]
-            return Finding(
+            return Result(
                 comparison=comparison, missing=f"only one seed of {_names([fewest])}", inputs=inputs
             )
-        return contrast_finding(
+        return contrast_result(
             comparison, found.estimate, test=found.test, inputs=inputs, seeds=found.seeds or counts,
             interval=found.interval, within_seeds=bool(found.seeds),
         )  # fmt: skip

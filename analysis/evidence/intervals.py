@@ -1,6 +1,6 @@
 """The kinds of 95 % interval, each with the test of contrasts that goes with it, and what each really covers.
 
-A kind is added by registering an `Interval` here: scores, captions, claims, comparisons and sensitivity take it from
+A kind is added by registering an `Interval` here: scores, captions, findings, comparisons and sensitivity take it from
 the registry. Which to use, and what each one's true coverage is: docs/intervals.md. Captions say the coverage of
 `analysis/data/interval_coverage.csv`, which a simulation wrote (docs/intervals.md).
 """
@@ -43,7 +43,7 @@ class Estimated:
     interval: str
     """Name of the kind that was used, which with few seeds is not always the one asked for."""
     test: str
-    """The test's name in a finding."""
+    """The test's name in a result."""
     seeds: tuple[int, ...] = ()
     """The seeds that the cells share, where it is within seeds; empty: each cell's own."""
 
@@ -57,15 +57,15 @@ class Interval:
     words: str
     """The interval in the words of captions."""
     tests: str
-    """The test of contrasts of runs, for the legend of the claims."""
+    """The test of contrasts of runs, for the legend of the findings."""
     of_runs: Callable[[Cells, Sequence[Term]], Estimated | None]
     """The estimate of a contrast whose cells have runs; None where they do not decide it."""
     of_cells: Callable[[Student], Student] | None = None
     """From Welch's estimate of printed cells to this kind's; None: only runs can give it."""
     tests_of_cells: str = ""
-    """The test of contrasts of printed cells, for the legend of the claims."""
+    """The test of contrasts of printed cells, for the legend of the findings."""
     test_of_cells: str = ""
-    """The test's name in a finding from printed cells."""
+    """The test's name in a result from printed cells."""
     is_resampled: bool = False
     """Whether it depends on the number of resamples and their seed."""
     needs_instances: bool = False

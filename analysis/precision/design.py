@@ -32,7 +32,7 @@ from analysis.sources import Source
 from analysis.statistics.inference import ALPHA
 from benchmarks.protocol import AVERAGE, TASKS, title_of
 from common.errors import UserError
-from common.tables import Document, Grid
+from common.tables import Grid, TableDocument
 
 __all__ = [
     "MOST_SEEDS", "SOURCE_CELLS", "AssumedSpread", "PlannedStudy", "PlannedTest", "design_document", "design_table",
@@ -246,7 +246,7 @@ def _spreads(source: Source) -> Iterator[tuple[tuple[str, str], AssumedSpread]]:
     for key, cells in values.drop(index=AVERAGE, level=2, errors="ignore").groupby(level=["task", "dataset"]):
         task, name = map(str, key)
         sds, pairs = cells.std(axis=1), pairwise(cells.index.get_level_values("model"))
-        found = [evidence.finding(_difference(*models, task, [name])) for models in pairs]
+        found = [evidence.result(_difference(*models, task, [name])) for models in pairs]
         own = [one.error**2 * min(one.seeds) for one in found if one.known]
         yield (task, name), AssumedSpread(
             sd=float(sds.median()), paired_sd=math.sqrt(np.median(own or 2 * sds.median() ** 2)),
@@ -264,7 +264,7 @@ def _difference(first: str, second: str, task: str, datasets: Sequence[str]) -> 
     return Contrast(label="", terms=tuple(terms))
 
 
-def design_document(source: Source, study: PlannedStudy) -> Document:
+def design_document(source: Source, study: PlannedStudy) -> TableDocument:
     """Return `design_table` under what it is about."""
     table = design_table(source, study)
     rows = [["dataset", "sd", "test", "seeds", "pretrainings", "power", "finds"]]
@@ -282,4 +282,4 @@ at the 0.05 level{holm}, if the other stays as given. -: no number is enough.
 Given: seeds {study.seeds}, pretrainings {study.pretrainings} (sd {study.pretraining_sd:g} points).
 sd: standard deviation over seeds, in points, in the source's median cell ({source.label}). power: of the study as
 given. finds: the smallest difference that the study as given detects with {study.power:.0%} power."""
-    return Document(body=[words, "", Grid(rows)], records=table, digits="%.6g")
+    return TableDocument(body=[words, "", Grid(rows)], records=table, digits="%.6g")

@@ -1,7 +1,7 @@
 """Other analyses of the same scores: every selection rule, interval and adjustment, and which of them alter a verdict.
 
-An analysis is valid where it answers the claim at the stated level, and invalid where it is known not to: an interval
-that covers 84 %, or no adjustment for 19 claims. Both are shown, and told apart.
+An analysis is valid where it answers the finding at the stated level, and invalid where it is known not to: an interval
+that covers 84 %, or no adjustment for 19 findings. Both are shown, and told apart.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from functools import cached_property
 
 import pandas as pd
 
-from analysis.claims.catalogue import CLAIMS
-from analysis.claims.verdicts import Verdict, judge_claim
+from analysis.claims.catalogue import FINDINGS
+from analysis.claims.verdicts import Verdict, judge_finding
 from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS, too_narrow
 from analysis.published_cells import N_SEEDS
@@ -29,10 +29,10 @@ __all__ = ["ADJUSTMENTS", "FORKS", "Multiverse", "explore"]
 FORKS = ("protocol", "selection", "interval", "adjustment")
 """The columns that name an analysis."""
 
-ADJUSTMENTS = ("family", "all claims", "none")
-"""Holm within the claim's family (the package's), over all claims, or not at all."""
+ADJUSTMENTS = ("family", "all findings", "none")
+"""Holm within the finding's family (the package's), over all findings, or not at all."""
 
-_UNADJUSTED = f"{len(CLAIMS)} claims at a level of 0.05 each"
+_UNADJUSTED = f"{len(FINDINGS)} findings at a level of 0.05 each"
 """Why an analysis without adjustment is invalid."""
 
 
@@ -44,7 +44,7 @@ class Multiverse:
     base: Mapping[str, str]
     """The package's own analysis: the option at every fork."""
     analyses: pd.DataFrame
-    """A row a claim and analysis of it: `id`, the columns of `FORKS`, `verdict` (a grade), `state` (supported,
+    """A row a finding and analysis of it: `id`, the columns of `FORKS`, `verdict` (a grade), `state` (supported,
     contradicted, undecided, not decidable), `effect`, `low`, `high` of its decisive comparison, `p`, `p_adjusted`,
     `valid`, `why_not`."""
 
@@ -55,7 +55,7 @@ class Multiverse:
 
     @cached_property
     def flips(self) -> dict[str, list[tuple[str, str, str, bool]]]:
-        """By claim, the single choices that alter a verdict: fork, option, state, valid."""
+        """By finding, the single choices that alter a verdict: fork, option, state, valid."""
         differs = pd.DataFrame({fork: self.analyses[fork] != self.base[fork] for fork in FORKS})
         changed = differs.sum(axis=1)
         base = self.analyses[changed == 0]
@@ -69,7 +69,7 @@ class Multiverse:
 
 
 def explore(source: Source, settings: Settings, *, standard: Source | None = None) -> Multiverse:
-    """Judge every claim under every analysis.
+    """Judge every finding under every analysis.
 
     Args:
         source: published cells or runs.
@@ -88,8 +88,8 @@ def explore(source: Source, settings: Settings, *, standard: Source | None = Non
         for interval, narrow in _intervals(given).items()
     ]
     for given, how, narrow in progress(plan, "analyses", unit="analysis"):
-        finding_of = evidence_of(given, how)
-        verdicts = [judge_claim(claim, finding_of) for claim in CLAIMS.values()]
+        result_of = evidence_of(given, how)
+        verdicts = [judge_finding(finding, result_of) for finding in FINDINGS.values()]
         head = {"protocol": given.protocol, "selection": how.selection, "interval": how.interval}
         for adjustment in ADJUSTMENTS:
             rows += _rows(head | {"adjustment": adjustment}, verdicts, narrow)
@@ -118,7 +118,7 @@ def _rows(head: Mapping[str, str], verdicts: Sequence[Verdict], narrow: str) -> 
     p_against = _adjusted(verdicts, adjustment, lambda one: one.p_against)
     why_not = "; ".join(filter(None, (narrow, _UNADJUSTED if adjustment == "none" else "")))
     for raw in verdicts:
-        name = raw.claim.id
+        name = raw.finding.id
         verdict = replace(raw, p_for_adjusted=p_for[name], p_against_adjusted=p_against[name])
         decisive = verdict.decisive
         yield {
@@ -132,13 +132,13 @@ def _rows(head: Mapping[str, str], verdicts: Sequence[Verdict], narrow: str) -> 
 def _adjusted(
     verdicts: Sequence[Verdict], adjustment: str, p_of: Callable[[Verdict], float]
 ) -> dict[str, float]:
-    """Return the adjusted p's by claim."""
-    found = {one.claim.id: p_of(one) for one in verdicts}
+    """Return the adjusted p's by finding."""
+    found = {one.finding.id: p_of(one) for one in verdicts}
     groups: dict[str, list[str]] = {}
     for one in verdicts if adjustment != "none" else ():
         if one.known:
-            family = one.claim.family if adjustment == "family" else ""
-            groups.setdefault(family, []).append(one.claim.id)
+            family = one.finding.family if adjustment == "family" else ""
+            groups.setdefault(family, []).append(one.finding.id)
     for names in groups.values():
         found |= dict(zip(names, holm([found[name] for name in names]), strict=True))
     return found

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue import FINDINGS
 from analysis.claims.statements import comparisons
-from analysis.claims.verdicts import ALPHA, FindingOf, Verdict, judge
-from analysis.evidence.contrasts import Contrast, Finding
+from analysis.claims.verdicts import ALPHA, ResultOf, Verdict, judge
+from analysis.evidence.contrasts import Contrast, Result
 from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import T
 from analysis.sensitivity.pretraining_spread import SHARED_LUCK, with_pretraining_spread
@@ -29,12 +29,12 @@ MOVED = (0.0, 0.1, 0.2, 0.5, 1.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Moved:
-    """A claim at one spread between pretrainings."""
+    """A finding at one spread between pretrainings."""
 
     hold: int
     """Parts that hold at least."""
     parts: int
-    mean: Finding | None
+    mean: Result | None
     """The mean of its comparisons; None where they have none."""
 
 
@@ -65,22 +65,22 @@ def state_of(verdict: Verdict) -> str:
         return SUPPORTED
     if verdict.p_against_adjusted <= ALPHA:
         return CONTRADICTED
-    return UNDECIDED if all(finding.known for finding in verdict.tree.findings) else UNKNOWN
+    return UNDECIDED if all(result.known for result in verdict.tree.results) else UNKNOWN
 
 
-def evidence_of(source: Source, settings: Settings) -> FindingOf:
+def evidence_of(source: Source, settings: Settings) -> ResultOf:
     """Return what the source says about a comparison."""
-    return cache(source.evidence(settings).finding)
+    return cache(source.evidence(settings).result)
 
 
-def with_errors(source: Source, settings: Settings) -> tuple[FindingOf, str]:
+def with_errors(source: Source, settings: Settings) -> tuple[ResultOf, str]:
     """Return the evidence by the interval of `settings`, or by Student's t where that has no standard errors, said so.
 
     A spread between pretrainings is added to a standard error.
     """
     found = evidence_of(source, settings)
     contrasts = [
-        one for claim in CLAIMS.values() for one in comparisons(claim.body) if isinstance(one, Contrast)
+        one for finding in FINDINGS.values() for one in comparisons(finding.body) if isinstance(one, Contrast)
     ]
     if all(math.isfinite(one.error) for one in map(found, contrasts) if one.known):
         return found, ""
@@ -88,32 +88,32 @@ def with_errors(source: Source, settings: Settings) -> tuple[FindingOf, str]:
     return evidence_of(source, replace(settings, interval=T.name)), words
 
 
-def overturn(finding_of: FindingOf) -> list[Overturned]:
-    """Return, for every claim, what overturns its verdict; `finding_of` says what a source says about a comparison."""
+def overturn(result_of: ResultOf) -> list[Overturned]:
+    """Return, for every finding, what overturns its verdict; `result_of` says what a source says about a comparison."""
 
     @cache
     def family(name: str, sharing: str, sd: float) -> dict[str, Verdict]:
-        findings = with_pretraining_spread(finding_of, sd, SHARED_LUCK[sharing])
-        members = {key: claim for key, claim in CLAIMS.items() if claim.family == name}
-        return {one.claim.id: one for one in judge(members, findings)}
+        results = with_pretraining_spread(result_of, sd, SHARED_LUCK[sharing])
+        members = {key: finding for key, finding in FINDINGS.items() if finding.family == name}
+        return {one.finding.id: one for one in judge(members, results)}
 
     def gone_at(verdict: Verdict, sharing: str) -> float | None:
-        claim, state = verdict.claim, state_of(verdict)
+        finding, state = verdict.finding, state_of(verdict)
 
         def gone(place: int) -> bool:
-            return state_of(family(claim.family, sharing, SPREADS[place])[claim.id]) != state
+            return state_of(family(finding.family, sharing, SPREADS[place])[finding.id]) != state
 
         if state not in (SUPPORTED, CONTRADICTED) or not gone(len(SPREADS) - 1):
             return None
         return SPREADS[_first(gone)]
 
     found = []
-    for verdict in judge(CLAIMS, finding_of):
-        name = verdict.claim.id
+    for verdict in judge(FINDINGS, result_of):
+        name = verdict.finding.id
         moved = {}
         for sharing in SHARED_LUCK:
             for sd in MOVED:
-                one = family(verdict.claim.family, sharing, sd)[name]
+                one = family(verdict.finding.family, sharing, sd)[name]
                 moved[sharing, sd] = Moved(hold=one.tree.hold, parts=len(one.tree.units), mean=one.typical)
         found.append(
             Overturned(

@@ -1,4 +1,4 @@
-"""Pretraining as a level: what a claim is worth if pretraining again moves scores, and by how much others saw it do so.
+"""Pretraining as a level: what a finding is worth if pretraining again moves scores, and by how much others saw it.
 
 Every model was pretrained once, and models of one trunk share that one pretraining. How much of a trunk's luck its
 models inherit nobody knows, so the findings are given for the ends: none of it (`SHARED_LUCK["models"]`), or all.
@@ -14,10 +14,10 @@ from importlib import resources
 
 import pandas as pd
 
-from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue import FINDINGS
 from analysis.claims.statements import trunk_of
-from analysis.claims.verdicts import FindingOf
-from analysis.evidence.contrasts import AnyContrast, Finding, Spread, Term, contrast_finding
+from analysis.claims.verdicts import ResultOf
+from analysis.evidence.contrasts import AnyContrast, Result, Spread, Term, contrast_result
 from analysis.precision.components import PRETRAINING
 from analysis.sources import Source
 from analysis.statistics.estimates import Student
@@ -60,16 +60,16 @@ SHARED_LUCK = {
 
 
 def trunks() -> dict[str, list[str]]:
-    """Return the models that claims compare, by trunk, where a trunk has two or more."""
-    names = dict.fromkeys(name for claim in CLAIMS.values() for name in claim.models)
+    """Return the models that findings compare, by trunk, where a trunk has two or more."""
+    names = dict.fromkeys(name for finding in FINDINGS.values() for name in finding.models)
     found: dict[str, list[str]] = {}
     for name in names:
         found.setdefault(trunk_of(name), []).append(name)
     return {trunk: models for trunk, models in found.items() if len(models) > 1}
 
 
-def with_pretraining_spread(finding_of: FindingOf, sd: float, sharing: SharedLuck) -> FindingOf:
-    """Return the findings if pretraining again moved each task score of a unit by `sd` points.
+def with_pretraining_spread(result_of: ResultOf, sd: float, sharing: SharedLuck) -> ResultOf:
+    """Return the results if pretraining again moved each task score of a unit by `sd` points.
 
     A contrast's variance grows by sd^2 times the squared weight of every unit, which is 0 for two models of a trunk
     that move together. The error is Student's with Satterthwaite's degrees of freedom, the added variance taken as
@@ -77,8 +77,8 @@ def with_pretraining_spread(finding_of: FindingOf, sd: float, sharing: SharedLuc
     without a spread, by whatever distribution those are.
     """
 
-    def finding(comparison: AnyContrast) -> Finding:
-        base = finding_of(comparison)
+    def result(comparison: AnyContrast) -> Result:
+        base = result_of(comparison)
         if isinstance(comparison, Spread) or not base.known:
             return base
         weights: dict[Hashable, float] = {}
@@ -90,14 +90,14 @@ def with_pretraining_spread(finding_of: FindingOf, sd: float, sharing: SharedLuc
         normal = own == 0 or not math.isfinite(base.df)
         df = math.inf if normal else (own + added) ** 2 / (own**2 / base.df)
         student = Student(effect=base.effect, error=math.sqrt(own + added), df=df)
-        moved = contrast_finding(comparison, student, test=base.test, inputs=base.inputs, seeds=base.seeds)
+        moved = contrast_result(comparison, student, test=base.test, inputs=base.inputs, seeds=base.seeds)
         return replace(
             moved, instance_share=base.instance_share,
             p_for=max(base.p_for, moved.p_for), p_against=max(base.p_against, moved.p_against),
             low=min(base.low, moved.low), high=max(base.high, moved.high),
         )  # fmt: skip
 
-    return finding
+    return result
 
 
 @dataclass(frozen=True, kw_only=True)

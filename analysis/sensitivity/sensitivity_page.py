@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 import pandas as pd
 
 from analysis.claims.assessment import assess
-from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue import FINDINGS
 from analysis.claims.verdicts import GRADES
 from analysis.claims.wording import format_p
 from analysis.evidence.evidence import Settings
@@ -26,7 +26,7 @@ from analysis.sensitivity.pretraining_spread import (
     trunks,
 )
 from analysis.sources import Source, standard_of
-from common.tables import Document, Grid, Rows
+from common.tables import Grid, Rows, TableDocument
 from pretraining.models import parse
 
 __all__ = ["Sensitivity", "multiverse_document", "sensitivity_document", "sensitivity_of"]
@@ -67,8 +67,8 @@ def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
     )  # fmt: skip
 
 
-def multiverse_document(multiverse: Multiverse, wanted: Sequence[str]) -> Document:
-    """Return a symbol for each claim and analysis, and the single choices that alter a verdict.
+def multiverse_document(multiverse: Multiverse, wanted: Sequence[str]) -> TableDocument:
+    """Return a symbol for each finding and analysis, and the single choices that alter a verdict.
 
     A source that allows few analyses, such as published cells, gets a sentence in place of the symbols.
     """
@@ -87,8 +87,8 @@ def multiverse_document(multiverse: Multiverse, wanted: Sequence[str]) -> Docume
             (name, *key): symbols[grade]
             for name, *key, grade in records(frame, "id", "protocol", "selection", "interval", "verdict")
         }
-        rows = [["id", *map(str, range(1, len(keys) + 1)), "claim"]]
-        rows += [[name, *(cells[name, *key] for key in keys), CLAIMS[name].short] for name in wanted]
+        rows = [["id", *map(str, range(1, len(keys) + 1)), "finding"]]
+        rows += [[name, *(cells[name, *key] for key in keys), FINDINGS[name].short] for name in wanted]
         body = [
             f"Verdicts against {multiverse.source} under {len(keys)} analyses (selection rule/interval).",
             "",
@@ -104,7 +104,7 @@ def multiverse_document(multiverse: Multiverse, wanted: Sequence[str]) -> Docume
         "analyses": analyses.to_dict("records"),
     }  # fmt: skip
     body += ["", *_changes(multiverse, wanted)]
-    return Document(body=body, records=analyses, digits="%.10g", data=data, indent=2)
+    return TableDocument(body=body, records=analyses, digits="%.10g", data=data, indent=2)
 
 
 def _changes(multiverse: Multiverse, wanted: Iterable[str]) -> list[str | Grid]:
@@ -124,10 +124,10 @@ def _changes(multiverse: Multiverse, wanted: Iterable[str]) -> list[str | Grid]:
     ]
 
 
-def sensitivity_document(result: Sensitivity) -> Document:
+def sensitivity_document(sensitivity: Sensitivity) -> TableDocument:
     """Return what overturns each verdict: other pretrainings, other analyses; and what moves a score."""
     body: list[str | Grid] = [
-        f"What overturns the verdicts (source: {result.source.words}).",
+        f"What overturns the verdicts (source: {sensitivity.source.words}).",
         "",
         "The paper pretrained every model once; models that branch from one trunk share its pretraining:",
         "",
@@ -136,24 +136,30 @@ def sensitivity_document(result: Sensitivity) -> Document:
         "Spread between pretrainings (standard deviation of a task score, in points) that overturns a verdict, and",
         f"measured spreads. {'; '.join(f'{one.name}: {one.words}' for one in SHARED_LUCK.values())}.",
         "",
-        Grid(_spread_rows(result)),
+        Grid(_spread_rows(sensitivity)),
         "",
         "Number of parts that hold, and interval of the mean effect, by standard deviation between pretrainings (sd,",
         "in points):",
         "",
-        Grid(_moved_rows(result)),
+        Grid(_moved_rows(sensitivity)),
         "",
-        *([] if result.components.empty else [*components_body(result.components, result.source), ""]),
-        *_changes(result.multiverse, CLAIMS),
+        *(
+            []
+            if sensitivity.components.empty
+            else [*components_body(sensitivity.components, sensitivity.source), ""]
+        ),
+        *_changes(sensitivity.multiverse, FINDINGS),
         "",
-        *result.tests,
+        *sensitivity.tests,
     ]
-    return Document(body=body, records=result.multiverse.analyses, digits="%.6g", data=_data(result))
+    return TableDocument(
+        body=body, records=sensitivity.multiverse.analyses, digits="%.6g", data=_data(sensitivity)
+    )
 
 
-def _data(result: Sensitivity) -> dict[str, object]:
+def _data(sensitivity: Sensitivity) -> dict[str, object]:
     """Return what overturns each verdict, the single changes, and what moves a score."""
-    claims = [
+    findings = [
         {
             "id": one.id, "verdict": one.state, "p": one.p, "pretraining_sd": dict(one.spread),
             "moved": [
@@ -163,14 +169,14 @@ def _data(result: Sensitivity) -> dict[str, object]:
                 }
                 for (sharing, sd), moved in one.moved.items()
             ],
-            "flipped_by": [list(change) for change in result.multiverse.flips[one.id]],
+            "flipped_by": [list(change) for change in sensitivity.multiverse.flips[one.id]],
         }
-        for one in result.overturned
+        for one in sensitivity.overturned
     ]  # fmt: skip
     return {
-        "source": result.source.words, "analysis": dict(result.multiverse.base), "tests": list(result.tests),
-        "trunks": trunks(), "measured": [asdict(one) for one in result.measured],
-        "components": result.components.to_dict("records"), "claims": claims,
+        "source": sensitivity.source.words, "analysis": dict(sensitivity.multiverse.base), "tests": list(sensitivity.tests),
+        "trunks": trunks(), "measured": [asdict(one) for one in sensitivity.measured],
+        "components": sensitivity.components.to_dict("records"), "findings": findings,
     }  # fmt: skip
 
 
@@ -182,17 +188,17 @@ def _trunk_rows() -> Rows:
     return rows
 
 
-def _spread_rows(result: Sensitivity) -> Rows:
-    """Return claims and measured spreads together, by the spread; verdicts that none overturns last."""
+def _spread_rows(sensitivity: Sensitivity) -> Rows:
+    """Return findings and measured spreads together, by the spread; verdicts that none overturns last."""
     placed: list[tuple[float, list[str]]] = []
-    for one in result.overturned:
+    for one in sensitivity.overturned:
         if one.decided:
             falls = [math.inf if sd is None else sd for sd in one.spread.values()]
             shown = [f"> {SPREADS[-1]:.0f}" if math.isinf(sd) else f"{sd:.2g}" for sd in falls]
             held = f"up to this spread (Holm's p {format_p(one.p)} without it)"
-            words = f"{one.id}, {CLAIMS[one.id].short}: {one.state} {held}"
+            words = f"{one.id}, {FINDINGS[one.id].short}: {one.state} {held}"
             placed.append((min(falls), [*shown, words]))
-    for seen in result.measured:
+    for seen in sensitivity.measured:
         sd = f"{seen.sd:.3g}" + ("" if seen.interval is None else " [{:.2g}, {:.2g}]".format(*seen.interval))
         words = (
             f"{seen.network}, {seen.pretrainings} pretrainings, {seen.score} ({seen.varies}): {seen.where}"
@@ -201,10 +207,10 @@ def _spread_rows(result: Sensitivity) -> Rows:
     return [[*SHARED_LUCK, "what"], *(row for _, row in sorted(placed, key=lambda one: one[0]))]
 
 
-def _moved_rows(result: Sensitivity) -> Rows:
-    """Return one row per claim with a mean, and one more for each sharing that makes a difference."""
+def _moved_rows(sensitivity: Sensitivity) -> Rows:
+    """Return one row per finding with a mean, and one more for each sharing that makes a difference."""
     rows = [["id", "sharing", *(f"sd {sd:g}" for sd in MOVED)]]
-    for one in result.overturned:
+    for one in sensitivity.overturned:
         by_cells: dict[tuple[str, ...], list[str]] = {}
         for sharing in SHARED_LUCK:
             moved = [one.moved[sharing, sd] for sd in MOVED]

@@ -3,7 +3,7 @@
     {"title": "MINIATURE", "note": "...", "steps": 100, "models": {"mini-m-clm-420": "610m-clm-42k"}, "others": [],
      "stages": {"mini-m-clm": "610m-clm"}, "families": {"SC": ["sst2"]}, "logs": "pretrained/models"}
 
-Tables, figures and claims are built around the paper's models. With stand-ins they show the small study's runs in
+Tables, figures and findings are built around the paper's models. With stand-ins they show the small study's runs in
 these places, say so in every caption, and print none of the paper's numbers with them.
 """
 

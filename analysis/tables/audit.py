@@ -16,7 +16,7 @@ from analysis.tables.paper_arithmetic import ArithmeticCheck, Reference, check_a
 from analysis.tables.run_provenance import Provenance, provenance_lines
 from benchmarks.protocol import AVERAGE, DATASETS, LEARNING_RATES, SEEDS, datasets_of
 from common.errors import UserError
-from common.tables import Document, fill_template, markdown_table, signed
+from common.tables import TableDocument, fill_template, markdown_table, signed
 
 __all__ = ["AUDIT_FORMATS", "Audit", "AuditedCell", "audit", "audit_document", "runs_of_stand_ins", "verdict"]
 
@@ -187,7 +187,7 @@ def _rounded(value: float) -> float | None:
     return None if value != value else round(value, 6)
 
 
-def audit_document(result: Audit, made: Provenance | None = None) -> Document:
+def audit_document(result: Audit, made: Provenance | None = None) -> TableDocument:
     """Return the audit: verdict, summary, arithmetic, cells (without runs no list of cells); as HTML a page.
 
     Args:
@@ -206,10 +206,10 @@ def audit_document(result: Audit, made: Provenance | None = None) -> Document:
         fill_template, _TEMPLATE, source=result.source, verdict=verdict(result), sections=_sections(result),
         made=_MADE, notes=notes,
     )  # fmt: skip
-    return Document(body=lines, data=data, pages={"html": page})
+    return TableDocument(body=lines, data=data, pages={"html": page})
 
 
-def runs_of_stand_ins(source: Source, made: Provenance | None = None) -> Document:
+def runs_of_stand_ins(source: Source, made: Provenance | None = None) -> TableDocument:
     """Return the runs of a small study, and how they were made: its networks are others, so no number is compared."""
     assert source.stand_ins is not None
     runs = source.need_runs("the audit")
@@ -222,7 +222,7 @@ def runs_of_stand_ins(source: Source, made: Provenance | None = None) -> Documen
     head = f"This source's numbers are not compared with the paper's. It has {len(runs)} runs:"
     columns = f"{'model':32}{'stands for':32}{'dataset':16}{'runs':>6}"
     notes = [] if made is None else provenance_lines(made)
-    return Document(body=[source.own_words, head, "", columns, *rows, "", *notes])
+    return TableDocument(body=[source.own_words, head, "", columns, *rows, "", *notes])
 
 
 def verdict(result: Audit) -> str:

@@ -15,7 +15,7 @@ from analysis.evidence.intervals import PAPER, caption_of
 from analysis.published_cells import N_SEEDS
 from analysis.records import records
 from analysis.tables.build import Table, TableEntry
-from common.tables import Document, Grid, fill_template
+from common.tables import Grid, TableDocument, fill_template
 
 __all__ = ["TABLE_FORMATS", "recomputed_text", "scores_document", "table_document"]
 
@@ -25,7 +25,7 @@ TABLE_FORMATS = ("markdown", "latex", "csv", "html")
 _TEMPLATE = Path(__file__).parent / "templates" / "table.html"
 
 
-def table_document(table: Table) -> Document:
+def table_document(table: Table) -> TableDocument:
     """Return a table under its caption; as data one row a model, published and recomputed numbers apart.
 
     As HTML it is a `<table>` element with caption, header cells and scopes, and no styles of its own.
@@ -42,7 +42,7 @@ def table_document(table: Table) -> Document:
         stubs=stubs,
         grouped=stubs > 1,
     )
-    return Document(
+    return TableDocument(
         body=[f"**Table {table.number}.** {table.caption} {note}".rstrip(), "", grid],
         records=_records(table) if table.cells else pd.DataFrame(rows, columns=head),
         pages={"html": lambda: _html(table, note)},
@@ -63,12 +63,12 @@ def _spans(cell: TableEntry) -> list[str]:
     ]
 
 
-def scores_document(scores: pd.DataFrame) -> Document:
+def scores_document(scores: pd.DataFrame) -> TableDocument:
     """Return scores in percent (`analysis.evidence.evidence.COLUMNS`), as the paper prints them and as data."""
     rows = [[_text(value) for value in row] for row in scores.itertuples(index=False)]
     words = caption_of(records(scores, "n_seeds", "interval"))
     body: list[str | Grid] = [Grid([list(scores.columns), *rows]), "", f"low, high: {words}."]
-    return Document(body=body, records=scores, digits="%.6f")
+    return TableDocument(body=body, records=scores, digits="%.6f")
 
 
 def recomputed_text(cell: TableEntry, unusual_seeds: str = " n={}") -> str:

@@ -85,8 +85,8 @@ class FindingEntry:
 
     @property
     def id(self) -> str:
-        """The claim's."""
-        return self.verdict.claim.id
+        """The finding's."""
+        return self.verdict.finding.id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +145,7 @@ class PageContent:
     def families(self) -> dict[str, list[FindingEntry]]:
         """The findings by the question that they are about."""
         return {
-            title: [entry for entry in self.findings if entry.verdict.claim.family == name]
+            title: [entry for entry in self.findings if entry.verdict.finding.family == name]
             for name, title in FAMILIES.items()
         }
 
@@ -168,7 +168,7 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
         else write_letter(PUBLISHED, PUBLISHED.with_interval(Settings()))
     )
     cells = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
-    findings = tuple(_finding(verdict, assessment, pictures) for verdict in assessment.verdicts)
+    findings = tuple(_entry(verdict, assessment, pictures) for verdict in assessment.verdicts)
     forests = {entry.by_dataset.name for entry in findings if entry.by_dataset is not None}
     return PageContent(
         source=source,
@@ -193,16 +193,16 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
     )
 
 
-def _finding(verdict: Verdict, assessment: Assessment, pictures: Mapping[str, Picture]) -> FindingEntry:
-    claim = verdict.claim
-    findings = [
+def _entry(verdict: Verdict, assessment: Assessment, pictures: Mapping[str, Picture]) -> FindingEntry:
+    finding = verdict.finding
+    results = [
         *([verdict.typical] if verdict.typical is not None else []),
-        *dict.fromkeys(verdict.tree.findings),
+        *dict.fromkeys(verdict.tree.results),
     ]
     return FindingEntry(
         verdict=verdict,
         sentence=sentence(verdict),
-        datasets=tuple(dataset_sentences(assessment.datasets[claim.id])),
+        datasets=tuple(dataset_sentences(assessment.datasets[finding.id])),
         comparisons=tuple(
             ComparedPair(
                 role="Typical"
@@ -214,11 +214,11 @@ def _finding(verdict: Verdict, assessment: Assessment, pictures: Mapping[str, Pi
                 effect=f"{format_effect(one)} {one.comparison.unit}".replace("-", "\u2212"),
                 says=says(one),
             )
-            for one in findings
+            for one in results
             if one.known
         ),
-        unknown=tuple(one.comparison.label for one in findings if not one.known),
-        by_dataset=pictures.get(f"forest-{claim.id.lower()}"),
+        unknown=tuple(one.comparison.label for one in results if not one.known),
+        by_dataset=pictures.get(f"forest-{finding.id.lower()}"),
         explanation=explanations(assessment, [verdict]),
     )
 

@@ -10,7 +10,7 @@ import jinja2
 from analysis.claims.answer import QUESTION
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, p_texts
-from analysis.evidence.contrasts import Finding
+from analysis.evidence.contrasts import Result
 from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS
 from analysis.published_cells import N_SEEDS
@@ -71,8 +71,8 @@ def _tone(verdict: Verdict) -> str:
     return "part" if verdict.tree.hold else "open"
 
 
-def _effect(finding: Finding) -> str:
-    return format_effect(finding).replace("-", "\u2212")
+def _effect(result: Result) -> str:
+    return format_effect(result).replace("-", "\u2212")
 
 
 def _provenance(record: dict[str, object]) -> list[tuple[str, str]]:

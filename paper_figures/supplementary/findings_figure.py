@@ -1,4 +1,4 @@
-"""The claims as a forest plot: for each finding the comparison its verdict hangs on, the others behind it."""
+"""The findings as a forest plot: for each finding the comparison its verdict hangs on, the others behind it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from matplotlib.lines import Line2D
 from analysis.claims.assessment import Assessment
 from analysis.claims.verdicts import GRADES
 from analysis.claims.wording import format_effect, format_p
-from analysis.evidence.contrasts import Finding
+from analysis.evidence.contrasts import Result
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches
 from paper_figures.drawing.style import GREY, INK, LIGHT
 from paper_figures.figure import FigureInputs, FigureSpec, point_id
 from paper_figures.words import selection_sentence
 
-__all__ = ["COLORS", "FIGURES", "MARKERS", "claims_data", "details", "point"]
+__all__ = ["COLORS", "FIGURES", "MARKERS", "details", "findings_data", "point"]
 
 _LOOKS = {
     "supported": ("#1f7a5c", "o"),
@@ -51,20 +51,20 @@ _TITLES = {
 """By unit; in this order from top to bottom, each with an axis of its own."""
 
 
-def claims_data(assessment: Assessment) -> pd.DataFrame:
+def findings_data(assessment: Assessment) -> pd.DataFrame:
     """Return what is drawn.
 
     Returns:
-        Columns `id, claim, verdict, holds, role, contrast, unit, effect, low, high, region_low,
+        Columns `id, finding, verdict, holds, role, contrast, unit, effect, low, high, region_low,
         region_high, p, p_holm`;
-        `role` being `decisive` (one row a claim, the most adverse comparison), `typical` (their mean) or `other`.
+        `role` being `decisive` (one row a finding, the most adverse comparison), `typical` (their mean) or `other`.
     """
     rows: list[dict[str, object]] = []
     for verdict in assessment.verdicts:
         holds = f"{verdict.tree.hold} of {len(verdict.tree.units)}" if verdict.known else ""
         base = {
-            "id": verdict.claim.id,
-            "claim": verdict.claim.short,
+            "id": verdict.finding.id,
+            "finding": verdict.finding.short,
             "verdict": verdict.verdict,
             "holds": holds,
         }
@@ -73,27 +73,27 @@ def claims_data(assessment: Assessment) -> pd.DataFrame:
         rows.append(base | {"role": "decisive"} | point(verdict.decisive) | numbers)
         if verdict.typical is not None:
             rows.append(base | {"role": "typical"} | point(verdict.typical) | none)
-        others = (finding for finding in verdict.known if finding is not verdict.decisive)
-        rows += [base | {"role": "other"} | point(finding) | none for finding in others]
+        others = (result for result in verdict.known if result is not verdict.decisive)
+        rows += [base | {"role": "other"} | point(result) | none for result in others]
     return pd.DataFrame(rows)
 
 
-def point(finding: Finding) -> dict[str, object]:
+def point(result: Result) -> dict[str, object]:
     """Return what is drawn of a comparison: its effect with interval, and the claimed region."""
-    comparison = finding.comparison
+    comparison = result.comparison
     return {
-        "contrast": comparison.label, "unit": comparison.unit, "effect": finding.effect, "low": finding.low,
-        "high": finding.high, "region_low": comparison.ends[0], "region_high": comparison.ends[1],
-        "text": format_effect(finding),
+        "contrast": comparison.label, "unit": comparison.unit, "effect": result.effect, "low": result.low,
+        "high": result.high, "region_low": comparison.ends[0], "region_high": comparison.ends[1],
+        "text": format_effect(result),
     }  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Claims(FigureSpec):
-    """The forest plot: one row per claim, one axis per unit, linear near no effect and then bent."""
+    """The forest plot: one row per finding, one axis per unit, linear near no effect and then bent."""
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
-        return claims_data(inputs.assessment)
+        return findings_data(inputs.assessment)
 
     def details(self, inputs: FigureInputs) -> str:
         return details(inputs)
@@ -144,7 +144,7 @@ class _Claims(FigureSpec):
         counts = Counter(decisive["verdict"])
         tally = ", ".join(f"{counts[name]} {name}" for name in GRADES if counts[name])
         lines = [
-            f"{record['id']}, {record['claim']}: {record['verdict']}"
+            f"{record['id']}, {record['finding']}: {record['verdict']}"
             f"{', holds in at least ' + record['holds'] if record['holds'] else ''}, most adverse {record['text']}."
             for record in decisive.to_dict("records")
         ]
@@ -152,14 +152,20 @@ class _Claims(FigureSpec):
 
 
 def details(inputs: FigureInputs) -> str:
-    """Return how the claims were tested, for the caption of a figure of them."""
+    """Return how the findings were tested, for the caption of a figure of them."""
     return " ".join((selection_sentence(inputs), *inputs.assessment.tests)).lstrip()
 
 
 def _texts(record: dict[Hashable, Any]) -> tuple[str, ...]:
-    """Return what is written of a claim, below `_HEADS`."""
+    """Return what is written of a finding, below `_HEADS`."""
     numbers = record["text"].replace("-", "\u2212")
-    return record["id"], record["claim"], GRADES[record["verdict"]].short, numbers, format_p(record["p_holm"])
+    return (
+        record["id"],
+        record["finding"],
+        GRADES[record["verdict"]].short,
+        numbers,
+        format_p(record["p_holm"]),
+    )
 
 
 def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -> None:
@@ -204,8 +210,8 @@ FIGURES = (
         title="Which findings survive a test",
         supplementary=True,
         note="Coloured mark: the most adverse comparison, with its interval; small diamond: the mean of all "
-        "comparisons, signed so that positive supports the claim; shaded: the claimed region; small dots: the claim's "
-        "other comparisons. Axes for differences are linear near 0 and logarithmic further out; axes for ratios are "
+        "comparisons, signed so that positive supports the finding; shaded: the claimed region; small dots: its other "
+        "comparisons. Axes for differences are linear near 0 and logarithmic further out; axes for ratios are "
         "logarithmic. Rules for the verdicts: docs/claims.md.",
     ),
 )

@@ -1,4 +1,4 @@
-"""A claim by dataset as a forest plot: each of its contrasts on every dataset and on their average."""
+"""A finding by dataset as a forest plot: each of its contrasts on every dataset and on their average."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.claims.by_dataset import Heterogeneity
-from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue import FINDINGS
 from analysis.claims.pages.dataset_tables import dataset_sentences
-from analysis.claims.statements import Claim, comparisons
+from analysis.claims.statements import Finding, comparisons
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_p, says
-from analysis.evidence.contrasts import Contrast, Finding
+from analysis.evidence.contrasts import Contrast, Result
 from analysis.records import records
 from benchmarks.protocol import AVERAGE, title_of
 from common.errors import UserError
@@ -42,34 +42,34 @@ _COLUMNS = [
 ]  # fmt: skip
 
 
-def forest_data(inputs: FigureInputs, claim: Claim) -> pd.DataFrame:
-    """Return a row for each contrast and dataset of a claim.
+def forest_data(inputs: FigureInputs, finding: Finding) -> pd.DataFrame:
+    """Return a row for each contrast and dataset of a finding.
 
     Raises:
-        UserError: the claim is about spreads, or the source knows no dataset of it.
+        UserError: the finding is about spreads, or the source knows no dataset of it.
     """
-    if not _has_forest(claim):
-        without = " and ".join(name for name, one in CLAIMS.items() if not _has_forest(one))
+    if not _has_forest(finding):
+        without = " and ".join(name for name, one in FINDINGS.items() if not _has_forest(one))
         raise UserError(
-            f"{claim.id} compares ratios of standard deviations, so it has no forest plot (every finding but {without} "
-            f"has one); clm-or-mlm claims --id {claim.id} --explain prints the ratios"
+            f"{finding.id} compares ratios of standard deviations, so it has no forest plot (every finding but "
+            f"{without} has one); clm-or-mlm claims --id {finding.id} --explain prints the ratios"
         )
     assessment = inputs.assessment
-    found = assessment.datasets[claim.id]
+    found = assessment.datasets[finding.id]
     groups = list(_contrasts(found.contrasts)) or list(_pairs(found.verdict))
     if not groups:
-        raise UserError(f"{inputs.source.label} lacks the scores that {claim.id} needs: {claim.short}")
+        raise UserError(f"{inputs.source.label} lacks the scores that {finding.id} needs: {finding.short}")
     data = pd.DataFrame([row for group in groups for row in group], columns=_COLUMNS)
     least = data[["p_for", "p_against"]].min(axis=1).groupby(data["contrast"], sort=False).min()
     return data.assign(
-        id=claim.id,
+        id=finding.id,
         drawn=data["contrast"].isin(least.sort_values(kind="stable").index[:_MOST]),
         sentences=" ".join(dataset_sentences(found)),
     )
 
 
-def _has_forest(claim: Claim) -> bool:
-    return any(isinstance(one, Contrast) for one in comparisons(claim.body))
+def _has_forest(finding: Finding) -> bool:
+    return any(isinstance(one, Contrast) for one in comparisons(finding.body))
 
 
 def _contrasts(contrasts: tuple[Heterogeneity, ...]) -> Iterator[list[dict[str, object]]]:
@@ -86,7 +86,7 @@ def _contrasts(contrasts: tuple[Heterogeneity, ...]) -> Iterator[list[dict[str, 
             better[key] = one
     for one in better.values():
         spread = {"q": one.between.q, "q_p": one.between.p, "i_squared": one.between.i_squared}
-        found = [_row(finding, name) | spread for name, finding in one.single.items()]
+        found = [_row(result, name) | spread for name, result in one.single.items()]
         if one.average.known:
             found.append(_row(one.average, AVERAGE) | spread)
         yield [row | {"contrast": one.average.comparison.label} for row in found]
@@ -95,18 +95,18 @@ def _contrasts(contrasts: tuple[Heterogeneity, ...]) -> Iterator[list[dict[str, 
 def _pairs(verdict: Verdict) -> Iterator[list[dict[str, object]]]:
     """Yield the rows of each contrast across tasks, one for each pair of their datasets."""
     groups: dict[str, list[dict[str, object]]] = {}
-    for finding in verdict.known:
-        label, _, where = finding.comparison.label.partition(" [")
-        if isinstance(finding.comparison, Contrast):
-            row = _row(finding, where.rstrip("]")) | dict.fromkeys(("q", "q_p", "i_squared"), math.nan)
+    for result in verdict.known:
+        label, _, where = result.comparison.label.partition(" [")
+        if isinstance(result.comparison, Contrast):
+            row = _row(result, where.rstrip("]")) | dict.fromkeys(("q", "q_p", "i_squared"), math.nan)
             groups.setdefault(label, []).append(row | {"contrast": label})
     yield from groups.values()
 
 
-def _row(finding: Finding, dataset: str) -> dict[str, object]:
-    return point(finding) | {
-        "claimed": finding.comparison.region, "dataset": dataset, "says": says(finding), "p_for": finding.p_for,
-        "p_against": finding.p_against,
+def _row(result: Result, dataset: str) -> dict[str, object]:
+    return point(result) | {
+        "claimed": result.comparison.region, "dataset": dataset, "says": says(result), "p_for": result.p_for,
+        "p_against": result.p_against,
     }  # fmt: skip
 
 
@@ -211,7 +211,7 @@ _NOTE = (
 class _Forest(FigureSpec):
     """The contrasts of a finding by dataset."""
 
-    finding: Claim
+    finding: Finding
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
         return forest_data(inputs, self.finding)
@@ -269,12 +269,12 @@ class _Forest(FigureSpec):
 
 FIGURES = tuple(
     _Forest(
-        name=f"forest-{claim.id.lower()}",
-        title=f"{claim.id} by dataset: {claim.short}",
-        finding=claim,
+        name=f"forest-{finding.id.lower()}",
+        title=f"{finding.id} by dataset: {finding.short}",
+        finding=finding,
         supplementary=True,
         note=_NOTE,
     )
-    for claim in CLAIMS.values()
+    for finding in FINDINGS.values()
 )
-"""A figure for each claim."""
+"""A figure for each finding."""

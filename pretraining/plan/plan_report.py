@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from common.errors import UserError, nearest
 from common.plain_text import counted
-from common.tables import Document
+from common.tables import TableDocument
 from pretraining.models import format_steps
 from pretraining.plan.flops import PEAK_FLOPS
 from pretraining.plan.study_plan import Plan, PlannedStage
@@ -17,7 +17,7 @@ PLAN_FORMATS = ("tree", "json")
 """How a plan is printed."""
 
 
-def plan_document(plan: Plan, *, device: str = "H100", utilisation: float = 0.4) -> Document:
+def plan_document(plan: Plan, *, device: str = "H100", utilisation: float = 0.4) -> TableDocument:
     """Return the plan.
 
     Args:
@@ -31,7 +31,7 @@ def plan_document(plan: Plan, *, device: str = "H100", utilisation: float = 0.4)
     if device not in PEAK_FLOPS:
         known = ", ".join(PEAK_FLOPS)
         raise UserError(f"unknown device {device!r}; devices are {known}{nearest(device, PEAK_FLOPS)}")
-    return Document(
+    return TableDocument(
         data=_data(plan, device, utilisation),
         indent=2,
         pages={"tree": lambda: _tree(plan, device, utilisation)},

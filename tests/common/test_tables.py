@@ -15,9 +15,9 @@ import pytest
 from common.tables import (
     FORMATS,
     PRINTED,
-    Document,
     Grid,
     Heading,
+    TableDocument,
     fill_template,
     markdown_table,
     plain_table,
@@ -62,7 +62,7 @@ def test_nothing_in_a_cell_is_obeyed() -> None:
 
 
 FRAME = pd.DataFrame({"name": ["a", "b"], "value": [1 / 3, 2.0]})
-DOCUMENT = Document(
+DOCUMENT = TableDocument(
     body=[
         "Said.",
         "",
@@ -75,7 +75,9 @@ DOCUMENT = Document(
 
 
 def test_text_and_markdown_differ_in_tables_and_headings_alone() -> None:
-    assert show(Document(body=["x", Heading("y"), Grid([["a"], ["1"]]), "z"]), "text") == "x\ny\na\n1\nz\n"
+    assert (
+        show(TableDocument(body=["x", Heading("y"), Grid([["a"], ["1"]]), "z"]), "text") == "x\ny\na\n1\nz\n"
+    )
     assert show(DOCUMENT, "markdown").splitlines() == [
         "Said.", "", "## Rows", "| name | n |", "|---|---:|", "| a | 1<br>2 |", "| a | ±3 |",
     ]  # fmt: skip
@@ -85,7 +87,7 @@ def test_latex_has_the_tables_with_lines_stacked_and_groups_ruled_off() -> None:
     text = show(DOCUMENT, "latex")
     assert "Said" not in text and "a & 1 \\\\\n & 2 \\\\\na & $\\pm$3" in text
     grid = Grid([["g", "x"], ["a", "1"], ["a", "2"], ["b", "3"]], grouped=True)
-    assert "a & 1 \\\\\n & 2 \\\\\n\\midrule\nb & 3" in show(Document(body=[grid]), "latex")
+    assert "a & 1 \\\\\n & 2 \\\\\n\\midrule\nb & 3" in show(TableDocument(body=[grid]), "latex")
 
 
 def test_data_hold_the_same_numbers() -> None:
@@ -105,17 +107,17 @@ def test_json_holds_null_for_what_is_no_finite_number() -> None:
         "count": np.int64(2),
         "x": 0.5,
     }
-    found = json.loads(show(Document(data=row), "json"))
+    found = json.loads(show(TableDocument(data=row), "json"))
     assert found == {"nan": None, "most": [None, None], "1": True, "count": 2, "x": 0.5}
 
 
 def test_a_page_of_its_own_goes_before_what_any_document_is() -> None:
-    document = Document(body=["x"], pages={"html": lambda: "<p>", "markdown": lambda: "y"})
+    document = TableDocument(body=["x"], pages={"html": lambda: "<p>", "markdown": lambda: "y"})
     assert [show(document, form) for form in ("text", "markdown", "html")] == ["x\n", "y", "<p>"]
 
 
 def test_a_document_is_printed_or_written_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    document = Document(body=["a ± b"])
+    document = TableDocument(body=["a ± b"])
     write(document, "text", None)
     write(document, "text", tmp_path / "new" / "file")
     assert (tmp_path / "new" / "file").read_text("utf-8") == capsys.readouterr().out == "a ± b\n"

@@ -138,7 +138,7 @@ def test_an_interval_has_its_own_numbers_in_scores_and_claims() -> None:
             )
         gap = difference("MLM - CLM", MLM, CLM, "SC")
         ours, paper = (
-            Evidence(Settings(interval=name), runs=runs).finding(gap) for name in ("population", "paper")
+            Evidence(Settings(interval=name), runs=runs).result(gap) for name in ("population", "paper")
         )
         assert ours.test == "paired by seed, sd over n"
         assert ours.effect == paper.effect
@@ -148,7 +148,7 @@ def test_an_interval_has_its_own_numbers_in_scores_and_claims() -> None:
 
 def test_the_commands_take_an_interval(capsys: pytest.CaptureFixture[str]) -> None:
     scores, _ = commands("An interval")
-    said, claims = outputs("An interval", "analysis.evidence.intervals")
+    said, findings = outputs("An interval", "analysis.evidence.intervals")
     printed = said.splitlines()
     assert all(",population," in line for line in printed[1:])
     assert not main([word.replace("population", "paper") for word in scores])
@@ -156,7 +156,7 @@ def test_the_commands_take_an_interval(capsys: pytest.CaptureFixture[str]) -> No
     for ours, paper in zip(printed[1:], plain[1:], strict=True):
         (mean, low), (_, wide) = (map(float, line.split(",")[3:5]) for line in (ours, paper))
         assert mean - low == pytest.approx((mean - wide) * 0.8**0.5, abs=1e-4)
-    assert "F15" in claims
+    assert "F15" in findings
 
 
 def test_a_selection_rule_selects() -> None:

@@ -48,17 +48,17 @@ def test_the_readmes_picture_holds_the_data_drawn_now(number: int) -> None:
 
 
 def test_readme_findings_and_letter_give_one_answer() -> None:
-    claims, assessment = cm.claims("published"), assess(PUBLISHED, Settings())
+    findings, assessment = cm.claims("published"), assess(PUBLISHED, Settings())
     letter = show(letter_document(write_letter(PUBLISHED, Settings(), assessment)), "markdown")
     found = answer(assessment)
     for text in (words_of("docs/findings.md"), letter):
         for sentence in found.sentences:
             assert sentence in text.replace("**", "")
     assert all(one in words_of("README.md").replace("**", "") for one in (found.headline, found.findings))
-    assert claims.loc[["F1", "F2", "F5a", "F5c"], "verdict"].unique().tolist() == ["supported"]
-    assert claims.loc["F14", "verdict"] == "undecided"
-    assert claims.loc["F12", "verdict"].startswith("contradicted")
-    assert claims.loc["F9", "verdict"] == "mixed"
+    assert findings.loc[["F1", "F2", "F5a", "F5c"], "verdict"].unique().tolist() == ["supported"]
+    assert findings.loc["F14", "verdict"] == "undecided"
+    assert findings.loc["F12", "verdict"].startswith("contradicted")
+    assert findings.loc["F9", "verdict"] == "mixed"
 
 
 def test_the_effects_of_the_faq_are_those_that_compare_prints() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue import FINDINGS
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, open_source
 from benchmarks.protocol import AVERAGE
@@ -21,23 +21,23 @@ OF_SPREADS = {"F7", "F10"}
 
 def test_every_claim_has_a_forest_but_those_about_spreads_which_say_so() -> None:
     assert [name for name in FIGURES if name.startswith("forest-")] == [
-        f"forest-{one.lower()}" for one in CLAIMS
+        f"forest-{one.lower()}" for one in FINDINGS
     ]
-    for name, claim in CLAIMS.items():
+    for name, finding in FINDINGS.items():
         if name in OF_SPREADS:
             # Of runs that decide them too.
             for inputs in (INPUTS, FigureInputs(source=open_source("miniature"))):
                 with pytest.raises(
                     UserError, match=rf"^{name} compares ratios .*every finding but F7 and F10 has one"
                 ):
-                    forest_data(inputs, claim)
+                    forest_data(inputs, finding)
         else:
-            data = forest_data(INPUTS, claim)
+            data = forest_data(INPUTS, finding)
             assert data["drawn"].any() and data["effect"].notna().all()
 
 
 def test_a_row_is_the_difference_of_the_cells_and_q_is_cochrans() -> None:
-    data = forest_data(INPUTS, CLAIMS["F1"])
+    data = forest_data(INPUTS, FINDINGS["F1"])
     rows = data[data["contrast"] == "MLM - CLM on SC, 1b"].set_index("dataset")
     cells = published_values().set_index(["model", "dataset", "task"])
     effects, errors = [], []
@@ -56,13 +56,13 @@ def test_a_row_is_the_difference_of_the_cells_and_q_is_cochrans() -> None:
 
 
 def test_a_pair_is_drawn_once_and_a_claim_across_tasks_by_pairs_of_datasets() -> None:
-    searched = forest_data(INPUTS, CLAIMS["F5a"])
+    searched = forest_data(INPUTS, FINDINGS["F5a"])
     pairs = {frozenset(label.partition(" on ")[0].split(" - ")) | {label.partition(" on ")[2]}
              for label in searched["contrast"]}  # fmt: skip
     assert (
         len(pairs) == searched["contrast"].nunique() > searched[searched["drawn"]]["contrast"].nunique() == 20
     )
-    across = forest_data(INPUTS, CLAIMS["F2"])
+    across = forest_data(INPUTS, FINDINGS["F2"])
     assert len(across) == 81 and across["q"].isna().all()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue import FINDINGS
 from analysis.evidence.intervals import measured_coverage
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
@@ -18,7 +18,7 @@ def test_the_forest_plot_has_a_row_for_each_claim_and_all_its_comparisons(tmp_pa
     assert main(["figure", "claims", "--format", "svg", "--out", str(tmp_path)]) == 0
     data = pd.read_csv(tmp_path / "claims.csv")
     decisive = data[data["role"] == "decisive"]
-    assert list(decisive["id"]) == list(CLAIMS)
+    assert list(decisive["id"]) == list(FINDINGS)
     row = decisive.set_index("id").loc["F1"]
     assert row["effect"] == pytest.approx(2.09) and row["low"] < row["effect"] < row["high"]
     of_f6 = data[data["id"] == "F6"]["role"].value_counts()

@@ -15,11 +15,11 @@ from tests.paper_figures.made_up import made_up_runs, write_logs
 
 SOURCES = ("published", "miniature", "stand-in")
 NOT_DRAWN = {
-    *((source, f"forest-{claim}") for source in SOURCES for claim in ("f7", "f10")),
+    *((source, f"forest-{finding}") for source in SOURCES for finding in ("f7", "f10")),
     ("published", "5"),
     ("published", "7"),
     ("published", "12"),
-    *(("miniature", f"forest-{claim}") for claim in ("f12", "f13", "f15")),
+    *(("miniature", f"forest-{finding}") for finding in ("f12", "f13", "f15")),
 }
 """Runs, logs or models are needed that are not there; ratios of spreads have no datasets."""
 

@@ -73,7 +73,7 @@ def _found(layout: Layout, effect: float, rng: np.random.Generator, source: int)
     evidence = Evidence(settings, values=pd.concat(frames))
     pairs = [(f"{model}", f"{model + 1}") for model in range(0, MODELS, 2)]
     return [
-        holm([evidence.finding(_difference(*pair, members)).p_zero for members in names])[0] <= ALPHA
+        holm([evidence.result(_difference(*pair, members)).p_zero for members in names])[0] <= ALPHA
         for pair in pairs
     ]
 

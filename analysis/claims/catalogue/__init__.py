@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from analysis.claims.catalogue import continued, dynamics, objective, ratio, two_stage
 from analysis.claims.catalogue.terms import MARGINS
-from analysis.claims.statements import Claim
+from analysis.claims.statements import Finding
 from analysis.claims.titles import TITLES
 
-__all__ = ["CLAIMS", "FAMILIES", "MARGINS"]
+__all__ = ["FAMILIES", "FINDINGS", "MARGINS"]
 
 FAMILIES = {
     "objective": "MLM against CLM at the full budget",
@@ -20,15 +20,15 @@ FAMILIES = {
     "two-stage": "CLM then MLM from scratch",
     "continued": "continued pretraining",
 }
-"""The questions; Holm's adjustment is over the claims of one."""
+"""The questions; Holm's adjustment is over the findings of one."""
 
 
 _ENTRIES = {
-    claim.id: claim
+    finding.id: finding
     for family in (objective, ratio, dynamics, two_stage, continued)
-    for claim in family.CLAIMS
+    for finding in family.FINDINGS
 }
 assert _ENTRIES.keys() == TITLES.keys(), sorted(_ENTRIES.keys() ^ TITLES.keys())
 
-CLAIMS: dict[str, Claim] = {name: _ENTRIES[name] for name in TITLES}
-"""Every claim by id, in the order of the titles."""
+FINDINGS: dict[str, Finding] = {name: _ENTRIES[name] for name in TITLES}
+"""Every finding by id, in the order of the titles."""

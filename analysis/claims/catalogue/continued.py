@@ -1,12 +1,12 @@
-"""Claims about continued pretraining."""
+"""Findings about continued pretraining."""
 
 from __future__ import annotations
 
 from analysis.claims.catalogue.terms import ALL, FULL, Region, mlm, within
-from analysis.claims.statements import Claim, all_of, difference, weighted
+from analysis.claims.statements import Finding, all_of, difference, weighted
 from analysis.evidence.contrasts import Contrast
 
-__all__ = ["CLAIMS"]
+__all__ = ["FINDINGS"]
 
 
 def _cpt(start: str, total: str) -> str:
@@ -32,8 +32,8 @@ def _last_gain(task: str) -> Contrast:
     )
 
 
-CLAIMS = (
-    Claim(
+FINDINGS = (
+    Finding(
         id="F11",
         statement="After 22k steps of MLM continued pretraining, the CLM start beats the MLM start on SC and TC "
         "and has closed the gap on QA and IR.",
@@ -50,7 +50,7 @@ CLAIMS = (
             ],
         ),
     ),
-    Claim(
+    Finding(
         id="F12",
         statement="12k steps of continued pretraining already suffice: the CLM start is ahead on TC and IR, on "
         "par on SC and close on QA.",
@@ -66,7 +66,7 @@ CLAIMS = (
         ),
         remark='We take "close" on QA to mean comparable, within one point.',
     ),
-    Claim(
+    Finding(
         id="F13",
         statement="Between 12k and 22k steps of CPT, the CLM start improves more steeply than the MLM start, "
         "which plateaus, on SC in particular.",
@@ -88,7 +88,7 @@ CLAIMS = (
         reported=tuple(_last_gain(task) for task in ("TC", "QA", "IR")),
         remark="The verdict covers only SC, which the finding names.",
     ),
-    Claim(
+    Finding(
         id="F15",
         statement="Starting from a finished CLM model and adding 12k steps of MLM is better than training MLM "
         "from scratch for 42k steps.",

@@ -1,15 +1,15 @@
-"""Claims about early steps and fine-tuning stability."""
+"""Findings about early steps and fine-tuning stability."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from analysis.claims.catalogue.terms import ALL, FULL, clm, mlm
-from analysis.claims.statements import AtLeast, Claim, all_of, difference
+from analysis.claims.statements import AtLeast, Finding, all_of, difference
 from analysis.evidence.contrasts import Spread
 from pretraining.models import format_steps
 
-__all__ = ["CLAIMS"]
+__all__ = ["FINDINGS"]
 
 
 def _step(objective: str, step: int) -> str:
@@ -32,8 +32,8 @@ SENSITIVITY_RATES = (1e-5, 2e-5, 5e-5, 1e-4)
 """The learning rates of Figure 5."""
 
 
-CLAIMS = (
-    Claim(
+FINDINGS = (
+    Finding(
         id="F6",
         statement="CLM is more data-efficient early: ahead up to 10k steps on SC and QA, 20k on IR and 40k on TC.",
         where="Figure 4, Tables 6-9",
@@ -49,7 +49,7 @@ CLAIMS = (
         ),
         remark="The ranges include the last step named, such as 10k.",
     ),
-    Claim(
+    Finding(
         id="F7",
         statement="CLM-pretrained models are less sensitive to the fine-tuning learning rate.",
         where="Figure 5",

@@ -1,4 +1,4 @@
-"""Claims about MLM against CLM at the full budget."""
+"""Findings about MLM against CLM at the full budget."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from analysis.claims.catalogue.terms import BELOW, MARGINS, SIZES, Region, clm, mlm, within
-from analysis.claims.statements import Claim, all_of, difference, weighted
+from analysis.claims.statements import Finding, all_of, difference, weighted
 from analysis.evidence.contrasts import Contrast
 
-__all__ = ["CLAIMS"]
+__all__ = ["FINDINGS"]
 
 
 def _gap(size: str, task: str, sign: float = 1.0) -> list[tuple[float, str, str]]:
@@ -26,8 +26,8 @@ _BY_SIZE: tuple[tuple[str, str, Region], ...] = (("SC", "widens", {}), ("IR", "n
 """How the gap changes with size: the task, the word, the claimed region of the change."""
 
 
-CLAIMS = (
-    Claim(
+FINDINGS = (
+    Finding(
         id="F1",
         statement="MLM beats CLM at the full budget, notably on sequence classification and question "
         "answering, at every size.",
@@ -37,7 +37,7 @@ CLAIMS = (
         reported=tuple(_gaps(("TC", "IR"))),
         remark="The verdict covers only SC and QA, which the finding names; F4 covers TC.",
     ),
-    Claim(
+    Finding(
         id="F2",
         statement="Question answering is hurt most by the lack of bidirectional attention, at every size.",
         where="Figure 2",
@@ -53,7 +53,7 @@ CLAIMS = (
         remark="Differences in points are compared as printed, although the tasks use different metrics. CLM and MLM "
         "differ in both objective and attention mask, and the study cannot separate the two effects.",
     ),
-    Claim(
+    Finding(
         id="F3",
         statement="The MLM-CLM gap widens with model size on sequence classification and narrows on retrieval.",
         where="Figure 2",
@@ -85,7 +85,7 @@ CLAIMS = (
         ),
         remark="We take the finding to mean a monotone trend over the three sizes.",
     ),
-    Claim(
+    Finding(
         id="F4",
         statement="On token classification CLM is competitive at 210M and 1B and wins at 610M.",
         where="Figure 2, Table 3",

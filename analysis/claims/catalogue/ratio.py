@@ -1,4 +1,4 @@
-"""Claims about the masking ratio."""
+"""Findings about the masking ratio."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.claims.catalogue.terms import ALL, BELOW, FULL, SIZES
-from analysis.claims.statements import AtLeast, Claim, all_of, any_of, both_of, difference, weighted
+from analysis.claims.statements import AtLeast, Finding, all_of, any_of, both_of, difference, weighted
 from pretraining.models import RATIOS
 
-__all__ = ["CLAIMS"]
+__all__ = ["FINDINGS"]
 
 
 def _slope(
@@ -86,8 +86,8 @@ def _some_ratio_beaten() -> AtLeast:
 _SLOPE = "points per 10 % masking"
 
 
-CLAIMS = (
-    Claim(
+FINDINGS = (
+    Finding(
         id="F5a",
         statement="No masking ratio is best at every size and on every task.",
         where="Figure 3",
@@ -95,7 +95,7 @@ CLAIMS = (
         body=_some_ratio_beaten(),
         remark="Each ratio has 36 comparisons (3 sizes, 4 tasks, 3 other ratios), and p is adjusted for all 36.",
     ),
-    Claim(
+    Finding(
         id="F5b",
         statement="Larger models prefer higher masking ratios: the slope of the score on the ratio increases "
         "with size.",
@@ -123,7 +123,7 @@ CLAIMS = (
         ),
         remark="The finding is read as a claim about each task.",
     ),
-    Claim(
+    Finding(
         id="F5c",
         statement="Retrieval prefers higher masking ratios at every size.",
         where="Figure 3, Table 5",
@@ -133,7 +133,7 @@ CLAIMS = (
             [weighted(f"slope on IR, {size}", _slope(size, "IR"), unit=_SLOPE) for size in SIZES],
         ),
     ),
-    Claim(
+    Finding(
         id="F5d",
         statement="Small models prefer lower masking ratios on token classification and question answering.",
         where="Figure 3",
@@ -146,7 +146,7 @@ CLAIMS = (
             ],
         ),
     ),
-    Claim(
+    Finding(
         id="F5e",
         statement="At 610M and 1B the score is U-shaped in the masking ratio.",
         where="Figure 3",

@@ -1,15 +1,15 @@
-"""Claims about CLM then MLM from scratch."""
+"""Findings about CLM then MLM from scratch."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from analysis.claims.catalogue.terms import ALL, within
-from analysis.claims.statements import AtLeast, Claim, all_of, any_of, difference
+from analysis.claims.statements import AtLeast, Finding, all_of, any_of, difference
 from analysis.evidence.contrasts import Spread
 from pretraining.models import RATIOS, SPLITS
 
-__all__ = ["BY_SPLIT", "CLAIMS"]
+__all__ = ["BY_SPLIT", "FINDINGS"]
 
 
 def _split(budget: int, place: int) -> str:
@@ -59,8 +59,8 @@ def _beats_mlm_alone(place: int) -> AtLeast:
     )
 
 
-CLAIMS = (
-    Claim(
+FINDINGS = (
+    Finding(
         id="F8",
         scope="610M models, 40 % masking; 12K, 22K and 42K steps; four tasks",
         statement="At equal budget, CLM then MLM (25 % CLM, 75 % MLM) beats MLM alone at 12k, 22k and 42k on each "
@@ -87,7 +87,7 @@ CLAIMS = (
         remark="We also test whether 75 % CLM is comparable to MLM alone (clearly better counts as not comparable). "
         "This test does not count towards the verdict.",
     ),
-    Claim(
+    Finding(
         id="F9",
         statement="The best share of CLM is 25 to 50 %, at every budget and on every task.",
         where="Figure 6",
@@ -97,7 +97,7 @@ CLAIMS = (
             [_best_split(budget, task) for budget in SPLITS for task in ALL],
         ),
     ),
-    Claim(
+    Finding(
         id="F10",
         statement="Two-stage models are less sensitive to the masking ratio than MLM alone.",
         where="Figure 7",
@@ -118,7 +118,7 @@ CLAIMS = (
         remark="The two-stage models 610m-clm-40k-mlm*-42k have no published cells. Their MLM stage lasts only "
         "2k of 42k steps, so the ratio has less time to matter than in MLM alone.",
     ),
-    Claim(
+    Finding(
         id="F14",
         statement="Biphasic pretraining beats MLM alone by 1 to 3 points on most tasks at the same compute.",
         where="a public summary; Tables 10-13",
@@ -143,6 +143,7 @@ CLAIMS = (
 )
 
 BY_SPLIT = {
-    int(_SHARES[place]): replace(CLAIMS[0], body=_beats_mlm_alone(place), reported=()) for place in (1, 2, 3)
+    int(_SHARES[place]): replace(FINDINGS[0], body=_beats_mlm_alone(place), reported=())
+    for place in (1, 2, 3)
 }
 """F8 as it is worded (25), and the same of the other two splits, by percent of CLM."""

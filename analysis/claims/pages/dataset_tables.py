@@ -1,4 +1,4 @@
-"""Claims by dataset as text, Markdown, JSON and CSV: each contrast, and the sentences about single datasets."""
+"""Findings by dataset as text, Markdown, JSON and CSV: each contrast, and the sentences about single datasets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from analysis.claims.by_dataset import DatasetReading, Heterogeneity
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, format_p, readout, says
 from benchmarks.protocol import DATASETS
-from common.tables import Document, Grid, Heading
+from common.tables import Grid, Heading, TableDocument
 
 __all__ = [
     "counted_by_dataset", "dataset_record", "dataset_sentences", "datasets_document", "short_dataset_sentences",
@@ -33,7 +33,7 @@ def counted_by_dataset(reading: DatasetReading) -> str:
 
 
 def dataset_sentences(reading: DatasetReading) -> list[str]:
-    """Return what the claim says by dataset, where one dataset makes a result, and which show nothing."""
+    """Return what the finding says by dataset, where one dataset makes a result, and which show nothing."""
     tree = reading.verdict.tree
     if not tree.known_units:
         return []
@@ -70,18 +70,19 @@ def _without(contrast: Heterogeneity, name: str) -> str:
     return f"{average.comparison.label} ({alone} with it, {rest} without)"
 
 
-def datasets_document(assessment: Assessment, shown: Sequence[Verdict]) -> Document:
-    """Return each claim: one row per contrast and dataset, with how much the datasets differ."""
+def datasets_document(assessment: Assessment, shown: Sequence[Verdict]) -> TableDocument:
+    """Return each finding: one row per contrast and dataset, with how much the datasets differ."""
     records = _table(assessment, shown)
-    return Document(
+    return TableDocument(
         body=_body(assessment, shown),
         records=records,
         digits="%.10g",
         data={
             "source": assessment.source.label,
             "interval": assessment.settings.interval,
-            "claims": {
-                verdict.claim.id: dataset_record(assessment.datasets[verdict.claim.id]) for verdict in shown
+            "findings": {
+                verdict.finding.id: dataset_record(assessment.datasets[verdict.finding.id])
+                for verdict in shown
             },
             "contrasts": json.loads(records.to_json(orient="records", double_precision=10)),
         },
@@ -90,10 +91,10 @@ def datasets_document(assessment: Assessment, shown: Sequence[Verdict]) -> Docum
 
 
 def _body(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid | Heading]:
-    lines: list[str | Grid | Heading] = [f"Claims by dataset; source {assessment.source.label}."]
+    lines: list[str | Grid | Heading] = [f"Findings by dataset; source {assessment.source.label}."]
     for verdict in shown:
-        reading = assessment.datasets[verdict.claim.id]
-        title = Heading(f"{verdict.claim.id}: {verdict.claim.statement}")
+        reading = assessment.datasets[verdict.finding.id]
+        title = Heading(f"{verdict.finding.id}: {verdict.finding.statement}")
         lines += ["", title, "", *dataset_sentences(reading)]
         if not reading.contrasts:
             lines += [] if reading.verdict.tree.known_units else ["Not decidable from this source."]
@@ -117,8 +118,8 @@ def _rows(contrast: Heterogeneity) -> Iterator[list[str]]:
         over = f"over similar datasets {between.mean:+.2f} [{between.low:+.2f}, {between.high:+.2f}]"
         differ = f"Q {between.q:.1f} (p {format_p(between.p)}), I2 {between.i_squared:.0%}; {over}"
     label = f"{average.comparison.label} {average.comparison.region}"
-    for name, finding in contrast.single.items():
-        yield [label, DATASETS[name].title, format_effect(finding), says(finding)]
+    for name, result in contrast.single.items():
+        yield [label, DATASETS[name].title, format_effect(result), says(result)]
         label = ""
     if average.known:
         yield [differ, "average", format_effect(average), says(average)]
@@ -127,26 +128,26 @@ def _rows(contrast: Heterogeneity) -> Iterator[list[str]]:
 def _table(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:
     rows = [
         {
-            "id": verdict.claim.id, "contrast": contrast.average.comparison.label,
+            "id": verdict.finding.id, "contrast": contrast.average.comparison.label,
             "claimed": contrast.average.comparison.region, "unit": contrast.average.comparison.unit,
-            "dataset": name, "effect": finding.effect, "low": finding.low, "high": finding.high,
-            "p_for": finding.p_for, "p_against": finding.p_against, "says": says(finding),
+            "dataset": name, "effect": result.effect, "low": result.low, "high": result.high,
+            "p_for": result.p_for, "p_against": result.p_against, "says": says(result),
             "q": contrast.between.q, "q_p": contrast.between.p, "i_squared": contrast.between.i_squared,
             "mean_over_datasets": contrast.between.mean, "low_over_datasets": contrast.between.low,
             "high_over_datasets": contrast.between.high,
             "makes_the_result": name in contrast.made_by,
         }
         for verdict in shown
-        for contrast in assessment.datasets[verdict.claim.id].contrasts
-        for name, finding in (*contrast.single.items(), ("average", contrast.average))
-        if finding.known
+        for contrast in assessment.datasets[verdict.finding.id].contrasts
+        for name, result in (*contrast.single.items(), ("average", contrast.average))
+        if result.known
     ]  # fmt: skip
     frame = pd.DataFrame(rows, columns=_COLUMNS)
     return frame.assign(source=assessment.source.label, interval=assessment.settings.interval)
 
 
 def dataset_record(reading: DatasetReading) -> dict[str, object]:
-    """Return a claim by dataset in plain types: its grade and readout, and the sentences."""
+    """Return a finding by dataset in plain types: its grade and readout, and the sentences."""
     tree = reading.verdict.tree
     return {
         "verdict": reading.verdict.verdict,

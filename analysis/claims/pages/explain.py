@@ -31,8 +31,8 @@ from analysis.claims.wording import (
     seeds_in_words,
     sentence,
 )
-from analysis.evidence.contrasts import Finding
-from common.tables import Document, plain_table, show
+from analysis.evidence.contrasts import Result
+from common.tables import TableDocument, plain_table, show
 
 __all__ = ["explanations", "findings_page", "verdicts_document", "verdicts_text"]
 
@@ -41,31 +41,33 @@ _NAMED = 2
 """Parts that the page of findings names; `--explain` has all."""
 
 
-def verdicts_document(assessment: Assessment, shown: Sequence[Verdict], *, explain: bool = False) -> Document:
-    """Return verdicts, one row a claim; with `explain` the reasoning behind them, and one row a contrast."""
+def verdicts_document(
+    assessment: Assessment, shown: Sequence[Verdict], *, explain: bool = False
+) -> TableDocument:
+    """Return verdicts, one row a finding; with `explain` the reasoning behind them, and one row a contrast."""
     text = explanations if explain else verdicts_text
     frame = contrasts_frame if explain else verdicts_frame
-    return Document(
+    return TableDocument(
         pages={
             "text": lambda: text(assessment, shown),
             "markdown": lambda: findings_page(assessment, shown),
-            "csv": lambda: show(Document(records=frame(assessment, shown)), "csv"),
-            "json": lambda: show(Document(data=verdicts_data(assessment, shown), indent=2), "json"),
+            "csv": lambda: show(TableDocument(records=frame(assessment, shown)), "csv"),
+            "json": lambda: show(TableDocument(data=verdicts_data(assessment, shown), indent=2), "json"),
         },
     )
 
 
 def verdicts_text(assessment: Assessment, shown: Sequence[Verdict]) -> str:
-    """Return one line a claim, and what the columns mean."""
+    """Return one line a finding, and what the columns mean."""
     head = (
         "id", "grade", "holds", "fails", "by dataset", "typical [95 %]", "most adverse [95 %]", "p", "Holm", "seeds",
-        "claim",
+        "finding",
     )  # fmt: skip
     rows = [
         (
-            verdict.claim.id, verdict.grade.short, *_hold_and_fail(verdict),
-            counted_by_dataset(assessment.datasets[verdict.claim.id]), format_typical(verdict),
-            format_effect(verdict.decisive), *p_texts(verdict), verdict.seeds or "-", verdict.claim.short,
+            verdict.finding.id, verdict.grade.short, *_hold_and_fail(verdict),
+            counted_by_dataset(assessment.datasets[verdict.finding.id]), format_typical(verdict),
+            format_effect(verdict.decisive), *p_texts(verdict), verdict.seeds or "-", verdict.finding.short,
         )
         for verdict in shown
     ]  # fmt: skip
@@ -98,10 +100,10 @@ def _source_and_tests(assessment: Assessment) -> list[str]:
 def _legend(assessment: Assessment) -> list[str]:
     return [
         *_source_and_tests(assessment),
-        "holds, fails: the claim holds or fails in at least this many parts (simultaneous 95 %); by dataset: the same",
-        "counts, holds/fails, with one part per dataset in the source (--datasets shows them). typical: mean of the",
-        "claim's comparisons, signed so that positive supports the claim. p: tests the whole claim, for or against it,",
-        "whichever the evidence favours. Rules: docs/claims.md.",
+        "holds, fails: the finding holds or fails in at least this many parts (simultaneous 95 %); by dataset: the",
+        "same counts, holds/fails, with one part per dataset in the source (--datasets shows them). typical: mean of",
+        "the finding's comparisons, signed so that positive supports the finding. p: tests the whole finding, for or",
+        "against it, whichever the evidence favours. Rules: docs/claims.md.",
     ]
 
 
@@ -112,22 +114,22 @@ def explanations(assessment: Assessment, shown: Sequence[Verdict]) -> str:
 
 
 def _explain_one(assessment: Assessment, verdict: Verdict) -> str:
-    claim = verdict.claim
+    finding = verdict.finding
     lines = [
-        f"{claim.id}: {claim.statement}",
-        f"  where    {claim.where}",
+        f"{finding.id}: {finding.statement}",
+        f"  where    {finding.where}",
         f"  verdict  {verdict.verdict}",
         f"  because  {sentence(verdict)}",
     ]
-    if claim.remark:
-        lines.append(f"  note     {claim.remark}")
+    if finding.remark:
+        lines.append(f"  note     {finding.remark}")
     if verdict.known:
         lines.append(
             f"  p        for: {format_p(verdict.p_for)} (Holm {format_p(verdict.p_for_adjusted)}), against: "
             f"{format_p(verdict.p_against)} (Holm {format_p(verdict.p_against_adjusted)}), over "
-            f"{verdict.family_size} claims about {FAMILIES[claim.family]}"
+            f"{verdict.family_size} findings about {FAMILIES[finding.family]}"
         )
-    lines += [f"  datasets {line}" for line in dataset_sentences(assessment.datasets[verdict.claim.id])]
+    lines += [f"  datasets {line}" for line in dataset_sentences(assessment.datasets[verdict.finding.id])]
     lines += _explain_branch(verdict.tree, "  ")
     for branch in verdict.reported:
         lines += ["  not part of the verdict:", *_explain_branch(branch, "    ")]
@@ -135,8 +137,8 @@ def _explain_one(assessment: Assessment, verdict: Verdict) -> str:
 
 
 def _explain_branch(branch: Branch, indent: str) -> list[str]:
-    if branch.finding is not None:
-        return _explain_finding(branch.finding, indent)
+    if branch.result is not None:
+        return _explain_result(branch.result, indent)
     assert isinstance(branch.node, AtLeast)
     lines = [
         f"{indent}{branch.node.label}: {branch.node.rule} must hold; p for {format_p(branch.p_for)}, "
@@ -149,26 +151,26 @@ def _explain_branch(branch: Branch, indent: str) -> list[str]:
     return lines + [line for part in parts for line in _explain_branch(part, indent + "  ")]
 
 
-def _explain_finding(finding: Finding, indent: str) -> list[str]:
-    comparison = finding.comparison
-    if not finding.known:
-        return [f"{indent}{comparison.label} {comparison.region}: unknown, {finding.missing}"]
-    details = [comparison.unit, f"p for {format_p(finding.p_for)}", f"against {format_p(finding.p_against)}"]
+def _explain_result(result: Result, indent: str) -> list[str]:
+    comparison = result.comparison
+    if not result.known:
+        return [f"{indent}{comparison.label} {comparison.region}: unknown, {result.missing}"]
+    details = [comparison.unit, f"p for {format_p(result.p_for)}", f"against {format_p(result.p_against)}"]
     if comparison.is_range:
-        details.append(f"90 % [{finding.inner_low:+.2f}, {finding.inner_high:+.2f}]")
+        details.append(f"90 % [{result.inner_low:+.2f}, {result.inner_high:+.2f}]")
         if comparison.holds(0.0):
-            enough = max(abs(finding.inner_low), abs(finding.inner_high))
-            details.append(f"a margin of {enough:.2f} would do; no difference: p {format_p(finding.p_zero)}")
-    if math.isfinite(finding.df):
-        details.append(f"df {finding.df:.1f}")
-    if finding.instance_share:
-        details.append(f"{finding.instance_share:.0%} of the squared error from the test instances")
-    seeds = "-".join(str(count) for count in finding.seeds)
-    details.append(f"{finding.test}{f', {seeds} seeds' if seeds else ''}")
+            enough = max(abs(result.inner_low), abs(result.inner_high))
+            details.append(f"a margin of {enough:.2f} would do; no difference: p {format_p(result.p_zero)}")
+    if math.isfinite(result.df):
+        details.append(f"df {result.df:.1f}")
+    if result.instance_share:
+        details.append(f"{result.instance_share:.0%} of the squared error from the test instances")
+    seeds = "-".join(str(count) for count in result.seeds)
+    details.append(f"{result.test}{f', {seeds} seeds' if seeds else ''}")
     lines = [
-        f"{indent}{comparison.label} {comparison.region}: {format_effect(finding)} ({'; '.join(details)})"
+        f"{indent}{comparison.label} {comparison.region}: {format_effect(result)} ({'; '.join(details)})"
     ]
-    return lines + [f"{indent}    {line}" for line in finding.inputs]
+    return lines + [f"{indent}    {line}" for line in result.inputs]
 
 
 def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
@@ -181,7 +183,7 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     if settings.method.is_resampled:
         options += f" --resamples {settings.resamples} --seed {settings.seed}"
     members = {
-        title: [verdict for verdict in shown if verdict.claim.family == family]
+        title: [verdict for verdict in shown if verdict.finding.family == family]
         for family, title in FAMILIES.items()
     }
     environment = jinja2.Environment(
@@ -197,7 +199,7 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
         summary=", ".join(f"{counted[name]} {name}" for name in GRADES if counted[name]),
         counted=_hold_and_fail,
         format_typical=format_typical,
-        by_dataset=lambda verdict: counted_by_dataset(assessment.datasets[verdict.claim.id]),
+        by_dataset=lambda verdict: counted_by_dataset(assessment.datasets[verdict.finding.id]),
         options=options,
         tests=assessment.tests,
         levels=levels_in_words(),
@@ -209,10 +211,10 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
 
 
 def _points(assessment: Assessment, verdict: Verdict) -> str:
-    """Return what the table does not say of a claim: its most adverse comparison, what it lacks, by dataset."""
+    """Return what the table does not say of a finding: its most adverse comparison, what it lacks, by dataset."""
     if not verdict.known:
-        missing = next(finding.missing for finding in verdict.tree.findings)
-        return f"Cannot be tested: {missing}. {verdict.claim.remark}".rstrip()
+        missing = next(result.missing for result in verdict.tree.results)
+        return f"Cannot be tested: {missing}. {verdict.finding.remark}".rstrip()
     decisive = verdict.decisive.comparison
     said = [f"Most adverse: {decisive.label} (claimed: {decisive.region})."]
     if verdict.grade is UNDECIDED and (words := seeds_in_words(verdict.decisive, "this comparison")):
@@ -225,6 +227,6 @@ def _points(assessment: Assessment, verdict: Verdict) -> str:
         said.append(f"Not significant individually: {'; '.join(named)}{more}.")
     if verdict.typical is not None and (shared := shared_trunks(verdict.known)):
         said.append(f"{shared[0].upper()}{shared[1:]}.")
-    said += short_dataset_sentences(assessment.datasets[verdict.claim.id])
-    said += [verdict.claim.remark] if verdict.claim.remark else []
+    said += short_dataset_sentences(assessment.datasets[verdict.finding.id])
+    said += [verdict.finding.remark] if verdict.finding.remark else []
     return " ".join(said)

@@ -13,19 +13,19 @@ from analysis.claims.catalogue import FAMILIES, MARGINS
 from analysis.claims.pages.dataset_tables import dataset_record
 from analysis.claims.verdicts import ALPHA, UNDECIDED, Branch, Verdict
 from analysis.claims.wording import seeds_that_decide, sentence
-from analysis.evidence.contrasts import Finding
+from analysis.evidence.contrasts import Result
 
 __all__ = ["as_record", "contrasts_frame", "verdicts_data", "verdicts_frame"]
 
 
 def as_record(verdict: Verdict) -> dict[str, object]:
     """Return everything about a verdict in plain types, for JSON."""
-    claim, decisive = verdict.claim, verdict.decisive
+    finding, decisive = verdict.finding, verdict.decisive
     record: dict[str, object] = {
-        **{name: getattr(claim, name) for name in ("id", "short", "statement", "where", "family", "needs")},
+        **{name: getattr(finding, name) for name in ("id", "short", "statement", "where", "family", "needs")},
         "verdict": verdict.verdict,
         "sentence": sentence(verdict),
-        "remark": claim.remark,
+        "remark": finding.remark,
         "parts": len(verdict.tree.units),
         "holds_in": verdict.tree.hold,
         "fails_in": verdict.tree.fail,
@@ -48,7 +48,7 @@ def as_record(verdict: Verdict) -> dict[str, object]:
         "p_against_holm": verdict.p_against_adjusted,
         "family_size": verdict.family_size,
         "seeds": verdict.seeds,
-        "contrasts": list(map(_contrast, verdict.tree.findings)),
+        "contrasts": list(map(_contrast, verdict.tree.results)),
         "reported": list(map(_branch, verdict.reported)),
     }
     if not verdict.known:
@@ -57,31 +57,29 @@ def as_record(verdict: Verdict) -> dict[str, object]:
 
 
 def _branch(branch: Branch) -> dict[str, object]:
-    """Return a statement that is judged next to a claim."""
+    """Return a statement that is judged next to a finding."""
     numbers = {"verdict": branch.verdict, "p_for": branch.p_for, "p_against": branch.p_against}
     return (
-        {"label": branch.node.label}
-        | _rounded(numbers)
-        | {"contrasts": list(map(_contrast, branch.findings))}
+        {"label": branch.node.label} | _rounded(numbers) | {"contrasts": list(map(_contrast, branch.results))}
     )
 
 
-def _contrast(finding: Finding) -> dict[str, object]:
-    comparison = finding.comparison
+def _contrast(result: Result) -> dict[str, object]:
+    comparison = result.comparison
     record: dict[str, object] = {
         "label": comparison.label,
         "claimed": comparison.region,
         "unit": comparison.unit,
-        **{name: getattr(finding, name) for name in ("effect", "low", "high")},
-        "low90": finding.inner_low,
-        "high90": finding.inner_high,
-        "standard_error": finding.error,
-        "df": finding.df,
-        "p_for": finding.p_for if finding.known else None,
-        "p_against": finding.p_against if finding.known else None,
-        **{name: getattr(finding, name) for name in ("p_zero", "seeds", "test", "instance_share")},
-        "inputs": finding.inputs,
-        "missing": finding.missing,
+        **{name: getattr(result, name) for name in ("effect", "low", "high")},
+        "low90": result.inner_low,
+        "high90": result.inner_high,
+        "standard_error": result.error,
+        "df": result.df,
+        "p_for": result.p_for if result.known else None,
+        "p_against": result.p_against if result.known else None,
+        **{name: getattr(result, name) for name in ("p_zero", "seeds", "test", "instance_share")},
+        "inputs": result.inputs,
+        "missing": result.missing,
     }
     return _rounded(record)
 
@@ -106,14 +104,14 @@ def verdicts_data(assessment: Assessment, shown: Sequence[Verdict]) -> dict[str,
         "alpha": ALPHA,
         "margins": MARGINS,
         "families": FAMILIES,
-        "claims": [
-            as_record(verdict) | {"datasets": dataset_record(assessment.datasets[verdict.claim.id])}
+        "findings": [
+            as_record(verdict) | {"datasets": dataset_record(assessment.datasets[verdict.finding.id])}
             for verdict in shown
         ],
     }
 
 
-_CSV_CLAIM = (
+_CSV_FINDING = (
     "id", "verdict", "holds_in", "fails_in", "parts", "typical_effect", "typical_low", "typical_high",
     "effect", "low", "high", "unit", "contrast", "region", "p_raw", "p_holm", "direction", "p_for",
     "p_for_holm", "p_against", "p_against_holm", "family", "seeds", "short", "statement", "where", "sentence",
@@ -125,23 +123,23 @@ _CSV_CONTRAST = (
 
 
 def verdicts_frame(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:
-    """Return one row a claim."""
-    return _frame(assessment, _CSV_CLAIM, map(as_record, shown))
+    """Return one row a finding."""
+    return _frame(assessment, _CSV_FINDING, map(as_record, shown))
 
 
 def contrasts_frame(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:
     """Return one row a contrast."""
     rows = (
         {
-            **_contrast(finding),
-            "id": verdict.claim.id,
+            **_contrast(result),
+            "id": verdict.finding.id,
             "part": part,
-            "seeds": "-".join(str(count) for count in finding.seeds),
+            "seeds": "-".join(str(count) for count in result.seeds),
         }
         for verdict in shown
         for part, branches in (("verdict", (verdict.tree,)), ("reported", verdict.reported))
         for branch in branches
-        for finding in branch.findings
+        for result in branch.results
     )
     return _frame(assessment, _CSV_CONTRAST, rows)
 

@@ -17,4 +17,4 @@ def assessment() -> Assessment:
 
 @pytest.fixture(scope="session")
 def verdicts(assessment: Assessment) -> dict[str, Verdict]:
-    return {verdict.claim.id: verdict for verdict in assessment.verdicts}
+    return {verdict.finding.id: verdict for verdict in assessment.verdicts}

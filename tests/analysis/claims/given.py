@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from analysis.claims.statements import Claim, Node
-from analysis.claims.verdicts import judge_claim
-from analysis.evidence.contrasts import Contrast, Finding, Term
+from analysis.claims.statements import Finding, Node
+from analysis.claims.verdicts import judge_finding
+from analysis.evidence.contrasts import Contrast, Result, Term
 
 
 def part(name: str) -> Contrast:
@@ -15,8 +15,8 @@ def part(name: str) -> Contrast:
     return Contrast(label=name, terms=terms)
 
 
-def claim_of(body: Node, name: str = "X", family: str = "ratio") -> Claim:
-    return Claim(id=name, statement="S.", where="here", family=family, body=body)
+def finding_of(body: Node, name: str = "X", family: str = "ratio") -> Finding:
+    return Finding(id=name, statement="S.", where="here", family=family, body=body)
 
 
 class Given:
@@ -25,11 +25,11 @@ class Given:
     def __init__(self, **ps: tuple[float, float] | None) -> None:
         self.ps = ps
 
-    def finding(self, comparison) -> Finding:
+    def result(self, comparison) -> Result:
         p = self.ps.get(comparison.label)  # of typical effects: not there
         if p is None:
-            return Finding(comparison=comparison, missing="not there")
-        return Finding(
+            return Result(comparison=comparison, missing="not there")
+        return Result(
             comparison=comparison,
             effect=1.0 if p[0] < p[1] else -1.0,
             low=-1,
@@ -40,4 +40,4 @@ class Given:
 
 
 def verdict_of(body: Node, **ps):
-    return judge_claim(claim_of(body), Given(**ps).finding)
+    return judge_finding(finding_of(body), Given(**ps).result)

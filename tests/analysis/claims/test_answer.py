@@ -11,36 +11,36 @@ from statsmodels.stats.multitest import multipletests
 
 from analysis.claims.answer import HEADLINES, MAIN, SPLIT, answer
 from analysis.claims.assessment import Assessment, assess
-from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue import FINDINGS
 from analysis.claims.catalogue.two_stage import BY_SPLIT
 from analysis.claims.statements import comparisons
 from analysis.claims.verdicts import judge
-from analysis.evidence.contrasts import AnyContrast, Contrast, Finding
+from analysis.evidence.contrasts import AnyContrast, Contrast, Result
 from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, open_source
 from pretraining.models import SPLITS, parse
 
 
-def given(finding_of: Callable[[AnyContrast], Finding]) -> Assessment:
+def given(result_of: Callable[[AnyContrast], Result]) -> Assessment:
     """What is said where the findings are these."""
     return Assessment(
-        source=PUBLISHED, settings=Settings(interval="t"), finding_of=finding_of,
-        verdicts=tuple(judge(CLAIMS, finding_of)),
+        source=PUBLISHED, settings=Settings(interval="t"), result_of=result_of,
+        verdicts=tuple(judge(FINDINGS, result_of)),
     )  # fmt: skip
 
 
 def alike(p_for: float, p_against: float, *, few: bool = False) -> Assessment:
     """Every comparison has these p's; `few`: only the 12k budget is known."""
 
-    def finding_of(comparison: AnyContrast) -> Finding:
+    def result_of(comparison: AnyContrast) -> Result:
         if not isinstance(comparison, Contrast) or (few and "12k" not in comparison.label):
-            return Finding(comparison=comparison, missing="no runs of it")
-        return Finding(
+            return Result(comparison=comparison, missing="no runs of it")
+        return Result(
             comparison=comparison, effect=1.0, low=0.75, high=1.25, p_for=p_for, p_against=p_against
         )
 
-    return given(finding_of)
+    return given(result_of)
 
 
 @pytest.mark.parametrize(
@@ -73,17 +73,17 @@ def test_a_source_with_some_comparisons_counts_those_alone() -> None:
 
 
 def test_a_source_without_any_says_why() -> None:
-    found = answer(given(lambda comparison: Finding(comparison=comparison, missing="no runs of 610m")))
+    found = answer(given(lambda comparison: Result(comparison=comparison, missing="no runs of 610m")))
     assert found.headline.endswith("beats MLM alone: no runs of 610m.")
     assert not found.splits and not found.cautions
     assert (
         found.findings
-        == f"Of {len(CLAIMS)} findings, {len(CLAIMS)} cannot be decided without individual runs."
+        == f"Of {len(FINDINGS)} findings, {len(FINDINGS)} cannot be decided without individual runs."
     )
 
 
 def test_the_headline_names_split_models_budgets_and_tasks(assessment: Assessment) -> None:
-    assert BY_SPLIT[SPLIT].body == CLAIMS[MAIN].body
+    assert BY_SPLIT[SPLIT].body == FINDINGS[MAIN].body
     better = [parse(one.models[0]) for one in comparisons(BY_SPLIT[SPLIT].body)]
     alone = [parse(one.models[1]) for one in comparisons(BY_SPLIT[SPLIT].body)]
     assert all(abs(100 * model.first_share - SPLIT) < 3 for model in better)
@@ -119,8 +119,8 @@ def test_the_counts_of_every_split_and_of_more_tested_at_once_are_those_of_scipy
         return list(multipletests(p_values, 0.05, method="holm")[0])
 
     found, every = answer(assessment), {}
-    for share, claim in BY_SPLIT.items():
-        better, worse = zip(*map(ps, comparisons(claim.body)), strict=True)
+    for share, finding in BY_SPLIT.items():
+        better, worse = zip(*map(ps, comparisons(finding.body)), strict=True)
         every[share] = list(better)
         counts = counted(sum(rejected(list(better))), 12, sum(rejected(list(worse))))
         [line] = [
@@ -128,22 +128,22 @@ def test_the_counts_of_every_split_and_of_more_tested_at_once_are_those_of_scipy
             for line in found.splits
             if line.startswith(f"{share} % CLM against MLM alone: shown to be {counts}; ")
         ]
-        labels = [reading.verdict for reading in assessment.by_dataset({"split": claim}).values()]
-        p_values = [ps(one.comparison) for one in labels[0].tree.findings]
+        labels = [reading.verdict for reading in assessment.by_dataset({"split": finding}).values()]
+        p_values = [ps(one.comparison) for one in labels[0].tree.results]
         hold, fail = (sum(rejected([p[way] for p in p_values])) for way in (0, 1))
         assert line.endswith(f" By dataset: {counted(hold, 36, fail)}.")
     [together] = [line for line in found.cautions if "all findings" in line]
     own = every.pop(SPLIT)
     left = sum(rejected([*own, *every[50], *every[75]])[:12])
     assert f"{left} remain if the correction also covers the other splits (36 comparisons in all)" in together
-    others = [verdict for verdict in assessment.verdicts if verdict.claim.id != MAIN and verdict.known]
+    others = [verdict for verdict in assessment.verdicts if verdict.finding.id != MAIN and verdict.known]
     units = [unit.p_for for verdict in others for unit in verdict.tree.units]
     assert f"{sum(rejected([*own, *units])[:12])} if it covers all findings ({12 + len(units)})" in together
 
 
 def test_tasks_and_trunks_are_said(assessment: Assessment) -> None:
     cautions = " ".join(answer(assessment).cautions)
-    [main] = [verdict for verdict in assessment.verdicts if verdict.claim.id == MAIN]
+    [main] = [verdict for verdict in assessment.verdicts if verdict.finding.id == MAIN]
     by_task = {
         task: [one.effect for one in main.known if one.comparison.tasks == (task,)]
         for task in ("SC", "TC", "QA", "IR")
@@ -161,8 +161,8 @@ def test_all_findings_are_counted_once_and_the_headlines_are_those_of_the_abstra
 ) -> None:
     found = answer(assessment)
     numbers = [int(word) for word in found.findings.replace(",", "").split() if word.isdecimal()]
-    assert sum(numbers) == 2 * len(CLAIMS)
-    assert [verdict.claim.id for verdict in found.headlines] == list(HEADLINES)
+    assert sum(numbers) == 2 * len(FINDINGS)
+    assert [verdict.finding.id for verdict in found.headlines] == list(HEADLINES)
 
 
 def test_stand_ins_are_called_so() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.claims.catalogue import CLAIMS, FAMILIES, MARGINS
+from analysis.claims.catalogue import FAMILIES, FINDINGS, MARGINS
 from analysis.claims.statements import AtLeast, comparisons
 from analysis.evidence.contrasts import Contrast, Spread
 from analysis.evidence.evidence import Settings
@@ -14,46 +14,48 @@ from analysis.sources import PUBLISHED
 from benchmarks.protocol import TASKS
 from pretraining.models import MODELS, RATIOS
 
-FINDING_ON = PUBLISHED.evidence(Settings()).finding
+FINDING_ON = PUBLISHED.evidence(Settings()).result
 
 
 def contrasts(name: str) -> list[Contrast]:
-    return [comparison for comparison in comparisons(CLAIMS[name].body) if isinstance(comparison, Contrast)]
+    return [comparison for comparison in comparisons(FINDINGS[name].body) if isinstance(comparison, Contrast)]
 
 
 def test_every_finding_has_an_entry_in_order():
     expected = [f"F{number}" for number in range(1, 16)]
     expected[4:5] = [f"F5{letter}" for letter in "abcde"]
-    assert list(CLAIMS) == expected
-    assert all(claim.id == name and claim.family in FAMILIES for name, claim in CLAIMS.items())
-    assert all(claim.statement.endswith(".") and claim.where and claim.short for claim in CLAIMS.values())
+    assert list(FINDINGS) == expected
+    assert all(finding.id == name and finding.family in FAMILIES for name, finding in FINDINGS.items())
+    assert all(
+        finding.statement.endswith(".") and finding.where and finding.short for finding in FINDINGS.values()
+    )
     assert set(MARGINS) == set(TASKS)
 
 
 def test_only_the_studys_models_are_compared():
-    for claim in CLAIMS.values():
-        for node in (claim.body, *claim.reported):
+    for finding in FINDINGS.values():
+        for node in (finding.body, *finding.reported):
             for comparison in comparisons(node):
                 models = (
                     [term.model for term in comparison.terms]
                     if isinstance(comparison, Contrast)
                     else [*comparison.narrow, *comparison.wide]
                 )
-                assert set(models) <= set(MODELS), (claim.id, comparison.label)
+                assert set(models) <= set(MODELS), (finding.id, comparison.label)
 
 
 def test_every_contrast_is_a_comparison():
-    for claim in CLAIMS.values():
-        for comparison in comparisons(claim.body):
+    for finding in FINDINGS.values():
+        for comparison in comparisons(finding.body):
             if isinstance(comparison, Contrast):
                 assert sum(term.weight for term in comparison.terms) == pytest.approx(0, abs=1e-12)
                 assert comparison.low < comparison.high
 
 
 def test_claims_that_need_runs_are_those_about_spreads():
-    for claim in CLAIMS.values():
-        spreads = any(isinstance(comparison, Spread) for comparison in comparisons(claim.body))
-        assert spreads == (claim.needs == "runs"), claim.id
+    for finding in FINDINGS.values():
+        spreads = any(isinstance(comparison, Spread) for comparison in comparisons(finding.body))
+        assert spreads == (finding.needs == "runs"), finding.id
 
 
 def test_slopes_are_those_of_the_line_and_of_the_parabola():
@@ -94,7 +96,7 @@ def test_effects_are_the_differences_of_printed_averages(name: str, effects: lis
 
 
 def test_numbers_of_comparisons():
-    counts = {name: len(list(comparisons(claim.body))) for name, claim in CLAIMS.items()}
+    counts = {name: len(list(comparisons(finding.body))) for name, finding in FINDINGS.items()}
     assert counts["F1"] == 6 and counts["F6"] == 19 and counts["F8"] == 12 and counts["F9"] == 72
-    body = CLAIMS["F14"].body
+    body = FINDINGS["F14"].body
     assert isinstance(body, AtLeast) and body.count == 3 and len(body.parts) == 4

@@ -13,7 +13,7 @@ from analysis.claims.statements import all_of, any_of, both_of
 from analysis.claims.verdicts import ALPHA, GRADES, Tally, grade_of, judge
 from analysis.claims.wording import sentence
 from common.provenance import ROOT
-from tests.analysis.claims.given import Given, claim_of, part, verdict_of
+from tests.analysis.claims.given import Given, finding_of, part, verdict_of
 
 
 def test_all_needs_its_weakest_part():
@@ -80,11 +80,11 @@ def test_a_pair_that_makes_one_part_counts_once():
 
 def test_families_are_adjusted_by_holm_apart_and_without_the_undecidable():
     ps = {"a": (0.01, 1.0), "b": (0.02, 1.0), "c": (0.04, 1.0), "d": None, "e": (0.04, 1.0)}
-    claims = {
-        name: claim_of(part(name), name, "ratio" if name != "e" else "dynamics")
+    findings = {
+        name: finding_of(part(name), name, "ratio" if name != "e" else "dynamics")
         for name in ("a", "b", "c", "d", "e")
     }
-    found = {v.claim.id: v for v in judge(claims, Given(**ps).finding)}
+    found = {v.finding.id: v for v in judge(findings, Given(**ps).result)}
     expected = multipletests([0.01, 0.02, 0.04], method="holm")[1]
     assert [found[name].p_for_adjusted for name in "abc"] == pytest.approx(list(expected))
     assert [found[name].family_size for name in "abe"] == [3, 3, 1]
@@ -93,8 +93,8 @@ def test_families_are_adjusted_by_holm_apart_and_without_the_undecidable():
 
 
 def test_a_claim_that_only_holds_unadjusted_says_so():
-    claims = {"a": claim_of(part("a"), "a"), "b": claim_of(part("b"), "b")}
-    found = judge(claims, Given(a=(0.04, 1.0), b=(0.5, 1.0)).finding)[0]
+    findings = {"a": finding_of(part("a"), "a"), "b": finding_of(part("b"), "b")}
+    found = judge(findings, Given(a=(0.04, 1.0), b=(0.5, 1.0)).result)[0]
     assert found.verdict == "supported before adjustment"
     assert "holds on its own (p 0.040) but not after Holm" in sentence(found)
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue import FINDINGS
 from analysis.claims.statements import AtLeast, Node
 from analysis.evidence.contrasts import Contrast, Spread
 from analysis.published_cells import published_cells
@@ -66,14 +66,14 @@ def statement_ps(node: Node, cells) -> tuple[float, float]:
 
 DECIDABLE = [
     name
-    for name, claim in CLAIMS.items()
-    if not any(isinstance(part, Spread) for part in parts_of(claim.body))
+    for name, finding in FINDINGS.items()
+    if not any(isinstance(part, Spread) for part in parts_of(finding.body))
 ]
 
 
 @pytest.mark.parametrize("name", DECIDABLE)
 def test_the_ps_and_the_lower_bounds_of_every_claim(name: str, cells, verdicts) -> None:
-    verdict, body = verdicts[name], CLAIMS[name].body
+    verdict, body = verdicts[name], FINDINGS[name].body
     assert (verdict.p_for, verdict.p_against) == pytest.approx(statement_ps(body, cells), rel=1e-9)
     units = parts_of(body)
     if units == [body]:
@@ -100,8 +100,8 @@ def by_closed_testing(ps: tuple[float, ...]) -> int:
 
 
 def test_families_are_adjusted_as_statsmodels_does(verdicts) -> None:
-    for family in {claim.family for claim in CLAIMS.values()}:
-        members = [v for v in verdicts.values() if v.claim.family == family and v.known]
+    for family in {finding.family for finding in FINDINGS.values()}:
+        members = [v for v in verdicts.values() if v.finding.family == family and v.known]
         for raw, adjusted in (("p_for", "p_for_adjusted"), ("p_against", "p_against_adjusted")):
             expected = multipletests([getattr(v, raw) for v in members], method="holm")[1]
             assert [getattr(v, adjusted) for v in members] == pytest.approx(list(expected), rel=1e-9)

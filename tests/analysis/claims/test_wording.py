@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.claims.wording import format_effect, format_p, how_tested, seeds_in_words, sentence
-from analysis.evidence.contrasts import Finding, Spread
+from analysis.evidence.contrasts import Result, Spread
 from analysis.evidence.intervals import INTERVALS
 from tests.analysis.claims.given import part, verdict_of
 
@@ -20,15 +20,15 @@ def test_a_p_has_as_many_digits_as_it_needs(p: float, text: str):
 
 
 def test_an_effect_has_its_interval_and_a_ratio_no_sign():
-    known = Finding(comparison=part("a"), effect=1.0, low=0.5, high=1.5)
+    known = Result(comparison=part("a"), effect=1.0, low=0.5, high=1.5)
     assert format_effect(known) == "+1.00 [+0.50, +1.50]"
     ratio = Spread(label="r", task="SC", narrow=("x",), wide=("y",))
-    assert format_effect(Finding(comparison=ratio, effect=0.5, low=0.2, high=0.9)) == "0.50 [0.20, 0.90]"
-    assert format_effect(Finding(comparison=ratio, missing="no runs")) == "-"
+    assert format_effect(Result(comparison=ratio, effect=0.5, low=0.2, high=0.9)) == "0.50 [0.20, 0.90]"
+    assert format_effect(Result(comparison=ratio, missing="no runs")) == "-"
 
 
-def found_by(interval: str, count: int) -> Finding:
-    return Finding(comparison=part("a"), interval=interval, seeds=(count,))
+def found_by(interval: str, count: int) -> Result:
+    return Result(comparison=part("a"), interval=interval, seeds=(count,))
 
 
 def test_the_words_on_tests_are_those_of_the_interval():
@@ -47,7 +47,7 @@ def test_where_another_interval_stands_in_for_few_seeds_the_words_are_its():
 
 
 def test_what_no_number_of_seeds_would_decide_is_said_of_what_can_be_computed_alone():
-    seen = Finding(comparison=part("a"), effect=1.0, error=0.5, df=4.0, seeds=(5,))
+    seen = Result(comparison=part("a"), effect=1.0, error=0.5, df=4.0, seeds=(5,))
     assert seeds_in_words(seen, "it") == "About 12 seeds would decide it"
     tiny = replace(seen, effect=1e-6)
     for never in (tiny, replace(seen, effect=0.0)):

@@ -13,7 +13,7 @@ from scipy import stats
 
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.comparison_report import footer
-from analysis.comparisons.field import Scope
+from analysis.comparisons.contestants import Place
 from analysis.evidence.evidence import Settings
 from analysis.precision.components import components_table
 from analysis.records import records
@@ -23,7 +23,7 @@ from common.errors import UserError
 from tests.analysis.comparisons.given import REAL, best_runs
 from tests.analysis.made_up import write_instances
 
-SST2 = Scope("SC", "sst2")
+SST2 = Place("SC", "sst2")
 
 
 Arm = dict[str, dict[str, list[float]]]
@@ -56,7 +56,7 @@ def test_two_arms_are_compared_by_welch_over_the_means_of_their_pretrainings() -
     result = compare(
         source_of(first, second), [], Settings(interval="t"), replicates=["mine1-s*", "mine0-s*"]
     )
-    [one] = [row for row in result.differences if row.scope == SST2]
+    [one] = [row for row in result.differences if row.place == SST2]
     welch = stats.ttest_ind(means(first), means(second), equal_var=False)
     interval = welch.confidence_interval(0.95)
     assert (one.result.effect, one.result.p_zero) == pytest.approx(
@@ -73,10 +73,10 @@ def test_the_error_of_an_arm_is_the_multi_bootstraps() -> None:
     arm = pretrained(25, 0, 0.4, 2)
     rng = np.random.default_rng(3)
     runs = source_of(arm, {REAL: {"sst2": [80.0, 80.1, 79.9, 80.0, 80.2]}})
-    field = compare(runs, [REAL], Settings(interval="t"), replicates=["mine0-s*"]).field
+    contestants = compare(runs, [REAL], Settings(interval="t"), replicates=["mine0-s*"]).contestants
     scores = np.array([list(one["sst2"]) for one in arm.values()])
     drawn = [scores[rng.integers(0, 25, 25)].mean() for _ in range(4_000)]
-    student = field.evidence.student(field.level("mine0-s*", SST2))
+    student = contestants.evidence.student(contestants.level("mine0-s*", SST2))
     assert student is not None and student.df == 24
     assert student.error == pytest.approx(np.std(drawn, ddof=1), rel=0.06)
 
@@ -84,7 +84,7 @@ def test_the_error_of_an_arm_is_the_multi_bootstraps() -> None:
 def test_an_arm_is_next_to_a_model_that_was_pretrained_once() -> None:
     runs = source_of(pretrained(4, 0, 0.4, 4), {REAL: {"sst2": [81.0, 81.1, 80.9, 81.0, 81.2]}})
     result = compare(runs, [REAL], Settings(), replicates=["mine0-s*"])
-    assert result.field.models == (REAL, "mine0-s*")
+    assert result.contestants.models == (REAL, "mine0-s*")
     assert f"{REAL} was pretrained once" in " ".join(footer(result))
 
 
@@ -99,7 +99,7 @@ def test_a_models_name_takes_its_other_pretrainings_with_it() -> None:
     by_pattern = compare(
         source_of(arm, {REAL: {"sst2": [81.0, 81.2]}}), [REAL], Settings(), replicates=["mine0-s*"]
     )
-    assert result.field.models == (REAL, "mine")
+    assert result.contestants.models == (REAL, "mine")
     assert [one.result.effect for one in result.differences] == [
         one.result.effect for one in by_pattern.differences
     ]
@@ -167,7 +167,7 @@ def test_an_arm_over_instances_too_is_the_multi_bootstrap_of_three_levels(tmp_pa
     rng = np.random.default_rng(1)
     source = with_instances(tmp_path / "instances", rng, pretrainings=20)
     result = compare(source, [], Settings(interval="crossed"), replicates=["first", "second"])
-    [one] = [row for row in result.differences if row.scope == SST2]
+    [one] = [row for row in result.differences if row.place == SST2]
     assert source.instances is not None and source.runs is not None
     scores = read_instances(source.instances, "sst2", source.runs).reshape(2, 20, 5, -1).mean(axis=2) * 100
     drawn = []

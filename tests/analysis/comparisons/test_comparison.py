@@ -52,7 +52,7 @@ def test_models_of_ones_own_are_compared_by_any_name():
     result = compare(
         Source(label="x", runs=runs, added_models=("mine", "other")), ["mine", "other"], SETTINGS
     )
-    assert result.differences[-1].scope.title == "all tasks"
+    assert result.differences[-1].place.title == "all tasks"
     assert result.differences[-1].result.effect == pytest.approx(1, abs=0.5)
 
 

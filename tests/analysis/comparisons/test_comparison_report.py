@@ -33,7 +33,7 @@ def test_every_format_prints_every_comparison(form, result):
     text = show(comparison_document(result), form)
     assert text.endswith("\n") and not text.endswith("\n\n")
     assert "nan" not in text.lower().replace("finance", "")
-    assert all(name.replace("_", "\\_") in text for name in result.field.models)
+    assert all(name.replace("_", "\\_") in text for name in result.contestants.models)
 
 
 def test_json_and_csv_hold_the_same_numbers():
@@ -60,7 +60,7 @@ def test_many_models_are_held_against_the_first_of_the_ranking():
     assert all(title.startswith(f"{first} (A) minus") for title in tables)
     assert [len(rows) for rows in tables.values()] == [5] * 5  # four tasks and all, a head and four models
     by_name = {one.second if one.first == first else one.first: one for one in result.differences if
-               first in (one.first, one.second) and one.scope.title == "SC average"}  # fmt: skip
+               first in (one.first, one.second) and one.place.title == "SC average"}  # fmt: skip
     for name, difference, *_ in tables[
         f"{first} (A) minus each of the other models (B), SC average; Holm over all pairs of models:"
     ][1:]:

@@ -14,8 +14,8 @@ from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import ttost_paired
 
 from analysis.claims.catalogue.terms import MARGINS
+from analysis.comparisons.contestants import OVERALL, Place, contestants_of
 from analysis.comparisons.differences import compare_pair, margin_of, pairwise
-from analysis.comparisons.field import OVERALL, Scope, field_of
 from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source, open_source
@@ -25,12 +25,12 @@ from tests.analysis.comparisons.given import MADE_UP, REAL, RELEASED, best_runs,
 from tests.analysis.release_store import write_store
 
 SETTINGS = Settings(interval="t", resamples=2_000)
-SST2, SC = Scope("SC", "sst2"), Scope("SC", AVERAGE)
+SST2, SC = Place("SC", "sst2"), Place("SC", AVERAGE)
 
 
 def compared(source, first=REAL, second=MADE_UP, **options):
-    field = field_of(source, [first, second], SETTINGS)
-    return {one.scope: one for one in compare_pair(field, first, second, **options)}
+    contestants = contestants_of(source, [first, second], SETTINGS)
+    return {one.place: one for one in compare_pair(contestants, first, second, **options)}
 
 
 def by_seed(source, model):
@@ -155,9 +155,11 @@ def test_all_tasks_are_those_of_all_models_in_effect_margin_and_chance_alike():
     scores = drawn({REAL: 0.4, MADE_UP: 0.0, third: 0.1}, seed=3)
     names = [*datasets_of("SC"), *datasets_of("TC")]
     scores[third] = {name: scores[third][name] for name in names}
-    field = field_of(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP, third], SETTINGS)
+    contestants = contestants_of(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP, third], SETTINGS)
     [one] = [
-        one for one in pairwise(field) if one.scope == OVERALL and (one.first, one.second) == (REAL, MADE_UP)
+        one
+        for one in pairwise(contestants)
+        if one.place == OVERALL and (one.first, one.second) == (REAL, MADE_UP)
     ]
     x, y = ([scores[model][name] for name in names] for model in (REAL, MADE_UP))
     assert one.result.effect == pytest.approx(np.mean(x) - np.mean(y))
@@ -167,16 +169,16 @@ def test_all_tasks_are_those_of_all_models_in_effect_margin_and_chance_alike():
 
 def test_holm_is_over_datasets_and_over_tasks_and_over_pairs():
     found = compared(Source(label="x", runs=best_runs(drawn({REAL: 0.4, MADE_UP: 0.0}))))
-    datasets = [one for one in found.values() if one.scope.is_dataset]
+    datasets = [one for one in found.values() if one.place.is_dataset]
     assert len(datasets) == 12
     adjusted = multipletests([one.result.p_zero for one in datasets], method="holm")[1]
     assert [one.p_holm for one in datasets] == pytest.approx(list(adjusted))
     assert found[OVERALL].p_holm == found[OVERALL].result.p_zero
-    field = field_of(
+    contestants = contestants_of(
         Source(label="x", runs=best_runs(drawn({REAL: 0.4, MADE_UP: 0.0, "610m-mlm20-42k": 0.1}))),
         ["610m-*"], SETTINGS,
     )  # fmt: skip
-    pairs = [one for one in pairwise(field) if one.scope == OVERALL]
+    pairs = [one for one in pairwise(contestants) if one.place == OVERALL]
     assert [one.p_holm for one in pairs] == pytest.approx(
         list(multipletests([one.result.p_zero for one in pairs], method="holm")[1])
     )
@@ -195,7 +197,7 @@ def test_the_outcome_says_ahead_behind_equal_or_open():
     }
     source = Source(label="x", runs=best_runs(scores))
     found = compared(source)
-    assert [found[Scope("SC", name)].outcome for name in ("sst2", "qqp", "mnli_m")] == [
+    assert [found[Place("SC", name)].outcome for name in ("sst2", "qqp", "mnli_m")] == [
         "ahead",
         "equal",
         "open",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from analysis.comparisons.field import Scope, field_of
+from analysis.comparisons.contestants import Place, contestants_of
 from analysis.comparisons.ranking import critical_difference, mean_ranks, rank_models
 from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
@@ -18,8 +18,8 @@ LEVELS = {"610m-mlm20-42k": 0.0, "610m-mlm30-42k": 0.5, "610m-mlm40-42k": 3.0, "
 
 
 def ranked(scores):
-    field = field_of(Source(label="x", runs=best_runs(scores)), list(scores), SETTINGS)
-    return rank_models(field, [scope for scope in field.shared() if scope.is_dataset])
+    contestants = contestants_of(Source(label="x", runs=best_runs(scores)), list(scores), SETTINGS)
+    return rank_models(contestants, [place for place in contestants.shared() if place.is_dataset])
 
 
 def test_ranks_and_friedman_agree_with_scipy():
@@ -53,8 +53,8 @@ def test_ties_share_their_ranks():
 
 
 def test_printed_cells_have_ranks_and_no_interquartile_mean():
-    field = field_of(PUBLISHED, ["610m-*-12k"], SETTINGS)
-    ranking = rank_models(field, [scope for scope in field.shared() if scope.is_dataset])
+    contestants = contestants_of(PUBLISHED, ["610m-*-12k"], SETTINGS)
+    ranking = rank_models(contestants, [place for place in contestants.shared() if place.is_dataset])
     assert len(ranking.datasets) == 12
     assert all(math.isnan(one.iqm) for one in ranking.ranked)
     assert all(one.rank_low <= one.rank_high for one in ranking.ranked)
@@ -62,13 +62,13 @@ def test_printed_cells_have_ranks_and_no_interquartile_mean():
 
 def test_the_chance_of_being_first_is_that_of_the_higher_of_two_students():
     """On one dataset the rank is the order of two means, each drawn from Student's t around the printed one."""
-    sst2 = Scope("SC", "sst2")
-    field = field_of(PUBLISHED, ["610m-mlm40-42k", "610m-clm-42k"], SETTINGS)
-    ranking = rank_models(field, [sst2])
+    sst2 = Place("SC", "sst2")
+    contestants = contestants_of(PUBLISHED, ["610m-mlm40-42k", "610m-clm-42k"], SETTINGS)
+    ranking = rank_models(contestants, [sst2])
     cells = published_values().set_index(["model", "dataset", "task"])
     first, second = (
         stats.t(4, mean, half / 1.96)
-        for mean, half in (cells.loc[(name, "sst2", "SC"), ["mean", "ci95"]] for name in field.models)
+        for mean, half in (cells.loc[(name, "sst2", "SC"), ["mean", "ci95"]] for name in contestants.models)
     )
     exact = integrate.quad(lambda x: first.pdf(x) * second.cdf(x), 61, 121, points=[91.1, 91.42])[0]
     assert {one.model: one.p_first for one in ranking.ranked}["610m-mlm40-42k"] == pytest.approx(

@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 from analysis.claims.assessment import assess
-from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue import FINDINGS
 from analysis.claims.statements import comparisons
-from analysis.evidence.contrasts import Contrast, Finding, Spread, Term, contrast_finding
+from analysis.evidence.contrasts import Contrast, Result, Spread, Term, contrast_result
 from analysis.evidence.evidence import Evidence, Settings
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.estimates import Resampled, Student
@@ -60,42 +60,42 @@ def test_a_region_is_open(
 def test_an_interval_is_outside_when_it_does_not_touch_the_region(
     low: float, high: float, outside: bool
 ) -> None:
-    assert Finding(comparison=RANGE, low=low, high=high).outside == outside
-    assert not Finding(comparison=RANGE, low=low, high=high, missing="no runs").outside
+    assert Result(comparison=RANGE, low=low, high=high).outside == outside
+    assert not Result(comparison=RANGE, low=low, high=high, missing="no runs").outside
 
 
 def test_what_is_missing_is_no_evidence_for_or_against() -> None:
-    unknown = Finding(comparison=TWO, missing="no runs")
+    unknown = Result(comparison=TWO, missing="no runs")
     assert not unknown.known and (unknown.p_for, unknown.p_against) == (1.0, 1.0)
     assert math.isnan(unknown.effect) and math.isnan(unknown.p_zero) and unknown.instance_share == 0
-    assert not unknown.within_seeds and Finding(comparison=TWO).known
+    assert not unknown.within_seeds and Result(comparison=TWO).known
 
 
 def test_a_finding_takes_over_its_estimate() -> None:
     estimate = Student(effect=1.0, error=0.5, df=4.0, instance_share=0.3)
-    found = contrast_finding(RANGE, estimate, test="t", inputs=("one",), seeds=(5, 5), interval="t")
+    found = contrast_result(RANGE, estimate, test="t", inputs=("one",), seeds=(5, 5), interval="t")
     assert (found.low, found.high) == estimate.interval()
     assert (found.inner_low, found.inner_high) == estimate.interval(0.90)
     assert found.p_zero == pytest.approx(2 * estimate.p_above(0.0))
     assert (found.effect, found.error, found.df, found.instance_share) == (1.0, 0.5, 4.0, 0.3)
     assert found.seeds == (5,) and not found.within_seeds
-    assert contrast_finding(RANGE, estimate, test="t", inputs=(), seeds=(5, 4)).seeds == (5, 4)
+    assert contrast_result(RANGE, estimate, test="t", inputs=(), seeds=(5, 4)).seeds == (5, 4)
 
 
 def test_a_resampled_estimate_has_no_share_of_instances_and_a_p_of_one_at_most() -> None:
     drawn = Resampled(effect=0.0, drawn=(-1.0, 0.0, 0.0, 0.0, 1.0))
-    found = contrast_finding(TWO, drawn, test="b", inputs=(), seeds=(5,))
+    found = contrast_result(TWO, drawn, test="b", inputs=(), seeds=(5,))
     assert found.p_zero == 1.0 and found.instance_share == 0.0
     nothing = Student(effect=0.0, error=0.0, df=4.0)
-    assert contrast_finding(TWO, nothing, test="t", inputs=(), seeds=(5,)).p_zero == 1.0
+    assert contrast_result(TWO, nothing, test="t", inputs=(), seeds=(5,)).p_zero == 1.0
 
 
 MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"
 SETTINGS = Settings(interval="t", resamples=2_000)
 
 
-def spread_of(claim: str) -> Spread:
-    spread = next(iter(comparisons(CLAIMS[claim].body)))
+def spread_of(finding: str) -> Spread:
+    spread = next(iter(comparisons(FINDINGS[finding].body)))
     assert isinstance(spread, Spread)
     return spread
 
@@ -105,7 +105,7 @@ def test_spread_over_learning_rates_is_that_of_figure_5() -> None:
         made_up_runs(np.random.default_rng(0), models=(CLM, MLM), shift={MLM: 0.01}),
         spread_of("F7"),
     )
-    found = Evidence(SETTINGS, runs=runs).finding(spread)
+    found = Evidence(SETTINGS, runs=runs).result(spread)
     rows = runs[(runs["task"] == spread.task) & (runs["lr"] <= 1e-4)]
     scores = 100 * rows.groupby(["model", "lr", "seed"])["test_score"].mean()
     assert found.effect == pytest.approx(scores.loc[CLM].std() / scores.loc[MLM].std())
@@ -121,12 +121,12 @@ def test_spread_over_ratios_takes_the_selected_runs() -> None:
     rows = runs[(runs["task"] == spread.task) & (runs["lr"] == 1e-4)]
     best = 100 * rows.groupby(["model", "seed"])["test_score"].mean()
     narrow, wide = (best.loc[list(models)].std() for models in (spread.narrow, spread.wide))
-    assert Evidence(SETTINGS, runs=runs).finding(spread).effect == pytest.approx(narrow / wide)
+    assert Evidence(SETTINGS, runs=runs).result(spread).effect == pytest.approx(narrow / wide)
 
 
 def verdict_on(runs: pd.DataFrame) -> str:
     verdicts = assess(Source(label="x", runs=runs), SETTINGS, second_opinion=False).verdicts
-    return next(one.verdict for one in verdicts if one.claim.id == "F7")
+    return next(one.verdict for one in verdicts if one.finding.id == "F7")
 
 
 def test_a_steadier_model_is_found_to_be_steadier() -> None:
@@ -139,9 +139,9 @@ def test_a_steadier_model_is_found_to_be_steadier() -> None:
 
 
 def test_what_has_no_spread_says_why() -> None:
-    assert PUBLISHED.evidence(Settings()).finding(spread_of("F7")).missing == "needs individual runs"
+    assert PUBLISHED.evidence(Settings()).result(spread_of("F7")).missing == "needs individual runs"
     runs = made_up_runs(np.random.default_rng(0), models=(CLM, MLM))
-    few = Evidence(SETTINGS, runs=runs[runs["lr"] == 1e-4]).finding(spread_of("F7"))
+    few = Evidence(SETTINGS, runs=runs[runs["lr"] == 1e-4]).result(spread_of("F7"))
     assert "at some learning rate" in few.missing
 
 
@@ -168,7 +168,7 @@ def test_a_ratio_has_the_bootstrap_over_seeds_and_the_larger_p_of_two_tests(turn
     spread = Spread(
         label="", task="SC", narrow=(CLM,), wide=(MLM,), learning_rates=(1e-4, 2e-4), dataset="sst2"
     )
-    found = Evidence(Settings(interval="t", resamples=4_000), runs=runs).finding(spread)
+    found = Evidence(Settings(interval="t", resamples=4_000), runs=runs).result(spread)
     rows = runs[runs["dataset"] == "sst2"]
     narrow, wide = (
         100 * rows[rows["model"] == model].pivot(index="lr", columns="seed", values="test_score").to_numpy()
@@ -195,9 +195,9 @@ def test_only_seeds_that_have_every_condition_count_and_two_are_enough() -> None
         label="", task="SC", narrow=(CLM,), wide=(MLM,), learning_rates=(1e-4, 2e-4), dataset="sst2"
     )
 
-    def without(*gaps: tuple[str, float, int]) -> Finding:
+    def without(*gaps: tuple[str, float, int]) -> Result:
         lost = [(m, lr, s) in gaps for m, lr, s in zip(runs["model"], runs["lr"], runs["seed"], strict=True)]
-        return Evidence(SETTINGS, runs=runs[~np.array(lost)]).finding(spread)
+        return Evidence(SETTINGS, runs=runs[~np.array(lost)]).result(spread)
 
     assert without((CLM, 1e-4, 0), (MLM, 2e-4, 3)).seeds == (3,)
     assert without((CLM, 1e-4, 0), (MLM, 2e-4, 3), (MLM, 1e-4, 4)).seeds == (2,)
@@ -210,6 +210,6 @@ def test_a_group_without_spread_or_without_runs_is_named() -> None:
     spread = Spread(label="", task="SC", narrow=(CLM,), wide=(MLM,), dataset="sst2")
     flat = runs.copy()
     flat.loc[(flat["model"] == CLM) & (flat["dataset"] == "sst2"), "test_score"] = 0.5
-    assert Evidence(SETTINGS, runs=flat).finding(spread).missing == "all scores of a group are equal"
+    assert Evidence(SETTINGS, runs=flat).result(spread).missing == "all scores of a group are equal"
     away = Spread(label="", task="SC", narrow=(CLM, "x"), wide=(MLM,), dataset="sst2")
-    assert Evidence(SETTINGS, runs=runs).finding(away).missing == "no runs of x"
+    assert Evidence(SETTINGS, runs=runs).result(away).missing == "no runs of x"

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue import FINDINGS
 from analysis.claims.statements import comparisons, difference, weighted
 from analysis.evidence.cells import seed_scores
 from analysis.evidence.contrasts import Contrast, Spread, Term
@@ -33,7 +33,7 @@ PRINTED = {
 }
 CLAIMED = list(
     dict.fromkeys(
-        one for claim in CLAIMS.values() for one in comparisons(claim.body) if isinstance(one, Contrast)
+        one for finding in FINDINGS.values() for one in comparisons(finding.body) if isinstance(one, Contrast)
     )
 )
 
@@ -42,7 +42,7 @@ def test_every_contrast_of_the_claims_has_the_ps_of_scipy() -> None:
     """Pairs by scipy's test from statistics, other sums by Satterthwaite's formula and scipy's distribution."""
     source, pairs = evidence(None), 0
     for asked in CLAIMED:
-        found = source.finding(asked)
+        found = source.result(asked)
         cells = [(term.weight, *PRINTED[term.cell]) for term in asked.terms]
         effect = sum(weight * mean for weight, mean, _ in cells)
         parts = [(weight * error) ** 2 for weight, _, error in cells]
@@ -69,21 +69,21 @@ def test_every_contrast_of_the_claims_has_the_ps_of_scipy() -> None:
 
 
 def test_cells_printed_without_spread_keep_the_rounding() -> None:
-    found = evidence(None).finding(difference("x", "610m-clm-42k-1000", "610m-mlm40-42k-1000", "QA"))
+    found = evidence(None).result(difference("x", "610m-clm-42k-1000", "610m-mlm40-42k-1000", "QA"))
     assert found.error == pytest.approx(np.hypot(0.24, 0.005) / 1.96)
 
 
 def test_runs_are_paired_by_seed() -> None:
     first, second = seeds_of(RUNS, MLM), seeds_of(RUNS, CLM)
     expected = stats.ttest_rel(first, second)
-    found = evidence(RUNS).finding(GAP)
+    found = evidence(RUNS).result(GAP)
     assert found.p_zero == pytest.approx(expected.pvalue)
     assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
     assert (found.inner_low, found.inner_high) == pytest.approx(tuple(expected.confidence_interval(0.90)))
     assert (found.seeds, found.df, found.within_seeds) == ((5,), 4.0, True)
     # What the seeds have in common cancels: unpaired, the interval is wider.
     assert found.high - found.low < np.ptp(stats.ttest_ind(first, second).confidence_interval(0.95))
-    normal = evidence(RUNS, "paper").finding(GAP)
+    normal = evidence(RUNS, "paper").result(GAP)
     assert (normal.error, normal.df) == (found.error, math.inf)
     assert (normal.high - normal.low) / (2 * normal.error) == pytest.approx(stats.norm.ppf(0.975))
 
@@ -95,17 +95,17 @@ def test_any_weighted_sum_is_taken_within_seeds() -> None:
     values = seed_scores(runs)
     slopes = np.polyfit([2, 3, 4, 5], [values.loc[(one, "QA", "average")] for one in models], 1)[0]
     weights = [-0.3, -0.1, 0.1, 0.3]
-    found = evidence(runs).finding(weighted("slope", list(zip(weights, models, ["QA"] * 4, strict=True))))
+    found = evidence(runs).result(weighted("slope", list(zip(weights, models, ["QA"] * 4, strict=True))))
     theirs = stats.ttest_1samp(slopes, 0)
     assert (found.effect, found.p_zero) == pytest.approx((slopes.mean(), theirs.pvalue))
 
 
 def test_seeds_that_a_model_lacks_are_left_out_and_counted() -> None:
     partial = RUNS[~((RUNS["model"] == CLM) & (RUNS["dataset"] == "qqp") & (RUNS["seed"] >= 3))]
-    found = evidence(partial).finding(GAP)
+    found = evidence(partial).result(GAP)
     assert (found.seeds, found.df) == ((3,), 2.0)
     assert "n = 3 (seeds 0, 1, 2)" in found.inputs[1] and found.inputs[0].startswith(f"+1 x {MLM} SC average")
-    assert evidence(partial).finding(on_dataset("sst2")).seeds == (5,)
+    assert evidence(partial).result(on_dataset("sst2")).seeds == (5,)
 
 
 @pytest.mark.parametrize("interval", ["t", "pooled", "bootstrap"])
@@ -114,22 +114,22 @@ def test_without_common_seeds_it_is_welch(interval: str) -> None:
         ((RUNS["model"] == CLM) & (RUNS["seed"] >= 3)) | ((RUNS["model"] == MLM) & (RUNS["seed"] < 3))
     ]
     expected = stats.ttest_ind(seeds_of(apart, MLM), seeds_of(apart, CLM), equal_var=False, nan_policy="omit")
-    found = evidence(apart, interval).finding(GAP)
+    found = evidence(apart, interval).result(GAP)
     assert found.p_zero == pytest.approx(float(expected.pvalue))
     assert (found.seeds, found.test) == ((3, 2), "Welch (no seeds in common)") and not found.within_seeds
 
 
 def test_what_is_missing_is_named_model_by_model() -> None:
     one = evidence(RUNS[RUNS["model"] == MLM])
-    assert one.finding(GAP).missing == f"no runs of {CLM} on SC average"
+    assert one.result(GAP).missing == f"no runs of {CLM} on SC average"
     single = RUNS[(RUNS["seed"] == 0) | (RUNS["model"] == MLM)]
     for interval in ("t", "paper", "pooled", "bootstrap"):
-        found = evidence(single, interval).finding(GAP)
+        found = evidence(single, interval).result(GAP)
         assert found.missing == f"only one seed of {CLM} on SC average" and len(found.inputs) == 2
         assert not found.known and math.isnan(found.effect)
     mean, low, high, count, _ = evidence(single).score((CLM, "SC", "sst2"))
     assert count == 1 and np.isnan([low, high]).all() and mean > 0
-    absent = evidence(None).finding(difference("x", "mine", "yours", "SC")).missing
+    absent = evidence(None).result(difference("x", "mine", "yours", "SC")).missing
     assert absent == "no published cell for mine on SC average, yours on SC average"
 
 
@@ -138,17 +138,17 @@ def test_a_model_against_itself_or_its_copy_is_no_difference_with_some_width(int
     copies = [RUNS, *(RUNS[RUNS["model"] == CLM].assign(model=name) for name in ("x", "y", "z"))]
     source = evidence(pd.concat(copies, ignore_index=True), interval)
     for other in (CLM, "x"):
-        found = source.finding(on_dataset("sst2", CLM, other))
+        found = source.result(on_dataset("sst2", CLM, other))
         assert found.effect == 0 and found.low < 0 < found.high and found.p_zero == pytest.approx(1)
     two = weighted("x", [(0.5, MLM, "SC"), (0.5, MLM, "SC"), (-1, CLM, "SC")])
-    assert source.finding(two).effect == pytest.approx(source.finding(GAP).effect)
-    assert source.finding(two).p_zero == pytest.approx(source.finding(GAP).p_zero)
+    assert source.result(two).effect == pytest.approx(source.result(GAP).effect)
+    assert source.result(two).p_zero == pytest.approx(source.result(GAP).p_zero)
 
 
 def test_runs_next_to_printed_cells_are_tested_by_welch() -> None:
     runs = made_up_runs(np.random.default_rng(1), models=("mine",))
     both = Evidence(Settings(interval="pooled"), runs=runs, printed=True)
-    found = both.finding(difference("x", "mine", CLM, "SC"))
+    found = both.result(difference("x", "mine", CLM, "SC"))
     scores = seeds_of(runs, "mine")
     mean, error = PRINTED[CLM, "SC", "average"]
     theirs = stats.ttest_ind_from_stats(
@@ -156,7 +156,7 @@ def test_runs_next_to_printed_cells_are_tested_by_welch() -> None:
     )
     assert (found.p_zero, found.interval) == (pytest.approx(theirs.pvalue), "t")
     assert f"mean {scores.mean():.4f}" in found.inputs[0] and "+-" in found.inputs[1]
-    replaced = Evidence(Settings(interval="t"), runs=RUNS, printed=True).finding(on_dataset("sst2"))
+    replaced = Evidence(Settings(interval="t"), runs=RUNS, printed=True).result(on_dataset("sst2"))
     assert replaced.test == "paired by seed, t"  # models that have runs are not taken from the paper
     assert (OTHER, "SC", "sst2") in both and (OTHER, "SC", "sst2") in both.printed
 
@@ -170,7 +170,7 @@ def test_levels_are_cut_where_the_metric_ends(score: float, ends: tuple[float | 
     runs = RUNS[(RUNS["model"] == MLM) & (RUNS["dataset"] == "sst2") & (RUNS["lr"] == 1e-4)].copy()
     runs["test_score"] = score + 0.01 * np.array([0, 0, 1, 0, 0])
     _, low, high, _, _ = evidence(runs).score((MLM, "SC", "sst2"))
-    free = evidence(runs).finding(level_of((MLM, "SC", "sst2")))
+    free = evidence(runs).result(level_of((MLM, "SC", "sst2")))
     assert low == (free.low if ends[0] is None else ends[0])
     assert high == (free.high if ends[1] is None else ends[1])
     assert ends == (None, None) or free.low < 0 or free.high > 100
@@ -196,12 +196,12 @@ def test_resampled_findings_are_repeatable_and_many_seeds_depend_on_the_generato
 ) -> None:
     models = (CLM, MLM, "x", "y")
     runs = made_up_runs(np.random.default_rng(2), models=models, seeds=range(8), rates=[1e-4])
-    first, second, other = (repr(evidence(runs, interval, seed=s).finding(GAP).low) for s in (7, 7, 8))
+    first, second, other = (repr(evidence(runs, interval, seed=s).result(GAP).low) for s in (7, 7, 8))
     assert first == second
     assert first != other or interval == "pooled"  # Student's quantile may be the larger
     level = level_of((CLM, "SC", "sst2"))
     shuffled = runs.sample(frac=1, random_state=0)
-    assert repr(evidence(runs, interval).finding(level)) == repr(evidence(shuffled, interval).finding(level))
+    assert repr(evidence(runs, interval).result(level)) == repr(evidence(shuffled, interval).result(level))
 
 
 def test_what_a_source_cannot_give_is_refused() -> None:
@@ -209,14 +209,14 @@ def test_what_a_source_cannot_give_is_refused() -> None:
         evidence(None, "bootstrap")
     with pytest.raises(UserError, match="needs per-instance scores"):
         evidence(RUNS, "crossed")
-    spread = next(iter(comparisons(CLAIMS["F7"].body)))
-    assert isinstance(spread, Spread) and evidence(None).finding(spread).missing == "needs individual runs"
+    spread = next(iter(comparisons(FINDINGS["F7"].body)))
+    assert isinstance(spread, Spread) and evidence(None).result(spread).missing == "needs individual runs"
 
 
 def test_averages_are_of_the_datasets_of_their_task() -> None:
     source = evidence(RUNS)
     by_hand = weighted("x", [(1, MLM, "TC")])
     terms = tuple(Term(weight=1 / 3, model=MLM, task="TC", dataset=name) for name in datasets_of("TC"))
-    one, three = source.finding(by_hand), source.finding(Contrast(label="", terms=terms))
+    one, three = source.result(by_hand), source.result(Contrast(label="", terms=terms))
     assert (one.effect, one.low, one.p_zero) == pytest.approx((three.effect, three.low, three.p_zero))
     assert source.members("TC", "average") == datasets_of("TC")

@@ -35,13 +35,13 @@ def test_the_error_over_seeds_and_instances_is_that_of_the_two_way_layout(stored
     covariance = np.cov(scores[0] - scores[1]) / scores[0].shape[1]
     shared = np.mean([covariance[a, b] for a, b in itertools.permutations(range(5), 2)])
     own = stats.sem((scores[0] - scores[1]).mean(axis=1)) ** 2
-    found = evidence(runs, "crossed", instances=folder).finding(on_dataset(dataset))
+    found = evidence(runs, "crossed", instances=folder).result(on_dataset(dataset))
     assert found.error**2 == pytest.approx(own + shared)
     assert found.instance_share == pytest.approx(shared / (own + shared)) and found.instance_share > 0.7
     assert (found.test, found.seeds) == ("paired by seed and instance", (5,))
-    two = evidence(runs[runs["seed"] < 2], "crossed", instances=folder).finding(on_dataset(dataset))
+    two = evidence(runs[runs["seed"] < 2], "crossed", instances=folder).result(on_dataset(dataset))
     assert (two.test, two.seeds) == ("paired by seed and instance", (2,))
-    over_seeds = evidence(runs).finding(on_dataset(dataset))
+    over_seeds = evidence(runs).result(on_dataset(dataset))
     assert found.effect == pytest.approx(over_seeds.effect) and found.error > 2 * over_seeds.error
 
 
@@ -61,8 +61,8 @@ def test_cells_without_common_seeds_have_welchs_error_and_what_their_instances_s
     runs, folder = stored
     apart = runs[(runs["seed"] < 2) == (runs["model"] == MLM)]
     source = evidence(apart, "crossed", instances=folder)
-    found = source.finding(on_dataset("sst2"))
-    welch = evidence(apart).finding(on_dataset("sst2"))
+    found = source.result(on_dataset("sst2"))
+    welch = evidence(apart).result(on_dataset("sst2"))
     variance, freedom = source.covariances.between_cells([(1.0, MLM, "sst2"), (-1.0, CLM, "sst2")])
     assert variance > 0 and freedom == 399
     total = welch.error**2 + variance
@@ -80,20 +80,20 @@ def test_without_the_instances_of_a_run_crossed_is_over_seeds_and_says_so(stored
     known = Evidence(Settings(interval="crossed"), runs=runs, instances=folder)
     places = known.covariances._places["sst2"]
     del places[CLM, 4]
-    found, alone = known.finding(on_dataset("sst2")), evidence(runs).finding(on_dataset("sst2"))
+    found, alone = known.result(on_dataset("sst2")), evidence(runs).result(on_dataset("sst2"))
     assert (found.effect, found.error, found.df) == (alone.effect, alone.error, alone.df)
     assert (found.interval, found.test) == ("crossed", "paired by seed (instances missing)")
     places.clear()
     apart = runs[(runs["seed"] < 2) == (runs["model"] == MLM)]
     known = Evidence(Settings(interval="crossed"), runs=apart, instances=folder)
     known.covariances._places["sst2"].clear()
-    assert known.finding(on_dataset("sst2")).test == "Welch (no seeds in common)"
+    assert known.result(on_dataset("sst2")).test == "Welch (no seeds in common)"
 
 
 def test_a_model_against_its_copy_under_crossed_has_the_width_of_one_instance(stored) -> None:
     runs, folder = stored
-    found = evidence(runs, "crossed", instances=folder).finding(on_dataset("sst2", CLM, CLM))
-    alone = evidence(runs).finding(on_dataset("sst2", CLM, CLM))
+    found = evidence(runs, "crossed", instances=folder).result(on_dataset("sst2", CLM, CLM))
+    alone = evidence(runs).result(on_dataset("sst2", CLM, CLM))
     assert (found.low, found.high) == (alone.low, alone.high) and found.low < 0 < found.high
     assert found.interval == "crossed"
 
@@ -101,8 +101,8 @@ def test_a_model_against_its_copy_under_crossed_has_the_width_of_one_instance(st
 def test_nq_is_never_paired_by_query(stored) -> None:
     """Each run has queries of its own: nothing is common to seeds, and their spread holds the queries' already."""
     runs, folder = stored
-    found = evidence(runs, "crossed", instances=folder).finding(on_dataset("nq"))
-    alone = evidence(runs).finding(on_dataset("nq"))
+    found = evidence(runs, "crossed", instances=folder).result(on_dataset("nq"))
+    alone = evidence(runs).result(on_dataset("nq"))
     assert (found.instance_share, found.error) == (0, pytest.approx(alone.error))
 
 

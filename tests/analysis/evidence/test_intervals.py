@@ -146,7 +146,7 @@ def test_a_new_interval_is_used_under_its_own_name() -> None:
         assert Settings(interval="wide").method is wide and "or wide" in refusing(
             INTERVALS["bootstrap"].need_cells
         )
-        found = Evidence(Settings(interval="wide"), printed=True).finding(GAP)
+        found = Evidence(Settings(interval="wide"), printed=True).result(GAP)
         assert (found.interval, found.test) == ("wide", "wide, from printed intervals")
         assert wide.caption(5) == "a wide interval"
     finally:

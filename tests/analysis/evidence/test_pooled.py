@@ -156,7 +156,7 @@ def test_another_generator_gives_the_same_but_for_its_own_error() -> None:
 def test_differences_are_never_surer_than_welch() -> None:
     for place, one in enumerate(MODELS):
         for other in MODELS[:place]:
-            found = evidence().finding(contrast((1, one, "two"), (-1, other, "two")))
+            found = evidence().result(contrast((1, one, "two"), (-1, other, "two")))
             theirs = stats.ttest_ind(scores_of(one, "two"), scores_of(other, "two"), equal_var=False)
             low, high = theirs.confidence_interval(0.95)
             assert found.low <= low + 1e-9 and found.high >= high - 1e-9
@@ -165,7 +165,7 @@ def test_differences_are_never_surer_than_welch() -> None:
 
 
 def ends(asked: Contrast, values: pd.DataFrame, **options: int) -> tuple[float, ...]:
-    found = evidence(values, **options).finding(asked)
+    found = evidence(values, **options).result(asked)
     return found.effect, found.low, found.high, found.p_for, found.p_against, found.p_zero
 
 
@@ -193,8 +193,8 @@ def test_order_and_what_was_asked_before_change_no_digit_and_the_seed_does(name:
         assert ends(asked, FRAME.iloc[rng.permutation(len(FRAME))]) == expected
         used = evidence()
         for other in rng.permutation(list(CONTRASTS)):
-            used.finding(CONTRASTS[other])
-        assert used.finding(asked).low == expected[1]
+            used.result(CONTRASTS[other])
+        assert used.result(asked).low == expected[1]
         terms = tuple(asked.terms[place] for place in rng.permutation(len(asked.terms)))
         assert ends(Contrast(label="", terms=terms), FRAME) == expected
     assert ends(asked, FRAME, seed=6)[1] != expected[1] or name.startswith("gap")
@@ -226,7 +226,7 @@ def few(models: int, seeds: int) -> pd.DataFrame:
 @pytest.mark.parametrize("seeds", [FEWEST_SEEDS - 1, FEWEST_SEEDS])
 def test_with_few_cells_or_seeds_it_is_students_t_and_says_so(models: int, seeds: int) -> None:
     values = few(models, seeds)
-    found = evidence(values).finding(LEVEL)
+    found = evidence(values).result(LEVEL)
     pooled = models >= FEWEST_CELLS and seeds >= FEWEST_SEEDS
     assert (found.interval, found.test) == (
         ("pooled", "pooled bootstrap t") if pooled else ("t", "paired by seed, t")
@@ -239,9 +239,9 @@ def test_with_few_cells_or_seeds_it_is_students_t_and_says_so(models: int, seeds
 def test_cells_without_a_spread_and_single_seeds_lend_no_residuals() -> None:
     cells = {("a", "one"): [1.0, 2, 3, 5], ("b", "one"): [1.0, 2, 3, 9], ("c", "one"): [4.0, 2, 3, 5]}
     cells |= {("d", "one"): [2.0, 2, 2, 2], ("e", "one"): [2.0, np.nan, np.nan, np.nan]}
-    assert evidence(frame_of(cells)).finding(LEVEL).interval == "t"
+    assert evidence(frame_of(cells)).result(LEVEL).interval == "t"
     cells["e", "one"] = [2.0, 3.0, np.nan, np.nan]
-    assert evidence(frame_of(cells)).finding(LEVEL).interval == "pooled"
+    assert evidence(frame_of(cells)).result(LEVEL).interval == "pooled"
 
 
 @pytest.mark.parametrize("interval", ["pooled", "t", "bootstrap"])
@@ -254,11 +254,9 @@ def test_a_cell_whose_seeds_agree_has_the_spread_that_one_instance_of_one_seed_g
     found = Evidence(Settings(interval=interval, resamples=500), runs=runs)
     _, low, high, _, _ = found.score(("a", "SC", "sst2"))
     assert low < 91.5 < high
-    finding = found.finding(
-        Contrast(label="", terms=(Term(weight=1.0, model="a", task="SC", dataset="sst2"),))
-    )
+    result = found.result(Contrast(label="", terms=(Term(weight=1.0, model="a", task="SC", dataset="sst2"),)))
     one = np.array([91.5] * 4 + [91.5 + 100 / 872])
-    assert finding.error == pytest.approx(stats.sem(one))
+    assert result.error == pytest.approx(stats.sem(one))
 
 
 def test_cells_without_an_error_have_an_exact_sum() -> None:
@@ -288,10 +286,10 @@ def test_the_average_of_one_dataset_is_the_dataset_and_that_of_two_is_not() -> N
 
     def low(task: str, dataset: str) -> float:
         term = Term(weight=1.0, model="a", task=task, dataset=dataset)
-        return evidence(frame).finding(Contrast(label="", terms=(term,))).low
+        return evidence(frame).result(Contrast(label="", terms=(term,))).low
 
     assert low("QA", "average") == low("QA", "three")
-    assert low("SC", "one") == evidence().finding(contrast((1, "a", "one"))).low
+    assert low("SC", "one") == evidence().result(contrast((1, "a", "one"))).low
     assert low("SC", "average") not in (low("SC", "one"), low("SC", "two"))
 
 

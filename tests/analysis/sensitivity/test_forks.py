@@ -8,7 +8,7 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from analysis.claims.assessment import assess
-from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue import FINDINGS
 from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS
 from analysis.sensitivity.forks import FORKS, explore
@@ -31,11 +31,11 @@ def rows(**options: object) -> pd.DataFrame:
 
 def test_the_packages_analysis_is_among_them_with_its_verdicts() -> None:
     verdicts = assess(PUBLISHED, SETTINGS).verdicts
-    assert rows()["state"].to_dict() == {one.claim.id: state_of(one) for one in verdicts}
-    assert rows()["verdict"].to_dict() == {one.claim.id: one.verdict for one in verdicts}
-    assert rows()["effect"]["F8"] == next(one.decisive.effect for one in verdicts if one.claim.id == "F8")
+    assert rows()["state"].to_dict() == {one.finding.id: state_of(one) for one in verdicts}
+    assert rows()["verdict"].to_dict() == {one.finding.id: one.verdict for one in verdicts}
+    assert rows()["effect"]["F8"] == next(one.decisive.effect for one in verdicts if one.finding.id == "F8")
     assert list(analyses().columns[: 1 + len(FORKS)]) == ["id", *FORKS]
-    assert len(published().multiverse.grid) == 2 * len(CLAIMS) == len(analyses()) / 3
+    assert len(published().multiverse.grid) == 2 * len(FINDINGS) == len(analyses()) / 3
 
 
 def test_adjustments_are_holms_over_all_claims_or_none() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue import FINDINGS
 from analysis.claims.verdicts import judge
 from analysis.evidence.evidence import Settings
 from analysis.sensitivity.overturning import MOVED, SPREADS, state_of
@@ -10,11 +10,11 @@ from analysis.sensitivity.pretraining_spread import SHARED_LUCK, with_pretrainin
 from analysis.sources import PUBLISHED
 from tests.analysis.sensitivity.found import overturned
 
-FOUND = PUBLISHED.evidence(Settings(interval="t")).finding
+FOUND = PUBLISHED.evidence(Settings(interval="t")).result
 
 
 def test_every_claim_has_its_verdict_and_only_a_decided_one_can_be_overturned() -> None:
-    assert list(overturned()) == list(CLAIMS)
+    assert list(overturned()) == list(FINDINGS)
     for one in overturned().values():
         assert one.decided == (one.spread["models"] is not None)
     assert {name for name, one in overturned().items() if one.state == "supported"} == {
@@ -28,8 +28,8 @@ def test_the_spread_is_the_first_that_overturns(name: str, sharing: str) -> None
     assert spread is not None
     before = SPREADS[SPREADS.index(spread) - 1]
     for sd, state in ((before, "supported"), (spread, "undecided")):
-        findings = with_pretraining_spread(FOUND, sd, SHARED_LUCK[sharing])
-        assert state_of({one.claim.id: one for one in judge(CLAIMS, findings)}[name]) == state
+        results = with_pretraining_spread(FOUND, sd, SHARED_LUCK[sharing])
+        assert state_of({one.finding.id: one for one in judge(FINDINGS, results)}[name]) == state
 
 
 def test_parts_and_means_at_each_spread_are_those_of_the_claim() -> None:

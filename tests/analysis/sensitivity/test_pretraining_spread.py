@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue import FINDINGS
 from analysis.claims.statements import comparisons, difference, trunk_of, weighted
-from analysis.claims.verdicts import judge, judge_claim
+from analysis.claims.verdicts import judge, judge_finding
 from analysis.evidence.evidence import Settings
 from analysis.precision.components import components_table
 from analysis.sensitivity.overturning import evidence_of
@@ -27,7 +27,7 @@ from pretraining.models import MODELS
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
 from tests.analysis.made_up import made_up_runs
 
-FOUND = PUBLISHED.evidence(Settings(interval="t")).finding
+FOUND = PUBLISHED.evidence(Settings(interval="t")).result
 MODELS_APART = SHARED_LUCK["models"]
 GAP = difference("gap", REAL, MADE_UP, "SC")
 
@@ -58,7 +58,7 @@ def test_models_of_one_trunk_move_together() -> None:
 
 def test_the_mean_of_f8_is_known_less_well_where_trunks_are_shared() -> None:
     """Computed independently: [1.24, 1.93] at 0.2 if models are independent, [0.95, 2.22] if trunks and tasks move."""
-    mean = next(one for one in judge(CLAIMS, FOUND) if one.claim.id == "F8").typical
+    mean = next(one for one in judge(FINDINGS, FOUND) if one.finding.id == "F8").typical
     assert mean is not None
     for name, ends in (("models", (1.24, 1.93)), ("trunks and tasks", (0.95, 2.22))):
         moved = with_pretraining_spread(FOUND, 0.2, SHARED_LUCK[name])(mean.comparison)
@@ -67,12 +67,12 @@ def test_the_mean_of_f8_is_known_less_well_where_trunks_are_shared() -> None:
 
 def test_a_normal_error_stays_normal_and_a_spread_as_it_is() -> None:
     """`--interval paper` has infinite degrees of freedom."""
-    moved = with_pretraining_spread(
-        PUBLISHED.evidence(Settings(interval="paper")).finding, 0.3, MODELS_APART
-    )(GAP)
+    moved = with_pretraining_spread(PUBLISHED.evidence(Settings(interval="paper")).result, 0.3, MODELS_APART)(
+        GAP
+    )
     assert moved.df == math.inf
     assert moved.p_zero == pytest.approx(2 * stats.norm.sf(moved.effect / moved.error))
-    spread = next(iter(comparisons(CLAIMS["F7"].body)))
+    spread = next(iter(comparisons(FINDINGS["F7"].body)))
     # Not a number where there is none; two of those are never equal.
     np.testing.assert_equal(
         asdict(with_pretraining_spread(FOUND, 1.0, MODELS_APART)(spread)), asdict(FOUND(spread))
@@ -98,7 +98,7 @@ def test_no_p_falls_and_no_interval_narrows_with_a_spread(interval: str, seeds: 
 def test_the_page_says_how_many_comparisons_of_f8_are_left() -> None:
     """docs/sensitivity.md and the README."""
     left = [
-        judge_claim(CLAIMS["F8"], with_pretraining_spread(FOUND, sd, MODELS_APART)).tree.hold
+        judge_finding(FINDINGS["F8"], with_pretraining_spread(FOUND, sd, MODELS_APART)).tree.hold
         for sd in (0.1, 0.2, 0.5, 1.0)
     ]
     assert left == [7, 4, 1, 1]

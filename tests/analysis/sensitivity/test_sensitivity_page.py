@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue import FINDINGS
 from analysis.evidence.evidence import Settings
 from analysis.sensitivity.forks import explore
 from analysis.sensitivity.sensitivity_page import multiverse_document, sensitivity_document, sensitivity_of
@@ -19,7 +19,7 @@ from tests.analysis.stores import RELEASED
 def test_every_format_names_every_claim(form: str) -> None:
     text = show(sensitivity_document(published()), form)
     assert text.endswith("\n") and "nan" not in text
-    assert all(name in text for name in CLAIMS)
+    assert all(name in text for name in FINDINGS)
 
 
 def test_the_text_has_verdicts_between_the_spreads_that_were_measured() -> None:
@@ -36,10 +36,10 @@ def test_the_text_has_verdicts_between_the_spreads_that_were_measured() -> None:
 
 def test_json_holds_the_same() -> None:
     content = json.loads(show(sensitivity_document(published()), "json"))
-    claims = {one["id"]: one for one in content["claims"]}
-    assert list(claims) == list(CLAIMS)
-    assert claims["F7"]["p"] is None
-    assert ["adjustment", "none", "supported", False] in claims["F4"]["flipped_by"]
+    findings = {one["id"]: one for one in content["findings"]}
+    assert list(findings) == list(FINDINGS)
+    assert findings["F7"]["p"] is None
+    assert ["adjustment", "none", "supported", False] in findings["F4"]["flipped_by"]
     assert "610m-clm-42k" in content["trunks"]["610m-clm"] and content["components"] == []
 
 

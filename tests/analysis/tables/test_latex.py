@@ -15,7 +15,7 @@ from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.sources import PUBLISHED
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import table_document
-from common.tables import Document, Grid, show
+from common.tables import Grid, TableDocument, show
 from tests.analysis.made_up import random_runs
 
 WIDTH = "5.5in"
@@ -67,7 +67,7 @@ def test_a_table_too_wide_is_what_the_test_would_find(tmp_path: Path) -> None:
 
 def test_what_is_special_is_escaped() -> None:
     grid = Grid([["a", "b"], ["x_1", "50 % & ±1 < 2"]], caption="50 %", label="x")
-    table = show(Document(body=[grid]), "latex")
+    table = show(TableDocument(body=[grid]), "latex")
     assert "\\begin{tabular}{lr}" in table
     assert "x\\_1 & 50 \\% \\& $\\pm$1 $<$ 2 \\\\" in table
     assert "\\caption{50 \\%}" in table

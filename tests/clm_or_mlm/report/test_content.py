@@ -6,7 +6,7 @@ import html
 from dataclasses import replace
 
 from analysis.claims.answer import HEADLINES
-from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue import FINDINGS
 from analysis.evidence.evidence import Settings
 from analysis.sources import Source
 from clm_or_mlm.report.content import PageContent, gather
@@ -18,10 +18,10 @@ def test_it_has_every_finding_once_and_the_answer_of_its_source(
     published_content: PageContent, own_content: PageContent
 ) -> None:
     for content in (published_content, own_content):
-        assert [entry.id for entry in content.findings] == list(CLAIMS)
+        assert [entry.id for entry in content.findings] == list(FINDINGS)
         assert [entry.id for entries in content.families.values() for entry in entries] != []
-        assert sum(len(entries) for entries in content.families.values()) == len(CLAIMS)
-        assert tuple(verdict.claim.id for verdict in content.answer.headlines) == HEADLINES
+        assert sum(len(entries) for entries in content.families.values()) == len(FINDINGS)
+        assert tuple(verdict.finding.id for verdict in content.answer.headlines) == HEADLINES
         page = html.unescape(render_page(content, {}))
         assert all(sentence in page for sentence in content.answer.sentences)
     assert "25 % CLM" in published_content.answer.headline

@@ -37,12 +37,12 @@ def test_the_first_screen_holds_answer_and_verdicts(
     for part in (content.answer.headline, content.answer.findings):
         assert seen(part, ".answer")
     for verdict in content.answer.headlines:
-        card = page.locator(f".headlines a[href='#{verdict.claim.id}']")
-        assert verdict.verdict in card.inner_text() and verdict.claim.short in card.inner_text()
+        card = page.locator(f".headlines a[href='#{verdict.finding.id}']")
+        assert verdict.verdict in card.inner_text() and verdict.finding.short in card.inner_text()
         if verdict.typical is not None and verdict.typical.known:
             assert f"{verdict.typical.effect:+.2f}".replace("-", "\u2212") in card.inner_text()
         box = card.bounding_box()
-        assert box["y"] + box["height"] <= height, verdict.claim.id
+        assert box["y"] + box["height"] <= height, verdict.finding.id
     for way in ("Findings", "Figures", "Tables", "Audit", "How it was made"):
         assert seen(way, "nav a"), way
 

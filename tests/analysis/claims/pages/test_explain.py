@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue import FINDINGS
 from analysis.claims.pages.explain import verdicts_document
 from analysis.claims.verdicts import GRADES
 from analysis.commands.findings import choose
@@ -28,7 +28,7 @@ def run(capsys, *args: str) -> str:
 
 def test_text_has_a_line_for_each_claim(capsys):
     lines = run(capsys).splitlines()
-    assert [line.split()[0] for line in lines[2 : 2 + len(CLAIMS)]] == list(CLAIMS)
+    assert [line.split()[0] for line in lines[2 : 2 + len(FINDINGS)]] == list(FINDINGS)
     assert "Source: published" in "\n".join(lines)
 
 
@@ -70,7 +70,7 @@ def test_the_command_that_the_page_names_gives_the_page_again(capsys, tmp_path):
 
 def test_ids_are_taken_in_any_case_and_f5_is_all_of_f5():
     assert choose(["f5", "F1"]) == ["F1", "F5a", "F5b", "F5c", "F5d", "F5e"]
-    assert choose(None) == list(CLAIMS)
+    assert choose(None) == list(FINDINGS)
     with pytest.raises(UserError, match=r"unknown claim 'F16'; the claims are F1, .*; did you mean 'F"):
         choose(["F16"])
 
@@ -80,7 +80,7 @@ def test_ids_are_taken_in_any_case_and_f5_is_all_of_f5():
 def test_every_format_names_the_claims_shown_and_ends_in_a_line_break(
     assessment: Assessment, form: str, explain: bool
 ) -> None:
-    shown = [verdict for verdict in assessment.verdicts if verdict.claim.id in ("F1", "F7")]
+    shown = [verdict for verdict in assessment.verdicts if verdict.finding.id in ("F1", "F7")]
     text = show(verdicts_document(assessment, shown, explain=explain), form)
     assert text.endswith("\n") and "F1" in text and "F7" in text and "F5a" not in text
 
@@ -88,10 +88,10 @@ def test_every_format_names_the_claims_shown_and_ends_in_a_line_break(
 def test_the_committed_page_is_the_one_generated_now_and_has_a_section_for_every_finding(capsys):
     page = (ROOT / "docs" / "findings.md").read_text()
     assert run(capsys, "--format", "markdown") == page, "docs/findings.md is old: make findings"
-    for name, claim in CLAIMS.items():
+    for name, finding in FINDINGS.items():
         [row] = [line for line in page.splitlines() if line.startswith(f"| [{name}](#{name.lower()}) |")]
         assert row.split(" | ")[2] in GRADES
         section = page.split(f"\n### {name}\n")[1].split("\n### ")[0]
-        assert claim.statement in section and claim.remark in section
+        assert finding.statement in section and finding.remark in section
         assert "Most adverse: " in section or "Cannot be tested: needs individual runs." in section
     assert len(page.split()) < 2_750

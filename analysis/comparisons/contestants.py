@@ -21,7 +21,7 @@ from benchmarks.protocol import AVERAGE, DATASETS, TASKS, in_order, title_of
 from common.errors import UserError, nearest
 from pretraining.models import MODELS
 
-__all__ = ["ALL", "OVERALL", "Field", "Scope", "field_of", "scopes_in_order"]
+__all__ = ["ALL", "OVERALL", "Contestants", "Place", "contestants_of", "places_in_order"]
 
 Array = npt.NDArray[np.float64]
 
@@ -30,7 +30,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True, order=True)
-class Scope:
+class Place:
     """What a score is over: a dataset, a task's datasets, or all tasks."""
 
     task: str
@@ -49,82 +49,82 @@ class Scope:
         return self.dataset != AVERAGE
 
 
-OVERALL = Scope(ALL, AVERAGE)
+OVERALL = Place(ALL, AVERAGE)
 """The mean of the task averages."""
 
 
-def scopes_in_order(scopes: Iterable[Scope]) -> list[Scope]:
+def places_in_order(places: Iterable[Place]) -> list[Place]:
     """Return scopes, each once, by task: its datasets, its average; all tasks last."""
-    given = set(scopes)
+    given = set(places)
     tasks = [*TASKS, ALL]
     names = [*in_order(one.dataset for one in given if one.is_dataset), AVERAGE]
     return sorted(given, key=lambda one: (tasks.index(one.task), names.index(one.dataset)))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Field:
+class Contestants:
     """Models held against each other."""
 
     models: tuple[str, ...]
     printed: frozenset[str]
     """The models whose scores are the paper's printed cells."""
     evidence: Evidence
-    scopes: Mapping[str, tuple[Scope, ...]]
+    places: Mapping[str, tuple[Place, ...]]
     """By model what it has scores on, by task: its datasets, its average; all tasks last."""
     tasks: tuple[str, ...]
     """The tasks of which every model has all datasets: those that the mean over all tasks is over."""
 
-    def shared(self, *models: str) -> list[Scope]:
+    def shared(self, *models: str) -> list[Place]:
         """Return the scopes that some models, or all, have."""
-        common = set.intersection(*(set(self.scopes[name]) for name in models or self.models))
-        return scopes_in_order(common)
+        common = set.intersection(*(set(self.places[name]) for name in models or self.models))
+        return places_in_order(common)
 
-    def level(self, model: str, scope: Scope) -> Contrast:
+    def level(self, model: str, place: Place) -> Contrast:
         """Return the contrast that is a model's own score on a scope."""
-        return Contrast(label=f"{model} on {scope.title}", terms=tuple(self._terms(1.0, model, scope)))
+        return Contrast(label=f"{model} on {place.title}", terms=tuple(self._terms(1.0, model, place)))
 
-    def difference(self, first: str, second: str, scope: Scope) -> Contrast:
+    def difference(self, first: str, second: str, place: Place) -> Contrast:
         """Return the contrast that is the first model minus the second."""
-        terms = (*self._terms(1.0, first, scope), *self._terms(-1.0, second, scope))
-        return Contrast(label=f"{first} minus {second} on {scope.title}", terms=terms)
+        terms = (*self._terms(1.0, first, place), *self._terms(-1.0, second, place))
+        return Contrast(label=f"{first} minus {second} on {place.title}", terms=terms)
 
-    def mean(self, model: str, scope: Scope) -> float:
+    def mean(self, model: str, place: Place) -> float:
         """Return the score in percent."""
-        terms = self._terms(1.0, model, scope)
+        terms = self._terms(1.0, model, place)
         return math.fsum(term.weight * self.evidence.summary(term.cell)[0] for term in terms)
 
-    def seeds(self, model: str, scope: Scope) -> int:
+    def seeds(self, model: str, place: Place) -> int:
         """Return the number of seeds behind a score."""
-        return min(self.evidence.summary(term.cell)[2] for term in self._terms(1.0, model, scope))
+        return min(self.evidence.summary(term.cell)[2] for term in self._terms(1.0, model, place))
 
-    def by_seed(self, model: str, scope: Scope) -> Array | None:
+    def by_seed(self, model: str, place: Place) -> Array | None:
         """Return the scores of the seeds that a model has on a dataset; None for a printed cell."""
         if model in self.printed:
             return None
-        row = self.evidence.by_seed((model, scope.task, scope.dataset))
+        row = self.evidence.by_seed((model, place.task, place.dataset))
         return row[np.isfinite(row)]
 
-    def intervals(self, scopes: Sequence[Scope], models: Sequence[str] = ()) -> Iterator[tuple[int, str]]:
+    def intervals(self, places: Sequence[Place], models: Sequence[str] = ()) -> Iterator[tuple[int, str]]:
         """Yield seeds and kind of interval behind each score of some models, or all, for a caption."""
         for model in models or self.models:
-            for scope in scopes:
-                found = self.evidence.estimate(self.level(model, scope))
-                yield self.seeds(model, scope), found.interval if found else self.evidence.settings.interval
+            for place in places:
+                found = self.evidence.estimate(self.level(model, place))
+                yield self.seeds(model, place), found.interval if found else self.evidence.settings.interval
 
-    def datasets(self, scope: Scope, scopes: Sequence[Scope]) -> list[Scope]:
-        """Return the datasets of `scopes` that a scope is over; an average is over the paper's."""
-        if scope.is_dataset:
-            return [scope]
-        tasks = self.tasks if scope.task == ALL else (scope.task,)
-        return [one for one in scopes if one.is_dataset and one.task in tasks and one.dataset in DATASETS]
+    def datasets(self, place: Place, places: Sequence[Place]) -> list[Place]:
+        """Return the datasets of `places` that a scope is over; an average is over the paper's."""
+        if place.is_dataset:
+            return [place]
+        tasks = self.tasks if place.task == ALL else (place.task,)
+        return [one for one in places if one.is_dataset and one.task in tasks and one.dataset in DATASETS]
 
-    def _terms(self, weight: float, model: str, scope: Scope) -> list[Term]:
-        if scope.task != ALL:
-            return [Term(weight=weight, model=model, task=scope.task, dataset=scope.dataset)]
+    def _terms(self, weight: float, model: str, place: Place) -> list[Term]:
+        if place.task != ALL:
+            return [Term(weight=weight, model=model, task=place.task, dataset=place.dataset)]
         return [Term(weight=weight / len(self.tasks), model=model, task=task) for task in self.tasks]
 
 
-def field_of(source: Source, names: Sequence[str], settings: Settings) -> Field:
+def contestants_of(source: Source, names: Sequence[str], settings: Settings) -> Contestants:
     """Return the models named, each from the source's runs or, where it has none of it, from the paper's cells.
 
     Args:
@@ -144,36 +144,36 @@ def field_of(source: Source, names: Sequence[str], settings: Settings) -> Field:
     if all(name not in known for name in models):
         settings.method.need_cells()
     evidence = source.evidence(settings, printed=source.comparable)
-    held: dict[str, list[Scope]] = {name: [] for name in models}
+    held: dict[str, list[Place]] = {name: [] for name in models}
     for model, task, dataset in evidence:
         if model in held:
             own = dataset != AVERAGE and dataset in source.datasets
-            held[model].append(Scope(task, dataset, source.datasets[dataset].title if own else ""))
-    tasks = tuple(task for task in TASKS if all(Scope(task, AVERAGE) in held[name] for name in models))
-    scopes = {
-        name: tuple(scopes_in_order([*own, *([OVERALL] if len(tasks) > 1 else [])]))
+            held[model].append(Place(task, dataset, source.datasets[dataset].title if own else ""))
+    tasks = tuple(task for task in TASKS if all(Place(task, AVERAGE) in held[name] for name in models))
+    places = {
+        name: tuple(places_in_order([*own, *([OVERALL] if len(tasks) > 1 else [])]))
         for name, own in held.items()
     }
-    return Field(
-        models=tuple(models), printed=frozenset(set(models) - set(known)), evidence=evidence, scopes=scopes,
+    return Contestants(
+        models=tuple(models), printed=frozenset(set(models) - set(known)), evidence=evidence, places=places,
         tasks=tasks,
     )  # fmt: skip
 
 
 def _chosen(source: Source, names: Sequence[str], known: list[str], printed: list[str]) -> list[str]:
-    places = {} if source.stand_ins is None else source.stand_ins.models
+    stand_ins = {} if source.stand_ins is None else source.stand_ins.models
     chosen: dict[str, None] = {}
     pool = [name for name in MODELS if name in known] + [name for name in known if name not in MODELS]
     pool = pool or printed
     for given in names:
-        name = places.get(given, given)
+        name = stand_ins.get(given, given)
         if name in known or name in printed:
             chosen[name] = None
             continue
         matching = fnmatch.filter(pool, name)
         if not matching:
             where = f"{source.label} has no runs" if source.runs is not None else "the paper has no cells"
-            hint = nearest(given, [*known, *printed, *places])
+            hint = nearest(given, [*known, *printed, *stand_ins])
             if not hint:
                 hint = "; `clm-or-mlm scores` lists the models"
                 hint += "; --add-model adds your own" if source.runs is not None else ""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.comparisons.field import OVERALL, Scope, field_of
+from analysis.comparisons.contestants import OVERALL, Place, contestants_of
 from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE
@@ -15,24 +15,24 @@ SETTINGS = Settings(interval="t")
 
 def test_the_overall_score_is_the_mean_of_task_averages_taken_per_seed():
     scores = drawn({REAL: 1.0, MADE_UP: 0.0})
-    field = field_of(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], SETTINGS)
+    contestants = contestants_of(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], SETTINGS)
     by_seed = np.mean(list(scores[REAL].values()), axis=0)  # three datasets a task: the mean of all twelve
-    assert field.mean(REAL, OVERALL) == pytest.approx(by_seed.mean())
-    student = field.evidence.student(field.level(REAL, OVERALL))
+    assert contestants.mean(REAL, OVERALL) == pytest.approx(by_seed.mean())
+    student = contestants.evidence.student(contestants.level(REAL, OVERALL))
     assert student.error == pytest.approx(by_seed.std(ddof=1) / 5**0.5)
 
 
 def test_a_model_without_runs_takes_the_printed_cells():
     source = real_and_made_up()
-    field = field_of(source, [REAL, "210m-clm-42k"], SETTINGS)
-    assert field.printed == {"210m-clm-42k"}
-    assert field.scopes[REAL] == (Scope("SC", "sst2"),)
-    assert field.mean(REAL, Scope("SC", "sst2")) == pytest.approx(91.42, abs=0.005)
-    assert field.seeds("210m-clm-42k", Scope("SC", AVERAGE)) == 5
+    contestants = contestants_of(source, [REAL, "210m-clm-42k"], SETTINGS)
+    assert contestants.printed == {"210m-clm-42k"}
+    assert contestants.places[REAL] == (Place("SC", "sst2"),)
+    assert contestants.mean(REAL, Place("SC", "sst2")) == pytest.approx(91.42, abs=0.005)
+    assert contestants.seeds("210m-clm-42k", Place("SC", AVERAGE)) == 5
 
 
 def test_patterns_take_models_in_the_papers_order():
-    names = field_of(PUBLISHED, ["610m-*-12k"], SETTINGS).models
+    names = contestants_of(PUBLISHED, ["610m-*-12k"], SETTINGS).models
     assert len(names) == 5
     assert len(names) == len(set(names))
 
@@ -48,10 +48,10 @@ def test_patterns_take_models_in_the_papers_order():
 )
 def test_what_cannot_be_compared_is_refused(names, words):
     with pytest.raises(UserError, match=words):
-        field_of(PUBLISHED, names, SETTINGS)
+        contestants_of(PUBLISHED, names, SETTINGS)
 
 
 def test_other_metrics_never_mix_with_the_papers_cells():
     runs = best_runs(drawn({REAL: 0.0}))
     with pytest.raises(UserError, match="no runs of"):
-        field_of(Source(label="x", runs=runs, protocol="standard"), [REAL, MADE_UP], SETTINGS)
+        contestants_of(Source(label="x", runs=runs, protocol="standard"), [REAL, MADE_UP], SETTINGS)
