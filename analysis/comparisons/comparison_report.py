@@ -236,8 +236,8 @@ def footer(comparison: Comparison) -> list[str]:
     once = [name for name in comparison.contestants.models if name not in comparison.replicates]
     if comparison.replicates:
         lines.append(
-            f"{', '.join(comparison.replicates)}: several pretrainings as one arm. Its seeds are pretrainings, each the "
-            "mean of its fine-tuning seeds, and its spread is over pretrainings."
+            f"{', '.join(comparison.replicates)}: several pretrainings as one arm. Its seeds are pretrainings, each "
+            "the mean of its fine-tuning seeds, and its spread is over pretrainings."
         )
     if once:
         which = "Each model" if not comparison.replicates else "Each of " * (len(once) > 1) + ", ".join(once)

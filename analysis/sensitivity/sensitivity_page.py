@@ -174,8 +174,8 @@ def _data(sensitivity: Sensitivity) -> dict[str, object]:
         for one in sensitivity.overturned
     ]  # fmt: skip
     return {
-        "source": sensitivity.source.words, "analysis": dict(sensitivity.multiverse.base), "tests": list(sensitivity.tests),
-        "trunks": trunks(), "measured": [asdict(one) for one in sensitivity.measured],
+        "source": sensitivity.source.words, "analysis": dict(sensitivity.multiverse.base),
+        "tests": list(sensitivity.tests), "trunks": trunks(), "measured": [asdict(one) for one in sensitivity.measured],
         "components": sensitivity.components.to_dict("records"), "findings": findings,
     }  # fmt: skip
 
