@@ -176,7 +176,10 @@ def test_a_finding_is_judged_and_has_its_forest(tmp_path: Path) -> None:
     explain, figure = commands("A finding")
     drawn = [*figure, "--format", "svg", "--out", str(tmp_path)]
     printed, everything, _ = outputs(
-        "A finding", "analysis.claims.catalogue.ratio", entry="FINDINGS+_F16", words=[explain, explain[:1], drawn]
+        "A finding",
+        "analysis.claims.catalogue.ratio",
+        entry="FINDINGS+_F16",
+        words=[explain, explain[:1], drawn],
     )
     assert "TC prefers 20 % to 50 %" in (tmp_path / "forest-f16.svg").read_text()
     assert "Masking 20 % beats masking 50 % on token classification at every size." in printed
