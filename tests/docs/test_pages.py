@@ -118,7 +118,7 @@ def test_the_readme_has_every_room_and_the_tree_every_folder_with_a_phrase() -> 
     (tree,) = re.findall(r"^```\n(.*?)^```", TEXTS["docs/architecture.md"], flags=re.DOTALL | re.MULTILINE)
     named, above = set(), [ROOT]
     for line in tree.splitlines():
-        indent, name, phrase = re.fullmatch(r"((?: {4})*)(\S+)  +(\S.*)", line).groups()  # type: ignore[union-attr]
+        indent, name = re.fullmatch(r"((?: {4})*)(\S+)  +\S.*", line).groups()  # type: ignore[union-attr]
         above[len(indent) // 4 + 1 :] = [above[len(indent) // 4] / name]
         assert above[-1].exists() and above[-1].is_dir() == name.endswith("/"), line
         named.add(above[-1])
