@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from clm_or_mlm.__main__ import main
 from common.cli import run
-from pretraining.training.train import train
 from tests.fuzz import pretraining_formats as of_pretraining
 from tests.fuzz.formats import FORMATS
 from tests.fuzz.mutations import IN_ITS_PLACE, FileFormat, mutants, outcome
@@ -94,7 +93,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """A study that was trained, and the command that did it."""
     folder = tmp_path_factory.mktemp("trained")
     made, data = small_study.make_study(folder), small_study.make_shards(folder)
-    assert train(small_study.MODEL, data=data, out=folder / "out", study=made)
+    assert small_study.train(small_study.MODEL, data=data, out=folder / "out", study=made)
     words = f"train {small_study.MODEL} --data {data} --study {folder / 'mini.toml'} --out"
     return folder / "out", words.split()
 
