@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import zstandard
-from tests.common.test_private_folders import NOBODY, as_another_user, needs_root
 
 from common import manifest
 from common.errors import UserError
 from common.manifest import VerifiedFile
 from pretraining.data.shard_index import RECORD, Shard
 from pretraining.data.token_stream import TokenStream, held, make_shard_cache_folder
+from tests.common.test_files import NOBODY, as_another_user, needs_root
 from tests.flips import flips
 from tests.pretraining.data.made_up_shards import SETTINGS, stream, with_content
 
@@ -131,13 +131,13 @@ def test_what_has_not_changed_is_hashed_once(
     room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashed: list[str] = []
-    original = manifest._sha256
+    original = manifest.sha256_open
 
     def counted(descriptor: int) -> str:
         hashed.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
         return original(descriptor)
 
-    monkeypatch.setattr(manifest, "_sha256", counted)
+    monkeypatch.setattr(manifest, "sha256_open", counted)
     first = stream(room / "out", "train", tmp_path / "cache")
     for _ in range(3):
         first.read(0, first.tokens)
