@@ -11,11 +11,9 @@ from common.errors import UserError
 from pretraining.data.shard_manifest import load_manifest, write_manifest
 from pretraining.plan.study_plan import Study, load_study
 from pretraining.training import context
-from tests.pretraining.small_study import MODEL, STUDY, changed, seal_again, train, weights_hash
+from tests.pretraining.small_study import MODEL, QUIET, STUDY, changed, seal_again, train, weights_hash
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore"
-)  # Composer's and TensorBoard's own; ours are errors elsewhere
+pytestmark = QUIET
 
 
 MISTAKES = [

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from common.errors import UserError
 from pretraining.data.sampler import Cut, Order
 from pretraining.data.shard_manifest import load_manifest
-from pretraining.model.configuration import config_of
 from pretraining.plan.study_plan import Study
-from pretraining.training.dataloader import Data, StepBatch, lay_out, prefetched
-from tests.pretraining.small_study import changed
+from pretraining.training.dataloader import StepBatch, lay_out, prefetched
+from tests.pretraining.small_study import open_data
 
 
 def sequences(shares: list[StepBatch]) -> dict[int, list[int]]:
@@ -32,9 +31,8 @@ def sequences(shares: list[StepBatch]) -> dict[int, list[int]]:
 
 
 def test_passes_hold_no_more_tokens_than_microbatch_longest_sequences(study: Study, data: Path) -> None:
-    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
     for size in (1, 4, 8):
-        source = Data(data, changed(study, f"microbatch={size}"), config)
+        source = open_data(study, data, f"microbatch={size}")
         for step in range(4):
             made = source.step(step, "clm")
             assert max(part.inputs.num_tokens for part in made.microbatches) <= size * 64
@@ -42,7 +40,7 @@ def test_passes_hold_no_more_tokens_than_microbatch_longest_sequences(study: Stu
 
 
 def test_ranks_share_batches_and_masks(study: Study, data: Path) -> None:
-    source = Data(data, study.config, config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
+    source = open_data(study, data)
     for step in (0, 3, 50):
         for objective, ratio in (("clm", None), ("mlm", 40)):
             whole = source.step(step, objective, ratio)
@@ -63,9 +61,8 @@ def test_ranks_share_batches_and_masks(study: Study, data: Path) -> None:
 
 
 def test_documents_can_be_kept_apart(study: Study, data: Path) -> None:
-    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
-    apart = Data(data, changed(study, "attention=document"), config)
-    whole = Data(data, study.config, config)
+    apart = open_data(study, data, "attention=document")
+    whole = open_data(study, data)
     end, seen = load_manifest(data)["tokenizer"]["eos_id"], []
     for step in range(20):
         ours = apart.step(step, "clm").microbatches
@@ -79,13 +76,12 @@ def test_documents_can_be_kept_apart(study: Study, data: Path) -> None:
                 assert end not in part.inputs.tokens[first : last - 1]
             seen += part.inputs.sample_ids.tolist()
     assert len(set(seen)) == len(seen)
-    fixed = Data(data, changed(study, "cut=fixed"), config).step(0, "mlm", 40)
+    fixed = open_data(study, data, "cut=fixed").step(0, "mlm", 40)
     assert {int(n) for part in fixed.microbatches for n in part.inputs.cu_seqlens.diff()} == {64}
 
 
 def test_validation_masks_never_change(study: Study, data: Path) -> None:
-    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
-    source = Data(data, study.config, config)
+    source = open_data(study, data)
     first, second = (list(source.validation("mlm", 40)) for _ in range(2))
     assert all(torch.equal(a.inputs.tokens, b.inputs.tokens) for a, b in zip(first, second, strict=True))
     shares = [part.count for rank in range(3) for part in source.validation("mlm", 40, rank=rank, world=3)]
@@ -115,7 +111,7 @@ def test_steps_are_loaded_ahead_in_order_and_errors_reach_the_reader() -> None:
 
 def test_ids_that_the_tokenizer_does_not_have_are_refused(study: Study, data: Path) -> None:
     """Their shards' hashes fit, and the model has rows enough: only the tokenizer knows."""
-    source = Data(data, study.config, config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
+    source = open_data(study, data)
     source.step(0, "clm")
     source._vocab_size = 100
     with pytest.raises(
@@ -128,15 +124,14 @@ def test_an_index_of_other_shards_is_refused(study: Study, data: Path, tmp_path:
     copy = Path(shutil.copytree(data, tmp_path / "copy"))
     shutil.copytree(copy / "validation", copy / "train", dirs_exist_ok=True)
     with pytest.raises(UserError, match=r"train/index\.json is not the index the manifest was made with"):
-        Data(copy, study.config, config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
+        open_data(study, copy)
 
 
 def test_the_next_blocks_shards_are_opened_before_their_step(
     study: Study, data: Path, tmp_path: Path
 ) -> None:
-    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
     words = (f"cache={tmp_path}", "shuffle_block=64", "shuffle_chunk=16")
-    source = Data(data, changed(study, *words), config)
+    source = open_data(study, data, *words)
     opening = source.open_ahead(0)
     assert opening is not None
     opening.join(60)

@@ -13,8 +13,6 @@ import torch.distributed
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from pretraining.data.shard_manifest import load_manifest
-from pretraining.model.configuration import config_of
 from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
@@ -23,7 +21,7 @@ from pretraining.training.composer_parts import PretrainingModel, StepData
 from pretraining.training.dataloader import Data
 from pretraining.training.objectives import group_weights, loss_sum, mlm
 from pretraining.training.ranks import Ranks
-from tests.pretraining.small_study import changed
+from tests.pretraining.small_study import changed, model_config
 
 SETTINGS = ("global_batch=96", "loss_group=12", "max_length=48")
 STEP = 1
@@ -32,7 +30,7 @@ CPU = torch.device("cpu")
 
 def prepared(study: Study, data: Path, dtype: torch.dtype, *words: str) -> tuple[Data, EuroBertForMaskedLM]:
     torch.set_num_threads(1)
-    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
+    config = model_config(study, data)
     model = EuroBertForMaskedLM(config)
     initialise(model, 0)
     return Data(data, changed(study, *SETTINGS, *words), config), model.to(dtype)
