@@ -245,7 +245,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         speed = self.since / (now - self.clock)
         self.clock, self.since = now, 0
         flops = model_flops_per_token(
-            self.context.shape, length=self.config.attended_length, predicted=self.stage.predicted_share
+            self.context.shape,
+            length=self.config.sequences.attended_length,
+            predicted=self.stage.predicted_share,
         )
         used = mfu(speed, flops, self.ranks.device_name, self.ranks.world)
         measured: dict[str, float | int | str] = {

@@ -57,6 +57,7 @@ def test_a_study_that_sets_microbatch_means_its_groups_too(tmp_path: Path) -> No
         ('"mini-"', '"../../../esc-"', "prefix must be at most 60 letters"),
         ('"mini-"', '"/tmp/"', "prefix must be"),
         ("[sizes.s]", '[sizes."../s"]', "invalid size name '../s'"),
+        ("models = [", "models = 0\n[sizes.t]\nhidden = [", "models takes a list, not 0"),
         ("mini-s-clm-24", "mini-s-clm-1" + "2" * 5000, "a model's name has at most 120 characters"),
     ],
 )

@@ -17,7 +17,6 @@ pytestmark = QUIET
 
 
 MISTAKES = [
-    (["peak_rl=1"], "did you mean 'peak_lr'"),
     (["max_length=128"], "above the model's limit of 64 tokens"),
     (["precision=bf16"], "precision=bf16 needs a GPU"),
     (["global_batch=100000"], "but one step needs 100000"),

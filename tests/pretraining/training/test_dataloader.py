@@ -15,22 +15,17 @@ from pretraining.data.sampler import Cut, Order
 from pretraining.data.shard_manifest import load_manifest
 from pretraining.plan.study_plan import Study
 from pretraining.training.dataloader import StepBatch, lay_out, prefetched
+from tests.pretraining.packed import sequences
 from tests.pretraining.small_study import open_data
 
 
-def sequences(shares: list[StepBatch]) -> dict[int, list[int]]:
+def read_of(shares: list[StepBatch]) -> dict[int, list[int]]:
     """What the model reads of each sequence, by its id, wherever it is computed."""
-    found = {}
-    for share in shares:
-        for part in share.microbatches:
-            parts = part.inputs.tokens.split(part.inputs.cu_seqlens.diff().tolist())
-            found |= dict(
-                zip(part.inputs.sample_ids.tolist(), [item.tolist() for item in parts], strict=True)
-            )
-    return found
+    found = sequences(part.inputs for share in shares for part in share.microbatches)
+    return {number: tokens.tolist() for number, tokens in found.items()}
 
 
-def test_passes_hold_no_more_tokens_than_microbatch_longest_sequences(study: Study, data: Path) -> None:
+def test_passes_hold_no_more_tokens_than_microbatch_longest_read_of(study: Study, data: Path) -> None:
     for size in (1, 4, 8):
         source = open_data(study, data, f"microbatch={size}")
         for step in range(4):
@@ -47,7 +42,7 @@ def test_ranks_share_batches_and_masks(study: Study, data: Path) -> None:
             shares = [source.step(step, objective, ratio, rank=rank, world=2) for rank in range(2)]
             assert sum(share.fingerprint for share in shares) % 2**64 == whole.fingerprint
             assert sum(share.tokens for share in shares) == whole.tokens
-            assert sequences(shares) == sequences([whole])
+            assert read_of(shares) == read_of([whole])
             assert torch.equal(shares[0].counts + shares[1].counts, whole.counts)
             assert sum(len(share.microbatches) for share in shares) == shares[0].passes == shares[1].passes
         assert source.step(step, "clm").tokens == source.step(step, "mlm", 40).tokens
@@ -56,7 +51,7 @@ def test_ranks_share_batches_and_masks(study: Study, data: Path) -> None:
     masked = torch.cat([part.inputs.tokens for part in mlm.microbatches])
     assert ((originals == masked) | (masked == 389)).all()
     assert source.step(1, "mlm", 20).fingerprint != mlm.fingerprint
-    assert len(sequences([whole])) == study.config.global_batch
+    assert len(read_of([whole])) == study.config.global_batch
     assert len(whole.counts) == 2
 
 

@@ -59,11 +59,7 @@ def test_rows_that_cannot_be_are_refused(tmp_path: Path, field: str, value: obje
     with pytest.raises(UserError, match="line 1 is not a row of a training log") as error:
         read_log(tmp_path / LOG)
     assert str(error.value).isprintable()
-    writer = LogWriter(tmp_path / "written" / LOG)
-    with pytest.raises(ValueError, match=f"its {field} cannot be"):
-        writer.write(ROW | {field: value})
-    writer.close()
-    assert not (tmp_path / "written" / LOG).read_text()
+    assert f"its {field} cannot be" in str(error.value)
 
 
 def test_another_metric_is_written_and_read(tmp_path: Path) -> None:

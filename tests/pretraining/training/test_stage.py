@@ -17,6 +17,7 @@ from pretraining.training.dataloader import Data
 from pretraining.training.log import TIMINGS, read_log
 from pretraining.training.objectives import ObjectiveBatch, clm, loss_sum, mlm
 from pretraining.training.optimizer import stage_schedule
+from tests.pretraining.packed import sequences
 from tests.pretraining.small_study import MODEL, QUIET, changed, model_config, train, weights_hash
 
 pytestmark = QUIET
@@ -68,11 +69,7 @@ def test_a_plain_torch_loop_gives_the_same_losses(done: Path, study: Study, data
 
     def groups(step: int, ratio: int | None) -> list[ObjectiveBatch]:
         """The paper's micro-batches: four neighbours of the step's order each, whatever the passes are."""
-        made = source.step(step, "clm").microbatches
-        by_id: dict[int, torch.Tensor] = {}
-        for part in (part.inputs for part in made):
-            tokens = part.tokens.split(part.cu_seqlens.diff().tolist())
-            by_id |= dict(zip(part.sample_ids.tolist(), tokens, strict=True))
+        by_id = sequences(part.inputs for part in source.step(step, "clm").microbatches)
         cut = Cut(shortest=4, longest=64, seed=0)
         ids = cut.spans(source.order.batch_of(step)[1])[0].tolist()
         assert sorted(ids) == sorted(by_id) and len(ids) == 8

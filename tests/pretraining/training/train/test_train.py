@@ -120,8 +120,8 @@ def test_a_model_made_elsewhere_at_another_time_has_the_same_bytes(
     apart = {"provenance.json", "timings.jsonl", ".lock"}
     same = {name for name in names if name.name not in apart and name.parts[1] != "mini-s-clm"}
     same |= {Path("stages/mini-s-clm") / rest for rest in ("log.jsonl", "step-00000009/state.json")}
-    names = {"README.md", "manifest.json", "log.jsonl", "state.json", "config.json"}
-    assert {path.name for path in same} >= names
+    expected = {"README.md", "manifest.json", "log.jsonl", "state.json", "config.json"}
+    assert {path.name for path in same} >= expected
     for name in sorted(same):
         assert (tmp_path / "out" / name).read_bytes() == (done / name).read_bytes(), name
     first, second = (
