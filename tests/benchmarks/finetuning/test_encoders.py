@@ -131,12 +131,6 @@ def test_the_authors_checkpoints_load_without_their_code(
     torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-def test_a_misspelt_path_names_the_nearest(model_folder: Callable[..., Path]) -> None:
-    folder = model_folder("ours")
-    with pytest.raises(UserError, match="did you mean 'ours'"):
-        load(str(folder.parent / "ors"))
-
-
 @pytest.mark.parametrize("kind", ["ours", "llama"])
 def test_the_padding_row_that_is_the_end_of_text_gets_no_gradient(
     kind: str, model_folder: Callable[..., Path]

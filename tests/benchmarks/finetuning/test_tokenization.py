@@ -46,15 +46,6 @@ def test_the_papers_retrieval_evaluation_adds_bos_and_no_eos() -> None:
     assert len(tokenization.encode_retrieval_paper(TOKENIZER, [TEXT], 5)[0]) == 5
 
 
-def test_a_long_context_is_cut_and_its_answer_may_be_lost() -> None:
-    context = TEXT * 3
-    answers = [(len(context) - 5, len(context)), None]
-    questions = tokenization.encode_questions(TOKENIZER, ["who?", "who?"], [context, "dog"], 40, answers)
-    assert questions.cut.tolist() == [True, False]
-    assert len(questions.ids[0]) == 40
-    assert not questions.gold[0].any()
-
-
 def test_windows_cover_the_whole_context_and_overlap() -> None:
     context = TEXT * 4
     windows = tokenization.encode_questions(TOKENIZER, ["a?", "b?"], [context, "dog"], 60, stride=10)

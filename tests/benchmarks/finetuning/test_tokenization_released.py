@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.datasets.readers.ner import sentences
 from benchmarks.datasets.readers.reader import ReaderInputs
 from benchmarks.datasets.readers.squad import question_rows
-from benchmarks.finetuning.tokenization import encode_questions, encode_texts, encode_words, end_of_text
+from benchmarks.finetuning.tokenization import encode_questions, encode_words
 from benchmarks.protocol import get_dataset
 from pretraining.data.tokenizer import from_tiktoken
 from tests.benchmarks.datasets.test_import_files import REAL
@@ -99,19 +99,6 @@ def test_the_cases_that_an_overlap_of_characters_gets_wrong() -> None:
     ids, words = encode_words(roberta, [["x", "Ňi"]], 64)
     tokens = roberta.convert_ids_to_tokens(ids[0])
     assert words[0][tokens.index("Ġ")] == 1
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_end_of_text_is_one_token(kind: str) -> None:
-    tokenizer = TOKENIZERS[kind]
-    ids = encode_texts(tokenizer, ["fox"], 64)[0]
-    assert ids[-1] == tokenizer.convert_tokens_to_ids(end_of_text(tokenizer)) != tokenizer.unk_token_id
-
-
-def test_token_types_are_the_tokenizers() -> None:
-    for kind, expected in (("llama3", None), ("roberta", None), ("bert", {0, 1})):
-        found = encode_questions(TOKENIZERS[kind], ["who?"], ["nobody"], 64)
-        assert (None if found.kinds is None else set(found.kinds.values.tolist())) == expected
 
 
 def test_of_an_answer_cut_in_the_middle_the_tokens_that_are_left_are_gold() -> None:

@@ -19,7 +19,6 @@ from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.trainer import (
     FineTuningError,
     decayed,
-    example_order,
     fine_tune,
     learning_rate,
     pair_order,
@@ -56,14 +55,6 @@ def test_the_learning_rate_is_transformers_linear_schedule() -> None:
             assert optimiser.param_groups[0]["lr"] == pytest.approx(learning_rate(step, steps, 2e-4, 0.1))
             optimiser.step()
             schedule.step()
-
-
-def test_an_epoch_holds_every_example_once_and_the_next_one_another_order() -> None:
-    steps = list(islice(example_order(70, 3, 4, 8), 6))
-    epochs = [np.concatenate([np.concatenate(step) for step in steps[i : i + 3]]) for i in (0, 3)]
-    assert [len(step) for step in steps] == [8, 8, 2, 8, 8, 2]
-    assert all(sorted(epoch.tolist()) == list(range(70)) for epoch in epochs)
-    assert epochs[0].tolist() != epochs[1].tolist()
 
 
 @pytest.mark.parametrize("kind", ["ours", "llama", "bert", "roberta", "modernbert"])

@@ -222,12 +222,6 @@ def test_position_f1s_equal_set_arithmetic(seed: int) -> None:
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-14)
 
 
-def test_one_of_three_relevant_documents_at_rank_one_scores_one() -> None:
-    similarities = np.linspace(0.9, 0.0, 10)[None]
-    relevances = np.array([[1] + [0] * 9])
-    assert paper.ndcgs(similarities, relevances)[0] == 1.0
-
-
 @settings(deadline=None)
 @given(seed=SEEDS, depth=st.integers(2, 10), grid=st.sampled_from([3, 1000]))
 def test_ndcgs_equal_scikit_learns_ties_included(seed: int, depth: int, grid: int) -> None:

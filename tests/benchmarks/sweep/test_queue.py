@@ -151,16 +151,6 @@ def test_a_run_that_a_call_with_other_settings_made_meanwhile_is_not_counted(
         run(grid)
 
 
-def test_a_failed_run_side_by_side_is_recorded_and_the_others_go_on(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fail_at_5e_3(monkeypatch)
-    grid = ["--dataset", "sst2", "--lr", "5e-3", "1e-3", "--seed", "0", "1", "--workers", "2"]
-    assert run([*arguments, *grid]) == FAILED
-    assert record(tmp_path, "tiny/SC/sst2/lr5e-03_sd1")["reason"] == "the loss is nan at step 2"
-    assert set(results(tmp_path)) == {f"tiny/SC/sst2/lr1e-03_sd{seed}" for seed in (0, 1)}
-
-
 def command(arguments: list[str]) -> list[str]:
     return [sys.executable, "-m", "clm_or_mlm", "benchmarks", "run", *arguments]
 
@@ -242,16 +232,6 @@ def test_workers_follow_cores_and_memory(
     assert queue._devices(request, 2**60) == ["auto"]
     monkeypatch.delenv("OMP_NUM_THREADS")
     assert len(queue._devices(replace(request, workers=cores()), 2**60)) == cores()
-
-
-def _mark(folder: Path, stop: Stop) -> None:
-    (folder / str(os.getpid())).touch()
-
-
-@pytest.mark.parametrize("fresh", [False, True])
-def test_each_call_has_a_process_of_its_own(fresh: bool, tmp_path: Path) -> None:
-    side_by_side([functools.partial(_mark, tmp_path)] * 2, fresh=fresh)
-    assert len(list(tmp_path.iterdir())) == 2 and not (tmp_path / str(os.getpid())).exists()
 
 
 def fail(error: Exception, stop: Stop) -> None:
