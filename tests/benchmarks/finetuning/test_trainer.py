@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments, get_linear_schedule_with_warmup
 
 from benchmarks.datasets.local_dataset import load as load_data
-from benchmarks.finetuning.device import Device, choose_device
+from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.trainer import (
     FineTuningError,
@@ -25,12 +25,11 @@ from benchmarks.finetuning.trainer import (
     steps_of,
 )
 from benchmarks.protocol import FINE_TUNING
-from benchmarks.sweep.work import ResettableModel
-from benchmarks.tasks.base import Setting, TaskModel
+from benchmarks.tasks.base import TaskModel
 from benchmarks.tasks.families import objective_of
 from benchmarks.tasks.supervised import SupervisedObjective
+from tests.benchmarks.tiny import CPU, resettable_of
 
-CPU = choose_device("cpu", "fp32")
 DATASETS = ("mnli_m", "uner_en", "squad_v2", "msmarco")
 
 
@@ -67,12 +66,6 @@ def test_decay_spares_biases_and_norms_as_transformers_does(
     assert sorted(decayed(base)) == sorted(theirs)
 
 
-def _resettable(
-    model_folder: Callable[..., Path], device: Device = CPU, kind: str = "ours"
-) -> ResettableModel:
-    return ResettableModel(Setting(loaded=load(str(model_folder(kind))), device=device))
-
-
 class _Rows(torch.utils.data.Dataset[dict[str, Any]]):
     def __init__(self, objective: SupervisedObjective) -> None:
         self.objective = objective
@@ -102,12 +95,11 @@ def test_fine_tuning_ends_in_the_weights_that_transformers_trainer_ends_in(
     data: Path, model_folder: Callable[..., Path], tmp_path: Path
 ) -> None:
     """Order over an epoch's end, accumulation, schedule, decay and clipping are those of the paper's trainer."""
-    resettable, dataset = _resettable(model_folder), load_data(data, "sst2")
-    fine_tuning = replace(FINE_TUNING, steps=7)
-    objective = objective_of(dataset, replace(resettable.setting, fine_tuning=fine_tuning), [3])
+    resettable, dataset = resettable_of(model_folder("ours")), load_data(data, "sst2")
+    objective = objective_of(dataset, resettable.setting, [3])
     assert isinstance(objective, SupervisedObjective)
     model = resettable.reset(dataset.dataset, seed=3)
-    fine_tune(model, objective, CPU, lr=5e-4, seed=3, steps=7, fine_tuning=fine_tuning)
+    fine_tune(model, objective, CPU, lr=5e-4, seed=3, steps=7, fine_tuning=FINE_TUNING)
     ours = {name: p.detach().clone() for name, p in model.named_parameters()}
 
     theirs = _ForTrainer(resettable.reset(dataset.dataset, seed=3))
@@ -138,7 +130,7 @@ def test_fine_tuning_ends_in_the_weights_that_transformers_trainer_ends_in(
 def test_the_gradient_does_not_depend_on_what_shares_a_forward_pass(
     name: str, data: Path, model_folder: Callable[..., Path]
 ) -> None:
-    resettable, dataset = _resettable(model_folder), load_data(data, name)
+    resettable, dataset = resettable_of(model_folder("ours")), load_data(data, name)
     objective = objective_of(dataset, resettable.setting, [0])
     step = next(objective.order(0))
     model = resettable.reset(dataset.dataset, 0).train()
@@ -157,7 +149,7 @@ def test_the_loss_is_the_mean_of_the_micro_batches_means(
     data: Path, model_folder: Callable[..., Path]
 ) -> None:
     """Micro-batches with few labels weigh as much as those with many: not the mean over all tokens."""
-    resettable, dataset = _resettable(model_folder), load_data(data, "uner_en")
+    resettable, dataset = resettable_of(model_folder("ours")), load_data(data, "uner_en")
     objective = objective_of(dataset, resettable.setting, [0])
     assert isinstance(objective, SupervisedObjective) and not isinstance(objective.labels, np.ndarray)
     groups = [np.array([0]), np.array([1, 2, 3])]
@@ -193,14 +185,13 @@ class _SmallMemory(nn.Module):
 def test_out_of_memory_continues_in_smaller_passes_with_the_same_gradient(
     name: str, data: Path, model_folder: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
-    resettable, dataset = _resettable(model_folder), load_data(data, name)
-    fine_tuning = replace(FINE_TUNING, steps=2)
-    objective = objective_of(dataset, replace(resettable.setting, fine_tuning=fine_tuning), [0])
+    resettable, dataset = resettable_of(model_folder("ours")), load_data(data, name)
+    objective = objective_of(dataset, resettable.setting, [0])
     ends = []
     for limit in (10**9, 250):
         model = resettable.reset(dataset.dataset, 0)
         record = fine_tune(
-            _SmallMemory(model, limit), objective, CPU, lr=1e-3, seed=0, steps=2, fine_tuning=fine_tuning
+            _SmallMemory(model, limit), objective, CPU, lr=1e-3, seed=0, steps=2, fine_tuning=FINE_TUNING
         )
         ends.append({key: p.detach().clone() for key, p in model.named_parameters()})
     assert record.train_positions <= 256 < CPU.train_positions
@@ -210,7 +201,7 @@ def test_out_of_memory_continues_in_smaller_passes_with_the_same_gradient(
 
 
 def test_what_fails_a_run_is_named(data: Path, model_folder: Callable[..., Path]) -> None:
-    resettable, dataset = _resettable(model_folder), load_data(data, "sst2")
+    resettable, dataset = resettable_of(model_folder("ours")), load_data(data, "sst2")
     objective = objective_of(dataset, resettable.setting, [0])
     model = resettable.reset(dataset.dataset, 0)
     settings = {"lr": 1e-3, "seed": 0, "steps": 3, "fine_tuning": FINE_TUNING}
@@ -225,14 +216,13 @@ def test_what_fails_a_run_is_named(data: Path, model_folder: Callable[..., Path]
 def test_bfloat16_weights_take_bfloat16_steps(data: Path, model_folder: Callable[..., Path]) -> None:
     """Small learning rates are rounded away, as in the paper (D7)."""
     device = choose_device("cpu", "bf16")
-    resettable, dataset = _resettable(model_folder, device), load_data(data, "sst2")
-    fine_tuning = replace(FINE_TUNING, steps=3)
-    objective = objective_of(dataset, replace(resettable.setting, fine_tuning=fine_tuning), [0])
+    resettable, dataset = resettable_of(model_folder("ours"), device), load_data(data, "sst2")
+    objective = objective_of(dataset, resettable.setting, [0])
     changed = {}
     for lr in (1e-7, 1e-3):
         model = resettable.reset(dataset.dataset, 0)
         before = [p.detach().clone() for p in model.encoder.parameters()]
-        fine_tune(model, objective, device, lr=lr, seed=0, steps=3, fine_tuning=fine_tuning)
+        fine_tune(model, objective, device, lr=lr, seed=0, steps=3, fine_tuning=FINE_TUNING)
         assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
         pairs = zip(before, model.encoder.parameters(), strict=True)
         changed[lr] = sum(int((a != b).sum()) for a, b in pairs)
