@@ -108,25 +108,33 @@ def test_absent_dataset_says_what_to_run(tmp_path: Path) -> None:
 
 def test_wrong_content_is_refused(tmp_path: Path) -> None:
     good = sc_content()
-    outside = table("SC", "test", [{"id": "0", "first": "x", "second": None, "label": 2}])
-    with pytest.raises(
-        UserError, match="label number 2, but there are 2 labels, numbered from 0: negative, positive"
+    row = {"id": "0", "first": "x", "second": None, "label": 0}
+    for rows, message in (
+        (
+            [{**row, "label": 2}],
+            "label number 2, but there are 2 labels, numbered from 0: negative, positive",
+        ),
+        ([row, row], "id '0' occurs twice"),
+        ([], "would be empty"),
     ):
-        write_sst2(tmp_path, DatasetContent(tables={**good.tables, "test": outside}, splits=""))
-    twice = table("SC", "test", [{"id": "0", "first": "x", "second": None, "label": 0}] * 2)
-    with pytest.raises(UserError, match="id '0' occurs twice"):
-        write_sst2(tmp_path, DatasetContent(tables={**good.tables, "test": twice}, splits=""))
-    empty = {**good.tables, "test": outside.slice(1)}
-    with pytest.raises(UserError, match="would be empty"):
-        write_sst2(tmp_path, DatasetContent(tables=empty, splits=""))
+        tables = {**good.tables, "test": table("SC", "test", rows)}
+        with pytest.raises(UserError, match=message):
+            write_sst2(tmp_path, DatasetContent(tables=tables, splits=""))
     assert not list(tmp_path.iterdir())
 
 
-def test_table_refuses_wrong_types() -> None:
-    with pytest.raises(UserError, match="do not fit"):
-        table("SC", "train", [{"id": "0", "first": "x", "second": None, "label": "one"}])
-    with pytest.raises(UserError, match="do not fit"):
-        table("SC", "train", [{"id": "0", "first": "\ud83d", "second": None, "label": 1}])
+@pytest.mark.parametrize(
+    ("task", "row", "message"),
+    [
+        ("SC", {"id": "0", "first": "x", "second": None, "label": "one"}, "do not fit"),
+        ("SC", {"id": "0", "first": "\ud83d", "second": None, "label": 1}, "do not fit"),
+        ("QA", {"id": "1", "question": None, "context": "c", "answers": []}, "of the table train has no question"),
+    ],
+    ids=["a type", "no Unicode", "nothing"],
+)  # fmt: skip
+def test_a_row_that_does_not_fit_is_refused(task: str, row: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        table(task, "train", [row])
 
 
 def test_no_torch() -> None:
@@ -166,9 +174,3 @@ def test_a_changed_manifest_is_noticed(tmp_path: Path) -> None:
     path.write_text(manifest_text({"schema": 99}))
     with pytest.raises(UserError, match="is in version 99 of the local format"):
         load(tmp_path, "sst2")
-
-
-def test_a_row_without_what_it_needs_is_refused_in_a_sentence() -> None:
-    row = {"id": "1", "question": None, "context": "c", "answers": []}
-    with pytest.raises(UserError, match="a row of the table train has no question"):
-        table("QA", "train", [row])
