@@ -60,7 +60,7 @@ def point_id(row: object) -> str:
 
 
 def file_stem(name: str) -> str:
-    """Return the name of a figure's files without the ending: `figure3`, `findings`."""
+    """Return the name of a figure's files without the ending: `figure3`, `claims`."""
     return f"figure{name}" if name.isdecimal() else name
 
 
@@ -237,7 +237,7 @@ FIGURES: Registry[LazyFigure] = Registry(
 
 
 def figures_named(words: Iterable[str]) -> list[LazyFigure]:
-    """Return the figures that the words name, each once, as drawn: `3`, `figure3`, `findings`, or `all` of the paper's.
+    """Return the figures that the words name, each once, as drawn: `3`, `figure3`, `claims`, or `all` of the paper's.
 
     Raises:
         UserError: a word names no figure, or there is no word.

@@ -81,7 +81,7 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
         Args:
             batches: one share an update.
             ranks: this process's place.
-            weighting: a name in `pretraining.training.objectives.WEIGHTINGS`.
+            weighting: as in `pretraining.training.objectives.group_weights`.
             stop: asked once a step whether this rank wants to stop.
         """
         super().__init__(

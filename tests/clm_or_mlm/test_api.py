@@ -69,7 +69,7 @@ def test_verdicts_are_those_of_the_command(capsys: pytest.CaptureFixture[str]) -
     assert frame["verdict"].tolist() == printed.drop_duplicates("id")["verdict"].tolist()
     assert frame.loc["F1", "effect"] > 1
     assert "MLM - CLM" in cm.explain("F1")
-    with pytest.raises(UserError, match="no claim 'F99'"):
+    with pytest.raises(UserError, match="no finding 'F99'"):
         cm.explain("F99")
 
 

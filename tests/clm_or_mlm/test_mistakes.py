@@ -11,7 +11,7 @@ from clm_or_mlm.__main__ import main
 from tests.messages import refused
 
 MISTAKES = {
-    "build analisys": "unknown image 'analisys'; use one of analysis, full; did you mean 'analysis'",
+    "build analisys": 'Invalid value "analisys" for IMAGE. Choose from: "analysis", "full". Did you mean "analysis"?',
     "container run": "IMAGE requires",
     "workflow tiny --settings x.toml": "the tiny study has its own settings",
     "miniature run --workers 0": "--workers must be at least 1, not 0",
@@ -38,13 +38,11 @@ MISTAKES = {
     "import sst3": "did you mean 'sst2'",
     "synthetic sst2": "--out requires",
     "datasets shwo": 'Did you mean "show"',
-    "claims --opinion --datasets": "--opinion cannot be combined with --multiverse or --datasets",
-    "claims --id F99": "unknown claim 'F99'",
-    "claims --interval bca": "needs individual runs",
+    "claims --id F99": "unknown finding 'F99'",
+    "claims --interval bootstrap": "needs individual runs",
     "claims --interval tt": 'Did you mean "t"',
     "claims --source standard:published": "the paper's tables have no standard scores",
     "compare 610m-mlm40-42k 610m-clm-42k --margin 0": "--margin 0",
-    "compare 610m-mlm40-42k 610m-clm-42k --rho 1": "--rho 1",
     "compare 610m-clm-42k": "at least two models",
     "compare": "at least two models; no model",
     "scores --format parquet": "--format parquet is binary: write it to a file with --out scores.parquet",

@@ -37,7 +37,7 @@ def test_the_interval_asked_for_is_used_and_refused_where_it_cannot_be(tmp_path:
 
 
 def test_the_coverage_is_that_of_the_shipped_file(tmp_path: Path) -> None:
-    assert main(["coverage", "--format", "svg", "--out", str(tmp_path)]) == 0
+    assert main(["figure", "coverage", "--format", "svg", "--out", str(tmp_path)]) == 0
     data = pd.read_csv(tmp_path / "coverage.csv")
     assert set(data["n_seeds"]) == {5, 20} and data["coverage"].between(0, 1).all()
     for count in (5, 20):
