@@ -25,7 +25,6 @@ from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, TASKS
 from common.errors import UserError
 from common.registry import Registry
-from paper_figures.figures import NUMBERS
 from pretraining.models import MODELS
 
 if TYPE_CHECKING:
@@ -220,7 +219,10 @@ class LazyFigure:
 
 
 _MODULES = {
-    **{f"figures.{module}": names for module, names in NUMBERS.items()},
+    "figures.figure1": ("1",),
+    "figures.figures2_11": ("2", "3", "4", "6", "8", "9", "10", "11"),
+    "figures.figures5_7": ("5", "7"),
+    "figures.figure12": ("12",),
     "supplementary.forests": tuple(f"forest-{result.lower()}" for result in TITLES),
     "supplementary.findings_figure": ("claims",),
     "supplementary.coverage_figure": ("coverage",),
