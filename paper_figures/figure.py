@@ -203,11 +203,6 @@ class LazyFigure:
         """Whether `all` leaves it out, which means the paper's figures."""
         return self.module.startswith("supplementary.")
 
-    @property
-    def stem(self) -> str:
-        """Name of its files without the ending (`file_stem`)."""
-        return file_stem(self.name)
-
     def load(self) -> FigureSpec:
         """Import the module and return its figure."""
         # A backend that is not installed would stop the import of matplotlib; its font search fills the log.

@@ -26,7 +26,7 @@ from analysis.tables.build import Table, TableEntry, build_table, table_numbers
 from common.errors import UserError
 from common.progress import progress
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure import FIGURES, FigureInputs
+from paper_figures.figure import FIGURES, FigureInputs, file_stem
 from paper_figures.save import DrawnFigure
 
 __all__ = [
@@ -162,9 +162,9 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
         overview=pictures.get("claims"),
         pictures=tuple(one for name, one in pictures.items() if name not in {"claims", *forests}),
         missing_pictures=tuple(
-            figure.stem
-            for figure in FIGURES.values()
-            if not figure.supplementary and figure.stem not in pictures
+            stem
+            for name, figure in FIGURES.items()
+            if not figure.supplementary and (stem := file_stem(name)) not in pictures
         ),
         tables=tuple(
             _section(build_table(number, scores, source=source), cells) for number in table_numbers()
