@@ -1,12 +1,9 @@
-"""What the project promises about itself: citation, locks, entry points, no host names."""
+"""What the project promises about itself: locks, entry points, no host names."""
 
 from __future__ import annotations
 
 import re
 import subprocess
-
-import yaml
-from cffconvert import Citation
 
 from common.provenance import ROOT
 from tests.locks import read_requirements
@@ -15,14 +12,6 @@ TRACKED = subprocess.run(
     ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
     capture_output=True, text=True, check=True,
 ).stdout.split("\0")[:-1]  # fmt: skip
-
-
-def test_citation_is_valid_and_cites_the_paper() -> None:
-    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    Citation(text).validate()
-    paper = yaml.safe_load(text)["preferred-citation"]
-    assert paper["title"] == "Should We Still Pretrain Encoders with Masked Language Modeling?"
-    assert paper["identifiers"][0]["value"] == "arXiv:2507.00994"
 
 
 def test_every_locked_requirement_has_hashes() -> None:

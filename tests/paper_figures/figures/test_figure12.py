@@ -110,17 +110,18 @@ def log(folder: Path, *lines: object, name: str = "stages/610m-clm", end: str = 
     return path
 
 
-def test_losses_come_in_the_order_of_steps_without_validation(tmp_path: Path) -> None:
-    log(tmp_path, row(30, 2.0), row(10, 4.0, lr=5e-4), row(20, 9, split="validation"))
-    assert training_losses(tmp_path, TRUNK).to_numpy().tolist() == [
-        ["610m-clm", 10, "clm", 4.0],
-        ["610m-clm", 30, "clm", 2.0],
-    ]
-
-
-def test_a_step_done_again_counts_as_it_was_done_last_and_a_cut_line_not_at_all(tmp_path: Path) -> None:
-    log(tmp_path, row(10, 4.0), row(20, 3.0), row(20, 2.5), '{"step": 30, "obj', end="")
-    assert training_losses(tmp_path, TRUNK)["loss"].tolist() == [4.0, 2.5]
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ([row(30, 2.0), row(10, 4.0, lr=5e-4), row(20, 9, split="validation")], {10: 4.0, 30: 2.0}),
+        ([row(10, 4.0), row(20, 3.0), row(20, 2.5), '{"step": 30, "obj'], {10: 4.0, 20: 2.5}),
+    ],
+    ids=["in the order of steps without validation", "a step done again, a cut line"],
+)
+def test_losses_of_a_log(lines: list[object], found: dict[int, float], tmp_path: Path) -> None:
+    log(tmp_path, *lines, end="")
+    losses = training_losses(tmp_path, TRUNK)
+    assert losses.to_numpy().tolist() == [["610m-clm", step, "clm", loss] for step, loss in found.items()]
 
 
 def test_the_log_of_a_finished_model_is_enough_and_may_repeat_those_of_its_stages(tmp_path: Path) -> None:
