@@ -22,7 +22,7 @@ from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import PROVENANCE, provenance
 from common.tables import FORMATS, TableDocument, write
-from paper_figures.figure import FIGURES, FigureInputs, LazyFigure
+from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import draw_figures
 
 __all__ = ["Outcome", "reproduce"]
@@ -53,7 +53,6 @@ def reproduce(
     *,
     selection: str = "seed",
     logs: Path | None = None,
-    figures: Sequence[LazyFigure] | None = None,
 ) -> Outcome:
     """Write scores, tables, audit, letter, findings and figures of a source under `out`, with their record.
 
@@ -62,7 +61,6 @@ def reproduce(
         out: folder for everything.
         selection: learning-rate rule.
         logs: folder of training logs, for Figure 12.
-        figures: those to draw; None: all.
 
     Raises:
         UserError: a selection rule that the source cannot give.
@@ -79,8 +77,7 @@ def reproduce(
         except UserError as error:
             outcome.missing.append((what, str(error)))
     inputs = FigureInputs(source=source, settings=settings, logs=logs)
-    chosen = [figure.load() for figure in (FIGURES.values() if figures is None else figures)]
-    files, problems = draw_figures(chosen, inputs, out / "figures")
+    files, problems = draw_figures([figure.load() for figure in FIGURES.values()], inputs, out / "figures")
     outcome.made += [path.relative_to(out).as_posix() for path in files]
     outcome.missing += [("a figure", str(problem)) for problem in problems]
     record = {"source": source.name, "made": outcome.made, "missing": outcome.missing}

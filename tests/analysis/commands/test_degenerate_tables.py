@@ -20,7 +20,7 @@ COMMANDS = (
     ["scores"], ["claims"], ["compare", CLM, MLM], ["compare", "*"], ["table", "2"], ["audit"],
     ["design", "--effect", "0.5"],
 )  # fmt: skip
-"""All but `sensitivity`, whose hundreds of analyses read a table as `findings` does."""
+"""All but `sensitivity`, whose hundreds of analyses read a table as `claims` does."""
 
 
 def grid(
