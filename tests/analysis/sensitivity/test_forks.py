@@ -41,7 +41,7 @@ def test_the_packages_analysis_is_among_them_with_its_verdicts() -> None:
 def test_adjustments_are_holms_over_all_claims_or_none() -> None:
     raw = rows(adjustment="none")
     known = raw[raw["p"].notna() & (raw["state"] != "contradicted")].index
-    everything = rows(adjustment="all claims")["p_adjusted"]
+    everything = rows(adjustment="all findings")["p_adjusted"]
     # The p's for: those of the claims that lean that way, adjusted over all 17 with evidence.
     assert (raw["p"].dropna() == raw["p_adjusted"].dropna()).all()
     ranked = sorted(raw["p"].dropna())
