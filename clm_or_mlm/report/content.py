@@ -22,12 +22,13 @@ from analysis.evidence.evidence import Settings
 from analysis.letter import Letter, write_letter
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
-from analysis.tables.build import Table, TableEntry, build_table, table_numbers
+from analysis.tables.build import Table, TableEntry, build_table
 from common.errors import UserError
 from common.progress import progress
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import DrawnFigure
+from pretraining.models import TABLES
 
 __all__ = [
     "ComparedPair", "FindingEntry", "PageContent", "Picture", "TableRow", "TableSection", "draw_pictures", "gather",
@@ -183,9 +184,7 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
             for figure in FIGURES.values()
             if not figure.supplementary and figure.stem not in pictures
         ),
-        tables=tuple(
-            _section(build_table(number, scores, source=source), cells) for number in table_numbers()
-        ),
+        tables=tuple(_section(build_table(number, scores, source=source), cells) for number in TABLES),
         letter=letter,
         audit=audited,
         n_runs=0 if source.runs is None else len(source.runs),

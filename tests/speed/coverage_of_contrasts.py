@@ -19,9 +19,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from analysis.evidence.cells import seed_scores
 from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.evidence import Evidence, Settings
+from analysis.evidence.evidence import Evidence, Settings, seed_scores
 from analysis.store.runs_table import COLUMNS
 from benchmarks.protocol import AVERAGE, LEARNING_RATES, datasets_of
 

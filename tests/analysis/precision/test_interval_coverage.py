@@ -65,11 +65,6 @@ def test_the_file_behind_captions_is_what_a_smaller_simulation_gives_within_its_
         assert row["coverage"] == pytest.approx(known[0], abs=4.5 * error + 0.01)
 
 
-def test_few_seeds_get_students_interval_instead(found: pd.DataFrame) -> None:
-    few = found[(found["shape"] == "normal") & (found["n_seeds"] == 3)].set_index("interval")["used"]
-    assert few.to_dict() == {name: name if name in ("paper", "crossed") else "t" for name in INTERVALS}
-
-
 def test_no_percentile_of_five_seeds_covers_more_than_their_range(found: pd.DataFrame) -> None:
     """The range of five values holds the centre of a symmetric shape in 1 - 2 / 2^5 = 93.75 %."""
     five = found[(found["shape"] == "normal") & (found["n_seeds"] == 5)].set_index("interval")["coverage"]

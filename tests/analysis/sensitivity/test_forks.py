@@ -93,9 +93,7 @@ def test_runs_are_judged_under_every_rule_interval_and_protocol(tmp_path) -> Non
     )
 
 
-def test_no_runs_and_an_unknown_rule_are_refused() -> None:
+def test_a_table_without_runs_is_refused() -> None:
     empty = best_runs(drawn({REAL: 1.0})).iloc[:0]
     with pytest.raises(UserError, match="has no runs to judge"):
         explore(Source(label="header.csv", runs=empty), SETTINGS)
-    with pytest.raises(UserError, match="the learning rate was chosen for each seed"):
-        explore(PUBLISHED, Settings(interval="t", selection="mean"))
