@@ -13,7 +13,7 @@ from analysis.evidence.evidence import Settings
 from analysis.letter import LETTER_FORMATS, letter_document, write_letter
 from analysis.sources import Source
 from analysis.tables.audit import AUDIT_FORMATS, audit, audit_document
-from analysis.tables.build import build_table, table_numbers
+from analysis.tables.build import build_table
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from common.errors import UserError
 from common.files import sha256_bytes, sha256_file, write_text
@@ -24,6 +24,7 @@ from common.provenance import PROVENANCE, provenance
 from common.tables import FORMATS, TableDocument, write
 from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import draw_figures
+from pretraining.models import TABLES
 
 __all__ = ["Outcome", "reproduce"]
 
@@ -100,7 +101,7 @@ def _scores(source: Source, settings: Settings) -> Documents:
 
 def _tables(source: Source, settings: Settings) -> Documents:
     scores = None if source.is_published else source.scores(settings)
-    for number in table_numbers():
+    for number in TABLES:
         table = build_table(number, scores, source=source)
         yield f"tables/table{number:02d}", table_document(table), TABLE_FORMATS
 

@@ -22,12 +22,13 @@ from analysis.evidence.evidence import Settings
 from analysis.letter import Letter, write_letter
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
-from analysis.tables.build import Table, TableEntry, build_table, table_numbers
+from analysis.tables.build import Table, TableEntry, build_table
 from common.errors import UserError
 from common.progress import progress
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FIGURES, FigureInputs, file_stem
 from paper_figures.save import DrawnFigure
+from pretraining.models import TABLES
 
 __all__ = [
     "FindingEntry", "PageContent", "Picture", "TableRow", "TableSection", "draw_pictures", "gather", "inlined",
@@ -166,9 +167,7 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
             for name, figure in FIGURES.items()
             if not figure.supplementary and (stem := file_stem(name)) not in pictures
         ),
-        tables=tuple(
-            _section(build_table(number, scores, source=source), cells) for number in table_numbers()
-        ),
+        tables=tuple(_section(build_table(number, scores, source=source), cells) for number in TABLES),
         letter=write_letter(*about),
         audit=audited,
         n_runs=0 if source.runs is None else len(source.runs),
