@@ -9,6 +9,7 @@ from pathlib import Path
 
 from analysis.claims.answer import QUESTION, answer
 from analysis.claims.assessment import Assessment, assess
+from analysis.claims.verdicts import IN_PART, OUTCOMES
 from analysis.evidence.evidence import Settings
 from analysis.sources import Source
 from analysis.tables.audit import Audit, audit
@@ -73,7 +74,11 @@ def write_letter(source: Source, settings: Settings, assessment: Assessment | No
         assessment = assess(source, settings)
     given = answer(assessment)
     sections = (
-        Section(title=QUESTION, lead=given.headline, points=(*given.splits, *given.cautions)),
+        Section(
+            title=QUESTION,
+            lead=f"{given.headline} {given.pretraining}".rstrip(),
+            points=(*given.splits, *given.cautions),
+        ),
         _against_itself(result),
         _against_its_code(result),
         _against_its_release(result),
@@ -154,12 +159,14 @@ def _differing(checks: list[ArithmeticCheck]) -> tuple[str, ...]:
 
 
 def _verdicts(assessment: Assessment, counted: str) -> Section:
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {name: [] for name in OUTCOMES}
     for verdict in assessment.verdicts:
-        groups.setdefault(verdict.verdict, []).append(f"{verdict.finding.id} ({verdict.finding.short})")
+        parts = verdict.verdict.removeprefix("holds in ") if verdict.outcome is IN_PART else ""
+        said = f"{verdict.finding.short}{parts and f': {parts}'}"
+        groups[verdict.outcome.name].append(f"{verdict.finding.id} ({said})")
     return Section(
         title="The findings, tested",
         lead=f"{counted} Source: {assessment.source.label}. p-values are adjusted within families of related "
         f"findings. {assessment.tests[0]}",
-        points=tuple(f"{word} ({len(names)}): {', '.join(names)}" for word, names in groups.items()),
+        points=tuple(f"{word} ({len(names)}): {', '.join(names)}" for word, names in groups.items() if names),
     )

@@ -21,6 +21,7 @@ from analysis.store.runs_table import (
     note_unsealed,
     read_table,
     unsealed_words,
+    warn_of_differences,
     warn_of_other_sizes,
 )
 from analysis.store.stand_ins import StandIns, averaged_datasets, read_stand_ins
@@ -60,6 +61,8 @@ class Source:
     """Whose metrics the scores are: the paper's, `standard`, the field's, or the one of that name in run.json."""
     unsealed: int = 0
     """How many runs could be changed without anyone noticing, such as those without a run.json."""
+    differences: str = ""
+    """A sentence on what differs between the settings or data of runs that stand side by side; empty for nothing."""
 
     @property
     def is_published(self) -> bool:
@@ -232,6 +235,7 @@ def open_source(
         opened = _open_table(source, path, names, protocol)
     runs = opened.runs
     assert runs is not None
+    warn_of_differences(source, opened.differences)
     if stand_ins is not None:
         return replace(
             opened, runs=stand_ins.in_place(runs), stand_ins=stand_ins, added_models=tuple(add_models)
@@ -276,7 +280,7 @@ def _open_store(
     opened, instances = open_store(path, instances=wanted, add_models=add_models, protocol=protocol)
     return Source(
         label=_label(source, protocol), runs=opened.runs, store=path, added_models=add_models, protocol=protocol,
-        instances=instances, datasets=opened.datasets, unsealed=opened.unsealed,
+        instances=instances, datasets=opened.datasets, unsealed=opened.unsealed, differences=opened.differences,
     )  # fmt: skip
 
 
@@ -289,7 +293,7 @@ def _open_table(source: str, path: Path, add_models: tuple[str, ...], protocol: 
     instances = next((one for name in names if (one := path.with_name(name)).exists()), None)
     return Source(
         label=_label(source, recorded), runs=opened.runs, added_models=add_models, protocol=recorded,
-        instances=instances, datasets=opened.datasets, unsealed=opened.unsealed,
+        instances=instances, datasets=opened.datasets, unsealed=opened.unsealed, differences=opened.differences,
     )  # fmt: skip
 
 

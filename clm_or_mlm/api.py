@@ -138,7 +138,7 @@ def claims(source: SourceLike = "published", *, interval: str = "", selection: s
     """
     opened = load(source)
     assessed = assess(opened, _settings(opened, interval, selection))
-    records = [as_record(verdict) for verdict in assessed.verdicts]
+    records = [as_record(verdict) for verdict in assessed.rows]
     return pd.DataFrame(records).set_index("id")
 
 
@@ -150,7 +150,7 @@ def explain(finding: str, source: SourceLike = "published", *, interval: str = "
     """
     opened = load(source)
     assessed = assess(opened, _settings(opened, interval, "seed"))
-    known = {verdict.finding.id: verdict for verdict in assessed.verdicts}
+    known = {verdict.finding.id: verdict for verdict in assessed.rows}
     if finding not in known:
         raise UserError(
             f"there is no finding {finding!r}; the findings are {', '.join(known)}{nearest(finding, known)}"

@@ -116,7 +116,7 @@ def _letter(source: Source, settings: Settings) -> Documents:
 
 def _findings(source: Source, settings: Settings) -> Documents:
     assessment = assess(source, settings)
-    yield "claims", verdicts_document(assessment, assessment.verdicts), ("markdown", "json", "csv")
+    yield "claims", verdicts_document(assessment, assessment.rows), ("markdown", "json", "csv")
 
 
 _DOCUMENTS: dict[str, Callable[[Source, Settings], Documents]] = {

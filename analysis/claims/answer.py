@@ -9,27 +9,30 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
-from analysis.claims.assessment import Assessment
+from analysis.claims.assessment import SPLIT, Assessment
 from analysis.claims.by_dataset import RandomEffects, random_effects
-from analysis.claims.catalogue import FAMILIES
-from analysis.claims.catalogue.two_stage import BY_SPLIT
+from analysis.claims.catalogue import ANSWERS, FAMILIES
+from analysis.claims.pretraining_spread import SHARED_LUCK, measured_spreads, with_pretraining_spread
 from analysis.claims.statements import shared_trunks, typical_contrast
-from analysis.claims.verdicts import GRADES, Verdict, judge, units_that_hold_among
+from analysis.claims.verdicts import HOLDS, OPEN, OUTCOMES, Verdict, judge
 from analysis.claims.wording import format_typical
 from analysis.evidence.contrasts import Result
 
-__all__ = ["HEADLINES", "MAIN", "QUESTION", "SPLIT", "Answer", "answer"]
+__all__ = ["HEADLINES", "QUESTION", "Answer", "answer"]
 
 QUESTION = "Should we still pretrain encoders with masked language modeling?"
 """The paper's title."""
-MAIN, SPLIT = "F8", 25
-"""The finding that is the paper's answer (CLM then MLM beats MLM alone at equal budget), and its percentage of CLM."""
-HEADLINES = (MAIN, "F1", "F6", "F7", "F11", "F12")
+HEADLINES = ("F8", "F1", "F6", "F7", "F11", "F12")
 """The findings of the paper's abstract: biphasic training; MLM against CLM; data efficiency; stability; continuing a
 CLM model; with less compute."""
+
+
+_ALIKE = 200
+"""Millions of parameters from which a network is of the paper's sizes, the smallest of which has 210."""
+_MOST_SPREAD = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,118 +41,175 @@ class Answer:
 
     headline: str
     """On the question; it names split, models, budgets and tasks."""
+    pretraining: str
+    """What would be left of it if pretraining again moved the scores; empty where nothing is shown."""
     splits: tuple[str, ...]
     """A line for each share of CLM of which the source knows any comparison, by task and by dataset."""
     cautions: tuple[str, ...]
-    """What is left when more of the paper is tested at once; tasks and datasets as samples; what was replicated."""
+    """What is left when more or less of the paper is tested at once; tasks and datasets as samples; trunks."""
     findings: str
     """On all findings."""
     headlines: tuple[Verdict, ...]
-    """The verdicts on `HEADLINES`, in their order."""
+    """The verdicts on the answer's own statement and on `HEADLINES`, in their order."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """All of it, in order."""
-        return self.headline, *self.splits, *self.cautions, self.findings
+        return tuple(
+            filter(None, (self.headline, self.pretraining, *self.splits, *self.cautions, self.findings))
+        )
 
 
 def answer(assessment: Assessment) -> Answer:
     """Return the answer that an assessment gives."""
     by_id = {verdict.finding.id: verdict for verdict in assessment.verdicts}
-    main = by_id[MAIN]
-    findings = {f"{share} % CLM": finding for share, finding in BY_SPLIT.items()}
-    by_task = dict(zip(findings, judge(findings, assessment.result_of), strict=True))
-    by_dataset = {name: reading.verdict for name, reading in assessment.by_dataset(findings).items()}
+    main, stand_ins = assessment.answers[SPLIT], assessment.source.stand_ins is not None
+    by_dataset = {share: assessment.datasets[one.id].verdict for share, one in ANSWERS.items()}
     cautions: tuple[str, ...] = ()
     if main.known:
-        others = [verdict for name, verdict in by_task.items() if name != f"{SPLIT} % CLM"]
-        samples = {"tasks": main, "datasets": by_dataset[f"{SPLIT} % CLM"]}
-        means = {kind: _over_places(verdict, assessment) for kind, verdict in samples.items()}
-        cautions = (*_among(main, others, assessment.verdicts), *_as_samples(means), _replicated(main))
+        means = {
+            kind: _over_places(verdict, assessment)
+            for kind, verdict in (("tasks", main), ("datasets", by_dataset[SPLIT]))
+        }
+        cautions = (*_among(main, assessment.verdicts), *_as_samples(means), *_trunks(main))
+    again = None if stand_ins else _pretrained_again(main, assessment)
     return Answer(
-        headline=_on_the_question(main, stand_ins=assessment.source.stand_ins is not None),
+        headline=_on_the_question(main, stand_ins=stand_ins, survives=again is not None and again[1]),
+        pretraining="" if again is None else again[0],
         splits=tuple(
-            f"{name} against MLM alone: shown to be {_better_and_worse(verdict)}; the mean difference is "
-            f"{format_typical(verdict)} points. By dataset: {_better_and_worse(by_dataset[name])}."
-            for name, verdict in by_task.items() if verdict.known
+            f"{share} % CLM against MLM alone: shown to be {_better_and_worse(verdict)}; the mean difference is "
+            f"{format_typical(verdict)} points. By dataset: {_better_and_worse(by_dataset[share])}."
+            for share, verdict in assessment.answers.items() if verdict.known
         ),
         cautions=cautions,
         findings=_on_all(assessment.verdicts),
-        headlines=tuple(by_id[name] for name in HEADLINES),
+        headlines=(main, *(by_id[name] for name in HEADLINES)),
     )  # fmt: skip
 
 
-def _on_the_question(main: Verdict, *, stand_ins: bool) -> str:
+def _on_the_question(main: Verdict, *, stand_ins: bool, survives: bool) -> str:
     where = "at equal budget" + " in these stand-ins for the paper's models" * stand_ins
     scope = "" if stand_ins else f"{main.finding.scope}; "
-    level = f"({scope}simultaneous 95 % confidence)"
+    level = f"({scope}simultaneous 95 % confidence over the {_number(len(ANSWERS))} splits tried)"
     tree = main.tree
     pair = f"{SPLIT} % CLM followed by {100 - SPLIT} % MLM"
     if not main.known:
         missing = next(result.missing for result in tree.results)
-        return f"This source does not say whether {pair} beats MLM alone: {missing}."
+        return f"Open: this source does not say whether {pair} beats MLM alone: {missing}."
     of = f"{len(tree.units)} comparisons"
     if tree.known_units < len(tree.units):
         of = f"the {tree.known_units} comparisons (of {len(tree.units)}) that this source allows"
-    typical = main.typical
-    mean = ""
-    if typical is not None and typical.known:
-        mean = (
-            f"the mean difference is {typical.effect:+.1f} points [{typical.low:+.1f}, {typical.high:+.1f}]"
+    over = ""
+    if (typical := main.typical) is not None and typical.known:
+        middle = median(one.effect for one in tree.results if one.known)
+        over = (
+            f" Over all {tree.known_units}, the mean difference is {typical.effect:+.1f} points [{typical.low:+.1f}, "
+            f"{typical.high:+.1f}], the median {middle:+.1f}."
         )
-    if not tree.hold and not tree.fail:
-        return (
-            f"{_lead(main)}: {where}, none of {of} shows {pair} better or worse than MLM alone {level}."
-            f"{mean and f' Over all {tree.known_units}, {mean}.'}"
-        )
-    middle = median(one.effect for one in tree.results if one.known)
-    beaten = "none" if tree.fail == 0 else f"at least {tree.fail}"
+    lead = _lead(main, survives=survives)
+    if not main.hold and not main.fail:
+        return f"{lead}: {where}, none of {of} shows {pair} better or worse than MLM alone {level}.{over}"
+    higher = f"at least {main.hold} of {of}" if main.hold else f"none of {of}"
+    lower = f"at least {main.fail}" if main.fail else "none"
     return (
-        f"{_lead(main)}: {where}, {pair} beats MLM alone in at least {tree.hold} of {of} and is shown to be worse in "
-        f"{beaten} {level}.{mean and f' Over all {tree.known_units}, {mean}, the median {middle:+.1f}.'}"
+        f"{lead}: {where}, {pair} scores higher than MLM alone in {higher} and is shown to score lower in {lower} "
+        f"{level}.{over}"
     )
 
 
-def _lead(verdict: Verdict) -> str:
-    tree = verdict.tree
-    if verdict.grade.sided:
-        return "Yes, always starting with CLM" if verdict.grade.sided > 0 else "Yes, and without CLM first"
-    if tree.hold and tree.fail:
+def _lead(main: Verdict, *, survives: bool) -> str:
+    """Return the first words; no answer is given without a comparison that is shown."""
+    if main.hold and main.fail:
         return "It depends"
-    if tree.hold:
-        return (
-            "Yes, but start with CLM" if 2 * tree.hold >= len(tree.units) else "Sometimes, starting with CLM"
-        )
-    return "Undecided"
+    sure = "Yes" if survives else "Probably"
+    if main.hold:
+        return f"{sure}, but start with CLM" if main.outcome is HOLDS else "Sometimes, starting with CLM"
+    return f"{sure}, and without CLM first" if main.fail else "Open"
+
+
+def _pretrained_again(main: Verdict, assessment: Assessment) -> tuple[str, bool] | None:
+    """Return what the spread between pretrainings that others measured leaves, and whether the answer survives it."""
+    if not main.hold and not main.fail:
+        return None
+    spreads = sorted(one.sd for one in measured_spreads() if one.parameters >= _ALIKE)
+    moved = [_moved(assessment, sd)[SPLIT] for sd in (spreads[0], spreads[-1])]
+    side = "hold" if main.hold else "fail"
+    left = sorted({getattr(one, side) for one in moved})
+    alone = sorted({getattr(one.tree, side) for one in moved})
+    what = "higher" if main.hold else "lower"
+    words = (
+        "Each model was pretrained once: intervals reflect only fine-tuning seeds. If pretraining again moved "
+        "task scores as much as others measured in a network of similar size (standard deviation "
+        f"{_points(spreads[0])} to {_points(spreads[-1])} points), {_range(left)} of {len(main.tree.units)} would be "
+        f"shown to score {what} ({_range(alone)} had no other split been tried)"
+    )
+    if limit := _mean_up_to(main, assessment):
+        side_of_0 = "above" if main.typical is not None and main.typical.effect > 0 else "below"
+        words += f"; the mean would stay {side_of_0} 0 up to {limit:.2f} points if all tasks moved alike"
+    survives = all(one.outcome is main.outcome and getattr(one, side) for one in moved)
+    return f"{words}.", survives
+
+
+def _moved(assessment: Assessment, sd: float, sharing: str = "models") -> dict[int, Verdict]:
+    """Return the answers if pretraining again moved task scores by `sd` points."""
+    result_of = with_pretraining_spread(assessment.result_of, sd, SHARED_LUCK[sharing])
+    return dict(zip(ANSWERS, judge({one.id: one for one in ANSWERS.values()}, result_of), strict=True))
+
+
+def _mean_up_to(main: Verdict, assessment: Assessment) -> float:
+    """Return the largest spread, in steps of 0.01 points, with which the interval of the mean leaves 0 out; else 0."""
+    if main.typical is None or not main.typical.known:
+        return 0.0
+    mean = main.typical.comparison
+
+    def differs(sd: float) -> bool:
+        found = with_pretraining_spread(assessment.result_of, sd, SHARED_LUCK["trunks and tasks"])(mean)
+        return found.low > 0 or found.high < 0
+
+    low, high = 0, round(100 * _MOST_SPREAD)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if differs(middle / 100) else (low, middle - 1)
+    return low / 100
+
+
+def _points(sd: float) -> str:
+    return f"{sd + 1e-9:.2f}"  # 0.235 in binary is a little less
+
+
+def _range(counts: list[int]) -> str:
+    low, high = counts[0], counts[-1]
+    return (str(low) if low else "none") if low == high else f"{low} to {high}"
+
+
+def _number(count: int) -> str:
+    return ("no", "one", "two", "three")[count] if count < 4 else str(count)
 
 
 def _better_and_worse(verdict: Verdict) -> str:
-    tree = verdict.tree
-    better = f"in at least {tree.hold}" if tree.hold else "in none"
-    worse = f"worse in at least {tree.fail}" if tree.fail else "worse in none"
-    return f"better {better} of {tree.known_units} comparisons and {worse}"
+    better = f"in at least {verdict.hold}" if verdict.hold else "in none"
+    worse = f"worse in at least {verdict.fail}" if verdict.fail else "worse in none"
+    return f"better {better} of {verdict.tree.known_units} comparisons and {worse}"
 
 
-def _among(main: Verdict, splits: list[Verdict], verdicts: Iterable[Verdict]) -> list[str]:
-    """Return how many of the main finding's parts are left when those of others are tested at the same time."""
-    others = [verdict for verdict in verdicts if verdict is not main and verdict.known]
-    family = [verdict for verdict in others if verdict.finding.family == main.finding.family]
-    tested = {
-        "the other splits": splits,
-        f"the findings on {FAMILIES[main.finding.family]}": family,
-        "all findings": others,
-    }
+def _among(main: Verdict, verdicts: Iterable[Verdict]) -> list[str]:
+    """Return how many of the answer's parts hold when fewer or more statements are tested at the same time."""
+    others = [verdict for verdict in verdicts if verdict.known and verdict.finding.id != HEADLINES[0]]
+    family = [one for one in others if one.finding.family == "two-stage"]
     if not main.tree.hold:
         return []
-    first, *left = (
-        (units_that_hold_among(main, more), words, sum(len(one.tree.units) for one in (main, *more)))
-        for words, more in tested.items()
-    )
-    *middle, last = (f"{shown} if it covers {words} ({total})" for shown, words, total in left)
-    return [
-        f"Of the {main.tree.hold} comparisons that {SPLIT} % CLM is shown to win, {first[0]} remain if the correction "
-        f"also covers {first[1]} ({first[2]} comparisons in all), {', '.join(middle)}, and {last}."
+
+    tested = {
+        "at this split alone": (),
+        f"of the {_number(len(ANSWERS))} splits": main.beside,
+        f"of the findings on {FAMILIES['two-stage']}": tuple(one.tree for one in family),
+        "of all findings": tuple(one.tree for one in others),
+    }
+    said = [
+        f"{replace(main, beside=trees).hold} for the {sum(len(tree.units) for tree in (main.tree, *trees))} {words}"
+        for words, trees in tested.items()
     ]
+    return [f"Comparisons shown at {SPLIT} %, by what the correction covers: {'; '.join(said)}."]
 
 
 def _over_places(verdict: Verdict, assessment: Assessment) -> RandomEffects:
@@ -171,17 +231,20 @@ def _as_samples(means: dict[str, RandomEffects]) -> list[str]:
     return [f"The mean at {SPLIT} % is {', and '.join(said)}."] if said else []
 
 
-def _replicated(main: Verdict) -> str:
-    seeds, shared = f" ({main.seeds} seeds)" if main.seeds else "", shared_trunks(main.known)
-    return (
-        f"Fine-tuning was replicated{seeds}, but pretraining was not. Each model was pretrained once"
-        f"{shared and f', and {shared}'}. These results do not show how much a second pretraining would change the "
-        "numbers."
-    )
+def _trunks(main: Verdict) -> list[str]:
+    """Return which of the models compared share a pretraining."""
+    shared = shared_trunks(main.known)
+    return [f"{shared[0].upper()}{shared[1:]}."] if shared else []
 
 
 def _on_all(verdicts: Iterable[Verdict]) -> str:
-    given = Counter(verdict.verdict for verdict in verdicts)
-    parts = [f"{n} {grade.counted[n != 1]}" for name, grade in GRADES.items() if (n := given[name])]
+    given = list(verdicts)
+    counts = Counter(verdict.outcome.name for verdict in given)
+    parts = [f"{n} {one.counted[n != 1]}" for one in OUTCOMES.values() if (n := counts[one.name])]
+    unknown = sum(
+        verdict.outcome is OPEN and not all(r.known for r in verdict.tree.results) for verdict in given
+    )
+    if unknown:
+        parts[-1] += f" ({unknown} for lack of scores in this source)"
     listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-    return f"Of {given.total()} findings, {listed}."
+    return f"Of {len(given)} findings, {listed}."

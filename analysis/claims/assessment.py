@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 from analysis.claims.by_dataset import DatasetReading, read_by_dataset
-from analysis.claims.catalogue import FINDINGS
+from analysis.claims.catalogue import ANSWERS, FINDINGS
 from analysis.claims.statements import Finding
 from analysis.claims.verdicts import ResultOf, Verdict, judge
 from analysis.claims.wording import how_tested
 from analysis.evidence.evidence import Settings
 from analysis.sources import Source
 
-__all__ = ["Assessment", "assess"]
+__all__ = ["SPLIT", "Assessment", "assess"]
+
+SPLIT = 25
+"""The percentage of CLM of the answer: the paper's best split."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +32,21 @@ class Assessment:
     """One for each finding, in the catalogue's order."""
 
     @cached_property
+    def answers(self) -> dict[int, Verdict]:
+        """By percent of CLM, the verdict on the statement that answers the paper's question."""
+        return dict(
+            zip(ANSWERS, judge({one.id: one for one in ANSWERS.values()}, self.result_of), strict=True)
+        )
+
+    @property
+    def rows(self) -> tuple[Verdict, ...]:
+        """The verdict on the answer, and after it those on the findings."""
+        return (self.answers[SPLIT], *self.verdicts)
+
+    @cached_property
     def datasets(self) -> dict[str, DatasetReading]:
-        """By finding id, the finding read for each dataset instead of task averages."""
-        return self.by_dataset(FINDINGS)
+        """By id, each finding and answer read for each dataset instead of task averages."""
+        return self.by_dataset({one.id: one for one in (*ANSWERS.values(), *FINDINGS.values())})
 
     def by_dataset(self, findings: Mapping[str, Finding]) -> dict[str, DatasetReading]:
         """Return findings read for each dataset that the source has."""

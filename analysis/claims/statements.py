@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from analysis.claims.titles import TITLES
+from analysis.claims.titles import ANSWER, ANSWER_TITLE, TITLES
 from analysis.evidence.contrasts import AnyContrast, Contrast, Result, Term
 from common.errors import UserError
 from pretraining.models import parse
@@ -73,13 +73,15 @@ class Finding:
     """`cells`: published means and intervals are enough; `runs`: single runs are needed."""
     remark: str = ""
     """What a reader should know about the wording, whatever the source."""
+    chosen: bool = False
+    """Whether it was chosen among the findings of its family, so that counts of its parts are corrected for theirs."""
     scope: str = ""
     """Which of the study's models it compares, where they are few."""
 
     @property
     def short(self) -> str:
         """A few words for figures (`analysis.claims.titles`)."""
-        return TITLES[self.id]
+        return ANSWER_TITLE if self.family == ANSWER else TITLES[self.id]
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -1,11 +1,11 @@
-"""From contrasts to verdicts: the tree of a claim, its parts, the families, the grades. The rules: docs/claims.md.
+"""From contrasts to verdicts: the tree of a finding, its parts, the families, the four outcomes.
 
-The grades are in the order in which they are tried: the first that fits is the finding's.
+The rules: docs/claims.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
@@ -15,22 +15,8 @@ from analysis.statistics.inference import holm, partial_conjunction
 from common.registry import Registry
 
 __all__ = [
-    "ALPHA",
-    "CONTRADICTED",
-    "GRADES",
-    "SUPPORTED",
-    "UNDECIDED",
-    "Branch",
-    "Grade",
-    "ResultOf",
-    "Tally",
-    "Verdict",
-    "grade_of",
-    "judge",
-    "judge_finding",
-    "shown_to_hold",
-    "units_that_hold_among",
-    "unsupported",
+    "ALPHA", "FAILS", "HOLDS", "IN_PART", "OPEN", "OUTCOMES", "Branch", "Outcome", "ResultOf", "Verdict", "judge",
+    "judge_finding", "shown_to_hold", "unsupported",
 ]  # fmt: skip
 
 ResultOf = Callable[[AnyContrast], Result]
@@ -41,108 +27,31 @@ ALPHA = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tally:
-    """What the evidence says about a statement, in the numbers that a grade follows from."""
-
-    p_for: float
-    """p of the whole statement."""
-    p_for_adjusted: float
-    """The same after Holm over the family."""
-    p_against: float
-    p_against_adjusted: float
-    hold: int
-    """Parts that hold at least (simultaneous 95 %)."""
-    fail: int
-    """Parts that fail at least (simultaneous 95 %)."""
-    outside: bool
-    """Whether the interval of the comparison that speaks most against it is wholly outside its claimed region."""
-    known: bool
-    """Whether every comparison could be computed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Grade:
-    """What a finding is worth."""
+class Outcome:
+    """One of the four things that evidence can say of a statement."""
 
     name: str
-    short: str
-    """One or two words for narrow columns."""
     symbol: str
     """One character for grids."""
-    meaning: str
-    """When it is given."""
     counted: tuple[str, str]
-    """What one finding of this grade does, and what several do."""
-    fits: Callable[[Tally], bool]
+    """What one finding of this outcome does, and what several do."""
     sided: int = 0
-    """1 when it speaks for the finding, -1 when against, 0 when neither."""
+    """1 when it speaks for the statement, -1 when against, 0 when neither."""
 
 
-GRADES: Registry[Grade] = Registry(
-    "grade",
+OUTCOMES: Registry[Outcome] = Registry(
+    "outcome",
     (
-        Grade(
-            name="supported", short="supported", symbol="+", sided=1,
-            meaning="the whole statement holds after Holm's adjustment over its family",
-            counted=("holds as stated", "hold as stated"),
-            fits=lambda found: found.p_for_adjusted <= ALPHA,
-        ),
-        Grade(
-            name="supported before adjustment", short="supported unadj.", symbol="p", sided=1,
-            meaning="the whole statement holds on its own but not after the adjustment over its family",
-            counted=("holds only without correction for multiple tests",
-                     "hold only without correction for multiple tests"),
-            fits=lambda found: found.p_for <= ALPHA,
-        ),
-        Grade(
-            name="mixed", short="mixed", symbol="m",
-            meaning="at least one part holds and at least one fails",
-            counted=("is mixed", "are mixed"),
-            fits=lambda found: found.hold > 0 and found.fail > 0,
-        ),
-        Grade(
-            name="contradicted", short="contradicted", symbol="x", sided=-1,
-            meaning="the statement fails after Holm's adjustment over its family, and no part is shown to hold",
-            counted=("is contradicted", "are contradicted"),
-            fits=lambda found: found.p_against_adjusted <= ALPHA,
-        ),
-        Grade(
-            name="contradicted before adjustment", short="contradicted unadj.", symbol="c", sided=-1,
-            meaning="the statement fails on its own, or the interval of a comparison that it needs is wholly outside "
-            "the claimed region, and no part is shown to hold",
-            counted=("is contradicted only without correction", "are contradicted only without correction"),
-            fits=lambda found: found.p_against <= ALPHA or (found.outside and not found.hold),
-        ),
-        Grade(
-            name="partly supported", short="partly", symbol="/",
-            meaning="some parts hold and none is shown to fail",
-            counted=("holds in part", "hold in part"),
-            fits=lambda found: found.hold > 0,
-        ),
-        Grade(
-            name="undecided", short="undecided", symbol="o",
-            meaning="no part is shown to hold or to fail, although every comparison could be computed",
-            counted=("stays open", "stay open"),
-            fits=lambda found: found.known,
-        ),
-        Grade(
-            name="not decidable from this source", short="not decidable", symbol=".",
-            meaning="no part is shown to hold or to fail, and some comparisons could not be computed",
-            counted=("cannot be decided without individual runs",) * 2,
-            fits=lambda found: True,
-        ),
+        Outcome(name="holds", symbol="+", counted=("holds", "hold"), sided=1),
+        Outcome(name="fails", symbol="x", counted=("fails", "fail"), sided=-1),
+        Outcome(name="holds in k of n", symbol="/", counted=("holds in some of its parts",
+                                                             "hold in some of their parts")),
+        Outcome(name="open", symbol="o", counted=("is open", "are open")),
     ),
 )  # fmt: skip
-"""The grades; the first that fits is given."""
+"""In the order in which they are tried: the first that fits is given."""
 
-SUPPORTED = GRADES["supported"]
-CONTRADICTED = GRADES["contradicted"]
-UNDECIDED = GRADES["undecided"]
-
-
-def grade_of(found: Tally) -> Grade:
-    """Return the first of `GRADES` that fits."""
-    return next(grade for grade in GRADES.values() if grade.fits(found))
+HOLDS, FAILS, IN_PART, OPEN = OUTCOMES.values()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,8 +73,9 @@ class Branch:
 
     @property
     def verdict(self) -> str:
-        """Grade of the statement taken alone, without adjustment for its family."""
-        return grade_of(self.tally(self.p_for, self.p_against)).name
+        """The verdict on the statement taken alone, without adjustment for its family."""
+        outcome = self.outcome(self.p_for, self.p_against, hold=self.hold, fail=self.fail)
+        return _in_words(outcome, self.hold, len(self.units))
 
     @cached_property
     def results(self) -> tuple[Result, ...]:
@@ -201,13 +111,20 @@ class Branch:
         """Units that fail at least, simultaneous 95 %."""
         return shown_to_hold([unit.p_against for unit in self.units])
 
-    def tally(self, p_for_adjusted: float, p_against_adjusted: float) -> Tally:
-        """Return what a grade follows from."""
-        return Tally(
-            p_for=self.p_for, p_for_adjusted=p_for_adjusted, p_against=self.p_against,
-            p_against_adjusted=p_against_adjusted, hold=self.hold, fail=self.fail,
-            outside=self.decides_against.outside, known=all(result.known for result in self.results),
-        )  # fmt: skip
+    def outcome(self, p_for: float, p_against: float, *, hold: int, fail: int) -> Outcome:
+        """Return what its p's, as adjusted, and the numbers of parts shown to hold and to fail say.
+
+        "All" is refuted by one part that is shown to fail.
+        """
+        if p_for <= ALPHA:
+            return HOLDS
+        if p_against <= ALPHA or (fail and (self.result is not None or self.needs_all)):
+            return FAILS
+        return IN_PART if hold else OPEN
+
+
+def _in_words(outcome: Outcome, hold: int, parts: int) -> str:
+    return f"holds in {hold} of {parts}" if outcome is IN_PART else outcome.name
 
 
 def flattened(branch: Branch) -> tuple[Branch, ...]:
@@ -246,16 +163,33 @@ class Verdict:
     """Findings of the family that the source says anything about."""
     typical: Result | None = None
     """The mean of its comparisons, each in the claimed direction; None where they have no mean."""
+    beside: tuple[Branch, ...] = ()
+    """Statements among which it was chosen: the counts of its parts are simultaneous with those of theirs."""
 
     @cached_property
-    def grade(self) -> Grade:
-        """What the finding is worth."""
-        return grade_of(self.tree.tally(self.p_for_adjusted, self.p_against_adjusted))
+    def outcome(self) -> Outcome:
+        """Which of the four it is."""
+        return self.tree.outcome(self.p_for_adjusted, self.p_against_adjusted, hold=self.hold, fail=self.fail)
 
     @property
     def verdict(self) -> str:
-        """The grade's name."""
-        return self.grade.name
+        """`holds`, `fails`, `holds in 8 of 12` or `open`."""
+        return _in_words(self.outcome, self.hold, len(self.tree.units))
+
+    @cached_property
+    def hold(self) -> int:
+        """Parts that hold at least, simultaneous 95 %."""
+        return self._shown(lambda part: part.p_for)
+
+    @cached_property
+    def fail(self) -> int:
+        """Parts that fail at least, simultaneous 95 %."""
+        return self._shown(lambda part: part.p_against)
+
+    def _shown(self, p_of: Callable[[Branch], float]) -> int:
+        own = [p_of(part) for part in self.tree.units]
+        more = [p_of(part) for tree in self.beside if tree.known_units for part in tree.units]
+        return sum(p <= ALPHA for p in holm([*own, *more])[: len(own)])
 
     @property
     def p_for(self) -> float:
@@ -270,9 +204,8 @@ class Verdict:
     @property
     def decisive(self) -> Result:
         """The most adverse contrast: the weakest link of what is supported, else the strongest counter-example."""
-        against = self.grade.sided < 0 or (
-            self.grade.sided == 0 and (self.tree.fail > 0 or self.leans_against)
-        )
+        sided = self.outcome.sided
+        against = sided < 0 or (sided == 0 and (self.fail > 0 or self.leans_against))
         decides = self.tree.decides_against if against else self.tree.decides_for
         if not decides.known and self.known:
             return max(self.known, key=lambda result: result.p_for)
@@ -320,8 +253,8 @@ def judge_finding(finding: Finding, result_of: ResultOf) -> Verdict:
 def judge(findings: Mapping[str, Finding], result_of: ResultOf) -> list[Verdict]:
     """Return the verdict on every finding, p's adjusted by Holm within each family, with the typical effects.
 
-    A finding can be wrongly supported or wrongly contradicted, never both, so the p's for and against are adjusted
-    apart; findings that the source says nothing about do not count.
+    A finding can be wrongly held true or wrongly held false, never both, so the p's for and against are adjusted apart;
+    findings that the source says nothing about do not count.
     """
     result_of = cache(result_of)
     verdicts = {name: judge_finding(finding, result_of) for name, finding in findings.items()}
@@ -331,6 +264,7 @@ def judge(findings: Mapping[str, Finding], result_of: ResultOf) -> list[Verdict]
         adjusted_against = holm([verdicts[name].p_against for name in members])
         for name, p_for, p_against in zip(members, adjusted_for, adjusted_against, strict=True):
             known = verdicts[name].known
+            others = (one for one in members if one != name and verdicts[name].finding.chosen)
             typical = typical_contrast(known) if len(known) > 1 else None
             verdicts[name] = replace(
                 verdicts[name],
@@ -338,6 +272,7 @@ def judge(findings: Mapping[str, Finding], result_of: ResultOf) -> list[Verdict]
                 p_against_adjusted=p_against,
                 family_size=len(members),
                 typical=None if typical is None else result_of(typical),
+                beside=tuple(verdicts[one].tree for one in others),
             )
     return list(verdicts.values())
 
@@ -364,16 +299,6 @@ def _evaluate(node: Node, result_of: ResultOf) -> Branch:
         node=node, p_for=p_for, p_against=p_against, decides_for=joined[place_for].decides_for,
         decides_against=joined[place_against].decides_against, parts=parts,
     )  # fmt: skip
-
-
-def units_that_hold_among(verdict: Verdict, others: Iterable[Verdict]) -> int:
-    """Return how many parts of a verdict hold at least when those of others are tested at the same time.
-
-    Verdicts on findings that the source says nothing about do not count.
-    """
-    more = [unit.p_for for other in others if other.known for unit in other.tree.units]
-    adjusted = holm([*(unit.p_for for unit in verdict.tree.units), *more])
-    return sum(p <= ALPHA for p in adjusted[: len(verdict.tree.units)])
 
 
 def unsupported(branch: Branch) -> list[Branch]:

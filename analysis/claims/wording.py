@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.statements import shared_trunks
-from analysis.claims.verdicts import ALPHA, UNDECIDED, Branch, Verdict
+from analysis.claims.verdicts import ALPHA, IN_PART, OPEN, Verdict
 from analysis.evidence.contrasts import Result
 from analysis.evidence.intervals import INTERVALS, coverage_words
 from analysis.published_cells import N_SEEDS
@@ -87,18 +87,21 @@ def how_tested(interval: str, results: Iterable[Result], *, published: bool) -> 
     )
 
 
-def readout(tree: Branch) -> str:
+def readout(verdict: Verdict) -> str:
     """Return `holds in at least 8 of 12, none shown to fail (simultaneous 95 %)`, and how many do so uncorrected."""
+    tree = verdict.tree
     total = len(tree.units)
     alone = sum(unit.p_for <= ALPHA for unit in tree.units)
     failing = sum(unit.p_against <= ALPHA for unit in tree.units)
     judged = (
         f"; without correction {alone} hold and {failing} fail"
-        if (alone, failing) != (tree.hold, tree.fail)
+        if (alone, failing) != (verdict.hold, verdict.fail)
         else ""
     )
-    holds = f"holds in at least {tree.hold} of {total}" if tree.hold else f"none of {total} shown to hold"
-    fails = f"fails in at least {tree.fail}" if tree.fail else "none shown to fail"
+    holds = (
+        f"holds in at least {verdict.hold} of {total}" if verdict.hold else f"none of {total} shown to hold"
+    )
+    fails = f"fails in at least {verdict.fail}" if verdict.fail else "none shown to fail"
     return f"{holds}, {fails} (simultaneous 95 %{judged})"
 
 
@@ -150,20 +153,21 @@ def _has_error(result: Result) -> bool:
 
 
 def sentence(verdict: Verdict) -> str:
-    """Return the verdict in a few sentences: grade, readout, typical and most adverse effect, what would decide it."""
-    grade, decisive, results = verdict.grade, verdict.decisive, verdict.tree.results
-    name = f"{grade.name[0].upper()}{grade.name[1:]}"
+    """Return the verdict in a few sentences: itself, readout, typical and most adverse effect, what would decide it."""
+    outcome, decisive, results = verdict.outcome, verdict.decisive, verdict.tree.results
+    name = f"{verdict.verdict[0].upper()}{verdict.verdict[1:]}"
     missing = next((result.missing for result in results if not result.known), "")
     if not verdict.known:
         return f"{name}: {missing}."
-    parts = [f"{name}: {readout(verdict.tree)}."]
+    counted = readout(verdict)
+    parts = [f"{counted[0].upper()}{counted[1:]}." if outcome is IN_PART else f"{name}: {counted}."]
     if missing:
         different = len(set(results)), len(set(verdict.known))
         parts.append(f"{different[1]} of {different[0]} comparisons can be computed; {missing}.")
-    if grade.sided and verdict.p > 0 and verdict.p <= ALPHA < verdict.p_adjusted:
-        way = "holds" if grade.sided > 0 else "fails"
+    if 0 < verdict.p <= ALPHA < verdict.p_adjusted:
+        way = "fails" if verdict.leans_against else "holds"
         parts.append(
-            f"It {way} on its own (p {format_p(verdict.p)}) but not after Holm's adjustment over the "
+            f"The whole statement {way} on its own (p {format_p(verdict.p)}) but not after Holm's adjustment over the "
             f"{verdict.family_size} findings of its family ({format_p(verdict.p_adjusted)})."
         )
     if verdict.typical is not None and verdict.typical.known and len(results) > 1:
@@ -176,6 +180,6 @@ def sentence(verdict: Verdict) -> str:
     parts.append(
         f"Most adverse: {comparison.label}, {format_effect(decisive)} {comparison.unit} (claimed: {comparison.region})."
     )
-    if grade is UNDECIDED and (words := seeds_in_words(decisive, "that comparison")):
+    if outcome is OPEN and (words := seeds_in_words(decisive, "that comparison")):
         parts.append(f"{words} if its effect is as large as observed (power 80 %).")
     return " ".join(parts)

@@ -11,6 +11,7 @@ from analysis.claims.assessment import assess
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.pages.dataset_tables import datasets_document
 from analysis.claims.pages.explain import verdicts_document
+from analysis.claims.titles import ANSWER
 from analysis.evidence.evidence import Settings
 from analysis.options import OutFile, SourceOptions
 from analysis.sensitivity.forks import explore
@@ -26,7 +27,7 @@ _SHOWN = "what to show"
 if TYPE_CHECKING:
     FindingName = str
 else:
-    FindingName = offered(FINDINGS)
+    FindingName = offered([ANSWER, *FINDINGS])
 
 
 def claims(
@@ -42,9 +43,10 @@ def claims(
 ) -> None:
     """Judge the paper's findings F1-F15 against a source of scores.
 
-    For each finding, it prints a grade and how many of its contrasts are shown to hold or to fail (docs/claims.md). The
-    published cells are enough for most findings; F7 and F10 need individual runs. The interval determines the test:
-    pooled for runs, t for the published cells, or the one that --interval names (crossed also covers test instances).
+    For each finding, and for the statement that answers the paper's question, it prints a verdict (holds, fails, holds
+    in k of n, or open) and how many of its contrasts are shown to hold or to fail (docs/claims.md). The published cells
+    are enough for most findings; F7 and F10 need individual runs. The interval determines the test: pooled for runs, t
+    for the published cells, or the one that --interval names (crossed also covers test instances).
 
     examples:
       clm-or-mlm claims
@@ -68,10 +70,13 @@ def claims(
     if multiverse and not opened.comparable and opened.stand_ins is None:
         raise UserError("--multiverse already compares both protocols; leave `standard:` out of --source")
     if multiverse:
-        document = multiverse_document(explore(opened, settings, standard=standard_of(opened)), wanted)
+        document = multiverse_document(
+            explore(opened, settings, standard=standard_of(opened)),
+            [name for name in wanted if name in FINDINGS],
+        )
     else:
         assessment = assess(opened, settings)
-        shown = [verdict for verdict in assessment.verdicts if verdict.finding.id in wanted]
+        shown = [verdict for verdict in assessment.rows if verdict.finding.id in wanted]
         if datasets:
             document = datasets_document(assessment, shown)
         else:
@@ -85,19 +90,20 @@ def choose(ids: Sequence[str] | None) -> list[str]:
     Raises:
         UserError: no such finding.
     """
+    names = [ANSWER, *FINDINGS]
     if not ids:
-        return list(FINDINGS)
-    known = {name.lower(): name for name in FINDINGS}
+        return names
+    known = {name.lower(): name for name in names}
     wanted: list[str] = []
     for given in ids:
         name = given.strip().lower()
         group = [full for low, full in known.items() if low == name or low.rstrip("abcde") == name]
         if not group:
             raise UserError(
-                f"unknown finding {given!r}; the findings are {', '.join(FINDINGS)}{nearest(given.upper(), FINDINGS)}"
+                f"unknown finding {given!r}; the findings are {', '.join(names)}{nearest(given.upper(), names)}"
             )
         wanted += group
-    return [name for name in FINDINGS if name in wanted]
+    return [name for name in names if name in wanted]
 
 
 def sensitivity(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -160,7 +161,7 @@ def audit(
 
     if letter:
         return _letter(source, selection, format, out)
-    opened = source.open()
+    opened = replace(source, add_model=("*",)).open()  # of the others, how they were made is audited
     made = None if opened.store is None else audit_provenance(opened.store)
     mixed = made is not None and bool(made.mismatches)
     if opened.stand_ins is not None:
@@ -185,7 +186,7 @@ def _letter(source: SourceOptions, selection: str, format: str, out: Path | None
 
     if format not in LETTER_FORMATS:
         raise UserError(f"a letter cannot be written as {format}; use --format {' or '.join(LETTER_FORMATS)}")
-    opened = source.open()
+    opened = replace(source, add_model=("*",)).open()
     written = write_letter(opened, opened.with_interval(Settings(selection=selection)))
     write(letter_document(written), format, out)
     return 1 if written.differs else 0

@@ -17,7 +17,7 @@ from analysis.claims.verdicts import Verdict, judge_finding
 from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS, too_narrow
 from analysis.published_cells import N_SEEDS
-from analysis.sensitivity.overturning import evidence_of, state_of
+from analysis.sensitivity.overturning import evidence_of
 from analysis.sources import Source
 from analysis.statistics.inference import holm
 from analysis.statistics.learning_rate_selection import SELECTIONS
@@ -44,8 +44,8 @@ class Multiverse:
     base: Mapping[str, str]
     """The package's own analysis: the option at every fork."""
     analyses: pd.DataFrame
-    """A row a finding and analysis of it: `id`, the columns of `FORKS`, `verdict` (a grade), `state` (supported,
-    contradicted, undecided, not decidable), `effect`, `low`, `high` of its decisive comparison, `p`, `p_adjusted`,
+    """A row a finding and analysis of it: `id`, the columns of `FORKS`, `verdict`, `state` (which of the four it is),
+    `effect`, `low`, `high` of its decisive comparison, `p`, `p_adjusted`,
     `valid`, `why_not`."""
 
     @property
@@ -122,7 +122,7 @@ def _rows(head: Mapping[str, str], verdicts: Sequence[Verdict], narrow: str) -> 
         verdict = replace(raw, p_for_adjusted=p_for[name], p_against_adjusted=p_against[name])
         decisive = verdict.decisive
         yield {
-            "id": name, **head, "verdict": verdict.verdict, "state": state_of(verdict), "effect": decisive.effect,
+            "id": name, **head, "verdict": verdict.verdict, "state": verdict.outcome.name, "effect": decisive.effect,
             "low": decisive.low, "high": decisive.high, "p": verdict.p if verdict.known else float("nan"),
             "p_adjusted": verdict.p_adjusted if verdict.known else float("nan"), "valid": not why_not,
             "why_not": why_not,

@@ -8,17 +8,15 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from analysis.claims.catalogue import FINDINGS
+from analysis.claims.pretraining_spread import SHARED_LUCK, with_pretraining_spread
 from analysis.claims.statements import comparisons
-from analysis.claims.verdicts import ALPHA, ResultOf, Verdict, judge
+from analysis.claims.verdicts import Outcome, ResultOf, Verdict, judge
 from analysis.evidence.contrasts import Contrast, Result
 from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import T
-from analysis.sensitivity.pretraining_spread import SHARED_LUCK, with_pretraining_spread
 from analysis.sources import Source
 
-__all__ = ["MOVED", "SPREADS", "Moved", "Overturned", "evidence_of", "overturn", "state_of", "with_errors"]
-
-SUPPORTED, CONTRADICTED, UNDECIDED, UNKNOWN = "supported", "contradicted", "undecided", "not decidable"
+__all__ = ["MOVED", "SPREADS", "Moved", "Overturned", "evidence_of", "overturn", "with_errors"]
 
 SPREADS = tuple(float(f"{0.01 * 1.05**step:.3g}") for step in range(165))
 """Standard deviations between pretrainings that are tried, in points: 0.01 to about 30."""
@@ -43,8 +41,8 @@ class Overturned:
     """What overturns a verdict."""
 
     id: str
-    state: str
-    """The verdict after Holm's adjustment within its family."""
+    outcome: Outcome
+    """The verdict's kind."""
     p: float
     """The adjusted p that it hangs on."""
     spread: Mapping[str, float | None]
@@ -56,16 +54,7 @@ class Overturned:
     @property
     def decided(self) -> bool:
         """Whether there is a verdict to overturn."""
-        return self.state in (SUPPORTED, CONTRADICTED)
-
-
-def state_of(verdict: Verdict) -> str:
-    """Return the verdict as one of four words, by its adjusted p's."""
-    if verdict.p_for_adjusted <= ALPHA:
-        return SUPPORTED
-    if verdict.p_against_adjusted <= ALPHA:
-        return CONTRADICTED
-    return UNDECIDED if all(result.known for result in verdict.tree.results) else UNKNOWN
+        return bool(self.outcome.sided)
 
 
 def evidence_of(source: Source, settings: Settings) -> ResultOf:
@@ -98,12 +87,12 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
         return {one.finding.id: one for one in judge(members, results)}
 
     def gone_at(verdict: Verdict, sharing: str) -> float | None:
-        finding, state = verdict.finding, state_of(verdict)
+        finding = verdict.finding
 
         def gone(place: int) -> bool:
-            return state_of(family(finding.family, sharing, SPREADS[place])[finding.id]) != state
+            return family(finding.family, sharing, SPREADS[place])[finding.id].outcome is not verdict.outcome
 
-        if state not in (SUPPORTED, CONTRADICTED) or not gone(len(SPREADS) - 1):
+        if not verdict.outcome.sided or not gone(len(SPREADS) - 1):
             return None
         return SPREADS[_first(gone)]
 
@@ -117,7 +106,7 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
                 moved[sharing, sd] = Moved(hold=one.tree.hold, parts=len(one.tree.units), mean=one.typical)
         found.append(
             Overturned(
-                id=name, state=state_of(verdict), p=verdict.p_adjusted if verdict.known else math.nan,
+                id=name, outcome=verdict.outcome, p=verdict.p_adjusted if verdict.known else math.nan,
                 spread={sharing: gone_at(verdict, sharing) for sharing in SHARED_LUCK}, moved=moved,
             )
         )  # fmt: skip

@@ -11,20 +11,20 @@ import pandas as pd
 
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import FINDINGS
-from analysis.claims.verdicts import GRADES
-from analysis.claims.wording import format_p
-from analysis.evidence.evidence import Settings
-from analysis.precision.components import components_body, components_table
-from analysis.records import records
-from analysis.sensitivity.forks import Multiverse, explore
-from analysis.sensitivity.overturning import MOVED, SPREADS, Overturned, overturn, with_errors
-from analysis.sensitivity.pretraining_spread import (
+from analysis.claims.pretraining_spread import (
     SHARED_LUCK,
     MeasuredSpread,
     measured_spreads,
     spreads_of,
     trunks,
 )
+from analysis.claims.verdicts import OUTCOMES
+from analysis.claims.wording import format_p
+from analysis.evidence.evidence import Settings
+from analysis.precision.components import components_body, components_table
+from analysis.records import records
+from analysis.sensitivity.forks import Multiverse, explore
+from analysis.sensitivity.overturning import MOVED, SPREADS, Overturned, overturn, with_errors
 from analysis.sources import Source, standard_of
 from common.tables import Grid, Rows, TableDocument
 from pretraining.models import parse
@@ -82,10 +82,10 @@ def multiverse_document(multiverse: Multiverse, wanted: Sequence[str]) -> TableD
         f"{', '.join(names)}), too few to compare; runs allow more."
     ]
     if len(keys) > _FEW:
-        symbols = {grade.name: grade.symbol for grade in GRADES.values()}
+        symbols = {one.name: one.symbol for one in OUTCOMES.values()}
         cells = {
-            (name, *key): symbols[grade]
-            for name, *key, grade in records(frame, "id", "protocol", "selection", "interval", "verdict")
+            (name, *key): symbols[state]
+            for name, *key, state in records(frame, "id", "protocol", "selection", "interval", "state")
         }
         rows = [["id", *map(str, range(1, len(keys) + 1)), "finding"]]
         rows += [[name, *(cells[name, *key] for key in keys), FINDINGS[name].short] for name in wanted]
@@ -161,7 +161,7 @@ def _data(sensitivity: Sensitivity) -> dict[str, object]:
     """Return what overturns each verdict, the single changes, and what moves a score."""
     findings = [
         {
-            "id": one.id, "verdict": one.state, "p": one.p, "pretraining_sd": dict(one.spread),
+            "id": one.id, "verdict": one.outcome.name, "p": one.p, "pretraining_sd": dict(one.spread),
             "moved": [
                 {
                     "sharing": sharing, "sd": sd, "hold": moved.hold, "parts": moved.parts,
@@ -196,7 +196,7 @@ def _spread_rows(sensitivity: Sensitivity) -> Rows:
             falls = [math.inf if sd is None else sd for sd in one.spread.values()]
             shown = [f"> {SPREADS[-1]:.0f}" if math.isinf(sd) else f"{sd:.2g}" for sd in falls]
             held = f"up to this spread (Holm's p {format_p(one.p)} without it)"
-            words = f"{one.id}, {FINDINGS[one.id].short}: {one.state} {held}"
+            words = f"{one.id}, {FINDINGS[one.id].short}: {one.outcome.name} {held}"
             placed.append((min(falls), [*shown, words]))
     for seen in sensitivity.measured:
         sd = f"{seen.sd:.3g}" + ("" if seen.interval is None else " [{:.2g}, {:.2g}]".format(*seen.interval))

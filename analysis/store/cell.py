@@ -5,6 +5,7 @@ Reading processes import this module and no pandas, so that they start quickly.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from analysis.store.agreement import made_from
 from analysis.store.instances import RunScores, write_cell
 from analysis.store.scan import CellFolder, Problem
 from benchmarks.protocol import PAPER, STANDARD, Dataset
@@ -62,6 +64,8 @@ class Run:
     """Whether a manifest says what made it."""
     details: str = ""
     """The hash of its losses and standard metrics, as the manifest has it."""
+    made: str = ""
+    """What it was made from (`agreement.made_from`)."""
 
 
 def read_cell(
@@ -141,6 +145,7 @@ def _read_run(
         marks=(crc32(validation.scores.data), crc32(test.scores.data)),
         sealed=bool(record),
         details=record.get(FILES, {}).get(DETAILS, ""),
+        made=sys.intern(made_from(record)),  # one text for all runs of a cell
     )
     found: ClusterIds = {}
     if clusters is not None:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from analysis.store.agreement import differences, other_weights
 from analysis.store.cell import Run, read_cell
 from analysis.store.instances import instances_folder, instances_name
 from analysis.store.runs_table import COLUMNS, RunsTable, sort_runs, write_runs
@@ -112,7 +113,8 @@ def ingest(
         )
     with _reading(store, instances, add_models, protocol, jobs=jobs) as read:
         # Before the instances take their place: a table that cannot be written leaves the old ones.
-        write_runs(out, read.runs, protocol=protocol, datasets=read.datasets, unsealed=read.unsealed)
+        write_runs(out, read.runs, protocol=protocol, datasets=read.datasets, unsealed=read.unsealed,
+                   differences=read.differences)  # fmt: skip
     return read
 
 
@@ -230,7 +232,7 @@ def _table(
     sizes = Counter((run.dataset, run.n_validation, run.n_test) for run in runs)
     # Of equally frequent sizes the largest; the last entry counts.
     usual = {name: counts for name, *counts in sorted(sizes, key=lambda one: (sizes[one], one))}
-    copied = copies(runs)
+    copied, strange = copies(runs), other_weights(runs)
     used: list[Run] = []
     present: dict[str, set[tuple[float, int]]] = {cell.name: set() for cell in scan.cells}
     for run in runs:
@@ -241,6 +243,8 @@ def _table(
                 f"has the scores of {copied[run.path]} on every instance, so one of them is a copy, or both are the "
                 "same model with the same seed; both are left out until one is removed"
             )
+        elif run.path in strange:
+            kind, sentence = "weights", strange[run.path]
         elif (run.n_validation, run.n_test) != (validation, test):
             kind = "count"
             sentence = (
@@ -266,6 +270,7 @@ def _table(
         protocol=protocol,
         datasets=datasets,
         unsealed=sum(not run.sealed for run in used),
+        differences=differences(used),
         problems=tuple(sorted(problems)),
         complete=len(present) - incomplete,
         incomplete=incomplete,

@@ -45,7 +45,8 @@ from pretraining.models import MODELS, parse
 
 __all__ = [
     "COLUMNS", "KEYS", "RUN_FIELDS", "RunsTable", "fingerprint", "manifest_path", "model_error", "note_unsealed",
-    "other_sizes", "read_runs", "read_table", "sort_runs", "unsealed_words", "warn_of_other_sizes", "write_runs",
+    "other_sizes", "read_runs", "read_table", "sort_runs", "unsealed_words", "warn_of_differences",
+    "warn_of_other_sizes", "write_runs",
 ]  # fmt: skip
 
 logger = logging.getLogger(__name__)
@@ -81,7 +82,7 @@ _TYPES = {name: pa.string() if name in ("model", "task", "dataset") else pa.floa
 _RANKS = {"model": {name: i for i, name in enumerate(MODELS)},
           "dataset": {name: i for i, name in enumerate(DATASETS)}}  # fmt: skip
 _METADATA = b"clm_or_mlm"
-_UNSEALED = "unsealed"
+_UNSEALED, _DIFFERENCES = "unsealed", "differences"
 _AGAIN = "make it again with ingest"
 _MOST_SEED = 2**53
 """The largest of the whole numbers that a table's numbers hold exactly."""
@@ -102,6 +103,8 @@ class RunsTable:
     unsealed: int
     """How many runs could be changed without anyone noticing: those without a run.json, or all where the table itself
     has no manifest."""
+    differences: str = ""
+    """A sentence on what differs between the settings or data of runs that stand side by side; empty for nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +183,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
         runs=sort_runs(runs.astype({"seed": np.int64, "n_validation": "Int64", "n_test": "Int64"})),
         protocol=None if is_text else record.protocol, datasets=datasets,
         unsealed=len(runs) if manifest is None else int(manifest.get(_UNSEALED, 0)),
+        differences=str((manifest or {}).get(_DIFFERENCES, "")),
     )  # fmt: skip
 
 
@@ -190,6 +194,7 @@ def write_runs(
     protocol: str = PAPER,
     datasets: Mapping[str, Dataset] = DATASETS,
     unsealed: int = 0,
+    differences: str = "",
 ) -> None:
     """Write a runs table and its manifest atomically, as Parquet or, by its ending, CSV; equal tables give equal bytes.
 
@@ -201,6 +206,7 @@ def write_runs(
         protocol: the protocol of the scores, recorded in a Parquet file as are names outside the released scheme.
         datasets: those that are known; the definitions of the rows' own ones are recorded likewise.
         unsealed: runs without a manifest, which the table's own records.
+        differences: what the runs differ in (`RunsTable.differences`), recorded likewise.
 
     Raises:
         UserError: the file is a CSV, which could not record what the names in it mean.
@@ -233,7 +239,7 @@ def write_runs(
         manifest.unlink(missing_ok=True)  # killed before the new one is there, this leaves a table without
         write_bytes(path, content)
     if path.is_file():  # neither a device nor a pipe
-        said = {_UNSEALED: unsealed} if unsealed else {}
+        said = {name: value for name, value in ((_UNSEALED, unsealed), (_DIFFERENCES, differences)) if value}
         write_manifest(manifest, said, {path.name: sha256_bytes(content)})
 
 
@@ -471,6 +477,12 @@ def note_unsealed(source: str, unsealed: int, runs: int) -> None:
     """Log what `unsealed_words` returns of a source."""
     if words := unsealed_words(unsealed, runs):
         logger.info("%s: %s", source, words)
+
+
+def warn_of_differences(source: str, words: str) -> None:
+    """Say what a source's runs differ in, if anything (`RunsTable.differences`)."""
+    if words:
+        logger.warning("%s: %s", source, words)
 
 
 def fingerprint(runs: pd.DataFrame) -> str:

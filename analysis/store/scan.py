@@ -23,13 +23,13 @@ __all__ = [
 ]  # fmt: skip
 
 KINDS = (
-    "unreadable", "broken", "incomplete", "value", "mean", "changed", "copied", "standard", "count", "duplicate",
-    "unknown", "stray", "unfinished", "missing", "left out",
+    "unreadable", "broken", "incomplete", "value", "mean", "changed", "copied", "weights", "standard", "count",
+    "duplicate", "unknown", "stray", "unfinished", "missing", "left out",
 )  # fmt: skip
 """The kinds of problems; docs/run-store.md says what each means and what to do."""
 HARMLESS = frozenset({"unfinished", "missing", "left out"})
 """Kinds that are reported but leave the exit status at 0: every run that is there is used."""
-DOUBTFUL = frozenset({"changed", "copied"})
+DOUBTFUL = frozenset({"changed", "copied", "weights"})
 """Kinds of runs that are not what they say they are: only `ingest` takes the others in spite of them."""
 
 _OS_LITTER = re.compile(r"\.DS_Store|\._.*|\.nfs.*|Thumbs\.db|desktop\.ini")

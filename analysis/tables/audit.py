@@ -30,6 +30,8 @@ _SUMMARY = ("table", "cells", *STATUSES)
 _CELLS = ("table", "model", "task", "dataset", "published", "recomputed", "difference", "runs", "status")
 
 FULL_CELL = len(LEARNING_RATES) * len(SEEDS)
+_NAMED = 5
+"""Models of its own that the audit of a source names."""
 _HALF_DIGIT = 0.005 + 1e-9
 """Half of the last printed digit, with room for binary fractions."""
 
@@ -66,6 +68,8 @@ class Audit:
     selection: str
     unsealed: int
     """How many runs could be changed without anyone noticing (`Source.unsealed`)."""
+    others: tuple[str, ...]
+    """Models with runs that no table of the paper has, so that nothing printed can be compared with them."""
     cells: tuple[AuditedCell, ...]
     arithmetic: tuple[ArithmeticCheck, ...]
 
@@ -123,6 +127,7 @@ class Audit:
             "source": self.source,
             "selection": self.selection,
             "unsealed": self.unsealed,
+            "others": list(self.others),
             "cells": [vars(cell) for cell in self.cells],
             "arithmetic": [vars(check) for check in self.arithmetic],
             "summary": {str(row.pop("table")): row for row in self.summary()},
@@ -178,9 +183,15 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             )
         )  # fmt: skip
     return Audit(
-        source=source.long_label, selection=selection, unsealed=source.unsealed,
+        source=source.long_label, selection=selection, unsealed=source.unsealed, others=_others(source),
         cells=tuple(cells), arithmetic=tuple(check_arithmetic()),
     )  # fmt: skip
+
+
+def _others(source: Source) -> tuple[str, ...]:
+    found = [] if source.runs is None else list(source.runs["model"].unique())
+    printed = set(published_cells()["model"])
+    return tuple(name for name in found if name not in printed)
 
 
 def _rounded(value: float) -> float | None:
@@ -233,8 +244,12 @@ def verdict(result: Audit) -> str:
         for reference in Reference if (checks := result.checks(reference))
     )  # fmt: skip
     statements = f"Statements in the paper that fail a check: {wrong}."
+    if result.others:
+        more = f" and {len(result.others) - _NAMED} more" if len(result.others) > _NAMED else ""
+        statements += f" No table of the paper has {', '.join(result.others[:_NAMED])}{more}."
     if not result.has_runs:
-        return f"This source has no runs, so no cell can be recomputed. {statements}"
+        what = "runs of the paper's models" if result.others else "runs"
+        return f"This source has no {what}, so no cell can be recomputed. {statements}"
     listed = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
     return f"{result.scores_in_words} Of these: {listed}. {statements}"
 

@@ -152,7 +152,7 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
     audited = audit(about[0], selection=about[1].selection)
     scores = None if source.is_published else source.scores(settings)
     cells = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
-    findings = tuple(_entry(verdict, assessment, pictures) for verdict in assessment.verdicts)
+    findings = tuple(_entry(verdict, assessment, pictures) for verdict in assessment.rows)
     forests = {entry.by_dataset.name for entry in findings if entry.by_dataset is not None}
     return PageContent(
         source=source,

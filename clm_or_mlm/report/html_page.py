@@ -8,7 +8,7 @@ import shlex
 import jinja2
 
 from analysis.claims.answer import QUESTION
-from analysis.claims.verdicts import Verdict
+from analysis.claims.verdicts import FAILS, HOLDS, IN_PART, OPEN, Verdict
 from analysis.claims.wording import format_effect, p_texts, says, sentence
 from analysis.evidence.contrasts import Result
 from analysis.evidence.evidence import Settings
@@ -55,10 +55,8 @@ def _make_words(content: PageContent) -> list[str]:
 
 
 def _tone(verdict: Verdict) -> str:
-    """Return the colour of a verdict: `good`, `bad`, `part`, or `open` where no part is shown either way."""
-    if verdict.grade.sided:
-        return "good" if verdict.grade.sided > 0 else "bad"
-    return "part" if verdict.tree.hold else "open"
+    """Return the colour of a verdict: `good`, `bad`, `part` or `open`."""
+    return {HOLDS: "good", FAILS: "bad", IN_PART: "part", OPEN: "open"}[verdict.outcome]
 
 
 def _effect(result: Result) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.verdicts import GRADES
+from analysis.claims.verdicts import IN_PART, OUTCOMES
 from analysis.claims.wording import format_effect, format_p
 from analysis.evidence.contrasts import Result
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches
@@ -24,20 +26,16 @@ from paper_figures.words import selection_sentence
 __all__ = ["COLORS", "FIGURES", "MARKERS", "details", "findings_data", "point"]
 
 _LOOKS = {
-    "supported": ("#1f7a5c", "o"),
-    "supported before adjustment": ("#3a7f66", "p"),
-    "mixed": ("#6a51a3", "D"),
-    "contradicted": ("#b3261e", "X"),
-    "contradicted before adjustment": ("#b54b3b", "x"),
-    "partly supported": ("#2c6fa6", "s"),
-    "undecided": ("#9a6b00", "v"),
-    "not decidable from this source": ("#6f6f6f", "|"),
+    "holds": ("#1f7a5c", "o"),
+    "fails": ("#b3261e", "X"),
+    "holds in k of n": ("#2c6fa6", "s"),
+    "open": ("#9a6b00", "v"),
 }
-COLORS = {name: _LOOKS[name][0] for name in GRADES}
-"""Of each grade; every one has a mark and a word of its own too."""
-MARKERS = {name: _LOOKS[name][1] for name in GRADES}
+COLORS = {name: _LOOKS[name][0] for name in OUTCOMES}
+"""Of each outcome; every one has a mark and a word of its own too."""
+MARKERS = {name: _LOOKS[name][1] for name in OUTCOMES}
 
-_HEADS = ("", "", "grade", "most adverse, 95 %", "Holm p")
+_HEADS = ("", "", "verdict", "most adverse, 95 %", "Holm p")
 _EDGE, _PAD = 0.1, 0.1
 _ROW, _TITLE, _TICKS, _HEAD = 0.2, 0.22, 0.24, 0.5
 _RATIOS = "ratio of sd"
@@ -53,16 +51,17 @@ def findings_data(assessment: Assessment) -> pd.DataFrame:
     """Return what is drawn.
 
     Returns:
-        Columns `id, finding, verdict, holds, role, contrast, unit, effect, low, high, region_low,
+        Columns `id, finding, outcome, verdict, holds, role, contrast, unit, effect, low, high, region_low,
         region_high, p, p_holm`;
         `role` being `decisive` (one row a finding, the most adverse comparison), `typical` (their mean) or `other`.
     """
     rows: list[dict[str, object]] = []
     for verdict in assessment.verdicts:
-        holds = f"{verdict.tree.hold} of {len(verdict.tree.units)}" if verdict.known else ""
+        holds = f"{verdict.hold} of {len(verdict.tree.units)}" if verdict.known else ""
         base = {
             "id": verdict.finding.id,
             "finding": verdict.finding.short,
+            "outcome": verdict.outcome.name,
             "verdict": verdict.verdict,
             "holds": holds,
         }
@@ -103,7 +102,7 @@ class _Claims(FigureSpec):
         body = _HEAD + sum(_TITLE + _ROW * len(rows) + _TICKS for _, rows in blocks)
         sheet = Sheet(caption, body=body, below=0.14)
         lines = {
-            at: (row["id"], row["finding"], GRADES[row["verdict"]].short, row["text"].replace("-", "\u2212"),
+            at: (row["id"], row["finding"], row["verdict"], row["text"].replace("-", "\u2212"),
                  format_p(row["p_holm"]))
             for at, row in decisive.iterrows()
         }  # fmt: skip
@@ -125,15 +124,15 @@ class _Claims(FigureSpec):
             low = top - _ROW * len(rows)
             ax = sheet.axes(left, low, axis, top - low)
             _draw_block(ax, rows, data[data["unit"] == unit], axis)
-            for place, (at, verdict) in enumerate(rows["verdict"].items()):
+            for place, (at, outcome) in enumerate(rows["outcome"].items()):
                 y = top - _ROW * (place + 0.5)
-                inks = (INK, INK, COLORS[verdict], INK, GREY)
+                inks = (INK, INK, COLORS[outcome], INK, GREY)
                 for x, text, ink, of in zip(columns, lines[at], inks, bold, strict=True):
                     sheet.text(x, y, text, va="center", color=ink, fontweight="bold" if of else "normal")
-                # The mark of the grade, before its word: rows without a number have it too.
+                # The mark of the verdict, before its word: rows without a number have it too.
                 sheet.figure.add_artist(
                     Line2D([(left + axis + 1.3 * _PAD) / WIDTH], [y / sheet.height], linestyle="none",
-                           marker=MARKERS[verdict], color=COLORS[verdict], markersize=4.6,
+                           marker=MARKERS[outcome], color=COLORS[outcome], markersize=4.6,
                            transform=sheet.figure.transFigure)
                 )  # fmt: skip
             top = low - _TICKS
@@ -143,14 +142,19 @@ class _Claims(FigureSpec):
 
     def describe(self, data: pd.DataFrame) -> str:
         decisive = data[data["role"] == "decisive"]
-        counts = Counter(decisive["verdict"])
-        tally = ", ".join(f"{counts[name]} {name}" for name in GRADES if counts[name])
+        counts = Counter(decisive["outcome"])
+        tally = ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if counts[name])
         lines = [
-            f"{record['id']}, {record['finding']}: {record['verdict']}"
-            f"{', holds in at least ' + record['holds'] if record['holds'] else ''}, most adverse {record['text']}."
+            f"{record['id']}, {record['finding']}: {record['verdict']}{_counts(record)}, most adverse {record['text']}."
             for record in decisive.to_dict("records")
         ]
         return f"Forest plot of {len(decisive)} findings: {tally}. " + " ".join(lines)
+
+
+def _counts(record: Mapping[Hashable, Any]) -> str:
+    """Return how many parts hold where the verdict does not say it."""
+    said = record["outcome"] == IN_PART.name or not record["holds"]
+    return "" if said else f", holds in at least {record['holds']}"
 
 
 def details(inputs: FigureInputs) -> str:
@@ -178,9 +182,9 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -
             ax.plot([typical["effect"]], [row + 0.12], marker="d", markersize=3.2, color=INK, markeredgewidth=0,
                     gid=point_id(mean))  # fmt: skip
         if math.isfinite(found["effect"]):
-            color = COLORS[found["verdict"]]
+            color = COLORS[found["outcome"]]
             ax.plot([found["low"], found["high"]], [row - 0.14] * 2, color=color, linewidth=1.4)
-            ax.plot([found["effect"]], [row - 0.14], marker=MARKERS[found["verdict"]], markersize=4.6, color=color,
+            ax.plot([found["effect"]], [row - 0.14], marker=MARKERS[found["outcome"]], markersize=4.6, color=color,
                     linestyle="none", zorder=3, gid=point_id(at))  # fmt: skip
     ax.axvline(1.0 if ratios else 0.0, color=INK, linewidth=0.8, zorder=1)
 

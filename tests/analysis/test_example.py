@@ -95,12 +95,11 @@ def test_another_model_under_the_name_of_one_is_no_replication(example: Source) 
     assert replication_of(wrong, example).faults
 
 
-def test_the_readme_says_by_how_much_another_pretraining_widens_an_interval(example: Source) -> None:
+def test_the_page_says_by_how_much_another_pretraining_widens_an_interval(example: Source) -> None:
     table = components_table(example)
     sds = table.pivot(index="dataset", columns="component", values="sd")
     seeds = sds["fine-tuning seed"] / 5**0.5
     wider = np.hypot(seeds, sds["pretraining"]) / seeds
-    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
-    said = f"counting pretraining variance widens intervals {wider.min():.1f}\u2013{wider.max():.1f}-fold"
-    assert f"(0.23M parameters), {said}" in readme
+    page = " ".join((ROOT / "docs" / "miniature.md").read_text("utf-8").split())
+    assert f"would have to be {wider.min():.1f} to {wider.max():.1f} times as wide" in page
     assert set(table["pretrainings"]) == {5}

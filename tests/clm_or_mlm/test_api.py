@@ -73,7 +73,7 @@ def test_a_table_holds_the_published_cells_and_one_without_scores_is_refused() -
 
 def test_verdicts_are_those_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     frame = cm.claims()
-    assert len(frame) == 19
+    assert len(frame) == 20
     assert not main(["claims", "--format", "csv"])
     printed = pd.read_csv(io.StringIO(capsys.readouterr().out))
     assert frame["verdict"].tolist() == printed.drop_duplicates("id")["verdict"].tolist()

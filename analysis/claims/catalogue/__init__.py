@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from analysis.claims.catalogue import continued, dynamics, objective, ratio, two_stage
 from analysis.claims.catalogue.terms import MARGINS
+from analysis.claims.catalogue.two_stage import ANSWERS
 from analysis.claims.statements import Finding
-from analysis.claims.titles import TITLES
+from analysis.claims.titles import ANSWER, TITLES
 
-__all__ = ["FAMILIES", "FINDINGS", "MARGINS"]
+__all__ = ["ANSWERS", "FAMILIES", "FINDINGS", "MARGINS"]
 
 FAMILIES = {
+    ANSWER: "the paper's question",
     "objective": "MLM against CLM at the full budget",
     "ratio": "the masking ratio",
     "dynamics": "early steps and fine-tuning stability",

@@ -29,7 +29,7 @@ _COLUMNS = [
 def counted_by_dataset(reading: DatasetReading) -> str:
     """Return `9/0 of 36`, parts by dataset that hold and fail at least of those known; `-` where none is."""
     tree = reading.verdict.tree
-    return f"{tree.hold}/{tree.fail} of {tree.known_units}" if tree.known_units else "-"
+    return f"{reading.verdict.hold}/{reading.verdict.fail} of {tree.known_units}" if tree.known_units else "-"
 
 
 def dataset_sentences(reading: DatasetReading) -> list[str]:
@@ -39,7 +39,7 @@ def dataset_sentences(reading: DatasetReading) -> list[str]:
         return []
     total = len(tree.units)
     some = f" {tree.known_units} of {total} parts can be computed." if tree.known_units < total else ""
-    lines = [f"By dataset: {readout(tree)}.{some}"]
+    lines = [f"By dataset: {readout(reading.verdict)}.{some}"]
     for name, contrasts in reading.makers.items():
         named = "; ".join(_without(one, name) for one in contrasts[:_MOST_NAMED])
         more = f"; and {len(contrasts) - _MOST_NAMED} more" if len(contrasts) > _MOST_NAMED else ""
@@ -97,7 +97,7 @@ def _body(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid |
         title = Heading(f"{verdict.finding.id}: {verdict.finding.statement}")
         lines += ["", title, "", *dataset_sentences(reading)]
         if not reading.contrasts:
-            lines += [] if reading.verdict.tree.known_units else ["Not decidable from this source."]
+            lines += [] if reading.verdict.tree.known_units else ["Open: this source has no scores for it."]
             continue
         rows = [["contrast", "on", "effect [95 %]", "alone"]]
         for contrast in reading.contrasts:
@@ -147,14 +147,14 @@ def _table(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:
 
 
 def dataset_record(reading: DatasetReading) -> dict[str, object]:
-    """Return a finding by dataset in plain types: its grade and readout, and the sentences."""
+    """Return a finding by dataset in plain types: its verdict and readout, and the sentences."""
     tree = reading.verdict.tree
     return {
         "verdict": reading.verdict.verdict,
         "parts": len(tree.units),
         "known": tree.known_units,
-        "holds_in": tree.hold,
-        "fails_in": tree.fail,
+        "holds_in": reading.verdict.hold,
+        "fails_in": reading.verdict.fail,
         "sentences": dataset_sentences(reading),
         "made_by": sorted(reading.makers),
     }

@@ -21,7 +21,7 @@ from analysis.claims.pages.dataset_tables import (
 )
 from analysis.claims.pages.finding_records import contrasts_frame, verdicts_data, verdicts_frame
 from analysis.claims.statements import AtLeast, shared_trunks
-from analysis.claims.verdicts import GRADES, UNDECIDED, Branch, Verdict, unsupported
+from analysis.claims.verdicts import OPEN, OUTCOMES, Branch, Verdict, unsupported
 from analysis.claims.wording import (
     format_effect,
     format_p,
@@ -60,12 +60,12 @@ def verdicts_document(
 def verdicts_text(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return one line a finding, and what the columns mean."""
     head = (
-        "id", "grade", "holds", "fails", "by dataset", "typical [95 %]", "most adverse [95 %]", "p", "Holm", "seeds",
+        "id", "verdict", "holds", "fails", "by dataset", "typical [95 %]", "most adverse [95 %]", "p", "Holm", "seeds",
         "finding",
     )  # fmt: skip
     rows = [
         (
-            verdict.finding.id, verdict.grade.short, *_hold_and_fail(verdict),
+            verdict.finding.id, verdict.verdict, *_hold_and_fail(verdict),
             counted_by_dataset(assessment.datasets[verdict.finding.id]), format_typical(verdict),
             format_effect(verdict.decisive), *p_texts(verdict), verdict.seeds or "-", verdict.finding.short,
         )
@@ -80,7 +80,7 @@ def _hold_and_fail(verdict: Verdict) -> tuple[str, str]:
     """Return `8 of 12` that hold at least and `0` that fail at least; `-` when the source knows nothing."""
     if not verdict.known:
         return "-", "-"
-    return f"{verdict.tree.hold} of {len(verdict.tree.units)}", str(verdict.tree.fail)
+    return f"{verdict.hold} of {len(verdict.tree.units)}", str(verdict.fail)
 
 
 def _source_and_tests(assessment: Assessment) -> list[str]:
@@ -176,7 +176,7 @@ def _explain_result(result: Result, indent: str) -> list[str]:
 def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return the page, `templates/findings.md.jinja` filled in; the text ends in a line break."""
     settings = assessment.settings
-    counted = Counter(verdict.verdict for verdict in shown)
+    counted = Counter(verdict.outcome.name for verdict in shown)
     options = shlex.join(
         (*assessment.source.options, "--selection", settings.selection, "--interval", settings.interval)
     )
@@ -194,9 +194,9 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     return environment.from_string(template.read_text(encoding="utf-8")).render(
         assessment=assessment,
         question=QUESTION,
-        answer=answer(assessment) if len(shown) == len(assessment.verdicts) else None,
+        answer=answer(assessment) if len(shown) == len(assessment.rows) else None,
         shown=shown,
-        summary=", ".join(f"{counted[name]} {name}" for name in GRADES if counted[name]),
+        summary=", ".join(f"{counted[name]} {name}" for name in OUTCOMES if counted[name]),
         counted=_hold_and_fail,
         format_typical=format_typical,
         by_dataset=lambda verdict: counted_by_dataset(assessment.datasets[verdict.finding.id]),
@@ -214,12 +214,12 @@ def _points(assessment: Assessment, verdict: Verdict) -> str:
     """Return what the table does not say of a finding: its most adverse comparison, what it lacks, by dataset."""
     if not verdict.known:
         missing = next(result.missing for result in verdict.tree.results)
-        return f"Cannot be tested: {missing}. {verdict.finding.remark}".rstrip()
+        return f"Open, since it cannot be tested: {missing}. {verdict.finding.remark}".rstrip()
     decisive = verdict.decisive.comparison
     said = [f"Most adverse: {decisive.label} (claimed: {decisive.region})."]
-    if verdict.grade is UNDECIDED and (words := seeds_in_words(verdict.decisive, "this comparison")):
+    if verdict.outcome is OPEN and (words := seeds_in_words(verdict.decisive, "this comparison")):
         said.append(f"{words}.")
-    lacking = [] if verdict.grade.sided > 0 else unsupported(verdict.tree)
+    lacking = [] if verdict.outcome.sided > 0 else unsupported(verdict.tree)
     if len(lacking) > 1:
         names = _NAMED if len(lacking) > _NAMED + 1 else len(lacking)
         named = [branch.node.label for branch in lacking[:names]]

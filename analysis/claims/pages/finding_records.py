@@ -11,7 +11,7 @@ import pandas as pd
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES, MARGINS
 from analysis.claims.pages.dataset_tables import dataset_record
-from analysis.claims.verdicts import ALPHA, UNDECIDED, Branch, Verdict
+from analysis.claims.verdicts import ALPHA, OPEN, Branch, Verdict
 from analysis.claims.wording import seeds_that_decide, sentence
 from analysis.evidence.contrasts import Result
 
@@ -27,9 +27,9 @@ def as_record(verdict: Verdict) -> dict[str, object]:
         "sentence": sentence(verdict),
         "remark": finding.remark,
         "parts": len(verdict.tree.units),
-        "holds_in": verdict.tree.hold,
-        "fails_in": verdict.tree.fail,
-        "seeds_that_decide": seeds_that_decide(decisive) if verdict.grade is UNDECIDED else None,
+        "holds_in": verdict.hold,
+        "fails_in": verdict.fail,
+        "seeds_that_decide": seeds_that_decide(decisive) if verdict.outcome is OPEN else None,
         "typical": None if verdict.typical is None else _contrast(verdict.typical),
         **{
             f"typical_{name}": None if verdict.typical is None else getattr(verdict.typical, name)

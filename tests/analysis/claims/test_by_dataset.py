@@ -10,6 +10,8 @@ from scipy import stats
 
 from analysis.claims.by_dataset import (
     DatasetReading,
+    Heterogeneity,
+    RandomEffects,
     finding_by_dataset,
     heterogeneity,
     random_effects,
@@ -120,13 +122,10 @@ def test_with_runs_of_one_dataset_what_can_be_said_of_it_is_said() -> None:
     readings = read_by_dataset(FINDINGS, Evidence(Settings(), runs=runs).result)
     found = readings["F1"]
     assert found.verdict.tree.known_units == 1 and found.verdict.tree.hold == 1
-    assert found.verdict.verdict == "partly supported"
+    assert found.verdict.verdict == "holds in 1 of 18"
     (contrast,) = found.contrasts
     assert set(contrast.single) == {"sst2"} and not contrast.without and math.isnan(contrast.between.q)
-    assert (
-        readings["F8"].verdict.tree.known_units == 0
-        and readings["F8"].verdict.verdict == "not decidable from this source"
-    )
+    assert readings["F8"].verdict.tree.known_units == 0 and readings["F8"].verdict.verdict == "open"
 
 
 def test_spreads_are_read_by_dataset_from_runs() -> None:
@@ -134,3 +133,24 @@ def test_spreads_are_read_by_dataset_from_runs() -> None:
     runs = made_up_runs(np.random.default_rng(1), models=models)
     found = read_by_dataset(FINDINGS, Evidence(Settings(), runs=runs).result)["F7"]
     assert found.verdict.tree.known_units == len(found.verdict.tree.units) == 12
+
+
+@pytest.mark.parametrize(
+    ("rest", "p_rest", "named"),
+    [(1.2, 0.2, False), (0.9, 0.2, True), (-0.1, 0.8, True), (3.0, 0.2, False), (0.9, 0.01, False)],
+)
+def test_a_result_depends_on_a_dataset_if_its_effect_halves_or_turns_without_it(
+    rest: float, p_rest: float, named: bool
+) -> None:
+    """Of 2.0 points; fewer data alone, with which an effect as large is no longer significant, name nothing."""
+    contrast = difference("MLM - CLM", "1b-mlm40-42k", "1b-clm-42k", "SC")
+
+    def of(effect: float, p: float) -> Result:
+        return Result(comparison=contrast, effect=effect, p_for=p, p_against=1.0)
+
+    for sign in (1.0, -1.0):
+        found = Heterogeneity(
+            average=of(2.0 * sign, 0.01), single={}, without={"sst2": of(rest * sign, p_rest)},
+            between=RandomEffects(),
+        )  # fmt: skip
+        assert found.made_by == (("sst2",) if named else ())

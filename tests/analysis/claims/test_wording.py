@@ -58,4 +58,4 @@ def test_what_no_number_of_seeds_would_decide_is_said_of_what_can_be_computed_al
 
 def test_a_verdict_without_a_standard_error_says_nothing_of_seeds():
     verdict = verdict_of(part("a"), a=(0.2, 0.8))
-    assert sentence(verdict).startswith("Undecided") and "seeds" not in sentence(verdict)
+    assert sentence(verdict).startswith("Open") and "seeds" not in sentence(verdict)

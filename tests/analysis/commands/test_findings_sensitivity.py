@@ -20,6 +20,6 @@ def test_it_is_printed_or_written(
     monkeypatch.setattr("analysis.commands.findings.sensitivity_of", lambda *_, **__: computed)
     assert main(["sensitivity"]) == 0
     said = capsys.readouterr().out
-    assert "overturns" in said and "adjustment none: supported" in said
+    assert "overturns" in said and "adjustment none: holds" in said
     assert main(["sensitivity", "--format", "csv", "--out", str(tmp_path / "forks.csv")]) == 0
     assert (tmp_path / "forks.csv").read_text().startswith("id,protocol,selection,interval,adjustment")

@@ -12,7 +12,6 @@ from analysis.claims.catalogue import FINDINGS
 from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS
 from analysis.sensitivity.forks import FORKS, explore
-from analysis.sensitivity.overturning import state_of
 from analysis.sources import PUBLISHED, Source
 from common.errors import UserError
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
@@ -31,7 +30,7 @@ def rows(**options: object) -> pd.DataFrame:
 
 def test_the_packages_analysis_is_among_them_with_its_verdicts() -> None:
     verdicts = assess(PUBLISHED, SETTINGS).verdicts
-    assert rows()["state"].to_dict() == {one.finding.id: state_of(one) for one in verdicts}
+    assert rows()["state"].to_dict() == {one.finding.id: one.outcome.name for one in verdicts}
     assert rows()["verdict"].to_dict() == {one.finding.id: one.verdict for one in verdicts}
     assert rows()["effect"]["F8"] == next(one.decisive.effect for one in verdicts if one.finding.id == "F8")
     assert list(analyses().columns[: 1 + len(FORKS)]) == ["id", *FORKS]
@@ -40,7 +39,7 @@ def test_the_packages_analysis_is_among_them_with_its_verdicts() -> None:
 
 def test_adjustments_are_holms_over_all_claims_or_none() -> None:
     raw = rows(adjustment="none")
-    known = raw[raw["p"].notna() & (raw["state"] != "contradicted")].index
+    known = raw[raw["p"].notna() & (raw["state"] != "fails")].index
     everything = rows(adjustment="all findings")["p_adjusted"]
     # The p's for: those of the claims that lean that way, adjusted over all 17 with evidence.
     assert (raw["p"].dropna() == raw["p_adjusted"].dropna()).all()
@@ -61,7 +60,7 @@ def test_single_choices_that_alter_a_verdict_are_named() -> None:
     flips = published().multiverse.flips
     assert flips["F2"] == []
     assert flips["F4"] == [
-        ("interval", "paper", "supported", False), ("adjustment", "none", "supported", False),
+        ("interval", "paper", "holds", False), ("adjustment", "none", "holds", False),
     ]  # fmt: skip
     for fork, option, state, _ in flips["F12"]:
         assert rows(**{fork: option})["state"]["F12"] == state != rows()["state"]["F12"]

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from analysis.claims.catalogue import FINDINGS
+from analysis.claims.pretraining_spread import SHARED_LUCK, with_pretraining_spread
 from analysis.claims.verdicts import judge
 from analysis.evidence.evidence import Settings
-from analysis.sensitivity.overturning import MOVED, SPREADS, state_of
-from analysis.sensitivity.pretraining_spread import SHARED_LUCK, with_pretraining_spread
+from analysis.sensitivity.overturning import MOVED, SPREADS
 from analysis.sources import PUBLISHED
 from tests.analysis.sensitivity.found import overturned
 
@@ -17,7 +17,7 @@ def test_every_claim_has_its_verdict_and_only_a_decided_one_can_be_overturned() 
     assert list(overturned()) == list(FINDINGS)
     for one in overturned().values():
         assert one.decided == (one.spread["models"] is not None)
-    assert {name for name, one in overturned().items() if one.state == "supported"} == {
+    assert {name for name, one in overturned().items() if one.outcome.name == "holds"} == {
         "F1", "F2", "F5a", "F5c",
     }  # fmt: skip
 
@@ -27,9 +27,10 @@ def test_the_spread_is_the_first_that_overturns(name: str, sharing: str) -> None
     spread = overturned()[name].spread[sharing]
     assert spread is not None
     before = SPREADS[SPREADS.index(spread) - 1]
-    for sd, state in ((before, "supported"), (spread, "undecided")):
+    for sd, holds in ((before, True), (spread, False)):
         results = with_pretraining_spread(FOUND, sd, SHARED_LUCK[sharing])
-        assert state_of({one.finding.id: one for one in judge(FINDINGS, results)}[name]) == state
+        found = {one.finding.id: one for one in judge(FINDINGS, results)}[name]
+        assert (found.outcome.name == "holds") == holds
 
 
 def test_parts_and_means_at_each_spread_are_those_of_the_claim() -> None:

@@ -18,10 +18,10 @@ def test_it_has_every_finding_once_and_the_answer_of_its_source(
     published_content: PageContent, own_content: PageContent
 ) -> None:
     for content in (published_content, own_content):
-        assert [entry.id for entry in content.findings] == list(FINDINGS)
+        assert [entry.id for entry in content.findings] == ["answer", *FINDINGS]
         assert [entry.id for entries in content.families.values() for entry in entries] != []
-        assert sum(len(entries) for entries in content.families.values()) == len(FINDINGS)
-        assert tuple(verdict.finding.id for verdict in content.answer.headlines) == HEADLINES
+        assert sum(len(entries) for entries in content.families.values()) == 1 + len(FINDINGS)
+        assert tuple(verdict.finding.id for verdict in content.answer.headlines) == ("answer", *HEADLINES)
         page = html.unescape(render_page(content, {}))
         assert all(sentence in page for sentence in content.answer.sentences)
     assert "25 % CLM" in published_content.answer.headline
@@ -56,7 +56,7 @@ def test_a_source_without_task_averages_has_a_page_without_the_papers_figures(ow
     content = gather(FigureInputs(source=alone, settings=Settings(interval="t")), ["3", "8"])
     assert content.pictures == () and "does not say" in content.answer.headline
     page = render_page(content, {})
-    assert "without individual runs" in page and "Not drawn from this source" in page
+    assert "for lack of scores in this source" in page and "Not drawn from this source" in page
 
 
 def test_numbers_of_another_kind_get_the_letter_of_the_published_cells(own: Source) -> None:

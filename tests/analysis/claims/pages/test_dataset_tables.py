@@ -49,7 +49,7 @@ def test_the_data_have_the_numbers_of_the_text(capsys) -> None:
 
 def test_one_released_dataset_says_what_it_can(capsys) -> None:
     assert main(["claims", "--source", str(RELEASED), "--datasets"]) == 0
-    assert "Not decidable from this source." in capsys.readouterr().out
+    assert "Open: this source has no scores for it." in capsys.readouterr().out
 
 
 def test_datasets_cannot_be_combined_with_explain() -> None:

@@ -21,18 +21,18 @@ def test_json_holds_everything_and_is_repeatable(capsys):
     first, second = run(capsys, "--format", "json"), run(capsys, "--format", "json")
     assert first == second
     content = json.loads(first)
-    assert [finding["id"] for finding in content["findings"]] == list(FINDINGS)
+    assert [finding["id"] for finding in content["findings"]] == ["answer", *FINDINGS]
     by_id = {finding["id"]: finding for finding in content["findings"]}
     assert by_id["F1"]["effect"] == pytest.approx(2.09)
     assert by_id["F1"]["p_holm"] >= by_id["F1"]["p_raw"]
     assert by_id["F7"]["effect"] is None and by_id["F7"]["p_raw"] is None
     assert by_id["F11"]["contrasts"][2]["low90"] > by_id["F11"]["contrasts"][2]["low"]
-    assert by_id["F8"]["reported"][0]["verdict"] == "mixed"
+    assert by_id["F8"]["reported"][0]["verdict"] == "fails"
 
 
 def test_csv_has_one_row_a_claim_or_one_a_contrast(capsys):
     rows = list(csv.DictReader(io.StringIO(run(capsys, "--format", "csv"))))
-    assert [row["id"] for row in rows] == list(FINDINGS)
+    assert [row["id"] for row in rows] == ["answer", *FINDINGS]
     rows = list(csv.DictReader(io.StringIO(run(capsys, "--format", "csv", "--explain", "--id", "F1"))))
     assert [row["part"] for row in rows] == ["verdict"] * 6 + ["reported"] * 6
     assert float(rows[0]["effect"]) == pytest.approx(2.09)

@@ -107,6 +107,8 @@ class MeasuredSpread:
     sd: float
     """In points."""
     network: str
+    parameters: float
+    """In millions; nan where not known."""
     pretrainings: int
     score: str
     varies: str
@@ -123,6 +125,7 @@ def measured_spreads() -> list[MeasuredSpread]:
         return [
             MeasuredSpread(
                 sd=float(row["sd"]), network=f"{row['network']} ({row['parameters']})",
+                parameters=float(row["parameters"].removesuffix("M")),
                 pretrainings=int(row["pretrainings"]), score=row["score"], varies=row["varies"],
                 where=f"{row['source']}, {row['where']}",
             )
@@ -137,8 +140,8 @@ def spreads_of(source: Source, components: pd.DataFrame) -> list[MeasuredSpread]
     averages = {task: names[0] if len(names := source.datasets_of(task)) == 1 else AVERAGE for task in TASKS}
     return [
         MeasuredSpread(
-            sd=row["sd"], network=row["models"], pretrainings=row["pretrainings"], score=row["task"],
-            varies="pretraining", where=source.label, interval=(row["low"], row["high"]),
+            sd=row["sd"], network=row["models"], parameters=math.nan, pretrainings=row["pretrainings"],
+            score=row["task"], varies="pretraining", where=source.label, interval=(row["low"], row["high"]),
         )
         for row in components[components["component"] == PRETRAINING].to_dict("records")
         if row["dataset"] == averages[row["task"]]

@@ -10,18 +10,18 @@ import pytest
 from scipy import stats
 
 from analysis.claims.catalogue import FINDINGS
-from analysis.claims.statements import comparisons, difference, trunk_of, weighted
-from analysis.claims.verdicts import judge, judge_finding
-from analysis.evidence.evidence import Settings
-from analysis.precision.components import components_table
-from analysis.sensitivity.overturning import evidence_of
-from analysis.sensitivity.pretraining_spread import (
+from analysis.claims.pretraining_spread import (
     SHARED_LUCK,
     measured_spreads,
     spreads_of,
     trunks,
     with_pretraining_spread,
 )
+from analysis.claims.statements import comparisons, difference, trunk_of, weighted
+from analysis.claims.verdicts import judge, judge_finding
+from analysis.evidence.evidence import Settings
+from analysis.precision.components import components_table
+from analysis.sensitivity.overturning import evidence_of
 from analysis.sources import PUBLISHED, Source
 from pretraining.models import MODELS
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn

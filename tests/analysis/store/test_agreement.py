@@ -1,0 +1,140 @@
+"""One model has one set of weights, and compared models one protocol: honest mistakes are noticed, nothing else is."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.sources import EXAMPLE, open_source
+from analysis.store.ingest import ingest
+from analysis.store.runs_table import read_runs
+from benchmarks.runs import cell_keys
+from clm_or_mlm.__main__ import main
+from common.errors import UserError
+from tests.analysis.stores import MODELS, fill
+from tests.sealed import seal
+
+SEEDS = (0, 1, 2, 3)
+TUNING = {"steps": 8, "batch": 32}
+
+
+def description(**other: Any) -> dict[str, Any]:
+    return {
+        "weights": "a" * 64, "tokenizer": "b" * 64, "tuning": TUNING, "pooling": "mean", "head": "linear",
+        "training_data": "c" * 64, "evaluation_data": "d" * 64,
+    } | other  # fmt: skip
+
+
+def made(store: Path, say: Callable[[str, int], dict[str, Any]]) -> Path:
+    """Write two models on two datasets, of which runs say by model and seed what they were made from."""
+    for key in fill(store, datasets=("sst2", "uner_en")):
+        folder = store / "results" / key.folder
+        seal(folder, {"description": description(**say(key.model, key.seed))})
+    return store
+
+
+COMMANDS: dict[str, list[str]] = {
+    "scores": ["scores"], "compare": ["compare", *MODELS], "table": ["table", "3"], "audit": ["audit"],
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("name", ["weights", "tokenizer"])
+@pytest.mark.parametrize("other", [(4,), (3, 4)])
+def test_other_weights_under_a_name_are_left_out_by_ingest_and_refused_by_the_rest(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    other: tuple,
+) -> None:
+    store = made(
+        tmp_path / "store",
+        lambda model, seed: {name: "f" * 64} if model == MODELS[0] and seed in other else {},
+    )
+    assert main(["ingest", str(store), "--out", str(tmp_path / "runs.parquet")]) == 1
+    assert f"{name} ffffffffffff..." in caplog.text and "aaaa" * (name == "weights") in caplog.text
+    runs = read_runs(tmp_path / "runs.parquet")
+    assert set(runs.loc[runs["model"] == MODELS[0], "seed"]) == {0, 1, 2, 3, 4} - set(other)
+    assert set(runs.loc[runs["model"] == MODELS[1], "seed"]) == {0, 1, 2, 3, 4}
+    for words in COMMANDS.values():
+        with pytest.raises(UserError, match=rf"weights.*{MODELS[0]}.*the {name} f+\.\.\.") as refused:
+            main([*words, "--source", str(store)])
+        assert "ingest" in str(refused.value)
+
+
+def test_without_a_majority_all_of_the_models_runs_are_left_out(tmp_path: Path) -> None:
+    def say(model: str, seed: int) -> dict[str, Any]:
+        return {"weights": f"{seed % 2 if seed < 4 else 2}" * 64} if model == MODELS[0] else {}
+
+    found = ingest(made(tmp_path / "store", say), tmp_path / "runs.parquet")
+    assert set(found.runs["model"]) == {MODELS[1]} and found.status == 1
+    assert {one.kind for one in found.problems if not one.harmless} == {"weights"}
+
+
+DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
+    "steps": ({"tuning": TUNING | {"steps": 4}}, f"tuning.steps is 4 for {MODELS[1]} and 8 for {MODELS[0]}"),
+    "pooling": ({"pooling": "last"}, f"pooling is last for {MODELS[1]} and mean for {MODELS[0]}"),
+    "evaluation data": (
+        {"evaluation_data": "e" * 64}, f"evaluation_data is dddddddddddd... for {MODELS[0]} and eeeeeeeeeeee... for "
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_models_made_under_other_protocols_are_said_to_be_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    other, words = DIFFERENT[name]
+    store = made(tmp_path / "store", lambda model, _: other if model == MODELS[1] else {})
+    table = tmp_path / "runs.parquet"
+    assert main(["ingest", str(store), "--out", str(table)]) == 0
+    assert caplog.text.count("not fine-tuned and evaluated alike") == 1 and words in caplog.text
+    assert "(on sst2, uner_en)" in caplog.text or name == "evaluation data"
+    again = tmp_path / "again.csv"
+    assert main(["ingest", str(table), "--out", str(again)]) == 0
+    for source in (store, table, again):
+        for command, given in COMMANDS.items():
+            caplog.clear()
+            assert main([*given, "--source", str(source)]) == (1 if command == "audit" else 0)
+            assert caplog.text.count("not fine-tuned and evaluated alike") == 1 and words in caplog.text
+
+
+def test_what_is_right_raises_no_alarm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = made(tmp_path / "store", lambda model, _: {"weights": model[-3:] * 20})
+    halves = tmp_path / "halves"
+    for seeds in ((0, 1), (2, 3, 4)):  # two machines, merged
+        for key in (
+            key for model in MODELS for name in ("sst2", "uner_en") for key in cell_keys(model, name)
+        ):
+            if key.seed in seeds:
+                shutil.copytree(store / "results" / key.folder, halves / "results" / key.folder)
+    shutil.copytree(store, tmp_path / "copy")
+    bare = tmp_path / "released"
+    fill(bare)
+    for source in (store, halves, tmp_path / "copy", bare, EXAMPLE):
+        found = open_source(str(source))
+        assert not found.differences
+    assert "alike" not in caplog.text and "weights" not in caplog.text
+
+
+def test_the_audit_takes_models_of_any_name_and_says_that_they_are_in_no_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(tmp_path / "store", datasets=("sst2",))
+    own = tmp_path / "store" / "results" / "my-encoder"
+    (tmp_path / "store" / "results" / MODELS[1]).rename(own)
+    assert main(["audit", "--source", str(tmp_path / "store")]) in (0, 1)
+    assert "No table of the paper has my-encoder." in capsys.readouterr().out
+    shutil.rmtree(tmp_path / "store" / "results" / MODELS[0])
+    assert main(["audit", "--source", str(tmp_path / "store")]) == 0
+    said = capsys.readouterr().out
+    assert "no runs of the paper's models" in said and "my-encoder" in said
