@@ -13,7 +13,6 @@ import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 from common.errors import UserError
@@ -193,7 +192,7 @@ def refuse_what_slurm_refuses(workflow: Workflow, machine: Machine | None = None
     for name, job in longest.items():
         queue = workflow.queue(job)
         words = _sbatch_words(queue, workflow.gres, job)
-        if why := _refusal(words, queue.get("slurm_extra", ""), machine or Machine()):
+        if why := _refusal(words, machine or Machine()):
             raise UserError(
                 f"Slurm refuses {name} jobs ({why}) submitted as `sbatch {' '.join(words)}`; correct [jobs.{name}] in "
                 "the site's file or the settings (docs/hpc.md); `sinfo -o '%R %l %f %G'` shows what the site has"
@@ -211,16 +210,8 @@ def _sbatch_words(queue: Mapping[str, str], gres: str, job: Job) -> list[str]:
     return [*words, *shlex.split(queue.get("slurm_extra", ""))]
 
 
-def _refusal(words: Sequence[str], extra: str, machine: Machine) -> str | None:
+def _refusal(words: Sequence[str], machine: Machine) -> str | None:
     """Return why a job would not be taken, or would never start, or None; nothing is submitted."""
-    # Snakemake is where studies are run, not where they are planned.
-    from snakemake_executor_plugin_slurm.validation import validate_slurm_extra  # type: ignore[import-untyped]
-    from snakemake_interface_common.exceptions import WorkflowError
-
-    try:
-        validate_slurm_extra(SimpleNamespace(resources=SimpleNamespace(slurm_extra=extra)))
-    except WorkflowError as error:
-        return f"slurm_extra {extra!r}: {error}"
     code, text = machine.output(["sbatch", "--test-only", *words, "--wrap=true"])
     if code:
         lines = [line.removeprefix("sbatch: ").removeprefix("error: ") for line in text.splitlines()]

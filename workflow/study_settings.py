@@ -8,8 +8,8 @@
     account = "abc"
 
 A site is a cluster, or the machine here: its GPUs, time limits and partitions, the folders that images show, what each
-job is asked for. A site's file holds a part of a study's settings, as defaults for the study's own file;
-`workflow/sites/generic.toml` has every key.
+job is asked for. A site's file sets these alone, as defaults for the study's own file; `workflow/sites/generic.toml`
+has every key. Files come from colleagues and web pages: what would load code is refused in both kinds.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import os
 import re
 import shlex
 import shutil
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, get_dataset
 from common.errors import UserError, first_line, nearest
-from common.settings import need_table, read_settings, read_toml
+from common.settings import assignments, need_table, read_settings, read_toml, refuse_code
 from pretraining.plan.flops import PEAK_FLOPS
 from workflow.jobs import QUEUES
 
@@ -37,9 +37,27 @@ _PATHS = ("study", "data", "tokenizer", "text", "image_key")
 """Settings that are paths: relative ones are taken from the folder of the file that they stand in."""
 
 
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_LOADS_CODE = re.compile(r"PYTHON.*|LD_.*|DYLD_.*|(BASH_)?ENV|PATH")
-"""Variables by which a program loads code: sites' files come from colleagues and web pages."""
+_VARIABLES = re.compile(
+    r"(NCCL|RCCL)_(ALGO|BUFFSIZE|CROSS_NIC|DEBUG|DEBUG_SUBSYS|IB_[A-Z_]+|(MAX|MIN)_[A-Z_]+|NET|NET_GDR_[A-Z_]+"
+    r"|NSOCKS_[A-Z_]+|NVLS_[A-Z_]+|P2P_[A-Z_]+|PROTO|SHM_DISABLE|SOCKET_[A-Z_]+)"
+    r"|GLOO_SOCKET_IFNAME|FI_(PROVIDER|LOG_LEVEL|CXI_[A-Z_]+|EFA_[A-Z_]+|MR_CACHE_[A-Z_]+)|UCX_(TLS|NET_DEVICES)"
+    r"|MIOPEN_(USER_DB_PATH|CUSTOM_CACHE_DIR)|OMP_[A-Z_]+|HF_HUB_OFFLINE|CLM_OR_MLM_SCRATCH",
+    re.ASCII,
+)
+"""Variables that a file may set. A list of what it may not cannot be complete: NCCL_NET_PLUGIN, CC, PYTHONPATH ..."""
+
+_MODULE = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_.+/-]*", re.ASCII)
+"""The name of an environment module; a path would be that of a script."""
+
+_REMOTE_CODE = re.compile(r"--(no-)?trust[-_]remote[-_]code", re.IGNORECASE)
+
+_SBATCH = re.compile(
+    r"--(reservation|exclude|nodelist|hint|licenses|switches|nice|wckey|tmp|begin|deadline|dependency|distribution"
+    r"|gpu-bind|gpu-freq|mem-bind|cpu-freq|core-spec|threads-per-core|prefer|priority|power|network|mail-user"
+    r"|mail-type|oversubscribe)=.*|--(exclusive(=.*)?|contiguous|oversubscribe|spread-job)",
+    re.DOTALL,
+)
+"""Options of sbatch that a file may give: those that say where and when a job runs, none that says what."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +86,17 @@ class Queue:
     def __post_init__(self) -> None:
         """Quote the words that a shell will read; Snakemake's executor quotes the other values itself."""
         try:
-            object.__setattr__(self, "slurm_extra", shlex.join(shlex.split(self.slurm_extra)))
+            words = shlex.split(self.slurm_extra)
         except ValueError as error:
             raise UserError(
                 f"slurm_extra {self.slurm_extra!r}: {first_line(error).lower()}; correct its quotes or backslashes"
             ) from None
+        if other := [word for word in words if not _SBATCH.fullmatch(word)]:
+            raise UserError(
+                f"slurm_extra: {other[0]!r} is no option of sbatch, written --name=value, that a file may give; use the "
+                "setting of that name, or set sbatch's variable (SBATCH_...) in your own shell"
+            )
+        object.__setattr__(self, "slurm_extra", shlex.join(words))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +116,7 @@ class Site:
     modules: tuple[str, ...] = ()
     """Environment modules that each job loads."""
     binds: tuple[str, ...] = ()
-    """Folders to mount in images; $NAME is expanded in the job, and missing folders are skipped."""
+    """Folders to mount in images, where they are; $NAME is expanded in the job, and missing folders are skipped."""
     runtime: Literal["", "nvidia", "rocm", "none"] = ""
     """GPU runtime of images; if empty, detected on the node."""
     numa_binding: Literal["", "node", "socket", "exclusive", "core-complex"] = ""
@@ -132,6 +156,12 @@ class Site:
             raise UserError(
                 f"unknown device {self.device!r}; devices are {', '.join(PEAK_FLOPS)}"
                 f"{nearest(self.device, PEAK_FLOPS)}"
+            )
+        if wrong := [name for name in self.modules if not _MODULE.fullmatch(name)]:
+            raise UserError(f"modules: {wrong[0]!r} is not the name of an environment module, such as apptainer/1.4")
+        if wrong := [place for place in self.binds if ":" in place or not place.startswith(("/", "$"))]:
+            raise UserError(
+                f"binds: {wrong[0]!r} is not one folder; give its full path, or one that begins with $NAME"
             )
         for key in ("nodes", "cpus"):
             if getattr(self, key) < 1:
@@ -190,6 +220,9 @@ class StudySettings(Site):
     def __post_init__(self) -> None:
         """Refuse values that cannot be."""
         super().__post_init__()
+        refuse_code(assignments(self.pretraining_settings), "pretraining_settings")
+        if code := [word for word in self.tuning_options if _REMOTE_CODE.match(word)]:
+            raise UserError(f"tuning_options: {code[0]} runs a model's code, which no file may ask for; remove it")
         for name in self.datasets:
             get_dataset(name)
         if not (self.datasets and self.learning_rates and self.seeds):
@@ -244,16 +277,16 @@ def load_settings(path: Path | None, site: str = "") -> StudySettings:
         queue = read_settings(Queue, shared | kinds.get(name, {}), f"jobs.{name}")
         queues[name] = replace(queue, account=fill(queue.account))
     environment = {key: fill(str(value)) for key, value in tables["environment"].items()}
-    if wrong := [key for key in environment if not _VARIABLE.fullmatch(key) or _LOADS_CODE.fullmatch(key)]:
+    if wrong := [key for key in environment if not _VARIABLES.fullmatch(key)]:
         raise UserError(
-            f"[environment] sets {wrong[0]!r}, which is not a valid variable name or would make jobs load code from "
-            "elsewhere; if you want the latter, set it in your own shell"
+            f"[environment] sets {wrong[0]!r}; a file may set variables of networks, caches and cores alone "
+            "(docs/security.md), so set this one in your own shell, from which jobs get it"
         )
     return replace(settings, jobs=queues, environment=environment)
 
 
 def _read(
-    path: Path | None, site: str, before: tuple[Path, ...]
+    path: Path | None, site: str, before: tuple[Path, ...], kind: type[Site] = StudySettings
 ) -> tuple[StudySettings, dict[str, dict[str, Any]]]:
     """Return a file's settings and its tables, over those of the files that it starts from."""
     if path in before:
@@ -261,11 +294,14 @@ def _read(
     folder = Path() if path is None else path.parent.resolve()
     values = {} if path is None else read_toml(path)
     tables = {key: need_table(path or folder, key, values.pop(key, {})) for key in ("jobs", "environment")}
+    own = {item.name for item in fields(StudySettings)} - {item.name for item in fields(kind)}
+    if wrong := [key for key in values if key in own]:
+        raise UserError(f"{path}: a site's file cannot set {wrong[0]!r}; set it in the study's own file (--settings)")
     settings, start = StudySettings(), site or values.get("site")
     if start:
         named = _path(str(start), Path() if site else folder)
         values["site"] = str(start) if named.parent == SITES else str(named)
-        settings, found = _read(named, "", (*before, *([path] if path else [])))
+        settings, found = _read(named, "", (*before, *([path] if path else [])), Site)
         tables = {key: _merged(found[key], table) for key, table in tables.items()}
     settings = read_settings(StudySettings, values, str(path or ""), base=settings)
     paths = {key: _absolute(folder, getattr(settings, key)) for key in _PATHS if values.get(key)}
