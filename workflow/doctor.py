@@ -21,7 +21,7 @@ from common.files import write_text
 from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
 from container.runtime import Runtime, identity_of, program_of, version_of
-from container.start import SCRATCH, driver_problem, scratch_of
+from container.start import COMPAT, MINIMUM_DRIVER, SCRATCH, driver_problem, scratch_of
 from pretraining.plan.config import TrainingConfig
 from workflow.engine import run_workflow
 from workflow.job_image import check_image
@@ -117,6 +117,10 @@ def driver(machine: Machine) -> CheckLine:
         advice = 'report the node; exclude it with slurm_extra = "--exclude=NODE"'
         return fail(what, f"nvidia-smi fails: {rows[-1] if rows else code}", advice)
     seen = f"driver {rows[0].split(',')[0]}, {len(rows)} GPU(s)"
+    number = rows[0].partition(".")[0]
+    if number.isdecimal() and int(number) < MINIMUM_DRIVER and not machine.environ.get(COMPAT):
+        advice = f"torch for CUDA 13 needs {MINIMUM_DRIVER}: ask the site, or set cuda_compat (docs/hpc.md)"
+        return fail(what, f"{seen}, which is too old", advice)
     if "Enabled" in text:
         return warn(what, f"{seen}, sliced (MIG)", "MIG slices cannot use NCCL: ask for whole GPUs")
     return ok(what, seen)

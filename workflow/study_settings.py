@@ -25,6 +25,8 @@ from typing import Any, Literal
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, get_dataset
 from common.errors import UserError, first_line, nearest
 from common.settings import assignments, need_table, read_settings, read_toml, refuse_code
+from container.machine import Machine
+from container.start import COMPAT
 from pretraining.plan.flops import PEAK_FLOPS
 from workflow.jobs import QUEUES
 
@@ -118,7 +120,9 @@ class Site:
     binds: tuple[str, ...] = ()
     """Folders to mount in images, where they are; $NAME is expanded in the job, and missing folders are skipped."""
     runtime: Literal["", "nvidia", "rocm", "none"] = ""
-    """GPU runtime of images; if empty, detected on the node."""
+    """GPU runtime of images; if empty, detected on the node. With none, jobs compute on CPUs whatever they are given."""
+    cuda_compat: str = ""
+    """Folder of NVIDIA's forward-compatibility libraries (libcuda.so.1) on the nodes, for drivers older than 580."""
     numa_binding: Literal["", "node", "socket", "exclusive", "core-complex"] = ""
     """How torchrun binds processes to cores near their GPUs, which needs numactl in jobs; if empty, not at all."""
     counts_files: bool = False
@@ -158,7 +162,9 @@ class Site:
                 f"{nearest(self.device, PEAK_FLOPS)}"
             )
         if wrong := [name for name in self.modules if not _MODULE.fullmatch(name)]:
-            raise UserError(f"modules: {wrong[0]!r} is not the name of an environment module, such as apptainer/1.4")
+            raise UserError(
+                f"modules: {wrong[0]!r} is not the name of an environment module, such as apptainer/1.4"
+            )
         if wrong := [place for place in self.binds if ":" in place or not place.startswith(("/", "$"))]:
             raise UserError(
                 f"binds: {wrong[0]!r} is not one folder; give its full path, or one that begins with $NAME"
@@ -182,7 +188,7 @@ class Site:
 
     def variables(self) -> dict[str, str]:
         """Return the variables of every job, with those that follow from other fields."""
-        found = {"CLM_OR_MLM_GPU": self.runtime, "HF_HOME": self.hub}
+        found = {"CLM_OR_MLM_GPU": self.runtime, COMPAT: self.cuda_compat, "HF_HOME": self.hub}
         return {key: value for key, value in found.items() if value} | self.environment
 
 
@@ -222,7 +228,9 @@ class StudySettings(Site):
         super().__post_init__()
         refuse_code(assignments(self.pretraining_settings), "pretraining_settings")
         if code := [word for word in self.tuning_options if _REMOTE_CODE.match(word)]:
-            raise UserError(f"tuning_options: {code[0]} runs a model's code, which no file may ask for; remove it")
+            raise UserError(
+                f"tuning_options: {code[0]} runs a model's code, which no file may ask for; remove it"
+            )
         for name in self.datasets:
             get_dataset(name)
         if not (self.datasets and self.learning_rates and self.seeds):
@@ -296,7 +304,9 @@ def _read(
     tables = {key: need_table(path or folder, key, values.pop(key, {})) for key in ("jobs", "environment")}
     own = {item.name for item in fields(StudySettings)} - {item.name for item in fields(kind)}
     if wrong := [key for key in values if key in own]:
-        raise UserError(f"{path}: a site's file cannot set {wrong[0]!r}; set it in the study's own file (--settings)")
+        raise UserError(
+            f"{path}: a site's file cannot set {wrong[0]!r}; set it in the study's own file (--settings)"
+        )
     settings, start = StudySettings(), site or values.get("site")
     if start:
         named = _path(str(start), Path() if site else folder)
@@ -367,5 +377,14 @@ def check_requirements(settings: StudySettings, image: str, profile: str) -> Non
         if missing:
             where = f"{folder} lacks" if folder else "the settings name no folder (data = ...) with"
             raise UserError(f"{where} {', '.join(missing)}; download them: clm-or-mlm fetch")
+    if (
+        profile == "local"
+        and settings.runtime != "none"
+        and (seen := Machine().gpus()) < settings.gpus_per_node
+    ):
+        raise UserError(
+            f"the study asks for {settings.gpus_per_node} GPUs, but this machine has {seen}, and with --profile local jobs "
+            "run here; use --profile slurm, or set gpus_per_node (0: compute on CPUs)"
+        )
     if profile == "slurm" and shutil.which("sbatch") is None:
         raise UserError("sbatch is not on PATH, so this is not a Slurm login node; use --profile local")

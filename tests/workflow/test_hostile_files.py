@@ -88,7 +88,9 @@ def test_the_same_files_without_code_are_taken(folder: Path) -> None:
         'modules = ["apptainer/1.4"]\nbinds = ["/usr", "$HOME"]\n[environment]\nNCCL_IB_HCA = "mlx5"\n'
         '[jobs]\nslurm_extra = "--exclusive --nice=1"\n'
     )
-    (folder / "s.toml").write_text('study = "study.toml"\npretraining_settings = ["callbacks=SpeedMonitor"]\n')
+    (folder / "s.toml").write_text(
+        'study = "study.toml"\npretraining_settings = ["callbacks=SpeedMonitor"]\n'
+    )
     assert not main((*PLAN, "--settings", "s.toml", "--site", "site.toml"))
 
 

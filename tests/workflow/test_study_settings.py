@@ -121,7 +121,7 @@ def test_paths_of_a_file_are_those_next_to_it(tmp_path: Path) -> None:
     assert found.text == ("hf:a/b", str(tmp_path / "x/*.parquet"))
 
 
-READY = StudySettings(text=(__file__,), tokenizer=__file__, make_datasets=("--train", "4"))
+READY = StudySettings(text=(__file__,), tokenizer=__file__, make_datasets=("--train", "4"), gpus_per_node=0)
 
 
 def test_what_this_machine_lacks_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,6 +129,8 @@ def test_what_this_machine_lacks_is_one_sentence(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PATH", "/no/such/folder")
     with pytest.raises(UserError, match="hf:a/b needs network access, but HF_HUB_OFFLINE is set"):
         check_requirements(replace(READY, text=("hf:a/b",)), "", "local")
+    with pytest.raises(UserError, match="asks for 99 GPUs, but this machine has .* --profile slurm"):
+        check_requirements(replace(READY, gpus_per_node=99), "", "local")
     with pytest.raises(UserError, match="sbatch is not on PATH"):
         check_requirements(READY, "", "slurm")
 
