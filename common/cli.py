@@ -18,6 +18,7 @@ import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -150,6 +151,9 @@ def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None 
     What the system refuses (a full disk, a missing permission, a name that is too long) is reported in one sentence
     too, with the user's file. CLM_OR_MLM_TRACEBACK=1 in the environment shows the traceback of any of them.
     """
+    # Where the shell or a daemon has closed them, Python has None.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -203,8 +203,8 @@ def compat_folder(environ: Mapping[str, str]) -> Path | None:
         )
     if any(state.st_uid or state.st_mode & 0o022 for state in states):
         raise UserError(
-            f"cuda_compat: {folder} does not belong to root alone, so its libraries may be anybody's; set LD_LIBRARY_PATH "
-            "(in images APPTAINERENV_LD_LIBRARY_PATH) in your own shell if you trust them"
+            f"cuda_compat: {folder} does not belong to root alone, so its libraries may be anybody's; set "
+            "LD_LIBRARY_PATH (in images APPTAINERENV_LD_LIBRARY_PATH) in your own shell if you trust them"
         )
     return folder
 

@@ -20,7 +20,7 @@ from benchmarks.runs import RUN, record_of
 from common.description import difference
 from common.errors import UserError
 from common.files import write_text
-from common.manifest import manifest_text, read_manifest
+from common.manifest import another_shape, manifest_text, read_manifest
 from common.reading import read_bounded
 
 __all__ = [
@@ -281,8 +281,9 @@ def load(folder: Path) -> Workflow:
         values = read_manifest(folder / WORKFLOW, _REMEDY)
     except FileNotFoundError:
         raise UserError(f"there is no study in {folder}; give the study's folder with --dir DIR") from None
-    jobs = [Job(**{**job, "kind": KINDS[job["kind"]]}) for job in _tuples(values.pop("jobs"))]
-    return Workflow(**{key: _tuples(value) for key, value in values.items()}, jobs=by_marker(jobs))
+    with another_shape(folder / WORKFLOW, _REMEDY):
+        jobs = [Job(**{**job, "kind": KINDS[job["kind"]]}) for job in _tuples(values.pop("jobs"))]
+        return Workflow(**{key: _tuples(value) for key, value in values.items()}, jobs=by_marker(jobs))
 
 
 def refuse_other_settings(workflow: Workflow, folder: Path, live: Collection[str] = ()) -> None:

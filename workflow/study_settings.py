@@ -95,8 +95,8 @@ class Queue:
             ) from None
         if other := [word for word in words if not _SBATCH.fullmatch(word)]:
             raise UserError(
-                f"slurm_extra: {other[0]!r} is no option of sbatch, written --name=value, that a file may give; use the "
-                "setting of that name, or set sbatch's variable (SBATCH_...) in your own shell"
+                f"slurm_extra: {other[0]!r} is no option of sbatch, written --name=value, that a file may give; use "
+                "the setting of that name, or set sbatch's variable (SBATCH_...) in your own shell"
             )
         object.__setattr__(self, "slurm_extra", shlex.join(words))
 
@@ -120,7 +120,7 @@ class Site:
     binds: tuple[str, ...] = ()
     """Folders to mount in images, where they are; $NAME is expanded in the job, and missing folders are skipped."""
     runtime: Literal["", "nvidia", "rocm", "none"] = ""
-    """GPU runtime of images; if empty, detected on the node. With none, jobs compute on CPUs whatever they are given."""
+    """GPU runtime of images; if empty, detected on the node. With none, jobs compute on CPUs."""
     cuda_compat: str = ""
     """Folder of NVIDIA's forward-compatibility libraries (libcuda.so.1) on the nodes, for drivers older than 580."""
     numa_binding: Literal["", "node", "socket", "exclusive", "core-complex"] = ""
@@ -383,8 +383,8 @@ def check_requirements(settings: StudySettings, image: str, profile: str) -> Non
         and (seen := Machine().gpus()) < settings.gpus_per_node
     ):
         raise UserError(
-            f"the study asks for {settings.gpus_per_node} GPUs, but this machine has {seen}, and with --profile local jobs "
-            "run here; use --profile slurm, or set gpus_per_node (0: compute on CPUs)"
+            f"the study asks for {settings.gpus_per_node} GPUs, but this machine has {seen}, and with --profile local "
+            "jobs run here; use --profile slurm, or set gpus_per_node (0: compute on CPUs)"
         )
     if profile == "slurm" and shutil.which("sbatch") is None:
         raise UserError("sbatch is not on PATH, so this is not a Slurm login node; use --profile local")

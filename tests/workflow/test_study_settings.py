@@ -129,7 +129,7 @@ def test_what_this_machine_lacks_is_one_sentence(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PATH", "/no/such/folder")
     with pytest.raises(UserError, match="hf:a/b needs network access, but HF_HUB_OFFLINE is set"):
         check_requirements(replace(READY, text=("hf:a/b",)), "", "local")
-    with pytest.raises(UserError, match="asks for 99 GPUs, but this machine has .* --profile slurm"):
+    with pytest.raises(UserError, match=r"asks for 99 GPUs, but this machine has .* --profile slurm"):
         check_requirements(replace(READY, gpus_per_node=99), "", "local")
     with pytest.raises(UserError, match="sbatch is not on PATH"):
         check_requirements(READY, "", "slurm")
