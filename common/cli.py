@@ -69,7 +69,17 @@ if TYPE_CHECKING:
     from cyclopts.help import DefaultFormatter, HelpPanel
     from rich.console import Console, ConsoleOptions
 
-__all__ = ["INTERRUPTED", "MANY", "SENTENCE", "call", "offered", "program", "run", "shared_options"]
+__all__ = [
+    "INTERRUPTED",
+    "MANY",
+    "SENTENCE",
+    "call",
+    "check_words",
+    "offered",
+    "program",
+    "run",
+    "shared_options",
+]
 
 MANY = Parameter(consume_multiple=(1, None), show_default=False)
 """An option that takes several values: `--model A B` and `--model A --model B` are the same."""
@@ -124,6 +134,14 @@ def call(app: App, argv: Sequence[str]) -> int:
     """
     with _in_a_sentence(app):
         return app(list(argv)) or 0
+
+
+def check_words(command: Callable[..., object], words: Sequence[str], name: str) -> None:
+    """Raise a `UserError` where a command would not understand its words; it is not called."""
+    app = program(name)
+    app.default(command)
+    with _in_a_sentence(app):
+        app.parse_args(list(words), exit_on_error=False, print_error=False)
 
 
 @contextlib.contextmanager

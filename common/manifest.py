@@ -109,6 +109,8 @@ def another_shape(path: Path, remedy: str) -> Iterator[None]:
     """
     try:
         yield
+    except UserError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else first_line(error)
         raise DamagedError(f"{path} is not in the form that this version writes ({what}); {remedy}") from None

@@ -15,7 +15,7 @@ _SECRETS = (
     r"(?:token|password|passwd|secret|api[_-]?key|credential)"
 )
 _VARIABLE = re.compile(
-    r"(?P<name>\b[A-Z][A-Z0-9_]*(?:KEY|KEY_ID|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)=)[^\s'\"]+"
+    r"(?P<name>\b(?:[A-Z][A-Z0-9]*_)*(?:KEY|KEY_ID|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)=)[^\s'\"]+"
 )
 """A variable of the environment: WANDB_API_KEY=..."""
 _OPTION = re.compile(rf"(?P<name>--(?:[a-z]+-)*{_SECRETS}[ =])[^\s'\"]+", re.IGNORECASE)

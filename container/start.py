@@ -7,6 +7,7 @@ one form of command.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import re
 import stat
@@ -22,7 +23,7 @@ from container.machine import Machine
 
 __all__ = [
     "COMPAT", "GPU_COUNT", "IDENTITY", "MINIMUM_DRIVER", "cache_environment", "command_of", "compat_folder",
-    "driver_problem", "refuse_fewer_gpus", "scratch_of",
+    "driver_problem", "lost_output", "refuse_fewer_gpus", "scratch_of",
 ]  # fmt: skip
 
 SCRATCH = "CLM_OR_MLM_SCRATCH"
@@ -146,6 +147,20 @@ def driver_problem(environ: Mapping[str, str], devices: Path = Path("/dev/nvidia
     return None
 
 
+def lost_output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
+    """Return a sentence when what a command writes would go with the image, as with --contain; None elsewhere."""
+    if not environ.get("CLM_OR_MLM_IMAGE") or "--help" in words:
+        return None
+    given = [word.partition("=")[2] for word in words if word.startswith("--out=")]
+    given += [after for word, after in itertools.pairwise(words) if word in ("--out", "--dir")]
+    for folder in (Path(word).absolute() for word in given):
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        # Apptainer keeps a contained home, /tmp and /dev together in memory.
+        if there.stat().st_dev == Path("/dev").stat().st_dev:
+            return f"{folder} is in the image's memory, where nobody will see it; show a folder: --bind DIR"
+    return None
+
+
 def refuse_fewer_gpus(wanted: int, environ: Mapping[str, str], host: Path = Path("/")) -> None:
     """Refuse to go on where torch cannot compute on as many GPUs as a job was given: it would take the CPU.
 
@@ -217,6 +232,8 @@ def main(argv: Sequence[str]) -> None:
         # Training would fall back to the CPU in silence and run for weeks.
         raise UserError(problem)
     words = command_of(argv)
+    if problem := lost_output(words, os.environ):
+        raise UserError(problem)
     environ = os.environ | cache_environment(scratch_of(os.environ), os.environ)
     inside = os.environ.get("CLM_OR_MLM_IMAGE")  # where it was checked outside, and root has another number
     if compat := os.environ.get(COMPAT) if inside else compat_folder(os.environ):

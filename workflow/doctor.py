@@ -76,9 +76,11 @@ def folders(machine: Machine, study: Path) -> Iterator[CheckLine]:
     temporary = machine.environ.get("APPTAINER_TMPDIR") or machine.environ.get("TMPDIR")
     more = f"set {SCRATCH} to a folder with 10 GB or more"
     elsewhere = "set TMPDIR and APPTAINER_TMPDIR to another folder: building full.sif takes 20 GB"
+    # On the first day the study's own is not there yet.
+    existing = next(path for path in (study.resolve(), *study.resolve().parents) if path.exists())
     places = [
         ("temporary files", Path(temporary or machine.path("/tmp")), 25, elsewhere),
-        ("study folder", study.resolve(), 1, "choose another with --study DIR"),
+        ("study folder", existing, 1, "choose another with --study DIR"),
         ("shared memory", machine.path("/dev/shm"), 0.5, "ask the site for 2 GB or more in /dev/shm"),
     ]
     home = Path(machine.environ.get("HOME", "/no/home"))

@@ -131,6 +131,8 @@ class Job:
     """Files and folders that it leaves there."""
     limit_hours: float = 20.0
     """Longest job the site allows."""
+    tokens: float = 0.0
+    """Tokens that its shards must have; 0: any number will do."""
     description: dict[str, Any] = field(default_factory=dict)
     """What decides the content of what it makes, for `common.description`; its commands when empty."""
 
@@ -192,6 +194,24 @@ class Job:
         """Return whether what it makes is all there."""
         paths = [folder / path for path in self.makes]
         return all(path.is_file() or (self.kind.may_fail and _failed(path)) for path in paths)
+
+    def shortage(self, folder: Path) -> str | None:
+        """Return a sentence where the shards that it made have fewer tokens than the study needs."""
+        path = folder / "shards/manifest.json"
+        if not self.tokens or not path.is_file():
+            return None
+        remedy = f"remove {path.parent} and rerun the study, which makes the shards again"
+        record = read_manifest(path, remedy)
+        with another_shape(path, remedy):
+            found = float(record["splits"]["train"]["tokens"])
+        return (
+            None
+            if found >= self.tokens
+            else (
+                f"the shards have {found:,.0f} tokens, but the study needs {self.tokens:,.0f}; name more text and "
+                f"remove {folder / 'shards'}, or set repeat_text = true to train on it more than once"
+            )
+        )
 
     def failures(self, folder: Path) -> list[Path]:
         """Return the records of its runs that failed."""

@@ -237,6 +237,8 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
             return code
     if not job.is_complete(folder):
         raise UserError(f"{what}: the commands succeeded, but some of their output is missing")
+    if short := job.shortage(folder):
+        raise UserError(short)
     write_marker(job, folder)
     return 0
 

@@ -14,10 +14,8 @@ has every key. Files come from colleagues and web pages: what would load code is
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import shutil
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -25,12 +23,11 @@ from typing import Any, Literal
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, get_dataset
 from common.errors import UserError, first_line, nearest
 from common.settings import assignments, need_table, read_settings, read_toml, refuse_code
-from container.machine import Machine
 from container.start import COMPAT
 from pretraining.plan.flops import PEAK_FLOPS
 from workflow.jobs import QUEUES
 
-__all__ = ["SITES", "Queue", "Site", "StudySettings", "check_requirements", "load_settings"]
+__all__ = ["SITES", "Queue", "Site", "StudySettings", "load_settings"]
 
 SITES = Path(__file__).resolve().parent / "sites"
 """Where the sites are that come with this package."""
@@ -206,6 +203,8 @@ class StudySettings(Site):
     """Train a byte-level tokenizer with this vocabulary size on the text instead; 0: do not train one."""
     shard_options: tuple[str, ...] = ()
     """More options for `clm-or-mlm shards`."""
+    repeat_text: bool = False
+    """Train on the text more than once where it has fewer tokens than the study needs; otherwise that is refused."""
     pretraining_settings: tuple[str, ...] = ()
     """`key=value` settings for `clm-or-mlm train --set`."""
     data: str = ""
@@ -339,52 +338,3 @@ def _absolute(folder: Path, value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(word if word.startswith("hf:") else _absolute(folder, word) for word in value)
     return str(folder / Path(value).expanduser())
-
-
-def check_requirements(settings: StudySettings, image: str, profile: str) -> None:
-    """Refuse what the first job would fail for.
-
-    Raises:
-        UserError: no text, tokenizer, datasets, image, or no Slurm; or network is needed and switched off.
-    """
-    if not settings.text:
-        raise UserError("no text to pretrain on; set text = [...] in the settings (docs/hpc.md)")
-    if not settings.tokenizer and not settings.train_tokenizer:
-        raise UserError("no tokenizer; set tokenizer = ... in the settings (docs/hpc.md)")
-    for word in settings.text:
-        if not word.startswith("hf:") and not any(
-            Path(Path(word).anchor).glob(word.removeprefix(Path(word).anchor))
-        ):
-            raise UserError(f"{word} matches no file; correct `text` in the settings")
-        if word.startswith("hf:") and os.environ.get("HF_HUB_OFFLINE"):
-            raise UserError(
-                f"{word} needs network access, but HF_HUB_OFFLINE is set; list files on disk in `text`"
-            )
-        if word.startswith("hf:") and profile == "slurm" and settings.offline:
-            raise UserError(
-                f"{word} needs network access, which compute nodes of {Path(settings.site).stem} lack; download the "
-                "files on a login node and list them in `text`"
-            )
-    for path, key in ((settings.tokenizer, "tokenizer"), (settings.image_key, "image_key")):
-        if path and not Path(path).exists():
-            raise UserError(f"{path} does not exist; correct `{key}` in the settings")
-    if image and not Path(image).is_file():
-        raise UserError(f"{image} does not exist; build it (make image-full) or leave --image out")
-    if not settings.make_datasets:
-        folder = Path(settings.data) if settings.data else None
-        wanted = settings.needed_datasets
-        missing = [name for name in wanted if not (folder and (folder / name / "manifest.json").is_file())]
-        if missing:
-            where = f"{folder} lacks" if folder else "the settings name no folder (data = ...) with"
-            raise UserError(f"{where} {', '.join(missing)}; download them: clm-or-mlm fetch")
-    if (
-        profile == "local"
-        and settings.runtime != "none"
-        and (seen := Machine().gpus()) < settings.gpus_per_node
-    ):
-        raise UserError(
-            f"the study asks for {settings.gpus_per_node} GPUs, but this machine has {seen}, and with --profile local "
-            "jobs run here; use --profile slurm, or set gpus_per_node (0: compute on CPUs)"
-        )
-    if profile == "slurm" and shutil.which("sbatch") is None:
-        raise UserError("sbatch is not on PATH, so this is not a Slurm login node; use --profile local")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from common.errors import UserError
 from workflow.jobs import QUEUES, queue_name
 from workflow.study import workflow_of
-from workflow.study_settings import SITES, Site, StudySettings, check_requirements, load_settings
+from workflow.study_settings import SITES, Site, load_settings
 
 
 def _file(folder: Path, text: str, name: str = "w.toml") -> Path:
@@ -119,24 +119,3 @@ def test_paths_of_a_file_are_those_next_to_it(tmp_path: Path) -> None:
     assert found.limit_hours == 4.0
     assert found.tokenizer == str(tmp_path / "tok")
     assert found.text == ("hf:a/b", str(tmp_path / "x/*.parquet"))
-
-
-READY = StudySettings(text=(__file__,), tokenizer=__file__, make_datasets=("--train", "4"), gpus_per_node=0)
-
-
-def test_what_this_machine_lacks_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("PATH", "/no/such/folder")
-    with pytest.raises(UserError, match="hf:a/b needs network access, but HF_HUB_OFFLINE is set"):
-        check_requirements(replace(READY, text=("hf:a/b",)), "", "local")
-    with pytest.raises(UserError, match=r"asks for 99 GPUs, but this machine has .* --profile slurm"):
-        check_requirements(replace(READY, gpus_per_node=99), "", "local")
-    with pytest.raises(UserError, match="sbatch is not on PATH"):
-        check_requirements(READY, "", "slurm")
-
-
-def test_datasets_on_disk_are_enough(tmp_path: Path) -> None:
-    check_requirements(READY, "", "local")
-    (tmp_path / "sst2").mkdir()
-    (tmp_path / "sst2" / "manifest.json").touch()
-    check_requirements(replace(READY, make_datasets=(), datasets=("sst2",), data=str(tmp_path)), "", "local")
