@@ -251,6 +251,10 @@ class Workflow:
     """What Slurm calls a GPU."""
     numa_binding: str = ""
     """How torchrun binds the processes of a training to cores near their GPUs; empty: not at all."""
+    max_jobs: int = 200
+    """Most jobs in Slurm's queue at a time."""
+    jobs_per_minute: int = 60
+    """Most jobs that are submitted in a minute."""
     modules: tuple[str, ...] = ()
     """Environment modules that jobs load."""
     environ: dict[str, str] = field(default_factory=dict)

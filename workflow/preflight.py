@@ -90,7 +90,7 @@ def missing(settings: StudySettings, workflow: Workflow, folder: Path, profile: 
         )
     if profile == "slurm" and shutil.which("sbatch") is None:
         yield "sbatch is not on PATH, so this is not a Slurm login node; use --profile local"
-    for job in {job.kind.name: job for job in workflow.jobs.values()}.values():
+    for job in {job.kind.name: job for job in workflow.jobs.values()}.values() if settings.text else ():
         yield from filter(None, map(_misunderstood, job.commands))
     for job in workflow.of_kind("shards"):
         yield from filter(None, [job.shortage(folder) or _short_files(job, settings)])

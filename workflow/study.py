@@ -155,6 +155,8 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
         queues={name: queue.resources() for name, queue in settings.jobs.items()},
         gres=settings.gres,
         numa_binding=settings.numa_binding,
+        max_jobs=settings.max_jobs,
+        jobs_per_minute=settings.jobs_per_minute,
         modules=settings.modules,
         environ=settings.variables(),
     )

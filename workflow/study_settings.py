@@ -146,6 +146,10 @@ class Site:
     """Longest job that the site allows, in hours; longer stages are saved and resume in the next job."""
     tuning_gpus: int = 1
     """GPUs per fine-tuning job, all kept busy: 1 makes one job per cell, more make one job per model."""
+    max_jobs: int = 200
+    """Most jobs of the study in Slurm's queue at a time."""
+    jobs_per_minute: int = 60
+    """Most jobs that are submitted in a minute."""
     environment: dict[str, str] = field(default_factory=dict)
     """Environment variables of every job; $NAME is expanded in the job."""
     jobs: dict[str, Queue] = field(default_factory=dict)
@@ -166,7 +170,7 @@ class Site:
             raise UserError(
                 f"binds: {wrong[0]!r} is not one folder; give its full path, or one that begins with $NAME"
             )
-        for key in ("nodes", "cpus"):
+        for key in ("nodes", "cpus", "max_jobs", "jobs_per_minute"):
             if getattr(self, key) < 1:
                 raise UserError(f"{key} must be at least 1, not {getattr(self, key)}")
         if self.gpus_per_node < 0 or self.limit_hours <= 0 or not 0 < self.mfu <= 1 or self.memory_gb < 0:
