@@ -13,6 +13,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -217,6 +218,10 @@ def refuse_what_slurm_refuses(workflow: Workflow, machine: Machine | None = None
         settings = (
             " or ".join(_SETTINGS[key].format(name) for key in wrong) or f"[jobs.{name}], nodes and cpus"
         )
+        if job.gpus > 1 and not wrong:  # cores and memory are asked for each GPU
+            one = replace(job, gpus=1, cpus=job.cpus // job.gpus, memory_gb=job.memory_gb / job.gpus)
+            if not _refusal(_sbatch_options(workflow.queue(job), workflow.gres, one), here):
+                settings = "gpus_per_node"
         asked = " ".join(word for words in options.values() for word in words)
         raise UserError(
             f"Slurm refuses {name} jobs ({why}) submitted as `sbatch {asked}`; correct {settings} in the site's file "

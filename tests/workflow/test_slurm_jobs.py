@@ -150,6 +150,7 @@ def _cluster(folder: Path, monkeypatch: pytest.MonkeyPatch, refused: str, nodes:
         ("*--mem*100000*", "memory_gb"),
         ("*--cpus-per-task=16*", "cpus"),
         ('*"-p gpu"*', "partition of [jobs.gpus]"),
+        ("*--cpus-per-task=16*|*--gres=gpu:4*", "correct gpus_per_node in"),
         ("*", "[jobs.gpus], nodes and cpus"),
     ],
 )
