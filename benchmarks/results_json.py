@@ -62,6 +62,11 @@ def read_results(path: Path, sha256: str | None = None) -> tuple[Split, Split]:
     try:
         content = read_bounded(path)
     except FileNotFoundError:
+        if path.is_symlink():
+            raise ResultsError(
+                "unreadable",
+                f"is a link to {path.readlink()}, which is missing; bring that back and ingest again",
+            ) from None
         raise ResultsError("unfinished", f"vanished while the store was being read; {_LATER}") from None
     except ChangingError:
         raise ResultsError("unfinished", f"changed while it was being read; {_LATER}") from None

@@ -8,6 +8,7 @@ environment, Ctrl-C.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import logging
@@ -17,6 +18,7 @@ import sys
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -67,7 +69,17 @@ if TYPE_CHECKING:
     from cyclopts.help import DefaultFormatter, HelpPanel
     from rich.console import Console, ConsoleOptions
 
-__all__ = ["INTERRUPTED", "MANY", "SENTENCE", "call", "offered", "program", "run", "shared_options"]
+__all__ = [
+    "INTERRUPTED",
+    "MANY",
+    "SENTENCE",
+    "call",
+    "check_words",
+    "offered",
+    "program",
+    "run",
+    "shared_options",
+]
 
 MANY = Parameter(consume_multiple=(1, None), show_default=False)
 """An option that takes several values: `--model A B` and `--model A --model B` are the same."""
@@ -120,8 +132,23 @@ def call(app: App, argv: Sequence[str]) -> int:
     Raises:
         UserError: the words cannot be understood, or what the command raises.
     """
-    try:
+    with _in_a_sentence(app):
         return app(list(argv)) or 0
+
+
+def check_words(command: Callable[..., object], words: Sequence[str], name: str) -> None:
+    """Raise a `UserError` where a command would not understand its words; it is not called."""
+    app = program(name)
+    app.default(command)
+    with _in_a_sentence(app):
+        app.parse_args(list(words), exit_on_error=False, print_error=False)
+
+
+@contextlib.contextmanager
+def _in_a_sentence(app: App) -> Iterator[None]:
+    """Turn what the library says of words that it does not understand into a `UserError`."""
+    try:
+        yield
     except CycloptsError as error:
         if isinstance(error.__cause__, UserError):  # of a converter
             raise error.__cause__ from None
@@ -142,6 +169,9 @@ def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None 
     What the system refuses (a full disk, a missing permission, a name that is too long) is reported in one sentence
     too, with the user's file. CLM_OR_MLM_TRACEBACK=1 in the environment shows the traceback of any of them.
     """
+    # Where the shell or a daemon has closed them, Python has None.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -11,7 +11,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from common.errors import UserError
@@ -20,7 +20,7 @@ from common.reading import open_plain
 __all__ = [
     "atomic_folder", "atomic_path", "cache_folder", "is_alive", "private_folder",
     "remove_leftovers", "scratch_folder", "sha256_bytes", "sha256_file", "sha256_open", "temporary_name",
-    "write_bytes", "write_text",
+    "write_bytes", "write_text", "write_together",
 ]  # fmt: skip
 
 _OLD = ".old"
@@ -149,6 +149,17 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_text(path: Path, content: str) -> None:
     """Write `content` to `path` atomically as UTF-8 with Unix line ends, making its folder."""
     write_bytes(path, content.encode("utf-8"))
+
+
+def write_together(contents: Mapping[Path, bytes]) -> None:
+    """Write files, making their folders: where one cannot be written, as on a full disk, all are as they were."""
+    with contextlib.ExitStack() as all_written:
+        for path, content in contents.items():
+            temporary = all_written.enter_context(atomic_path(path))
+            temporary.write_bytes(content)
+            if temporary.is_file():  # a full disk may come up here first
+                with temporary.open("rb") as file:
+                    os.fsync(file.fileno())
 
 
 def sha256_bytes(content: bytes) -> str:

@@ -6,20 +6,21 @@ finds damage and careless edits. It is no signature: whoever can write the file 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common.errors import UserError
+from common.errors import UserError, first_line
 from common.files import sha256_bytes, sha256_open, write_text
 from common.reading import BadJsonError, inside, open_plain, read_bounded, strict_json
 
 __all__ = [
-    "CRATE", "FILES", "SEAL", "DamagedError", "VerifiedFile", "check_crate", "check_file", "check_files",
-    "manifest_text", "parse_manifest", "read_manifest", "write_manifest",
+    "CRATE", "FILES", "SEAL", "DamagedError", "VerifiedFile", "another_shape", "check_crate", "check_file",
+    "check_files", "manifest_text", "parse_manifest", "read_manifest", "write_manifest",
 ]  # fmt: skip
 
 FILES = "files"
@@ -88,9 +89,30 @@ def parse_manifest(content: bytes) -> dict[str, Any]:
         raise DamagedError("it is nested too deeply") from None
     if not same:
         raise DamagedError("it has been changed since it was written: its seal does not match its content")
-    if not isinstance(record.get(FILES, {}), dict):
-        raise DamagedError(f"{FILES!r} is not a table")
+    files = record.get(FILES, {})
+    if not isinstance(files, dict) or not all(isinstance(sha256, str) for sha256 in files.values()):
+        raise DamagedError(f"{FILES!r} is not a table of hashes")
     return record
+
+
+@contextlib.contextmanager
+def another_shape(path: Path, remedy: str) -> Iterator[None]:
+    """Refuse a sealed manifest that lacks what the block reads of it, or has something else there.
+
+    Args:
+        path: the manifest.
+        remedy: what the user can do, for the message.
+
+    Raises:
+        DamagedError: the sentence says what is missing or wrong and ends with the remedy.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        what = f"no {error}" if isinstance(error, KeyError) else first_line(error)
+        raise DamagedError(f"{path} is not in the form that this version writes ({what}); {remedy}") from None
 
 
 def check_files(folder: Path, files: Mapping[str, str], remedy: str, *, label: str = "") -> None:

@@ -14,12 +14,20 @@ _SECRETS = (
     r"(?:(?:access|api|auth|bearer|hf|private|refresh)[_-]?)?"
     r"(?:token|password|passwd|secret|api[_-]?key|credential)"
 )
+_VARIABLE = re.compile(
+    r"(?P<name>\b(?:[A-Z][A-Z0-9]*_)*(?:KEY|KEY_ID|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)=)[^\s'\"]+"
+)
+"""A variable of the environment: WANDB_API_KEY=..."""
+_OPTION = re.compile(rf"(?P<name>--(?:[a-z]+-)*{_SECRETS}[ =])[^\s'\"]+", re.IGNORECASE)
+_BEARER = re.compile(r"(?P<name>\b(?:authorization:\s*\w+|bearer)\s+)[^\s'\",;]{8,}", re.IGNORECASE)
 _USER_OF_URL = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^/\s'\"@]+@", re.IGNORECASE)
 _SECRET_FIELD = re.compile(
-    rf"(?P<name>(?<![a-z0-9_-])(?:x-(?:amz|goog)-(?:security-)?)?(?:{_SECRETS}|signature|sig)=)[^&\s'\"]+",
+    rf"(?P<name>(?<![a-z0-9_-])(?:x-(?:amz|goog)-(?:security-)?|aws_session_)?(?:{_SECRETS}|accountkey|sharedaccesskey|signature|sig)=)[^&\s'\"]+",
     re.IGNORECASE,
 )
-_KNOWN_TOKEN = re.compile(r"\b(hf_|gh[opsu]_|github_pat_|glpat-|sk-)[A-Za-z0-9_-]{12,}")
+_KNOWN_TOKEN = re.compile(
+    r"\b(?:(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-)[A-Za-z0-9_-]{12,}|A[KS]IA[0-9A-Z]{16}\b)"
+)
 _HIDDEN_WORD = "***"
 
 
@@ -61,7 +69,8 @@ def name_fault(name: str, most: int = 200) -> str | None:
 
 
 def redacted(text: str) -> str:
-    """Return the text without the passwords and tokens in it: of URLs, of `token=...`, and those of known form."""
+    """Return the text without the passwords and tokens in it: of URLs, variables, options and those of known form."""
     text = _USER_OF_URL.sub(rf"\g<scheme>{_HIDDEN_WORD}@", text)
-    text = _SECRET_FIELD.sub(rf"\g<name>{_HIDDEN_WORD}", text)
+    for named in (_SECRET_FIELD, _VARIABLE, _OPTION, _BEARER):
+        text = named.sub(rf"\g<name>{_HIDDEN_WORD}", text)
     return _KNOWN_TOKEN.sub(_HIDDEN_WORD, text)

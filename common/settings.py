@@ -21,7 +21,7 @@ from common.reading import read_bounded
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-__all__ = ["assignments", "describe_settings", "need_table", "read_settings", "read_toml"]
+__all__ = ["assignments", "describe_settings", "need_table", "read_settings", "read_toml", "refuse_code"]
 
 S = TypeVar("S")
 
@@ -137,6 +137,24 @@ def assignments(words: Iterable[str]) -> dict[str, str]:
             raise UserError(f"--set takes key=value, not {word!r}")
         values[key.strip()] = value.strip()
     return values
+
+
+def refuse_code(values: Mapping[str, object], where: str) -> None:
+    """Refuse settings of a file that name code to import: that is for the command line alone.
+
+    Args:
+        values: by setting.
+        where: where they stand, for the message.
+
+    Raises:
+        UserError: `callbacks`, `algorithms` or `loggers` name a MODULE:CLASS.
+    """
+    for key in ("callbacks", "algorithms", "loggers"):
+        if ":" in str(value := values.get(key, "")):
+            raise UserError(
+                f"{where}: {key} names code, {value!r:.60}, and files load none; give it on the command line of "
+                f"`train` (--set {key}=MODULE:CLASS) and leave it out here"
+            )
 
 
 def describe_settings(settings: object, words: Iterable[str] = ()) -> str:

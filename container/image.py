@@ -232,8 +232,18 @@ def _context(image: Image, relock: bool, seconds: int) -> Path:
     shutil.rmtree(context, ignore_errors=True)
     context.mkdir(parents=True)
     log.info("downloading the packages of %s", image.requirements.relative_to(ROOT))
-    # pip checks the hash of each download, and builds the wheels of packages that exist as source only.
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--require-hashes"]
+    # pip checks the hash of each download, and builds the wheels of packages that exist as source only, by the
+    # setuptools of this environment's lock: in isolation it would download the newest, without a hash.
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--require-hashes",
+        "--no-build-isolation",
+    ]
     words = ["--wheel-dir", str(context / "wheels"), "--requirement", str(image.requirements)]
     environ = os.environ | {"SOURCE_DATE_EPOCH": str(seconds)}
     answer = subprocess.run([*pip, *words], stderr=subprocess.PIPE, text=True, env=environ)

@@ -47,6 +47,14 @@ class Machine:
             f"no answer within {seconds:.0f} s" if answer.returncode == 124 else ""
         )
 
+    def gpus(self) -> int:
+        """Return how many GPUs this machine shows, by their devices or by what nvidia-smi lists."""
+        devices = list(self.path("/dev").glob("nvidia[0-9]*"))
+        if self.path("/dev/kfd").exists():  # AMD's; a console's graphics chip has such a device, too
+            devices += self.path("/dev/dri").glob("renderD*")
+        listed = self.output(["nvidia-smi", "-L"])[1] if self.which("nvidia-smi") else ""
+        return max(len(devices), listed.count("GPU "))
+
     def free_gb(self, folder: Path) -> float:
         """Return the gigabytes a user can still write in a folder."""
         found = os.statvfs(folder)

@@ -15,7 +15,7 @@ from typing import Literal
 
 from common.errors import UserError
 from container.machine import Machine
-from container.start import IDENTITY, SCRATCH, scratch_of
+from container.start import IDENTITY, SCRATCH, compat_folder, scratch_of
 
 __all__ = [
     "Runtime", "command_in", "identity_of", "launch", "program_of", "runtime_of", "stream", "version_of",
@@ -112,7 +112,8 @@ def command_in(
         binds: more folders, as Apptainer's --bind takes them.
 
     Raises:
-        UserError: no scratch can be written, or CLM_OR_MLM_GPU is unknown.
+        UserError: no scratch can be written, CLM_OR_MLM_GPU is unknown, or the folder of libraries for older drivers
+            is not the cluster's.
     """
     gpu = machine.environ.get("CLM_OR_MLM_GPU", "auto")
     if gpu == "auto":
@@ -121,7 +122,8 @@ def command_in(
     if gpu not in ("nvidia", "rocm", "none"):
         raise UserError(f"CLM_OR_MLM_GPU must be auto, nvidia, rocm or none, not {gpu!r}")
     here, scratch = str(Path.cwd()), str(scratch_of(machine.environ).parent)
-    places = dict.fromkeys([here, scratch, *binds])
+    compat = compat_folder(machine.environ) if gpu == "nvidia" else None
+    places = dict.fromkeys([here, scratch, *([str(compat)] if compat else []), *binds])
     environ = {key: value for key, value in machine.environ.items() if _PASS.fullmatch(key)}
     environ[SCRATCH] = scratch
     if runtime_of(image) == "podman":

@@ -7,8 +7,11 @@ one form of command.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
+import re
 import stat
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,13 +21,45 @@ from common.errors import UserError
 from common.provenance import git_commit
 from container.machine import Machine
 
-__all__ = ["IDENTITY", "cache_environment", "command_of", "driver_problem", "scratch_of"]
+__all__ = [
+    "COMPAT", "GPU_COUNT", "IDENTITY", "MINIMUM_DRIVER", "cache_environment", "command_of", "compat_folder",
+    "driver_problem", "lost_output", "refuse_fewer_gpus", "scratch_of",
+]  # fmt: skip
 
 SCRATCH = "CLM_OR_MLM_SCRATCH"
 """Environment variable that names the scratch folder."""
 
 IDENTITY = "identity"
 """The word that an image answers with its name and its code's commit."""
+
+GPU_COUNT = "CLM_OR_MLM_GPU_COUNT"
+"""Variable with the number of GPUs that a job was given on each of its nodes."""
+
+COMPAT = "CLM_OR_MLM_CUDA_COMPAT"
+"""Variable that names the cluster's folder of NVIDIA's forward-compatibility libraries, for drivers that are older."""
+
+MINIMUM_DRIVER = 580
+"""The oldest NVIDIA driver (its first number) that runs CUDA 13, for which the pinned torch is built."""
+
+_DRIVER = {"12": 525, "13": MINIMUM_DRIVER}
+"""The same by the first number of CUDA (NVIDIA's table of minor version compatibility)."""
+
+# What a training will see: computing on each device finds what counting them does not.
+_COUNT = r"""
+import torch, warnings
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    seen = torch.cuda.device_count() if torch.cuda.is_available() else 0
+why = [str(one.message) for one in said]
+for index in range(seen):
+    try:
+        torch.ones(2, device=f"cuda:{index}").sum().item()
+    except RuntimeError as error:
+        seen, why = index, [*why, f"GPU {index}: {error}"]
+        break
+print(seen, torch.__version__, torch.version.cuda or "", torch.version.hip or "", sep="\n")
+print(" ".join(" ".join(why[-1:]).split())[:300])
+"""
 
 _NEED_MB = 64
 _CACHES = {
@@ -112,6 +147,83 @@ def driver_problem(environ: Mapping[str, str], devices: Path = Path("/dev/nvidia
     return None
 
 
+def lost_output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
+    """Return a sentence when what a command writes would go with the image, as with --contain; None elsewhere."""
+    if not environ.get("CLM_OR_MLM_IMAGE") or "--help" in words:
+        return None
+    given = [word.partition("=")[2] for word in words if word.startswith("--out=")]
+    given += [after for word, after in itertools.pairwise(words) if word in ("--out", "--dir")]
+    for folder in (Path(word).absolute() for word in given):
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        # Apptainer keeps a contained home, /tmp and /dev together in memory.
+        if there.stat().st_dev == Path("/dev").stat().st_dev:
+            return f"{folder} is in the image's memory, where nobody will see it; show a folder: --bind DIR"
+    return None
+
+
+def refuse_fewer_gpus(wanted: int, environ: Mapping[str, str], host: Path = Path("/")) -> None:
+    """Refuse to go on where torch cannot compute on as many GPUs as a job was given: it would take the CPU.
+
+    Args:
+        wanted: how many.
+        environ: of the command that is to be started.
+        host: where /proc is.
+
+    Raises:
+        UserError: the sentence names driver, libraries and count, and what to do.
+    """
+    done = subprocess.run([sys.executable, "-c", _COUNT], env=dict(environ), capture_output=True, text=True)
+    if done.returncode:
+        last = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
+        raise UserError(f"this job was given {wanted} GPU(s), but torch cannot be asked for them: {last}")
+    count, torch, cuda, hip, why = done.stdout.split("\n")[:5]
+    why = why.partition(" Please ")[0].rstrip(".")
+    if int(count) >= wanted:
+        return
+    kernel = host / "proc/driver/nvidia/version"
+    found = re.search(r"Module.*?\s(\d+)(\.[\d.]+)", kernel.read_text("utf-8") if kernel.is_file() else "")
+    needed = _DRIVER.get(cuda.partition(".")[0], 0)
+    driver = f"NVIDIA driver {found[1]}{found[2]}" if found else "no NVIDIA driver on this node"
+    advice = (
+        "check the node with nvidia-smi, and the number of GPUs that the job asks for (gpus_per_node, gres)"
+    )
+    if found and int(found[1]) < needed:
+        advice = f"CUDA {cuda} needs driver {needed}; use newer nodes, or set cuda_compat (docs/hpc.md)"
+    libraries = f"torch {torch}, built for {f'CUDA {cuda}' if cuda else f'ROCm {hip}' if hip else 'CPUs'}"
+    raise UserError(
+        f"this job was given {wanted} GPU(s), but {libraries}, can compute on {count} here ({driver}"
+        f"{f'; torch says: {why}' if why else ''}); {advice}"
+    )
+
+
+def compat_folder(environ: Mapping[str, str]) -> Path | None:
+    """Return the folder that `COMPAT` names, None where it names none.
+
+    Raises:
+        UserError: it holds no libcuda, or somebody else than root could have put it there.
+    """
+    if not environ.get(COMPAT):
+        return None
+    folder = Path(environ[COMPAT])
+    try:
+        states = [folder.stat(), *(path.stat() for path in folder.iterdir())]
+        libraries = [path.name for path in folder.glob("libcuda.so.1")]
+    except OSError as error:
+        raise UserError(
+            f"cuda_compat: {folder}: {(error.strerror or '').lower()}; correct the site's file"
+        ) from None
+    if not folder.is_absolute() or not libraries:
+        raise UserError(
+            f"cuda_compat: {folder} is no full path of a folder with libcuda.so.1; correct the site's file"
+        )
+    if any(state.st_uid or state.st_mode & 0o022 for state in states):
+        raise UserError(
+            f"cuda_compat: {folder} does not belong to root alone, so its libraries may be anybody's; set "
+            "LD_LIBRARY_PATH (in images APPTAINERENV_LD_LIBRARY_PATH) in your own shell if you trust them"
+        )
+    return folder
+
+
 def main(argv: Sequence[str]) -> None:
     if argv == [IDENTITY]:
         sys.stdout.write(f"{os.environ.get('CLM_OR_MLM_IMAGE', '')} {git_commit()}\n")
@@ -120,7 +232,14 @@ def main(argv: Sequence[str]) -> None:
         # Training would fall back to the CPU in silence and run for weeks.
         raise UserError(problem)
     words = command_of(argv)
+    if problem := lost_output(words, os.environ):
+        raise UserError(problem)
     environ = os.environ | cache_environment(scratch_of(os.environ), os.environ)
+    inside = os.environ.get("CLM_OR_MLM_IMAGE")  # where it was checked outside, and root has another number
+    if compat := os.environ.get(COMPAT) if inside else compat_folder(os.environ):
+        environ["LD_LIBRARY_PATH"] = ":".join(filter(None, [str(compat), environ.get("LD_LIBRARY_PATH")]))
+    if wanted := int(os.environ.get(GPU_COUNT) or 0):
+        refuse_fewer_gpus(wanted, environ)
     os.execve(sys.executable, [sys.executable, "-m", *words], environ)
 
 

@@ -18,8 +18,8 @@ import pandas as pd
 
 from analysis.sources import Source
 from common.errors import UserError, nearest
-from common.files import sha256_bytes, write_bytes
-from common.manifest import write_manifest
+from common.files import sha256_bytes, write_together
+from common.manifest import FILES, manifest_text
 from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import provenance, provenance_path
@@ -141,15 +141,12 @@ class DrawnFigure:
         texts = {"csv": self.csv, "txt": self.alt + "\n", "json": self.record()}
         contents |= {ending: text.encode("utf-8") for ending, text in texts.items()}
         paths = {folder / f"{self.spec.stem}.{ending}": content for ending, content in contents.items()}
-        for path, content in paths.items():
-            write_bytes(path, content)
         logs = self.inputs.logs if self.spec.from_logs else None
         given = self.inputs.source.long_label if logs is None else str(logs)
         around = provenance_path(folder / f"{self.spec.stem}.csv")
         made_from = {"source_given_as": redacted(given), **provenance("analysis", _PACKAGES)}
-        write_manifest(
-            around, made_from, {path.name: sha256_bytes(content) for path, content in paths.items()}
-        )
+        hashes = {path.name: sha256_bytes(content) for path, content in paths.items()}
+        write_together({**paths, around: manifest_text({**made_from, FILES: hashes}).encode()})
         return [*paths, around]
 
 

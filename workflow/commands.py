@@ -20,10 +20,11 @@ from workflow.doctor import examine, try_steps
 from workflow.engine import PROFILES, run_workflow
 from workflow.job_image import check_image
 from workflow.jobs import Job
+from workflow.preflight import cautions, missing, sample_of
 from workflow.slurm_jobs import refuse_what_slurm_refuses
-from workflow.study import place_stand_ins, workflow_of
+from workflow.study import models_of, place_stand_ins, study_of, workflow_of
 from workflow.study_progress import Progress, progress_of
-from workflow.study_settings import StudySettings, check_requirements, load_settings
+from workflow.study_settings import StudySettings, load_settings
 
 __all__ = ["archive", "cancel", "doctor", "status", "study"]
 
@@ -98,8 +99,12 @@ def study(
         image = Image(name="full").path
     file = "" if image is None else str(image.resolve())
     workflow = workflow_of(whole, values, file)
-    if not dry_run:
-        check_requirements(values, file, profile)
+    refused = list(missing(values, workflow, folder, profile))
+    if refused and not dry_run:
+        raise UserError(refused[0])
+    sizes = dict.fromkeys(model.size for model in models_of(whole, study_of(values)))
+    warned = [f"{line} (the start refuses this)" for line in refused]
+    warned += cautions(values, workflow, tuple(sizes))
     workflow = check_image(workflow, folder, key=values.image_key)
     if profile == "slurm" and shutil.which("sbatch"):
         refuse_what_slurm_refuses(workflow)
@@ -119,6 +124,11 @@ def study(
         if values.billed != 1:
             hours = values.billed * sum(job.gpu_hours for job in todo if job.gpus)
             sys.stdout.write(f"the site bills {hours:,.0f} hours for these, {values.billed:g} per GPU hour\n")
+        for job in workflow.of_kind("shards"):
+            if job.tokens and not values.study:
+                text = f"text: {job.tokens / 1e9:.1f} B tokens, of FineWeb-Edu {sample_of(job.tokens)}\n"
+                sys.stdout.write(text)
+        sys.stdout.write("".join(f"warning: {line}\n" for line in warned))
         sys.stdout.flush()
 
     place_stand_ins(folder, whole)

@@ -21,7 +21,7 @@ from common.files import write_text
 from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
 from container.runtime import Runtime, identity_of, program_of, version_of
-from container.start import SCRATCH, driver_problem, scratch_of
+from container.start import COMPAT, MINIMUM_DRIVER, SCRATCH, driver_problem, scratch_of
 from pretraining.plan.config import TrainingConfig
 from workflow.engine import run_workflow
 from workflow.job_image import check_image
@@ -76,9 +76,11 @@ def folders(machine: Machine, study: Path) -> Iterator[CheckLine]:
     temporary = machine.environ.get("APPTAINER_TMPDIR") or machine.environ.get("TMPDIR")
     more = f"set {SCRATCH} to a folder with 10 GB or more"
     elsewhere = "set TMPDIR and APPTAINER_TMPDIR to another folder: building full.sif takes 20 GB"
+    # On the first day the study's own is not there yet.
+    existing = next(path for path in (study.resolve(), *study.resolve().parents) if path.exists())
     places = [
         ("temporary files", Path(temporary or machine.path("/tmp")), 25, elsewhere),
-        ("study folder", study.resolve(), 1, "choose another with --study DIR"),
+        ("study folder", existing, 1, "choose another with --study DIR"),
         ("shared memory", machine.path("/dev/shm"), 0.5, "ask the site for 2 GB or more in /dev/shm"),
     ]
     home = Path(machine.environ.get("HOME", "/no/home"))
@@ -117,6 +119,10 @@ def driver(machine: Machine) -> CheckLine:
         advice = 'report the node; exclude it with slurm_extra = "--exclude=NODE"'
         return fail(what, f"nvidia-smi fails: {rows[-1] if rows else code}", advice)
     seen = f"driver {rows[0].split(',')[0]}, {len(rows)} GPU(s)"
+    number = rows[0].partition(".")[0]
+    if number.isdecimal() and int(number) < MINIMUM_DRIVER and not machine.environ.get(COMPAT):
+        advice = f"torch for CUDA 13 needs {MINIMUM_DRIVER}: ask the site, or set cuda_compat (docs/hpc.md)"
+        return fail(what, f"{seen}, which is too old", advice)
     if "Enabled" in text:
         return warn(what, f"{seen}, sliced (MIG)", "MIG slices cannot use NCCL: ask for whole GPUs")
     return ok(what, seen)

@@ -43,7 +43,8 @@ CANCEL = ".cancel"
 """File there that asks this call to end."""
 
 _ROUNDS = 3
-"""How often one call starts Snakemake: again when it was killed, or when jobs of an earlier call were lost."""
+"""How often one call starts Snakemake without progress in between: again when it was killed, or when jobs of an earlier
+call were lost."""
 
 _POLITE_SECONDS = 60
 """Between two questions to Slurm."""
@@ -90,9 +91,10 @@ def run_workflow(
             )
         (folder / CANCEL).unlink(missing_ok=True)
         ended = cancelled_numbers(folder) if profile == "slurm" else set()
-        for number in range(_ROUNDS):
+        number, first = 0, True
+        while number < _ROUNDS:
             live = live_jobs(workflow.jobs, folder) if profile == "slurm" else {}
-            if number == 0:
+            if first:
                 refuse_other_settings(workflow, folder, live)
                 announce(reconcile(workflow, folder, retry_failed=retry_failed))
                 for job in (job for marker, job in workflow.jobs.items() if marker not in live):
@@ -101,6 +103,7 @@ def run_workflow(
                 save(workflow, folder)
             else:
                 reconcile(workflow, folder)
+            first, saved = False, _saved(workflow, folder)
             # Markers are written last, so none is ever incomplete. With such a note of Snakemake's for a marker that
             # `reconcile` accepts, it does that job alone, and then reports that all is done.
             shutil.rmtree(folder / ".snakemake" / "incomplete", ignore_errors=True)
@@ -114,10 +117,19 @@ def run_workflow(
                 raise UserError(
                     f"cannot write to {folder}: {problem}; free some space, then rerun the command to finish"
                 )
-            if code == 0 or (code > 0 and not live):
+            # A training of weeks meets more lost nodes than Snakemake retries: those after progress do not count.
+            further = _saved(workflow, folder) - saved
+            if code == 0 or (code > 0 and not live and not further):
                 break
+            number += not further
             log.warning("snakemake exited with code %d; checking for remaining jobs", code)
         return code == 0
+
+
+def _saved(workflow: Workflow, folder: Path) -> set[Path]:
+    """Return the checkpoints of the jobs that are not done."""
+    todo = (job for job in workflow.jobs.values() if job.checkpoints and not job.is_complete(folder))
+    return {path for job in todo for path in folder.glob(job.checkpoints)}
 
 
 def reconcile(
@@ -179,6 +191,8 @@ def _snakemake(
     slurm = profile == "slurm"
     if slurm:
         # Those that are waited for are processes here that sleep.
+        command += ["--jobs", str(workflow.max_jobs)]
+        command += ["--max-jobs-per-timespan", f"{workflow.jobs_per_minute}/1m"]
         command += ["--slurm-jobname-prefix", prefix_of(folder), "--local-cores", str(len(workflow.jobs))]
         if not any("slurm_account" in queue for queue in workflow.queues.values()):
             command.append("--slurm-no-account")

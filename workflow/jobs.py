@@ -20,7 +20,7 @@ from benchmarks.runs import RUN, record_of
 from common.description import difference
 from common.errors import UserError
 from common.files import write_text
-from common.manifest import manifest_text, read_manifest
+from common.manifest import another_shape, manifest_text, read_manifest
 from common.reading import read_bounded
 
 __all__ = [
@@ -131,6 +131,8 @@ class Job:
     """Files and folders that it leaves there."""
     limit_hours: float = 20.0
     """Longest job the site allows."""
+    tokens: float = 0.0
+    """Tokens that its shards must have; 0: any number will do."""
     description: dict[str, Any] = field(default_factory=dict)
     """What decides the content of what it makes, for `common.description`; its commands when empty."""
 
@@ -193,6 +195,24 @@ class Job:
         paths = [folder / path for path in self.makes]
         return all(path.is_file() or (self.kind.may_fail and _failed(path)) for path in paths)
 
+    def shortage(self, folder: Path) -> str | None:
+        """Return a sentence where the shards that it made have fewer tokens than the study needs."""
+        path = folder / "shards/manifest.json"
+        if not self.tokens or not path.is_file():
+            return None
+        remedy = f"remove {path.parent} and rerun the study, which makes the shards again"
+        record = read_manifest(path, remedy)
+        with another_shape(path, remedy):
+            found = float(record["splits"]["train"]["tokens"])
+        return (
+            None
+            if found >= self.tokens
+            else (
+                f"the shards have {found:,.0f} tokens, but the study needs {self.tokens:,.0f}; name more text and "
+                f"remove {folder / 'shards'}, or set repeat_text = true to train on it more than once"
+            )
+        )
+
     def failures(self, folder: Path) -> list[Path]:
         """Return the records of its runs that failed."""
         paths = [folder / path for path in self.makes] if self.kind.may_fail else []
@@ -231,6 +251,10 @@ class Workflow:
     """What Slurm calls a GPU."""
     numa_binding: str = ""
     """How torchrun binds the processes of a training to cores near their GPUs; empty: not at all."""
+    max_jobs: int = 200
+    """Most jobs in Slurm's queue at a time."""
+    jobs_per_minute: int = 60
+    """Most jobs that are submitted in a minute."""
     modules: tuple[str, ...] = ()
     """Environment modules that jobs load."""
     environ: dict[str, str] = field(default_factory=dict)
@@ -281,8 +305,9 @@ def load(folder: Path) -> Workflow:
         values = read_manifest(folder / WORKFLOW, _REMEDY)
     except FileNotFoundError:
         raise UserError(f"there is no study in {folder}; give the study's folder with --dir DIR") from None
-    jobs = [Job(**{**job, "kind": KINDS[job["kind"]]}) for job in _tuples(values.pop("jobs"))]
-    return Workflow(**{key: _tuples(value) for key, value in values.items()}, jobs=by_marker(jobs))
+    with another_shape(folder / WORKFLOW, _REMEDY):
+        jobs = [Job(**{**job, "kind": KINDS[job["kind"]]}) for job in _tuples(values.pop("jobs"))]
+        return Workflow(**{key: _tuples(value) for key, value in values.items()}, jobs=by_marker(jobs))
 
 
 def refuse_other_settings(workflow: Workflow, folder: Path, live: Collection[str] = ()) -> None:

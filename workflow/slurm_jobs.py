@@ -7,13 +7,14 @@ was killed: it names jobs after its own run, and which job of the study each is 
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import shlex
 import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 from common.errors import UserError
@@ -25,6 +26,8 @@ __all__ = [
     "LiveJob", "cancelled_numbers", "live_jobs", "minutes_of", "prefix_of", "queued_jobs", "read_live",
     "refuse_cancelled", "refuse_what_slurm_refuses", "settle", "wait_command", "write_live",
 ]  # fmt: skip
+
+log = logging.getLogger(__name__)
 
 _LIVE = "live"
 _ENDED = {
@@ -183,54 +186,101 @@ def wait_command(number: str, marker: str) -> str:
     return f"while [ -e {_LIVE}/{number} ] && kill -0 $PPID 2>/dev/null; do sleep 2; done; {check}"
 
 
+_SETTINGS = {
+    "-p": "partition of [jobs.{}]", "-A": "account", "--qos": "qos of [jobs.{}]", "-C": "constraint of [jobs.{}]",
+    "-t": "limit_hours, or hours of [jobs.{}]", "--nodes": "nodes", "--mem": "memory_gb", "--cpus-per-task": "cpus",
+    "--gres": "gpus_per_node, or gres", "": "slurm_extra of [jobs.{}]",
+}  # fmt: skip
+"""By option of sbatch the setting that it comes from."""
+
+
 def refuse_what_slurm_refuses(workflow: Workflow, machine: Machine | None = None) -> None:
     """Ask Slurm about the longest job of every kind to the site, before anything is submitted.
 
+    Where it refuses one only because nodes are down now, a warning says which.
+
     Raises:
-        UserError: it would not take one of them; the sentence says which, what was asked and why not.
+        UserError: it would not take one of them; the sentence says which, what was asked, why not, and which setting
+            is wrong: that without whose option Slurm would take the job.
     """
+    here = machine or Machine()
     longest = {job.queue: job for job in sorted(workflow.jobs.values(), key=lambda job: job.minutes)}
     for name, job in longest.items():
-        queue = workflow.queue(job)
-        words = _sbatch_words(queue, workflow.gres, job)
-        if why := _refusal(words, queue.get("slurm_extra", ""), machine or Machine()):
-            raise UserError(
-                f"Slurm refuses {name} jobs ({why}) submitted as `sbatch {' '.join(words)}`; correct [jobs.{name}] in "
-                "the site's file or the settings (docs/hpc.md); `sinfo -o '%R %l %f %G'` shows what the site has"
+        options = _sbatch_options(workflow.queue(job), workflow.gres, job)
+        if not (why := _refusal(options, here)):
+            continue
+        if down := _down(job, workflow, here):
+            log.warning(
+                "Slurm would not take %s jobs now (%s), while %s are down", name, why, ", ".join(down)
             )
+            continue
+        wrong = [key for key in options if not _refusal({k: v for k, v in options.items() if k != key}, here)]
+        settings = (
+            " or ".join(_SETTINGS[key].format(name) for key in wrong) or f"[jobs.{name}], nodes and cpus"
+        )
+        if job.gpus > 1 and not wrong:  # cores and memory are asked for each GPU
+            one = replace(job, gpus=1, cpus=job.cpus // job.gpus, memory_gb=job.memory_gb / job.gpus)
+            if not _refusal(_sbatch_options(workflow.queue(job), workflow.gres, one), here):
+                settings = "gpus_per_node"
+        asked = " ".join(word for words in options.values() for word in words)
+        raise UserError(
+            f"Slurm refuses {name} jobs ({why}) submitted as `sbatch {asked}`; correct {settings} in the site's file "
+            "or the settings (docs/hpc.md); `sinfo -o '%R %l %c %m %f %G'` shows what the site has"
+        )
 
 
-def _sbatch_words(queue: Mapping[str, str], gres: str, job: Job) -> list[str]:
-    """Return what sbatch is asked for a job, as Snakemake's Slurm executor asks."""
-    options = {"slurm_partition": "-p", "slurm_account": "-A", "qos": "--qos", "constraint": "-C"}
-    words = [word for key, option in options.items() if queue.get(key) for word in (option, queue[key])]
-    words += ["-t", str(job.minutes), f"--nodes={job.nodes}"]
-    words += ["--mem", str(round(1000 * job.memory_gb))] if job.memory_gb else []
-    words += [f"--cpus-per-task={job.cpus}", f"--ntasks={job.nodes}"]
-    words += [f"--gres={gres}:{job.gpus}"] if job.gpus else []
-    return [*words, *shlex.split(queue.get("slurm_extra", ""))]
+def _sbatch_options(queue: Mapping[str, str], gres: str, job: Job) -> dict[str, list[str]]:
+    """Return what sbatch is asked for a job, as Snakemake's Slurm executor asks, by option."""
+    names = {"slurm_partition": "-p", "slurm_account": "-A", "constraint": "-C"}
+    found = {option: [option, queue[key]] for key, option in names.items() if queue.get(key)}
+    found |= {"--qos": [f"--qos={queue['qos']}"]} if queue.get("qos") else {}
+    found |= {"-t": ["-t", str(job.minutes)], "--nodes": [f"--nodes={job.nodes}", f"--ntasks={job.nodes}"]}
+    found |= {"--mem": ["--mem", str(round(1000 * job.memory_gb))]} if job.memory_gb else {}
+    found |= {"--cpus-per-task": [f"--cpus-per-task={job.cpus}"]}
+    found |= {"--gres": [f"--gres={gres}:{job.gpus}"]} if job.gpus else {}
+    return found | ({"": shlex.split(queue["slurm_extra"])} if queue.get("slurm_extra") else {})
 
 
-def _refusal(words: Sequence[str], extra: str, machine: Machine) -> str | None:
+def _refusal(options: Mapping[str, Sequence[str]], machine: Machine) -> str | None:
     """Return why a job would not be taken, or would never start, or None; nothing is submitted."""
-    # Snakemake is where studies are run, not where they are planned.
-    from snakemake_executor_plugin_slurm.validation import validate_slurm_extra  # type: ignore[import-untyped]
-    from snakemake_interface_common.exceptions import WorkflowError
-
-    try:
-        validate_slurm_extra(SimpleNamespace(resources=SimpleNamespace(slurm_extra=extra)))
-    except WorkflowError as error:
-        return f"slurm_extra {extra!r}: {error}"
+    words = [word for one in options.values() for word in one]
     code, text = machine.output(["sbatch", "--test-only", *words, "--wrap=true"])
     if code:
         lines = [line.removeprefix("sbatch: ").removeprefix("error: ") for line in text.splitlines()]
         said = [line for line in lines if line.strip() and not line.startswith("Try ")]
         return said[-1] if said else f"sbatch exits with {code}"
     # A job longer than its partition's limit is taken, and waits for ever.
-    partition = words[words.index("-p") + 1] if "-p" in words else ""
+    partition, minutes = options.get("-p", ["", ""])[1], int(options.get("-t", ["", "0"])[1])
     _, text = machine.output(["sinfo", "--noheader", "--format=%R|%P|%l"])
     for name, shown, limit in (line.split("|") for line in text.splitlines() if line.count("|") == 2):
         mine = name in partition.split(",") or (not partition and shown.endswith("*"))
-        if mine and ":" in limit and minutes_of(limit) < int(words[words.index("-t") + 1]):
+        if mine and ":" in limit and minutes_of(limit) < minutes:
             return f"partition {name} allows no jobs longer than {limit}"
     return None
+
+
+def _down(job: Job, workflow: Workflow, machine: Machine) -> list[str]:
+    """Return the nodes that are down or drained where a job would fit, had they been up; none where it never fits."""
+    queue = workflow.queue(job)
+    partition, constraint = queue.get("slurm_partition", ""), queue.get("constraint", "")
+    _, text = machine.output(["sinfo", "-N", "--noheader", "--format=%N|%P|%T|%c|%m|%f|%G"])
+    fitting: dict[str, str] = {}
+    for line in text.splitlines():
+        name, place, state, cpus, memory, features, gres = [*line.split("|"), *[""] * 7][:7]
+        mine = place.rstrip("*") in partition.split(",") or (not partition and place.endswith("*"))
+        large = cpus.isdecimal() and int(cpus) >= job.cpus
+        large = large and memory.isdecimal() and int(memory) >= 1000 * job.memory_gb
+        listed = constraint in ("", *features.split(",")) and _count(gres, workflow.gres) >= job.gpus
+        if mine and large and listed:
+            fitting[name] = state
+    down = [name for name, state in fitting.items() if re.match("down|drain|maint|fail|power", state)]
+    return down if len(fitting) >= job.nodes > len(fitting) - len(down) else []
+
+
+def _count(listed: str, gres: str) -> int:
+    """Return how many of `gpu` or `gpu:h100` a node has, which lists `gpu:h100:4(S:0-1),...`."""
+    total = 0
+    for word in re.sub(r"\([^)]*\)", "", listed).split(","):
+        kind, _, number = word.rpartition(":")
+        total += int(number) if number.isdecimal() and f"{kind}:".startswith(f"{gres}:") else 0
+    return total

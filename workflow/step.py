@@ -29,6 +29,7 @@ from common.processes import AGAIN, end_with_parent, ignore_stop_signal, on_stop
 from common.provenance import IMAGE_SHA256, ROOT
 from container.machine import Machine
 from container.runtime import program_of, runtime_of
+from container.start import GPU_COUNT
 from workflow.attempts import run_attempt
 from workflow.job_image import places_of
 from workflow.jobs import Job, Workflow, load, write_marker
@@ -209,6 +210,8 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
     if not job.network:
         environ.setdefault("HF_HUB_OFFLINE", "1")
     if job.gpus:
+        if environ.get("CLM_OR_MLM_GPU") != "none":
+            environ[GPU_COUNT] = str(job.gpus)
         environ.setdefault("OMP_NUM_THREADS", str(max(1, job.cpus // job.gpus)))
     else:
         environ["OMP_NUM_THREADS"] = str(job.cpus)
@@ -234,6 +237,8 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
             return code
     if not job.is_complete(folder):
         raise UserError(f"{what}: the commands succeeded, but some of their output is missing")
+    if short := job.shortage(folder):
+        raise UserError(short)
     write_marker(job, folder)
     return 0
 

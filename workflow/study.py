@@ -24,8 +24,8 @@ from workflow.jobs import KINDS, Command, Job, JobKind, Workflow, by_marker, mar
 from workflow.study_settings import StudySettings
 
 __all__ = [
-    "TOKENS", "cell_runs", "model_files", "models_of", "place_stand_ins", "runs_at_a_time", "stage_files", "study_of",
-    "train_command", "tuning_hours", "workflow_of",
+    "MEMORY_GB", "TOKENS", "cell_runs", "model_files", "models_of", "place_stand_ins", "runs_at_a_time", "stage_files",
+    "study_of", "train_command", "training_config", "tuning_hours", "workflow_of",
 ]  # fmt: skip
 
 _ROW_BYTES = 200_000
@@ -51,7 +51,7 @@ _RUN_SECONDS = 10.0
 _OF_PRETRAINING = 0.75
 """Share of pretraining's rate that long texts reach, whose padding is computed too."""
 
-_MEMORY_GB = {
+MEMORY_GB = {
     "A100": 40, "H100": 80, "H100 PCIe": 80, "H100 NVL": 94, "H200": 141, "GH200": 96, "MI250X": 64, "MI300X": 192,
 }  # fmt: skip
 """Of the smallest device of the name."""
@@ -92,6 +92,12 @@ def study_of(settings: StudySettings) -> Study:
     return load_study(Path(settings.study) if settings.study else None)
 
 
+def training_config(settings: StudySettings) -> TrainingConfig:
+    """Return what the study's models are trained with; `UserError` for a setting that is none."""
+    given, base = assignments(settings.pretraining_settings), study_of(settings).config
+    return read_settings(TrainingConfig, given, "pretraining_settings", base=base, typed=False)
+
+
 def place_stand_ins(folder: Path, target: str) -> None:
     """Copy `stand_ins.json` to where the runs table will be: tables and figures look for it there."""
     # Its module's home, analysis, brings pandas, which a login node need not have.
@@ -127,11 +133,7 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
         UserError: an unknown target or a study that cannot be read.
     """
     study = study_of(settings)
-    # What `train --set` would refuse is refused before anything is submitted.
-    read_settings(
-        TrainingConfig, assignments(settings.pretraining_settings), "pretraining_settings", base=study.config,
-        typed=False,
-    )  # fmt: skip
+    training_config(settings)  # what `train --set` would refuse is refused before anything is submitted
     models = models_of(target, study)
     # Ends of shared trunks are the whole study's, since `train TRUNK` trains as far as any model needs it.
     plan = plan_of(tuple({m.name: m for m in (*study.models.values(), *models)}.values()), study)
@@ -153,6 +155,8 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
         queues={name: queue.resources() for name, queue in settings.jobs.items()},
         gres=settings.gres,
         numa_binding=settings.numa_binding,
+        max_jobs=settings.max_jobs,
+        jobs_per_minute=settings.jobs_per_minute,
         modules=settings.modules,
         environ=settings.variables(),
     )
@@ -221,6 +225,7 @@ def _shards(plan: Plan, settings: StudySettings) -> Job:
         name="shards",
         commands=(*commands, (*words, *settings.shard_options)),
         makes=("shards/manifest.json",),
+        tokens=0.0 if settings.repeat_text else plan.data_tokens,
         description={
             "text": settings.text,
             "tokenizer": settings.train_tokenizer or settings.tokenizer,
@@ -365,7 +370,7 @@ def runs_at_a_time(shape: Shape, device: str, cores: int) -> int:
     """
     parameters = shape.body_parameters + shape.embedding_parameters
     one = _PARAMETER_BYTES * parameters + _ACTIVATION_BYTES * _POSITIONS * shape.layers * shape.hidden
-    most = min(cores, int(0.95e9 * _MEMORY_GB[device] / one))
+    most = min(cores, int(0.95e9 * MEMORY_GB[device] / one))
     return next((runs for runs in _STEP_SECONDS if runs <= most), 1)
 
 

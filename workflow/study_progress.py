@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +54,13 @@ class Progress:
         """Return the hours of GPUs (of nodes, for jobs without any) that a job's attempts took."""
         return sum(one.seconds / 3600 * max(1, one.gpus) for one in attempts_in(self.folder / job.attempts))
 
+    def heartbeat(self, job: Job) -> str:
+        """Return how long ago a job wrote to its log, or its training to its own: a job that hangs writes no more."""
+        paths = [self.folder / job.log]
+        paths += Path(self.folder / job.checkpoints).parents[1].glob("*.jsonl") if job.checkpoints else ()
+        written = [path.stat().st_mtime for path in paths if path.is_file()]
+        return f", wrote {max(0.0, time.time() - max(written)) / 60:.0f} min ago" if written else ""
+
     def share(self, job: Job) -> float:
         """Return the share of what a job makes that is missing; all of it for training, whose steps are not counted."""
         if job.checkpoints or not job.makes:
@@ -70,6 +78,7 @@ class Progress:
         for marker, live in sorted(self.live.items(), key=lambda item: not _runs(item[1])):
             job = self.workflow.jobs[marker]
             why = f" for {live.minutes:.0f} min of {job.minutes}" if _runs(live) else f", {live.reason}"
+            why += self.heartbeat(job) if _runs(live) else ""
             lines.append(f"{live.state.lower():10} {live.number:>8}  {job.kind.name} {job.name}{why}")
         lines += [f"failed      {marker}: {why.splitlines()[-1]}" for marker, why in self.failed.items()]
         if used := sum(map(self.hours_used, jobs)):

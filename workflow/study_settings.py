@@ -8,27 +8,26 @@
     account = "abc"
 
 A site is a cluster, or the machine here: its GPUs, time limits and partitions, the folders that images show, what each
-job is asked for. A site's file holds a part of a study's settings, as defaults for the study's own file;
-`workflow/sites/generic.toml` has every key.
+job is asked for. A site's file sets these alone, as defaults for the study's own file; `workflow/sites/generic.toml`
+has every key. Files come from colleagues and web pages: what would load code is refused in both kinds.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import shutil
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, get_dataset
 from common.errors import UserError, first_line, nearest
-from common.settings import need_table, read_settings, read_toml
+from common.settings import assignments, need_table, read_settings, read_toml, refuse_code
+from container.start import COMPAT
 from pretraining.plan.flops import PEAK_FLOPS
 from workflow.jobs import QUEUES
 
-__all__ = ["SITES", "Queue", "Site", "StudySettings", "check_requirements", "load_settings"]
+__all__ = ["SITES", "Queue", "Site", "StudySettings", "load_settings"]
 
 SITES = Path(__file__).resolve().parent / "sites"
 """Where the sites are that come with this package."""
@@ -37,9 +36,27 @@ _PATHS = ("study", "data", "tokenizer", "text", "image_key")
 """Settings that are paths: relative ones are taken from the folder of the file that they stand in."""
 
 
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_LOADS_CODE = re.compile(r"PYTHON.*|LD_.*|DYLD_.*|(BASH_)?ENV|PATH")
-"""Variables by which a program loads code: sites' files come from colleagues and web pages."""
+_VARIABLES = re.compile(
+    r"(NCCL|RCCL)_(ALGO|BUFFSIZE|CROSS_NIC|DEBUG|DEBUG_SUBSYS|IB_[A-Z_]+|(MAX|MIN)_[A-Z_]+|NET|NET_GDR_[A-Z_]+"
+    r"|NSOCKS_[A-Z_]+|NVLS_[A-Z_]+|P2P_[A-Z_]+|PROTO|SHM_DISABLE|SOCKET_[A-Z_]+)"
+    r"|GLOO_SOCKET_IFNAME|FI_(PROVIDER|LOG_LEVEL|CXI_[A-Z_]+|EFA_[A-Z_]+|MR_CACHE_[A-Z_]+)|UCX_(TLS|NET_DEVICES)"
+    r"|MIOPEN_(USER_DB_PATH|CUSTOM_CACHE_DIR)|OMP_[A-Z_]+|HF_HUB_OFFLINE|CLM_OR_MLM_SCRATCH",
+    re.ASCII,
+)
+"""Variables that a file may set. A list of what it may not cannot be complete: NCCL_NET_PLUGIN, CC, PYTHONPATH ..."""
+
+_MODULE = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_.+/-]*", re.ASCII)
+"""The name of an environment module; a path would be that of a script."""
+
+_REMOTE_CODE = re.compile(r"--(no-)?trust[-_]remote[-_]code", re.IGNORECASE)
+
+_SBATCH = re.compile(
+    r"--(reservation|exclude|nodelist|hint|licenses|switches|nice|wckey|tmp|begin|deadline|dependency|distribution"
+    r"|gpu-bind|gpu-freq|mem-bind|cpu-freq|core-spec|threads-per-core|prefer|priority|power|network|mail-user"
+    r"|mail-type|oversubscribe)=.*|--(exclusive(=.*)?|contiguous|oversubscribe|spread-job)",
+    re.DOTALL,
+)
+"""Options of sbatch that a file may give: those that say where and when a job runs, none that says what."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +85,17 @@ class Queue:
     def __post_init__(self) -> None:
         """Quote the words that a shell will read; Snakemake's executor quotes the other values itself."""
         try:
-            object.__setattr__(self, "slurm_extra", shlex.join(shlex.split(self.slurm_extra)))
+            words = shlex.split(self.slurm_extra)
         except ValueError as error:
             raise UserError(
                 f"slurm_extra {self.slurm_extra!r}: {first_line(error).lower()}; correct its quotes or backslashes"
             ) from None
+        if other := [word for word in words if not _SBATCH.fullmatch(word)]:
+            raise UserError(
+                f"slurm_extra: {other[0]!r} is no option of sbatch, written --name=value, that a file may give; use "
+                "the setting of that name, or set sbatch's variable (SBATCH_...) in your own shell"
+            )
+        object.__setattr__(self, "slurm_extra", shlex.join(words))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +115,11 @@ class Site:
     modules: tuple[str, ...] = ()
     """Environment modules that each job loads."""
     binds: tuple[str, ...] = ()
-    """Folders to mount in images; $NAME is expanded in the job, and missing folders are skipped."""
+    """Folders to mount in images, where they are; $NAME is expanded in the job, and missing folders are skipped."""
     runtime: Literal["", "nvidia", "rocm", "none"] = ""
-    """GPU runtime of images; if empty, detected on the node."""
+    """GPU runtime of images; if empty, detected on the node. With none, jobs compute on CPUs."""
+    cuda_compat: str = ""
+    """Folder of NVIDIA's forward-compatibility libraries (libcuda.so.1) on the nodes, for drivers older than 580."""
     numa_binding: Literal["", "node", "socket", "exclusive", "core-complex"] = ""
     """How torchrun binds processes to cores near their GPUs, which needs numactl in jobs; if empty, not at all."""
     counts_files: bool = False
@@ -121,6 +146,10 @@ class Site:
     """Longest job that the site allows, in hours; longer stages are saved and resume in the next job."""
     tuning_gpus: int = 1
     """GPUs per fine-tuning job, all kept busy: 1 makes one job per cell, more make one job per model."""
+    max_jobs: int = 200
+    """Most jobs of the study in Slurm's queue at a time."""
+    jobs_per_minute: int = 60
+    """Most jobs that are submitted in a minute."""
     environment: dict[str, str] = field(default_factory=dict)
     """Environment variables of every job; $NAME is expanded in the job."""
     jobs: dict[str, Queue] = field(default_factory=dict)
@@ -133,7 +162,15 @@ class Site:
                 f"unknown device {self.device!r}; devices are {', '.join(PEAK_FLOPS)}"
                 f"{nearest(self.device, PEAK_FLOPS)}"
             )
-        for key in ("nodes", "cpus"):
+        if wrong := [name for name in self.modules if not _MODULE.fullmatch(name)]:
+            raise UserError(
+                f"modules: {wrong[0]!r} is not the name of an environment module, such as apptainer/1.4"
+            )
+        if wrong := [place for place in self.binds if ":" in place or not place.startswith(("/", "$"))]:
+            raise UserError(
+                f"binds: {wrong[0]!r} is not one folder; give its full path, or one that begins with $NAME"
+            )
+        for key in ("nodes", "cpus", "max_jobs", "jobs_per_minute"):
             if getattr(self, key) < 1:
                 raise UserError(f"{key} must be at least 1, not {getattr(self, key)}")
         if self.gpus_per_node < 0 or self.limit_hours <= 0 or not 0 < self.mfu <= 1 or self.memory_gb < 0:
@@ -152,7 +189,7 @@ class Site:
 
     def variables(self) -> dict[str, str]:
         """Return the variables of every job, with those that follow from other fields."""
-        found = {"CLM_OR_MLM_GPU": self.runtime, "HF_HOME": self.hub}
+        found = {"CLM_OR_MLM_GPU": self.runtime, COMPAT: self.cuda_compat, "HF_HOME": self.hub}
         return {key: value for key, value in found.items() if value} | self.environment
 
 
@@ -170,6 +207,8 @@ class StudySettings(Site):
     """Train a byte-level tokenizer with this vocabulary size on the text instead; 0: do not train one."""
     shard_options: tuple[str, ...] = ()
     """More options for `clm-or-mlm shards`."""
+    repeat_text: bool = False
+    """Train on the text more than once where it has fewer tokens than the study needs; otherwise that is refused."""
     pretraining_settings: tuple[str, ...] = ()
     """`key=value` settings for `clm-or-mlm train --set`."""
     data: str = ""
@@ -190,6 +229,11 @@ class StudySettings(Site):
     def __post_init__(self) -> None:
         """Refuse values that cannot be."""
         super().__post_init__()
+        refuse_code(assignments(self.pretraining_settings), "pretraining_settings")
+        if code := [word for word in self.tuning_options if _REMOTE_CODE.match(word)]:
+            raise UserError(
+                f"tuning_options: {code[0]} runs a model's code, which no file may ask for; remove it"
+            )
         for name in self.datasets:
             get_dataset(name)
         if not (self.datasets and self.learning_rates and self.seeds):
@@ -244,16 +288,16 @@ def load_settings(path: Path | None, site: str = "") -> StudySettings:
         queue = read_settings(Queue, shared | kinds.get(name, {}), f"jobs.{name}")
         queues[name] = replace(queue, account=fill(queue.account))
     environment = {key: fill(str(value)) for key, value in tables["environment"].items()}
-    if wrong := [key for key in environment if not _VARIABLE.fullmatch(key) or _LOADS_CODE.fullmatch(key)]:
+    if wrong := [key for key in environment if not _VARIABLES.fullmatch(key)]:
         raise UserError(
-            f"[environment] sets {wrong[0]!r}, which is not a valid variable name or would make jobs load code from "
-            "elsewhere; if you want the latter, set it in your own shell"
+            f"[environment] sets {wrong[0]!r}; a file may set variables of networks, caches and cores alone "
+            "(docs/security.md), so set this one in your own shell, from which jobs get it"
         )
     return replace(settings, jobs=queues, environment=environment)
 
 
 def _read(
-    path: Path | None, site: str, before: tuple[Path, ...]
+    path: Path | None, site: str, before: tuple[Path, ...], kind: type[Site] = StudySettings
 ) -> tuple[StudySettings, dict[str, dict[str, Any]]]:
     """Return a file's settings and its tables, over those of the files that it starts from."""
     if path in before:
@@ -261,11 +305,16 @@ def _read(
     folder = Path() if path is None else path.parent.resolve()
     values = {} if path is None else read_toml(path)
     tables = {key: need_table(path or folder, key, values.pop(key, {})) for key in ("jobs", "environment")}
+    own = {item.name for item in fields(StudySettings)} - {item.name for item in fields(kind)}
+    if wrong := [key for key in values if key in own]:
+        raise UserError(
+            f"{path}: a site's file cannot set {wrong[0]!r}; set it in the study's own file (--settings)"
+        )
     settings, start = StudySettings(), site or values.get("site")
     if start:
         named = _path(str(start), Path() if site else folder)
         values["site"] = str(start) if named.parent == SITES else str(named)
-        settings, found = _read(named, "", (*before, *([path] if path else [])))
+        settings, found = _read(named, "", (*before, *([path] if path else [])), Site)
         tables = {key: _merged(found[key], table) for key, table in tables.items()}
     settings = read_settings(StudySettings, values, str(path or ""), base=settings)
     paths = {key: _absolute(folder, getattr(settings, key)) for key in _PATHS if values.get(key)}
@@ -293,43 +342,3 @@ def _absolute(folder: Path, value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(word if word.startswith("hf:") else _absolute(folder, word) for word in value)
     return str(folder / Path(value).expanduser())
-
-
-def check_requirements(settings: StudySettings, image: str, profile: str) -> None:
-    """Refuse what the first job would fail for.
-
-    Raises:
-        UserError: no text, tokenizer, datasets, image, or no Slurm; or network is needed and switched off.
-    """
-    if not settings.text:
-        raise UserError("no text to pretrain on; set text = [...] in the settings (docs/hpc.md)")
-    if not settings.tokenizer and not settings.train_tokenizer:
-        raise UserError("no tokenizer; set tokenizer = ... in the settings (docs/hpc.md)")
-    for word in settings.text:
-        if not word.startswith("hf:") and not any(
-            Path(Path(word).anchor).glob(word.removeprefix(Path(word).anchor))
-        ):
-            raise UserError(f"{word} matches no file; correct `text` in the settings")
-        if word.startswith("hf:") and os.environ.get("HF_HUB_OFFLINE"):
-            raise UserError(
-                f"{word} needs network access, but HF_HUB_OFFLINE is set; list files on disk in `text`"
-            )
-        if word.startswith("hf:") and profile == "slurm" and settings.offline:
-            raise UserError(
-                f"{word} needs network access, which compute nodes of {Path(settings.site).stem} lack; download the "
-                "files on a login node and list them in `text`"
-            )
-    for path, key in ((settings.tokenizer, "tokenizer"), (settings.image_key, "image_key")):
-        if path and not Path(path).exists():
-            raise UserError(f"{path} does not exist; correct `{key}` in the settings")
-    if image and not Path(image).is_file():
-        raise UserError(f"{image} does not exist; build it (make image-full) or leave --image out")
-    if not settings.make_datasets:
-        folder = Path(settings.data) if settings.data else None
-        wanted = settings.needed_datasets
-        missing = [name for name in wanted if not (folder and (folder / name / "manifest.json").is_file())]
-        if missing:
-            where = f"{folder} lacks" if folder else "the settings name no folder (data = ...) with"
-            raise UserError(f"{where} {', '.join(missing)}; download them: clm-or-mlm fetch")
-    if profile == "slurm" and shutil.which("sbatch") is None:
-        raise UserError("sbatch is not on PATH, so this is not a Slurm login node; use --profile local")

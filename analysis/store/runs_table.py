@@ -35,8 +35,8 @@ from analysis.published_cells import TEST_INSTANCES
 from analysis.records import records
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER, Dataset, format_lr
 from common.errors import UserError, first_line, nearest
-from common.files import sha256_bytes, write_bytes
-from common.manifest import FILES, DamagedError, read_manifest, write_manifest
+from common.files import sha256_bytes, write_together
+from common.manifest import FILES, DamagedError, another_shape, manifest_text, read_manifest
 from common.plain_text import name_fault
 from common.reading import MOST_LARGE, BadJsonError, read_bounded, strict_json
 from common.settings import read_settings
@@ -182,7 +182,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     return RunsTable(
         runs=sort_runs(runs.astype({"seed": np.int64, "n_validation": "Int64", "n_test": "Int64"})),
         protocol=None if is_text else record.protocol, datasets=datasets,
-        unsealed=len(runs) if manifest is None else int(manifest.get(_UNSEALED, 0)),
+        unsealed=len(runs) if manifest is None else manifest[_UNSEALED],
         differences=str((manifest or {}).get(_DIFFERENCES, "")),
     )  # fmt: skip
 
@@ -234,13 +234,13 @@ def write_runs(
         sink = pa.BufferOutputStream()
         pq.write_table(pa.Table.from_arrays(columns, schema=schema), sink, compression="zstd")
         content = sink.getvalue().to_pybytes()
-    manifest = manifest_path(path)
-    if not path.is_file() or path.read_bytes() != content:
-        manifest.unlink(missing_ok=True)  # killed before the new one is there, this leaves a table without
-        write_bytes(path, content)
-    if path.is_file():  # neither a device nor a pipe
+    contents = {} if path.is_file() and path.read_bytes() == content else {path: content}
+    if path.is_file() or not path.exists():  # neither a device nor a pipe
         said = {name: value for name, value in ((_UNSEALED, unsealed), (_DIFFERENCES, differences)) if value}
-        write_manifest(manifest, said, {path.name: sha256_bytes(content)})
+        sealed = {**said, FILES: {path.name: sha256_bytes(content)}}
+        # Killed between the two, this leaves a table that is refused, never one without a seal.
+        contents[manifest_path(path)] = manifest_text(sealed).encode()
+    write_together(contents)
 
 
 def sort_runs(runs: pd.DataFrame) -> pd.DataFrame:
@@ -266,6 +266,8 @@ def _manifest_of(path: Path, content: bytes) -> dict[str, Any] | None:
         record = read_manifest(manifest, remedy)
     except FileNotFoundError:
         return None
+    with another_shape(manifest, remedy):
+        record[_UNSEALED] = int(record.get(_UNSEALED, 0))
     # By its hash alone: both may have been given another name.
     if list(record.get(FILES, {}).values()) != [sha256_bytes(content)]:
         raise DamagedError(f"{path} has changed since it was written; {remedy}")

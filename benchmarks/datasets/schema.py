@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from benchmarks.protocol import Dataset
 from common.errors import UserError
-from common.manifest import manifest_text, read_manifest
+from common.manifest import another_shape, manifest_text, read_manifest
 from common.registry import Registry
 
 __all__ = [
@@ -201,8 +201,9 @@ class Manifest:
                 f"{path} is in version {found!r:.40} of the local format, but this package reads version "
                 f"{SCHEMA_VERSION}; {remedy}"
             )
-        tables, counts = content["tables"], content["counts"]
-        content["tables"] = {name: TableInfo(**tables[name]) for name in _ORDER if name in tables}
-        content["counts"] = {split: counts[split] for split in SPLIT_TABLES if split in counts}
-        content["labels"], content["notes"] = tuple(content["labels"]), tuple(content["notes"])
-        return cls(**content)
+        with another_shape(path, remedy):
+            tables, counts = content["tables"], content["counts"]
+            content["tables"] = {name: TableInfo(**tables[name]) for name in _ORDER if name in tables}
+            content["counts"] = {split: counts[split] for split in SPLIT_TABLES if split in counts}
+            content["labels"], content["notes"] = tuple(content["labels"]), tuple(content["notes"])
+            return cls(**content)

@@ -62,10 +62,11 @@ def load_manifest(data: Path) -> dict[str, Any]:
         raise UserError(f"{path}: no shards here{unfinished}; write them with `clm-or-mlm shards`") from None
     if manifest.get("format") != _FORMAT:
         raise UserError(f"{path} was written by another version; {_REMEDY}")
-    tokenizer = read_settings(_Tokenizer, manifest["tokenizer"], str(path))
-    ids = (tokenizer.eos_id, tokenizer.mask_id, tokenizer.bos_id or 0)
-    if not 0 <= min(ids) <= max(ids) < tokenizer.vocab_size:
-        raise UserError(f"{path}: a special token's id is not below {tokenizer.vocab_size}; {_REMEDY}")
+    with manifests.another_shape(path, _REMEDY):
+        tokenizer = read_settings(_Tokenizer, manifest["tokenizer"], str(path))
+        ids = (tokenizer.eos_id, tokenizer.mask_id, tokenizer.bos_id or 0)
+        if not 0 <= min(ids) <= max(ids) < tokenizer.vocab_size:
+            raise UserError(f"{path}: a special token's id is not below {tokenizer.vocab_size}; {_REMEDY}")
     return manifest
 
 

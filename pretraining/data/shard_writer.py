@@ -19,7 +19,7 @@ import zstandard
 
 from common.errors import UserError
 from common.files import sha256_bytes, write_bytes
-from common.manifest import FILES, check_files, read_manifest, write_manifest
+from common.manifest import FILES, another_shape, check_files, read_manifest, write_manifest
 from pretraining.data.corpus import Document
 from pretraining.data.shard_index import COMPRESSION, MDS_COLUMNS, RECORD, Shard, Tokens
 from pretraining.data.shard_manifest import SPLITS, UNFINISHED
@@ -188,24 +188,25 @@ class ShardWriter:
     def _load(self) -> None:
         remedy = f"remove {self._out} and run the same command again"
         record = read_manifest(self._scratch / _STATE, remedy)
-        if record["request"] != self._request:
-            raise UserError(
-                f"{self._out} has unfinished shards made with different settings; choose another --out or remove "
-                "the folder"
-            )
-        check_files(self._scratch, record[FILES], remedy)
-        self._digests = {name: sha for name, sha in record[FILES].items() if name.startswith(_DIGESTS)}
-        self.position = ShardPosition(**record["position"])
-        for name, saved in record["splits"].items():
-            split = self.splits[name]
-            split.shards = [Shard(**shard) for shard in saved["shards"]]
-            split.documents, split.tokens = saved["documents"], saved["tokens"]
-            split.pending = bytearray((self._scratch / _pending(name, record["count"])).read_bytes())
-        for name in self._digests:
-            data = (self._scratch / name).read_bytes()
-            self._seen.update(
-                data[place : place + DIGEST_BYTES] for place in range(0, len(data), DIGEST_BYTES)
-            )
+        with another_shape(self._scratch / _STATE, remedy):
+            if record["request"] != self._request:
+                raise UserError(
+                    f"{self._out} has unfinished shards made with different settings; choose another --out or remove "
+                    "the folder"
+                )
+            check_files(self._scratch, record[FILES], remedy)
+            self._digests = {name: sha for name, sha in record[FILES].items() if name.startswith(_DIGESTS)}
+            self.position = ShardPosition(**record["position"])
+            for name, saved in record["splits"].items():
+                split = self.splits[name]
+                split.shards = [Shard(**shard) for shard in saved["shards"]]
+                split.documents, split.tokens = saved["documents"], saved["tokens"]
+                split.pending = bytearray((self._scratch / _pending(name, record["count"])).read_bytes())
+            for name in self._digests:
+                data = (self._scratch / name).read_bytes()
+                self._seen.update(
+                    data[place : place + DIGEST_BYTES] for place in range(0, len(data), DIGEST_BYTES)
+                )
 
 
 def _pending(split: str, count: int) -> str:

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError, nearest
-from common.settings import need_table, read_settings, read_toml
+from common.settings import need_table, read_settings, read_toml, refuse_code
 from pretraining.models import MODELS, PAPER, Design, Model, Stage
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import OPTIMIZER_BYTES, TrainingConfig
@@ -140,6 +140,7 @@ def load_study(path: Path | None) -> Study:
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     settings = file.settings
+    refuse_code(settings, f"{path} [settings]")
     if "microbatch" in settings:  # before there were groups, it decided the gradient, too
         settings = {"loss_group": settings["microbatch"], **settings}
     config = read_settings(TrainingConfig, settings, f"{path} [settings]")

@@ -177,6 +177,12 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     )
 
 
+def test_a_broken_link_is_no_unfinished_run(tmp_path: Path) -> None:
+    (tmp_path / "results.json").symlink_to("moved/results.json")
+    kind, sentence = unread(tmp_path / "results.json")
+    assert kind == "unreadable" and "moved/results.json" in sentence and "ingest again" in sentence
+
+
 def test_a_file_that_changes_while_it_is_read_is_unfinished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from cyclopts import App, Parameter
 
 from common.cli import MANY, call, program, run, shared_options
 from common.errors import UserError
+from common.provenance import ROOT
 from tests.commands import python
 
 
@@ -94,6 +96,14 @@ def test_a_user_error_is_one_sentence_and_status_2(capsys: pytest.CaptureFixture
 def test_a_mistake_of_ours_keeps_its_traceback() -> None:
     with pytest.raises(ZeroDivisionError):
         run(raising(ZeroDivisionError()), [])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-"])
+def test_a_closed_output_is_no_traceback(closed: str) -> None:
+    code = "import sys; from common.cli import run; run(lambda _: print('x') or sys.stderr.write('y') and 0)"
+    words = ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, code]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0 and "Traceback" not in done.stderr + done.stdout
 
 
 def test_interrupt_is_130(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,6 +27,7 @@ from common.files import (
     scratch_folder,
     temporary_name,
     write_text,
+    write_together,
 )
 from common.provenance import ROOT
 from tests.commands import python
@@ -61,6 +62,31 @@ def test_a_killed_writer_leaves_the_old_file_or_the_new(tmp_path: Path) -> None:
         text = path.read_text()
         assert len(text) == 200_000
         assert len(set(text)) == 1
+
+
+@pytest.mark.parametrize("failing", range(3))
+def test_files_that_belong_together_are_all_new_or_all_old(
+    tmp_path: Path, failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [tmp_path / name for name in ("a.pdf", "b.csv", "c.json")]
+    write_together(dict.fromkeys(paths[:2], b"old"))
+    flush, flushed = os.fsync, []
+
+    def full(descriptor: int) -> None:
+        flushed.append(descriptor)
+        if len(flushed) > failing:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        flush(descriptor)
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="No space") as error:
+        patched.setattr(os, "fsync", full)
+        write_together(dict.fromkeys(paths, b"new"))
+    assert error.value.filename == str(paths[failing])
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a.pdf": b"old", "b.csv": b"old"}
+    write_together(dict.fromkeys(paths, b"new"))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == dict.fromkeys(
+        ("a.pdf", "b.csv", "c.json"), b"new"
+    )
 
 
 def test_files_get_the_usual_permissions(tmp_path: Path) -> None:

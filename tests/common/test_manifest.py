@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.datasets.schema import Manifest
+from benchmarks.datasets.synthetic import make_synthetic
 from common import manifest
 from common.errors import UserError
 from common.files import sha256_file, sha256_open
@@ -17,6 +19,7 @@ from common.manifest import (
     read_manifest,
     write_manifest,
 )
+from workflow.jobs import KINDS, Job, Workflow, by_marker, load, save
 
 CONTENT = {
     "name": "é\n",
@@ -45,6 +48,41 @@ def test_no_flipped_bit_passes(tmp_path: Path) -> None:
         path.write_bytes(data)
         with pytest.raises(UserError, match="write it again"):
             read_manifest(path, "write it again")
+
+
+@pytest.mark.parametrize("files", [[], {"a": []}, {"a": 1}, "a"])
+def test_files_are_a_table_of_hashes(tmp_path: Path, files: object) -> None:
+    (tmp_path / "a.json").write_text(manifest_text({"files": files}))
+    with pytest.raises(DamagedError, match="'files' is not a table of hashes"):
+        read_manifest(tmp_path / "a.json", "write it again")
+
+
+def test_a_sealed_manifest_of_another_shape_is_refused_wherever_it_is_read(tmp_path: Path) -> None:
+    """Every key of what each reader reads, left out and replaced by values of other types, and sealed again."""
+    make_synthetic(tmp_path, "sst2", train=16, evaluation=8)
+    workflow = Workflow(
+        target="all", jobs=by_marker([Job(kind=KINDS["shards"], name="shards", makes=("a",))])
+    )
+    save(workflow, tmp_path)
+    readers = [
+        (tmp_path / "sst2/manifest.json", lambda: Manifest.read(tmp_path / "sst2/manifest.json")),
+        (tmp_path / "workflow.json", lambda: load(tmp_path)),
+    ]
+    refused = 0
+    for path, read in readers:
+        good = read_manifest(path, "")
+        for key in good:
+            for value in (..., None, 1, "x", [], [1], {}, {"x": 1}):
+                other = {name: kept for name, kept in good.items() if name != key}
+                path.write_text(manifest_text(other if value is ... else {**other, key: value}))
+                try:
+                    read()
+                except UserError as error:
+                    assert str(path) in str(error) and "\n" not in str(error)
+                    refused += 1
+        path.write_text(manifest_text(good))
+        read()
+    assert refused > 30
 
 
 def test_other_layouts_and_unsealed_files_are_refused(tmp_path: Path) -> None:

@@ -45,6 +45,9 @@ def test_what_can_be_a_name(name: str) -> None:
         "https://user:HUSH@host/x.git", "https://HUSH@host/x", "https://h/x?access_token=HUSH&a=1", "password=HUSH",
         "hf_HUSHhushHUSHhush", "ssh://me:HUSH@h:22/x", "https://h/x?X-Amz-Date=1&X-Amz-Signature=HUSH",
         "https://h/x?X-Amz-Security-Token=HUSH&X-Amz-Credential=HUSH", "https://h/x?X-Goog-Signature=HUSH",
+        "WANDB_API_KEY=HUSH", "AWS_SECRET_ACCESS_KEY=HUSH", "aws_session_token=HUSH", "KEY=HUSH", "AccountKey=HUSH",
+        "Authorization: Bearer HUSHhush", "bearer HUSHhush.HUSH", "run --token HUSH", "run --hub-token=HUSH --x",
+        "run --api-key HUSH",
     ],
 )  # fmt: skip
 def test_secrets_are_hidden(text: str) -> None:
@@ -52,6 +55,9 @@ def test_secrets_are_hidden(text: str) -> None:
 
 
 def test_what_is_no_secret_stays() -> None:
+    keys = "--set takes key=value; a bearer of news; --tokenizer t; image_key = x; KEYS=3"
+    assert redacted(keys) == keys
+    assert "AKIA" not in redacted("as AKIAIOSFODNN7EXAMPLE")
     text = "python -m pretraining train --set eos_token=2 max_tokens=5 tokenizer=t https://h/x@v1 a@b.org"
     assert redacted(text) == text
 

@@ -113,6 +113,17 @@ def test_the_driver_comes_in_where_there_is_a_gpu(tmp_path: Path, device: str, o
         line(CLM_OR_MLM_GPU="nvdia")
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="the folder has to belong to root")
+def test_libraries_for_older_drivers_are_shown(tmp_path: Path) -> None:
+    for name in ("dev/nvidiactl", "compat/libcuda.so.1"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    folder = str(tmp_path / "compat")
+    environ = {"CLM_OR_MLM_SCRATCH": str(tmp_path), "CLM_OR_MLM_CUDA_COMPAT": folder}
+    line, found = command_in(Path("x.sif"), [], Machine(environ=environ, root=tmp_path))
+    assert line[line.index(folder) - 1] == "--bind" and found["APPTAINERENV_CLM_OR_MLM_CUDA_COMPAT"] == folder
+
+
 def test_a_missing_image_says_how_to_build_it(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="clm-or-mlm build full"):
         launch(tmp_path / "full.sif", [])

@@ -1,11 +1,20 @@
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from common.errors import UserError
 from container.machine import Machine
-from container.start import cache_environment, command_of, driver_problem, scratch_of
+from container.start import (
+    cache_environment,
+    command_of,
+    compat_folder,
+    driver_problem,
+    refuse_fewer_gpus,
+    scratch_of,
+)
 from tests.commands import python
 
 FIGURE_3 = ["clm_or_mlm", "figure", "3", "--source", "published", "--out", "build/figures"]
@@ -77,3 +86,54 @@ def test_a_command_is_run_from_any_folder_with_its_caches_in_the_scratch(tmp_pat
     answer = python("-m", "container.start", "claims", "--help", cwd=tmp_path, code=0, **scratch)
     assert "python -m clm_or_mlm claims" in answer.stdout
     assert (tmp_path / "scratch").is_dir()
+
+
+OLD_DRIVER = "int cuInit(unsigned f){return 0;} int cuDriverGetVersion(int*v){*v=12040;return 0;}"
+VERSION = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n"
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="a stand-in for a driver needs gcc")
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has an NVIDIA driver")
+def test_a_job_with_gpus_does_not_compute_on_the_cpu(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(UserError) as found:
+        refuse_fewer_gpus(2, os.environ, tmp_path)
+    assert all(
+        word in str(found.value)
+        for word in ("2 GPU(s)", "torch 2", "CUDA", "on 0", "no NVIDIA driver", "gres")
+    )
+    (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
+    (tmp_path / "proc/driver/nvidia/version").write_text(VERSION)
+    (tmp_path / "old.c").write_text(OLD_DRIVER)
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1", tmp_path / "old.c"], check=True
+    )
+    with pytest.raises(UserError) as found:
+        refuse_fewer_gpus(2, os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}, tmp_path)
+    said = str(found.value)
+    assert all(word in said for word in ("driver 535.104.05", "too old", "needs driver 580", "cuda_compat"))
+    assert "\n" not in said
+
+
+def test_a_job_without_its_gpus_ends_before_its_command(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    given = {"CLM_OR_MLM_SCRATCH": str(tmp_path), "CLM_OR_MLM_GPU_COUNT": "99"}
+    answer = python("-m", "container.start", "claims", "--help", code=2, **given)
+    assert "99 GPU(s)" in answer.stderr and not answer.stdout
+
+
+def test_libraries_of_a_driver_are_the_clusters(tmp_path: Path) -> None:
+    assert compat_folder({}) is None
+    for name, sentence in (
+        (str(tmp_path / "none"), "no such file"),
+        (str(tmp_path), "no full path of a folder"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            compat_folder({"CLM_OR_MLM_CUDA_COMPAT": name})
+    (tmp_path / "libcuda.so.1").touch()
+    tmp_path.chmod(0o777)
+    with pytest.raises(UserError, match="belong to root alone"):
+        compat_folder({"CLM_OR_MLM_CUDA_COMPAT": str(tmp_path)})
+    if os.getuid() == 0:
+        tmp_path.chmod(0o755)
+        assert compat_folder({"CLM_OR_MLM_CUDA_COMPAT": str(tmp_path)}) == tmp_path

@@ -136,9 +136,10 @@ IB_DEVICE, CXI = ("sys/class/infiniband/mlx5_0",), ("dev/cxi0", "dev/cxi1")
     ("check", "devices", "answers", "limit", "status", "seen"),
     [
         (doctor.driver, GPU, {"nvidia-smi": (9, "NVIDIA-SMI has failed")}, -1, "fail", "nvidia-smi fails"),
-        (doctor.driver, GPU, {"nvidia-smi": (0, "560.35.03, Enabled\n560.35.03, Disabled")}, -1, "warn",
+        (doctor.driver, GPU, {"nvidia-smi": (0, "580.65.06, Enabled\n580.65.06, Disabled")}, -1, "warn",
          "2 GPU(s), sliced"),
-        (doctor.driver, GPU, {"nvidia-smi": (0, "560.35.03, Disabled")}, -1, "ok", "driver 560.35.03, 1 GPU(s)"),
+        (doctor.driver, GPU, {"nvidia-smi": (0, "580.65.06, Disabled")}, -1, "ok", "driver 580.65.06, 1 GPU(s)"),
+        (doctor.driver, GPU, {"nvidia-smi": (0, "535.104.05, [N/A]")}, -1, "fail", "which is too old"),
         (doctor.slurm, (), {}, -1, "warn", "no sbatch here"),
         (doctor.slurm, (), SINFO | {"sinfo": (1, "Unable to contact slurm controller")}, -1, "fail", "Unable"),
         (doctor.slurm, (), SINFO | {"sinfo": (0, "")}, -1, "fail", "no partition is visible"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from workflow.slurm_jobs import (
     queued_jobs,
     read_live,
     refuse_cancelled,
+    refuse_what_slurm_refuses,
     settle,
     wait_command,
     write_live,
@@ -126,3 +128,67 @@ def test_a_job_that_somebody_cancelled_is_refused_and_one_cancelled_before_the_c
     refuse_cancelled(STAGE, tmp_path, "9")
     squeue.unlink()
     refuse_cancelled(STAGE, tmp_path, "10")
+
+
+BIG = Job(kind=KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=100.0)
+CLUSTER = Workflow(target="all", jobs=by_marker([BIG]), queues={"gpus": {"slurm_partition": "gpu"}})
+
+
+def _cluster(folder: Path, monkeypatch: pytest.MonkeyPatch, refused: str, nodes: str) -> None:
+    """A Slurm that refuses what holds a pattern, and lists nodes."""
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}:/usr/bin:/bin")
+    said = "sbatch: error: Requested node configuration is not available"
+    program(folder / "bin/sbatch", f'case "$*" in {refused}) echo "{said}" >&2; exit 1;; esac')
+    program(folder / "bin/sinfo", f"case \"$*\" in *-N*) printf '{nodes}';; esac")
+
+
+@pytest.mark.parametrize(
+    ("refused", "setting"),
+    [
+        ("*--gres=gpu:4*", "gpus_per_node, or gres"),
+        ("*--nodes=2*", "correct nodes in"),
+        ("*--mem*100000*", "memory_gb"),
+        ("*--cpus-per-task=16*", "cpus"),
+        ('*"-p gpu"*', "partition of [jobs.gpus]"),
+        ("*--cpus-per-task=16*|*--gres=gpu:4*", "correct gpus_per_node in"),
+        ("*", "[jobs.gpus], nodes and cpus"),
+    ],
+)
+def test_the_setting_that_is_wrong_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str, setting: str
+) -> None:
+    _cluster(tmp_path, monkeypatch, refused, "")
+    with pytest.raises(UserError) as found:
+        refuse_what_slurm_refuses(CLUSTER)
+    assert setting in str(found.value) and "\n" not in str(found.value)
+
+
+NODE = "n{}|gpu|{}|64|500000|h100,ib|gpu:h100:4(S:0-1),tmp:1\\n"
+
+
+@pytest.mark.parametrize(
+    ("states", "refused"),
+    [
+        (("idle", "down*"), False),
+        (("drained", "maint"), False),
+        (("down*",), True),
+        (("idle", "allocated"), True),
+    ],
+)
+def test_nodes_that_are_down_are_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    states: tuple[str, ...], refused: bool,
+) -> None:  # fmt: skip
+    nodes = "".join(NODE.format(number, state) for number, state in enumerate(states))
+    _cluster(tmp_path, monkeypatch, "*--nodes=2*", nodes)
+    if refused:
+        with pytest.raises(UserError, match="correct nodes in"):
+            refuse_what_slurm_refuses(CLUSTER)
+    else:
+        refuse_what_slurm_refuses(CLUSTER)
+        assert f"n{len(states) - 1}" in caplog.text and "down" in caplog.text
+    # A job that fits no node, up or down, is refused.
+    _cluster(tmp_path, monkeypatch, "*--mem*", nodes)
+    large = replace(CLUSTER, jobs=by_marker([replace(BIG, memory_gb=900.0)]))
+    with pytest.raises(UserError, match="memory_gb"):
+        refuse_what_slurm_refuses(large)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,6 +70,19 @@ def test_jobs_in_the_queue_are_shown_with_why_they_wait(study: Path) -> None:
     assert "pending           8  cell m/c, Priority" in found.text()
     assert _row(found, "all")[:6] == ["4", "1", "1", "1", "0", "1"]
     assert found.code == 4
+
+
+def test_a_running_job_shows_when_it_last_wrote(study: Path) -> None:
+    live = {HALF.marker: LiveJob(number="7", state="RUNNING", reason="None", comment="", minutes=30.0)}
+    found = replace(progress_of(study), live=live)
+    assert "wrote" not in found.text()
+    log = study / HALF.log
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.touch()
+    os.utime(log, (time.time() - 20 * 60,) * 2)
+    assert "cell m/b for 30 min of 75, wrote 20 min ago" in found.text().replace(
+        f"of {HALF.minutes}", "of 75"
+    )
 
 
 def _planned(folder: Path, *todo: Job, settings: StudySettings | None = None) -> Progress:

@@ -17,6 +17,7 @@ GOOD = {
     "make_datasets": '["--train", "8", "--evaluation", "4"]',
     "datasets": '["sst2"]',
     "gpus_per_node": "0",
+    "repeat_text": "true",
 }
 
 CALLS = [
@@ -46,6 +47,9 @@ SETTINGS = [
     ({"datasets": '["sst3"]'}, "did you mean 'sst2'"),
     ({"datasets": '["sst2", "sst2"]'}, "datasets lists sst2 more than once"),
     ({"text": '["*.parquet"]'}, "matches no file"),
+    ({"repeat_text": "false"}, "tokens, but the study needs"),
+    ({"gpus_per_node": "99"}, "asks for 99 GPUs, but this machine has"),
+    ({"tuning_options": '["--stpes", "4"]'}, "tuning_options: "),
     ({"text": "[]"}, "no text to pretrain on"),
     ({"train_tokenizer": "0"}, "no tokenizer"),
     ({"train_tokenizer": "0", "tokenizer": '"tok.json"'}, "tok.json does not exist"),

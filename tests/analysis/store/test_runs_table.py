@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import shutil
 from pathlib import Path
@@ -258,6 +260,19 @@ def test_an_edited_score_is_refused_in_one_sentence(tmp_path: Path) -> None:
     )
     write_runs(path, runs)
     assert manifest_path(path).read_text() == before and open_source(str(path)).long_label == str(path)
+
+
+def test_a_table_that_cannot_be_replaced_stays_sealed(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {path.name: path.read_bytes() for path in written.parent.iterdir()}
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="No space"):
+        patched.setattr(os, "fsync", full)
+        write_runs(written, made_up_runs(np.random.default_rng(1), models=("610m-clm-42k",)))
+    assert {path.name: path.read_bytes() for path in written.parent.iterdir()} == before
+    assert read_table(written).unsealed == 0
 
 
 def test_a_manifest_follows_its_table_under_another_name(written: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from common.manifest import write_manifest
 from common.provenance import ROOT
 from tests.commands import program, python
 from tests.common.test_locks import holder
+from workflow import engine
 from workflow.engine import LEASE, cancel, detach, run_workflow
 from workflow.jobs import KINDS, Job, Workflow, by_marker
 
@@ -30,6 +31,28 @@ def test_one_call_works_in_a_folder(tmp_path: Path) -> None:
         run_workflow(Workflow(target="all", jobs={}), tmp_path)
     # The lease of a killed call is free at once.
     assert run_workflow(Workflow(target="all", jobs={}), tmp_path, words=("--quiet",))
+
+
+@pytest.mark.parametrize(("deaths", "works"), [(7, True), (0, False)])
+def test_retries_count_anew_after_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaths: int, works: bool
+) -> None:
+    """A training on nodes that die: seven times after a checkpoint, or for ever before the first."""
+    job = Job(kind=KINDS["model"], name="m", makes=("m.txt",), checkpoints="stages/m/step-*/state.json")
+    starts: list[int] = []
+
+    def killed(*_: object) -> int:
+        starts.append(len(starts))
+        done = works and len(starts) > deaths
+        path = tmp_path / ("m.txt" if done else f"stages/m/step-{len(starts)}/state.json")
+        if works:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        return int(not done)
+
+    monkeypatch.setattr(engine, "_snakemake", killed)
+    assert run_workflow(Workflow(target="m", jobs=by_marker([job])), tmp_path) is works
+    assert len(starts) == deaths + 1
 
 
 def test_a_dry_run_announces_and_starts_nothing(tmp_path: Path) -> None:

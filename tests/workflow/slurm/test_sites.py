@@ -92,7 +92,7 @@ cpus = 1
 memory_gb = 1.0
 limit_hours = 2.0
 [environment]
-OF_THE_SITE = "$SLURM_JOB_ID"
+OMP_PLACES = "$SLURM_JOB_ID"
 [jobs.cpu]
 partition = "cpu"
 account = "abc@cpu"
@@ -125,11 +125,6 @@ def _settings(folder: Path, more: str = "") -> Path:
         ('[jobs.gpus]\nconstraint = "a100"', "Invalid feature specification"),
         ('[jobs.gpus]\nqos = "dev"', "Invalid qos specification"),
         ('[jobs.cpu]\naccount = "other"', "Invalid account or account/partition combination"),
-        ('[jobs.cpu]\nslurm_extra = "--exclusiv3"', "unrecognized option '--exclusiv3'"),
-        (
-            '[jobs.cpu]\nslurm_extra = "--qos=long"',
-            "slurm_extra '--qos=long': The --quality-of-service option",
-        ),
         ('gres = "gpu:h200"', "Requested node configuration is not available"),
         ("gpus_per_node = 3", "Requested node configuration is not available"),
         ("[jobs.gpus]\nhours = 30.0", "partition gpu allows no jobs longer than 10:00:00"),
