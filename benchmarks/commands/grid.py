@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from benchmarks.commands import DATA, DatasetName, Definitions
-from benchmarks.finetuning.model_files import resolve
+from common.model_files import resolve
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.protocol import FINE_TUNING, Dataset, HeadName  # noqa: F401  (inherited options are read here)

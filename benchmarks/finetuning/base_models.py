@@ -20,7 +20,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from benchmarks.finetuning.model_files import read_config
+from common.model_files import read_config
 from benchmarks.finetuning.tokenization import end_of_text
 from common.errors import UserError, first_line, nearest
 from pretraining.model.model_folder import MODEL_TYPES, load_encoder

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from benchmarks.finetuning.base_models import FirstToken, NoPooler, load_base, load_tokenizer
 from benchmarks.finetuning.directions import Trial, try_out
-from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
+from common.model_files import resolve, tokenizer_hash, weights_hash
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import packed_cost
 from common.errors import UserError
