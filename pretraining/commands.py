@@ -31,8 +31,6 @@ __all__ = ["export", "plan", "settings", "shards", "tokenizer", "train", "verify
 log = logging.getLogger(__name__)
 
 _STUDY = "the study and its settings"
-_MFU = 0.4
-"""Share of a device's peak rate that a plan's hours count with."""
 
 
 @shared_options(_STUDY)
@@ -79,7 +77,7 @@ def plan(
     """
     chosen = load_study(study.study)
     models = _models(chosen, model, figure)
-    write(plan_document(plan_of(models, chosen), device=device, utilisation=_MFU), format, None)
+    write(plan_document(plan_of(models, chosen), device=device), format, None)
 
 
 def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Model]:

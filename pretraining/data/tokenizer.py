@@ -166,12 +166,12 @@ def load_tokenizer(source: str) -> TextTokenizer:
     )
 
 
-def llama3_special_tokens(mask: str = MASK) -> list[str]:
+def llama3_special_tokens() -> list[str]:
     """Return Llama 3's 256 special tokens in the order of their ids, the first reserved one being the mask."""
     reserved = iter(range(251))
     named = {0: BEGIN, 1: END, 6: "<|start_header_id|>", 7: "<|end_header_id|>", 9: "<|eot_id|>"}
     tokens = [named[place] if place in named else _RESERVED.format(next(reserved)) for place in range(256)]
-    tokens[SPECIAL_TOKENS.mask_id - SPECIAL_TOKENS.begin_id] = mask
+    tokens[SPECIAL_TOKENS.mask_id - SPECIAL_TOKENS.begin_id] = MASK
     return tokens
 
 

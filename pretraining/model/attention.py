@@ -33,7 +33,7 @@ from common.registry import Registry
 
 __all__ = [
     "AUTO", "BACKENDS", "FLASH4", "SDPA", "VARLEN", "AttentionBackend", "AttentionLayout", "activation_dtype",
-    "attention", "available", "dense_attention", "packed_layout", "padded_layout", "resolve_backend",
+    "attention", "dense_attention", "packed_layout", "padded_layout", "resolve_backend",
 ]  # fmt: skip
 
 
@@ -228,11 +228,6 @@ BACKENDS = Registry("attention backend", [VARLEN, FLASH4, SDPA])
 """The kernels, the preferred one first; the last one runs everywhere."""
 AUTO = "auto"
 """Value of the setting `backend` (`pretraining.plan.config`) for the first that can run."""
-
-
-def available(device: torch.device, dtype: torch.dtype, head_dim: int) -> list[AttentionBackend]:
-    """Return the backends that can run on `device` with activations of `dtype`, the preferred one first."""
-    return [item for item in BACKENDS.values() if not item.problem(device, dtype, head_dim)]
 
 
 def resolve_backend(

@@ -173,11 +173,6 @@ class TrainingConfig:
         """Most tokens of one pass through the model: 24,576 with the paper's settings."""
         return self.microbatch * self.max_length
 
-    @property
-    def attended_length(self) -> float:
-        """Mean length of the sequence that a token is in: what attention costs a token."""
-        return self.sequences.attended_length
-
     def science(self) -> dict[str, object]:
         """Return the settings that a run must keep when it resumes: all but those of logging, storage and speed, and
         those left empty."""

@@ -17,13 +17,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-def hoffmann_flops_per_token(shape: Shape, *, length: float | None = None, predicted: float = 1.0) -> float:
-    """Return training FLOPs per token (forward and backward) by Hoffmann et al., Appendix F.
+def hoffmann_flops_per_token(shape: Shape, *, length: float | None = None) -> float:
+    """Return training FLOPs per token (forward and backward) by Hoffmann et al., Appendix F: MLM costs as much as CLM.
 
     Args:
         shape: the model.
         length: tokens of a sequence; `effective_length()` when left out.
-        predicted: share of positions that pass the head; 1, the appendix's count, charges MLM like CLM.
     """
     length = effective_length() if length is None else length
     width, kv_width = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
@@ -31,14 +30,17 @@ def hoffmann_flops_per_token(shape: Shape, *, length: float | None = None, predi
     projections = 2 * shape.hidden * (width + 2 * kv_width) + 2 * width * shape.hidden
     scores = 2 * length * width + 3 * shape.heads * length + 2 * length * width
     feed_forward = 2 * 3 * shape.hidden * shape.mlp
-    logits = 2 * shape.hidden * shape.vocab * predicted
+    logits = 2 * shape.hidden * shape.vocab
     return 3 * (embedding + shape.layers * (projections + scores + feed_forward) + logits)
 
 
 def model_flops_per_token(shape: Shape, *, length: float | None = None, predicted: float = 1.0) -> float:
     """Return the training FLOPs per token that MFU counts: no look-up, no softmax, no recomputation.
 
-    Arguments are those of `hoffmann_flops_per_token`; MLM's `predicted` is the masking ratio.
+    Args:
+        shape: the model.
+        length: tokens of a sequence; `effective_length()` when left out.
+        predicted: share of positions that pass the head: 1 for CLM, the masking ratio for MLM.
     """
     length = effective_length() if length is None else length
     matrices = shape.body_parameters + predicted * shape.embedding_parameters

@@ -15,15 +15,16 @@ __all__ = ["PLAN_FORMATS", "plan_document"]
 
 PLAN_FORMATS = ("tree", "json")
 """How a plan is printed."""
+_MFU = 0.4
+"""Share of a device's peak rate that a plan's hours count with."""
 
 
-def plan_document(plan: Plan, *, device: str = "H100", utilisation: float = 0.4) -> TableDocument:
+def plan_document(plan: Plan, *, device: str = "H100") -> TableDocument:
     """Return the plan.
 
     Args:
         plan: the work to show.
         device: a device of `pretraining.plan.flops.PEAK_FLOPS`.
-        utilisation: share of its peak that is reached (MFU), in (0, 1].
 
     Raises:
         UserError: an unknown device.
@@ -31,14 +32,10 @@ def plan_document(plan: Plan, *, device: str = "H100", utilisation: float = 0.4)
     if device not in PEAK_FLOPS:
         known = ", ".join(PEAK_FLOPS)
         raise UserError(f"unknown device {device!r}; devices are {known}{nearest(device, PEAK_FLOPS)}")
-    return TableDocument(
-        data=_data(plan, device, utilisation),
-        indent=2,
-        pages={"tree": lambda: _tree(plan, device, utilisation)},
-    )
+    return TableDocument(data=_data(plan, device), indent=2, pages={"tree": lambda: _tree(plan, device)})
 
 
-def _tree(plan: Plan, device: str, utilisation: float) -> str:
+def _tree(plan: Plan, device: str) -> str:
     models = counted(len(plan.models), "model")
     lines = [f"{models} of the study {plan.study.name!r}, {counted(len(plan.stages), 'stage')}", ""]
     names = {model.name for model in plan.models}
@@ -46,10 +43,10 @@ def _tree(plan: Plan, device: str, utilisation: float) -> str:
     def walk(item: PlannedStage, indent: str, last: bool, root: bool) -> None:
         branch = "" if root else ("`-- " if last else "|-- ")
         steps = f"{format_steps(item.start)} to {format_steps(item.end)}"
-        made = [name for name in item.models if name == item.name or _holds(plan, name, item)]
+        made = [name for name in item.models if plan.study.model(name).stages[-1].name == item.name]
         note = f"  = {', '.join(made)}" if made and made != [item.name] else ""
         mark = " *" if item.name in names else ""
-        lines.append(f"{indent}{branch}{item.name}{mark}  {_what(item)}, {steps}{note}")
+        lines.append(f"{indent}{branch}{item.name}{mark}  {item.label()} {item.phase}, {steps}{note}")
         below = plan.children(item.name)
         deeper = indent if root else indent + ("    " if last else "|   ")
         for place, child in enumerate(below):
@@ -62,24 +59,14 @@ def _tree(plan: Plan, device: str, utilisation: float) -> str:
         "* a model; steps are counted from random initialisation; shared steps run only once",
         "",
     ]
-    lines += _totals(plan, device, utilisation)
+    lines += _totals(plan, device)
     if skip := plan.study.config.skip:
         lines.append(f"changes        skip={skip}")
     return "\n".join(lines) + "\n"
 
 
-def _holds(plan: Plan, name: str, item: PlannedStage) -> bool:
-    model = plan.study.model(name)
-    last = model.stages[-1]
-    return last.name == item.name and last.phase == "stable"
-
-
-def _what(item: PlannedStage) -> str:
-    return f"{item.label()} {item.phase}"
-
-
-def _totals(plan: Plan, device: str, utilisation: float) -> list[str]:
-    costs = plan.costs(device=device, utilisation=utilisation)
+def _totals(plan: Plan, device: str) -> list[str]:
+    costs = plan.costs(device=device, utilisation=_MFU)
     alone = sum(model.steps for model in plan.models)
     return [
         f"steps          {costs.steps:,} ({alone:,} if every model were trained alone)",
@@ -87,8 +74,7 @@ def _totals(plan: Plan, device: str, utilisation: float) -> list[str]:
         "repeated",
         f"FLOPs          {costs.flops['hoffmann']:.4g} by Hoffmann et al., Appendix F; "
         f"{costs.flops['model']:.4g} model FLOPs",
-        f"{device} hours".ljust(15)
-        + f"{costs.gpu_hours:,.0f} at {utilisation:.0%} of the bf16 peak (model FLOPs)",
+        f"{device} hours".ljust(15) + f"{costs.gpu_hours:,.0f} at {_MFU:.0%} of the bf16 peak (model FLOPs)",
         f"disk           {_bytes(costs.checkpoint_bytes)} of kept checkpoints with optimiser state, "
         f"{_bytes(costs.model_bytes)} of exported models, {_bytes(plan.data_bytes)} of decompressed shards",
     ]
@@ -106,7 +92,7 @@ def _bytes(size: float) -> str:
     return f"{size:.3g} TB"
 
 
-def _data(plan: Plan, device: str, utilisation: float) -> dict[str, object]:
+def _data(plan: Plan, device: str) -> dict[str, object]:
     return {
         "study": plan.study.name,
         "models": [
@@ -116,7 +102,7 @@ def _data(plan: Plan, device: str, utilisation: float) -> dict[str, object]:
         ],
         "stages": [asdict(item) | {"steps": item.steps} for item in plan.stages],
         "changes": {"skip": skip} if (skip := plan.study.config.skip) else {},
-        "costs": asdict(plan.costs(device=device, utilisation=utilisation))
-        | {"device": device, "mfu": utilisation}
+        "costs": asdict(plan.costs(device=device, utilisation=_MFU))
+        | {"device": device, "mfu": _MFU}
         | {name: getattr(plan, name) for name in ("data_tokens", "data_bytes")},
     }

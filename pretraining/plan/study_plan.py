@@ -202,7 +202,7 @@ class Plan:
         for item in chosen:
             shape = self.study.shapes[item.size]
             tokens = item.steps * config.tokens_per_step
-            length, share = config.attended_length, item.predicted_share
+            length, share = config.sequences.attended_length, item.predicted_share
             flops["hoffmann"] += tokens * hoffmann_flops_per_token(shape, length=length)
             flops["model"] += tokens * model_flops_per_token(shape, length=length, predicted=share)
             checkpoint_bytes += len(item.keep) * shape.trained_parameters * (_WEIGHT_BYTES + OPTIMIZER_BYTES)

@@ -1,5 +1,7 @@
 """The study's parts for Composer's `Trainer`: the model, the steps' batches, gradients as views of DDP's buckets.
 
+The sixth file of the loop (`train` lists them): `stage` hands them to Composer, which calls them in every update.
+
 `train` and a script of one's own (docs/extend.md) build the same run from them. Settings add callbacks, algorithms and
 loggers: Composer's own by their names (`callbacks=SpeedMonitor,MemoryMonitor`), a user's as `module:Class`.
 """
@@ -81,7 +83,7 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
         Args:
             batches: one share an update.
             ranks: this process's place.
-            weighting: a name in `pretraining.training.objectives.WEIGHTINGS`.
+            weighting: `equal` or `token` (`group_weights`).
             stop: asked once a step whether this rank wants to stop.
         """
         super().__init__(
@@ -165,9 +167,8 @@ def additions(config: TrainingConfig, name: str, tensorboard: Path, rank: int = 
     if config.wandb:
         import wandb
 
-        if not hasattr(
-            wandb.Run, "get_url"
-        ):  # Composer 0.32 calls it; wandb 0.31 has no such method any more
+        # Composer 0.32 calls it; wandb 0.31 has no such method any more.
+        if not hasattr(wandb.Run, "get_url"):
             wandb.Run.get_url = lambda run: run.url
         about = {"config": asdict(config)}
         loggers.append(WandBLogger(project=config.wandb, name=name, init_kwargs=about))

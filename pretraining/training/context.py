@@ -1,4 +1,7 @@
-"""What the stages of one call share: study, settings, data, place; and what a checkpoint must agree with."""
+"""What the stages of one call share: study, settings, data, place; and what a checkpoint must agree with.
+
+The second file of the loop (`train` lists them): `train` makes one of it for a call, every stage reads it.
+"""
 
 from __future__ import annotations
 

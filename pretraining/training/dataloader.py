@@ -1,5 +1,8 @@
 """The batch of any step, for any rank: read, cut, ordered, masked, laid out in passes and fingerprinted.
 
+The fourth file of the loop (`train` lists them): `stage` asks `Data.step` for each step's batch, in a thread that is
+a few steps ahead.
+
 Everything follows from the settings, the data and the step, so that nothing has to be stored to resume after a
 kill, and two models of the study see the same sequences at the same step.
 

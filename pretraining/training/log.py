@@ -52,13 +52,7 @@ class LogWriter:
         self._log, self._timings = _opened(path), _opened(path.with_name(TIMINGS))
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Append one row; what is measured goes to the timings.
-
-        Raises:
-            ValueError: `read_log` would refuse the row.
-        """
-        if fault := _fault(row):
-            raise ValueError(f"a row of the log is not one: {fault}")
+        """Append one row; what is measured goes to the timings."""
         if measured := {key: row[key] for key in MEASURED if key in row}:
             _append(self._timings, {"step": row["step"], "stage": row["stage"], **measured})
         _append(self._log, {key: value for key, value in row.items() if key not in MEASURED})
@@ -130,20 +124,13 @@ def _row(line: bytes) -> dict[str, Any]:
     row: Any = strict_json(line, finite=False)
     if not isinstance(row, dict):
         raise BadJsonError("it is not a JSON object")
-    if fault := _fault(row):
-        raise BadJsonError(fault)
-    return row
-
-
-def _fault(row: Mapping[str, Any]) -> str:
-    """Return why a row cannot be one of a log; empty when it can."""
     for name in _NEEDED:
         if name not in row:
-            return f"it has no {name}"
+            raise BadJsonError(f"it has no {name}")
     for name, value in row.items():
         if not _FIELDS.get(name, _number)(value):
-            return f"its {name[:40]} cannot be {str(value)[:40]!r}"
-    return ""
+            raise BadJsonError(f"its {name[:40]} cannot be {str(value)[:40]!r}")
+    return row
 
 
 def _count(value: Any) -> bool:

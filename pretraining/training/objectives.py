@@ -1,5 +1,7 @@
 """Objectives (CLM, MLM): what a batch's input is and which positions predict what; how sequences are weighed.
 
+The fifth file of the loop (`train` lists them): `dataloader` calls `prepare`, `composer_parts` the rest.
+
 An objective turns a packed batch into an `ObjectiveBatch` on the CPU, in the data loader's thread; its loss is one
 function for all. Logits exist at predicting positions only, and there a chunk at a time
 (`pretraining.model.cross_entropy`).

@@ -1,7 +1,8 @@
 """The optimizer, which of its tensors a checkpoint holds, and its rate: warm-up, stable, decay (section 3, Table 1).
 
-Another one is another version of these functions, state names included, with its settings in
-`pretraining.plan.config`; the paper's values are in `pretraining.paper_settings`.
+The last file of the loop (`train` lists them): `stage` hands optimizer and rates to Composer's trainer. Another
+optimizer is another version of these functions, state names included, with its settings in `pretraining.plan.config`;
+the paper's values are in `pretraining.paper_settings`.
 
 The rate is a pure function of the step. The paper's own trainer counts with an offset of one: step 0 has 1 / warm-up of
 the peak, the last step of the warm-up has the peak, and the last step of the decay has zero. Steps are counted from the

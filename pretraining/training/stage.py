@@ -1,8 +1,15 @@
 """One stage being trained by Composer: from its last checkpoint, with its log, validation losses and checkpoints.
 
-Composer runs the loop: passes, autocast, DDP, devices, loggers, callbacks. Whatever the results depend on is passed
-to it: batches by step (`dataloader`), the loss (`objectives`), the rate by step (`optimizer`), checkpoints
-(`checkpoints`).
+The third file of the loop (`train` lists them). Composer runs it: passes, autocast, DDP, devices, loggers, callbacks.
+Whatever the results depend on is passed to it. An update is, in this order:
+
+    StepData                         the step's batch, its passes and the weights of their tokens
+    StageTraining.batch_start        the rate is noted
+    PretrainingModel.forward, loss   once a pass, with the backward pass after it
+    StageTraining.after_train_batch  the gradient is clipped, its norm noted
+    optimizer, rates_by_step         the update, and the next one's rate
+    StageTraining.batch_end          the log, and validation when it is time
+    StageTraining.batch_checkpoint   a checkpoint when it is time, and the end when somebody asks for it
 """
 
 from __future__ import annotations
@@ -43,7 +50,6 @@ from pretraining.training.objectives import ObjectiveBatch, loss_sum
 from pretraining.training.optimizer import build_optimizer, rates_by_step, stage_schedule
 
 __all__ = ["StageTraining", "build_model", "compile_model"]
-
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +105,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 )
                 self._fit(self.data)
             self._agree(None if self.writer is None else self.writer.finish())
+            # Saved as after the other signals, whose exit code asks for another start; this one's does not.
             if signal.SIGINT in self.signals:
                 raise KeyboardInterrupt
         except (KeyboardInterrupt, SystemExit):  # Composer makes the second of the first
@@ -118,6 +125,10 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
 
     def _fit(self, data: StepData) -> None:
         config, device = self.config, self.ranks.device
+        model = self.context.plan.study.model(self.stage.models[0])
+        schedule = stage_schedule(
+            model, self.stage, warmup_steps=config.warmup_steps, rewarm_steps=config.rewarm_steps
+        )
         added = additions(config, self.stage.name, self.folder / "tensorboard", self.ranks.rank)
         with contextlib.ExitStack() as stack:
             stack.enter_context(on_stop_signal(self.signals.append))
@@ -126,10 +137,11 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             trainer = Trainer(
                 model=PretrainingModel(self.model),
                 train_dataloader=data,
+                # The first batch is that of the step to come: there are none before it to run through.
                 spin_dataloaders=False,
                 max_duration=f"{self.target}ba",
                 optimizers=self.optimizer,
-                schedulers=rates_by_step(self.optimizer, self._multiplier(), self.step, self.target),
+                schedulers=rates_by_step(self.optimizer, schedule, self.step, self.target),
                 step_schedulers_every_batch=True,
                 callbacks=[BucketViews(), self, *added["callbacks"]],
                 algorithms=added["algorithms"],
@@ -143,9 +155,11 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 # Passes are averaged by their "tokens that generate loss", which are 1 for each (`StepData`).
                 accumulate_train_batch_on_tokens=True,
                 seed=config.seed,
+                # As in `Ranks.here`: the others wait while the first one writes a large checkpoint.
                 dist_timeout=3600.0,
             )
             stack.callback(close, trainer)
+            # Its clock, which would begin at zero: `max_duration`, callbacks and dashboards count from random weights.
             trainer.state.timestamp = Timestamp(batch=self.step, token=self.tokens)
             self.clock = time.monotonic()
             trainer.fit()
@@ -156,14 +170,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             "%s: saving a checkpoint after this step; press Ctrl-C again to stop at once", self.stage.name
         )
 
-    def _multiplier(self) -> Callable[[int], float]:
-        """Return the share of the peak rate that an update has, by its number."""
-        config, model = self.config, self.context.plan.study.model(self.stage.models[0])
-        own = next(item for item in model.stages if item.name == self.stage.name)
-        return stage_schedule(model, own, warmup_steps=config.warmup_steps, rewarm_steps=config.rewarm_steps)
-
     def batch_start(self, state: State, logger: Logger) -> None:
-        """Note the rate of the update to come."""
+        """Note the rate of the update to come: at its end the optimizer has the next one's."""
         del logger
         assert state.batch.step == self.step
         self.rate = state.optimizers[0].param_groups[0]["lr"]
@@ -176,6 +184,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
     def batch_end(self, state: State, logger: Logger) -> None:
         """Log an update, and validate when it is time."""
         assert self.data is not None
+        # Composer's clock has counted this update, so that the first one ends as step 1.
         before, self.step, self.tokens = self.tokens, int(state.timestamp.batch), int(state.timestamp.token)
         loss, norm = float(state.total_loss_dict["loss/train/total"]), float(self.norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):
@@ -236,7 +245,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         speed = self.since / (now - self.clock)
         self.clock, self.since = now, 0
         flops = model_flops_per_token(
-            self.context.shape, length=self.config.attended_length, predicted=self.stage.predicted_share
+            self.context.shape,
+            length=self.config.sequences.attended_length,
+            predicted=self.stage.predicted_share,
         )
         used = mfu(speed, flops, self.ranks.device_name, self.ranks.world)
         measured: dict[str, float | int | str] = {
@@ -335,9 +346,6 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 "stage": self.stage.name,
             }
             self.log.write({"step": self.step, "split": split} | of_stage | row | {"tokens": self.tokens})
-
-
-logger = logging.getLogger(__name__)
 
 
 def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[EuroBertForMaskedLM, str]:

@@ -1,5 +1,17 @@
 """Training a model of the study: the stages of its plan in order, trunks that exist reused, the result exported.
 
+The loop is read from top to bottom in seven files:
+
+    train            the stages of a model, one after the other; then the finished model
+    context          what they share, where each starts, and what a checkpoint must agree with
+    stage            one stage: Composer's trainer, and what is done before and after each update
+    dataloader       the batch of a step, for this rank
+    objectives       what that batch predicts, and its loss
+    composer_parts   model, batches and gradients in the form in which Composer takes them
+    optimizer        AdamW, its state in a checkpoint, and the rate of a step
+
+Next to them: `checkpoints` and `log` write what is kept, `ranks` says which process of the job this is.
+
 <out>/stages/<stage>/step-<n>/   checkpoints: the newest, and those at which other stages branch off
 <out>/stages/<stage>/log.jsonl   its log; TensorBoard's files are next to it
 <out>/models/<model>/            the finished model as a Hugging Face folder, and its whole log
@@ -147,7 +159,7 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path) -> None:
 
 def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> bool:
     """Train one stage up to a step, unless that is done; return whether it got there."""
-    # Without the lock first: models that leave from one finished trunk may start at the same moment.
+    # Looked at without the lock first: models that leave from one finished trunk may start at the same moment.
     if context.is_done(stage, target):
         return True
     with _only_process(context.folder(stage.name), stage.name, context.ranks):
@@ -212,6 +224,7 @@ def _rows(context: TrainingContext, stages: list[PlannedStage], step: int) -> It
 def _only_process(folder: Path, name: str, ranks: Ranks) -> Iterator[None]:
     """Hold the stage's folder, so that two jobs never train the same trunk at once."""
     with ExitStack() as stack:
+        # All processes of the job end where the first one finds the lock taken: they would wait for it without end.
         held = ranks.rank > 0 or stack.enter_context(try_lock(folder / ".lock"))
         if ranks.total(not held)[0]:
             raise UserError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
@@ -22,6 +23,15 @@ def split(batch: PackedBatch, size: int) -> list[PackedBatch]:
         )
         for first in range(0, len(batch), size)
     ]
+
+
+def sequences(parts: Iterable[PackedBatch]) -> dict[int, Tensor]:
+    """Return the tokens of each sequence by its id, whichever part it is in."""
+    found: dict[int, Tensor] = {}
+    for part in parts:
+        tokens = part.tokens.split(part.cu_seqlens.diff().tolist())
+        found |= dict(zip(part.sample_ids.tolist(), tokens, strict=True))
+    return found
 
 
 def padded(batch: PackedBatch, pad_token_id: int) -> tuple[Tensor, Tensor]:

@@ -5,16 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from common.files import sha256_file
 from common.manifest import read_manifest, write_manifest
 from common.settings import assignments, read_settings
 from pretraining.data.build_shards import build
 from pretraining.data.shard_index import ShardSettings
+from pretraining.data.shard_manifest import load_manifest
 from pretraining.data.tokenizer import train_tokenizer
+from pretraining.model.configuration import EncoderConfig, config_of
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import Study, load_study, targets_of
+from pretraining.training.dataloader import Data
 from pretraining.training.log import MEASURED, read_log
 from tests.pretraining.documents import make_documents, write_jsonl
+
+QUIET = pytest.mark.filterwarnings("ignore")
+"""For tests that train: warnings of Composer and TensorBoard; ours are errors elsewhere."""
 
 MODEL = "mini-s-clm-9-mlm40-24"
 """The two-stage model most tests train."""
@@ -66,6 +74,16 @@ def train(name: str, *, study: Study, **places: Any) -> bool:
     from pretraining.training import train as training
 
     return training.train(targets_of(name, study), **places)
+
+
+def open_data(study: Study, data: Path, *words: str) -> Data:
+    """Return the study's data after `key=value` words."""
+    return Data(data, changed(study, *words), model_config(study, data))
+
+
+def model_config(study: Study, data: Path) -> EncoderConfig:
+    """Return the configuration of the study's one size with the shards' tokenizer."""
+    return config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
 
 
 def make_shards(folder: Path) -> Path:

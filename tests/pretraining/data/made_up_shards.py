@@ -10,7 +10,7 @@ import zstandard
 
 from common.files import sha256_file
 from common.provenance import PROVENANCE
-from pretraining.data.shard_index import INDEX, ShardSettings
+from pretraining.data.shard_index import INDEX, ShardSettings, Tokens
 from pretraining.data.token_stream import TokenStream
 from tests.pretraining.documents import make_documents
 
@@ -32,6 +32,12 @@ def hashes(folder: Path) -> dict[str, str]:
 
 def stream(folder: Path, split: str, cache: Path) -> TokenStream:
     return TokenStream(folder / split, cache / split)
+
+
+def whole_of(folder: Path, cache: Path) -> Tokens:
+    """Return all tokens of the training split."""
+    reader = stream(folder, "train", cache)
+    return reader.read(0, reader.tokens)
 
 
 def with_content(split: Path, content: bytes, packed: bytes | None = None) -> None:

@@ -141,24 +141,17 @@ def test_a_failed_call_does_not_stop_the_corrected_one(
     room: Path, tmp_path: Path, name: str, content: str, wrong: dict, right: dict | None, message: str
 ) -> None:
     (tmp_path / name).write_text(content)
-    out, tokenizer = tmp_path / "out", str(room / "tokenizer")
+    out = tmp_path / "out"
+
+    def attempt(given: dict) -> None:
+        settings = ShardSettings(**{"validation_share": 0.5} | given)
+        build([str(tmp_path / name)], str(room / "tokenizer"), out, settings, workers=0)
+
     with pytest.raises(UserError, match=message):
-        build(
-            [str(tmp_path / name)],
-            tokenizer,
-            out,
-            ShardSettings(**{"validation_share": 0.5} | wrong),
-            workers=0,
-        )
+        attempt(wrong)
     assert not out.exists()
     if right is not None:
-        build(
-            [str(tmp_path / name)],
-            tokenizer,
-            out,
-            ShardSettings(**{"validation_share": 0.5} | right),
-            workers=0,
-        )
+        attempt(right)
         assert not verify(out)
 
 

@@ -15,7 +15,7 @@ from pretraining.data import remote_shards
 from pretraining.data.remote_shards import RemoteShards, find_shards
 from pretraining.data.token_stream import TokenStream
 from tests.benchmarks.fake_hub import FakeHub
-from tests.pretraining.data.made_up_shards import stream
+from tests.pretraining.data.made_up_shards import whole_of
 
 SHARD = "train/shard.00000.mds.zstd"
 Fault = Callable[[bytes], bytes]
@@ -55,11 +55,6 @@ def read_all(remote: RemoteShards, cache: Path) -> np.ndarray:
     return reader.read(0, reader.tokens)
 
 
-def expected(room: Path, cache: Path) -> np.ndarray:
-    reader = stream(room / "out", "train", cache / "own")
-    return reader.read(0, reader.tokens)
-
-
 def left(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob(".unfinished/*"))
 
@@ -87,10 +82,10 @@ def absent(content: bytes) -> bytes:
 
 def test_a_store_gives_the_same_tokens_and_nothing_is_left(room: Path, tmp_path: Path, store: Store) -> None:
     remote = RemoteShards(store.url)
-    assert (read_all(remote, tmp_path) == expected(room, tmp_path)).all()
+    assert (read_all(remote, tmp_path) == whole_of(room / "out", tmp_path / "own")).all()
     assert not left(tmp_path / "d")
     before = len(store.asked)
-    assert (read_all(RemoteShards(store.url), tmp_path) == expected(room, tmp_path)).all()
+    assert (read_all(RemoteShards(store.url), tmp_path) == whole_of(room / "out", tmp_path / "own")).all()
     assert not [name for name in store.asked[before:] if name.endswith(".zstd")], "shards are brought once"
     folder = remote.folder
     del remote
@@ -104,7 +99,7 @@ def test_what_fails_is_asked_for_again(
 ) -> None:
     store.faults[name] = [fault, fault]
     remote = RemoteShards(store.url)
-    assert (read_all(remote, tmp_path) == expected(room, tmp_path)).all()
+    assert (read_all(remote, tmp_path) == whole_of(room / "out", tmp_path / "own")).all()
     assert store.asked.count(name) == 3
     assert f"{store.url}/{name}: " in caplog.text and "retrying (3 of 6)" in caplog.text
 
@@ -151,7 +146,7 @@ def test_s3(room: Path, tmp_path: Path, s3: str, monkeypatch: pytest.MonkeyPatch
         if path.is_file():
             client.upload_file(str(path), "corpus", f"v1/{path.relative_to(room / 'out')}")
     remote = RemoteShards("s3://corpus/v1/")
-    assert (read_all(remote, tmp_path) == expected(room, tmp_path)).all()
+    assert (read_all(remote, tmp_path) == whole_of(room / "out", tmp_path / "own")).all()
 
     good = (room / "out" / SHARD).read_bytes()
     for name, body, words in (
@@ -180,7 +175,7 @@ def test_a_hub(room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}"
         )
         remote = RemoteShards("hf://datasets/me/corpus/shards")
-        assert (read_all(remote, tmp_path) == expected(room, tmp_path)).all()
+        assert (read_all(remote, tmp_path) == whole_of(room / "out", tmp_path / "own")).all()
         with pytest.raises(UserError, match=r"corpus/none/manifest\.json cannot be read"):
             RemoteShards("hf://datasets/me/corpus/none")
     assert not left(tmp_path / "d")
@@ -197,7 +192,7 @@ def test_google_cloud_is_read_by_streamings_downloader(
     assert DOWNLOADER_MAPPINGS["gs"] is GCSDownloader
     monkeypatch.setattr(GCSDownloader, "_download_file_impl", copy)
     remote = RemoteShards("gs://bucket/v1")
-    assert (read_all(remote, tmp_path) == expected(room, tmp_path)).all()
+    assert (read_all(remote, tmp_path) == whole_of(room / "out", tmp_path / "own")).all()
 
 
 def test_folders_and_addresses_are_told_apart(tmp_path: Path) -> None:

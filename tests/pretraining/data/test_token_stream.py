@@ -10,18 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import zstandard
-from tests.common.test_private_folders import NOBODY, as_another_user, needs_root
 
 from common import manifest
 from common.errors import UserError
 from common.manifest import VerifiedFile
 from pretraining.data.shard_index import RECORD, Shard
 from pretraining.data.token_stream import TokenStream, held, make_shard_cache_folder
+from tests.common.test_files import NOBODY, as_another_user, needs_root
 from tests.flips import flips
-from tests.pretraining.data.made_up_shards import SETTINGS, stream, with_content
+from tests.pretraining.data.made_up_shards import SETTINGS, stream, whole_of, with_content
 
 
 def test_any_span_can_be_read(room: Path, tmp_path: Path) -> None:
@@ -77,24 +76,7 @@ def test_streaming_itself_reads_them(room: Path, tmp_path: Path) -> None:
     assert (found == reader.read(0, reader.tokens)).all()
 
 
-def test_the_cache_keeps_its_limit(room: Path, tmp_path: Path) -> None:
-    free = TokenStream(room / "out/train", tmp_path / "free")
-    whole = free.read(0, free.tokens)
-    size = max(path.stat().st_size for path in (tmp_path / "free").glob("*.mds"))
-    held = TokenStream(room / "out/train", tmp_path / "held", limit_bytes=2 * size)
-    step = RECORD * SETTINGS.shard_records
-    for _ in range(2):
-        for start in range(0, held.tokens - 10, step):
-            assert (held.read(start, start + 10) == whole[start : start + 10]).all()
-            assert len(list((tmp_path / "held").glob("*.mds"))) <= 2
-
-
 STEP = RECORD * SETTINGS.shard_records
-
-
-def whole_of(folder: Path, cache: Path) -> npt.NDArray[np.int32]:
-    reader = stream(folder, "train", cache)
-    return reader.read(0, reader.tokens)
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
@@ -131,13 +113,13 @@ def test_what_has_not_changed_is_hashed_once(
     room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashed: list[str] = []
-    original = manifest._sha256
+    original = manifest.sha256_open
 
     def counted(descriptor: int) -> str:
         hashed.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
         return original(descriptor)
 
-    monkeypatch.setattr(manifest, "_sha256", counted)
+    monkeypatch.setattr(manifest, "sha256_open", counted)
     first = stream(room / "out", "train", tmp_path / "cache")
     for _ in range(3):
         first.read(0, first.tokens)

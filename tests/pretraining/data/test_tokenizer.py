@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from tiktoken._educational import bpe_train
 from transformers import AutoTokenizer
 
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from pretraining.data.corpus import Document, open_source
 from pretraining.data.tokenizer import (
@@ -38,7 +39,7 @@ from pretraining.data.tokenizer import (
     train_tokenizer,
 )
 from pretraining.paper_settings import SPECIAL_TOKENS
-from tests.pretraining.documents import make_documents
+from tests.pretraining.documents import make_documents, write_jsonl
 
 HARD = [
     "",
@@ -93,8 +94,6 @@ def tiktoken_file(path: Path, ranks: dict[bytes, int]) -> Path:
 
 def test_tiktoken_file_gives_tiktokens_ids(tmp_path: Path) -> None:
     """Ranks learned by tiktoken's own reference trainer; a token that no merge leads to is among them."""
-    from tiktoken._educational import bpe_train
-
     ranks = bpe_train(" ".join(make_documents(20)), 350, LLAMA3_SPLIT)
     ranks[b" zzqx"] = 350
     path = tiktoken_file(tmp_path / "tokenizer.model", ranks)
@@ -342,3 +341,11 @@ def test_every_character_there_is_is_cut_alike() -> None:
         slow = LLAMA3.inner.encode_batch_fast(part, add_special_tokens=False)
         for text, found, expected in zip(part, LLAMA3.encode_batch(part), slow, strict=True):
             assert found[:-1].tolist() == expected.ids, text
+
+
+def test_the_command_trains_and_converts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write_jsonl(tmp_path / "a.jsonl", make_documents(40))
+    main(["tokenizer", "--train", str(file), "--vocab", "300", "--out", str(tmp_path / "t")])
+    assert "300 ids" in capsys.readouterr().out
+    main(["tokenizer", "--convert", str(tmp_path / "t"), "--out", str(tmp_path / "u")])
+    assert (tmp_path / "t/tokenizer.json").read_bytes() == (tmp_path / "u/tokenizer.json").read_bytes()

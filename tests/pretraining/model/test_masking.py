@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from pretraining.model.configuration import config_for
 from pretraining.model.masking import MLM_STREAM, VALIDATION_STREAM, MaskRule, batch_mask, sample_mask
@@ -36,17 +35,6 @@ def test_the_generator_is_philox_with_the_documented_key_and_counter(
     expected = np.random.Generator(np.random.Philox(key=[42, stream], counter=counter)).random(500) < 0.3
     found = sample_mask(np.zeros(500, np.int64), rule(0.3, 42, stream=stream), sample_id=7, epoch=epoch)
     assert (found == expected).all()
-
-
-@pytest.mark.parametrize("ratio", RATIOS)
-def test_ratio_is_within_binomial_bounds(ratio: float) -> None:
-    tokens = np.zeros(2_000, np.int64)
-    counts = [sample_mask(tokens, rule(ratio), sample_id=i, epoch=0).sum() for i in range(200)]
-    total = stats.binomtest(int(sum(counts)), 200 * 2_000, ratio)
-    assert total.pvalue > 1e-4
-    # Samples spread as binomial numbers do: neither fixed counts nor clumps.
-    variance = np.var(counts, ddof=1) / (2_000 * ratio * (1 - ratio))
-    assert 0.7 < variance < 1.4
 
 
 def test_neighbouring_tokens_samples_epochs_and_seeds_are_independent() -> None:

@@ -1,19 +1,13 @@
-import warnings
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from common.errors import UserError
 from pretraining.model.configuration import EncoderConfig, config_for, shape_of
 from pretraining.model.modeling import (
     EuroBertForMaskedLM,
-    EuroBertModel,
     RMSNorm,
     initialise,
     rotary_tables,
@@ -88,23 +82,6 @@ def test_packed_and_padded_hidden_states_agree(
         )
     assert left.last_hidden_state.isfinite().all()
     torch.testing.assert_close(packed, of_padded[attention_mask.bool()], atol=5e-6, rtol=0)
-
-
-@given(st.lists(st.integers(1, 30), min_size=1, max_size=6))
-@settings(max_examples=20, deadline=None)
-def test_a_sequence_knows_nothing_of_its_neighbours(lengths: list[int]) -> None:
-    config = config_for(
-        "tiny", vocab_size=50, bos_token_id=0, eos_token_id=1, pad_token_id=1, mask_token_id=2
-    )
-    model = EuroBertModel(config)
-    initialise(model, 0)
-    generator = torch.Generator().manual_seed(len(lengths))
-    sequences = [torch.randint(0, 50, (n,), generator=generator).numpy() for n in lengths]
-    with torch.no_grad():
-        together = model.encode(PackedBatch.of(sequences)).split(lengths)
-        for sequence, hidden in zip(sequences, together, strict=True):
-            alone = model.encode(PackedBatch.of([sequence]))
-            torch.testing.assert_close(hidden, alone, atol=2e-6, rtol=0)
 
 
 def test_rms_norm_is_float32_inside_and_keeps_the_type() -> None:
@@ -210,25 +187,6 @@ def test_compiled_blocks_give_the_same_numbers_and_are_not_compiled_for_every_le
     assert 0 < graphs[0] < graphs[1] == graphs[-1]
     tiny_model.uncompile_blocks()
     assert not tiny_model.blocks_compiled
-
-
-def test_auto_classes_load_a_saved_folder(tmp_path: Path, tiny_model: EuroBertForMaskedLM) -> None:
-    tiny_model.config.is_causal = True
-    tiny_model.save_pretrained(tmp_path)
-    assert AutoConfig.from_pretrained(tmp_path).is_causal
-    tokens = torch.arange(20)[None]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        base = AutoModel.from_pretrained(tmp_path)
-        masked = AutoModelForMaskedLM.from_pretrained(tmp_path, attn_implementation="sdpa")
-        narrow = AutoModelForMaskedLM.from_pretrained(tmp_path, torch_dtype=torch.bfloat16)
-    assert isinstance(base, EuroBertModel) and isinstance(masked, EuroBertForMaskedLM)
-    assert narrow.dtype == torch.bfloat16
-    with torch.no_grad():
-        expected = tiny_model.model(tokens).last_hidden_state
-        assert torch.equal(base(tokens).last_hidden_state, expected)
-        assert torch.equal(masked(tokens).logits, tiny_model(tokens).logits)
-    assert set(tiny_model.state_dict()) == set(masked.state_dict())
 
 
 def test_outputs_as_transformers_gives_them(tiny_model: EuroBertForMaskedLM) -> None:

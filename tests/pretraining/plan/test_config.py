@@ -82,8 +82,8 @@ def test_machine_settings_may_change_when_a_run_resumes() -> None:
 
 def test_lengths_follow_the_cut() -> None:
     config = read(["cut=fixed", "max_length=100", "global_batch=4"])
-    assert (config.tokens_per_step, config.attended_length) == (400, 100)
-    assert TrainingConfig().attended_length == pytest.approx(1365.7, abs=0.05)
+    assert (config.tokens_per_step, config.sequences.attended_length) == (400, 100)
+    assert TrainingConfig().sequences.attended_length == pytest.approx(1365.7, abs=0.05)
 
 
 def test_groups_divide_the_step() -> None:

@@ -6,46 +6,25 @@ import pytest
 
 from common.errors import UserError
 from pretraining.plan.study_plan import load_study, plan_of
-
-MINI = """
-prefix = "mini-"
-decay_steps = 4
-models = ["mini-s-clm-12", "mini-s-clm-4-mlm40-12", "mini-s-clm-dec12-mlm40-20"]
-[sizes.s]
-hidden = 32
-layers = 2
-heads = 4
-kv_heads = 2
-mlp = 64
-vocab = 512
-[settings]
-global_batch = 8
-warmup_steps = 2
-"""
+from tests.pretraining.small_study import STUDY
 
 
 def test_a_study_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mini.toml"
-    path.write_text(MINI)
+    path.write_text(STUDY)
     study = load_study(path)
     plan = plan_of(tuple(study.models.values()), study)
     assert study.config.global_batch == 8
-    assert study.shapes["mini-s"].vocab == 512
-    assert plan.costs().steps == 12 + 8 + 8
-    assert {item.name for item in plan.stages} == {
-        "mini-s-clm",
-        "mini-s-clm-12",
-        "mini-s-clm-4-mlm40",
-        "mini-s-clm-4-mlm40-12",
-        "mini-s-clm-dec12-mlm40",
-        "mini-s-clm-dec12-mlm40-20",
-    }
+    assert study.shapes["mini-s"].vocab == 400
+    # The two base models share their size alone; the two-stage model leaves the trunk, the decayed one goes on.
+    assert plan.costs().steps == 24 + 24 + 15 + 12
+    assert len(plan.stages) == 8
 
 
 def test_a_study_that_sets_microbatch_means_its_groups_too(tmp_path: Path) -> None:
     path = tmp_path / "mini.toml"
     for words, expected in (("", 12), ("microbatch = 4", 4), ("microbatch = 4\nloss_group = 2", 2)):
-        path.write_text(MINI + words + "\n")
+        path.write_text(STUDY.replace("microbatch = 4", words))
         assert load_study(path).config.loss_group == expected
 
 
@@ -56,35 +35,35 @@ def test_a_study_that_sets_microbatch_means_its_groups_too(tmp_path: Path) -> No
         ("layers", "layer", "did you mean 'layers'"),
         ("mlp = 64", "", r"\[sizes.s\]: mlp is missing"),
         ("decay_steps", "decay", "did you mean 'decay_steps'"),
-        ("mini-s-clm-12", "mini-t-clm-12", "unknown model"),
+        ("mini-s-clm-24", "mini-t-clm-24", "unknown model"),
         ("prefix =", "prefix", "not a TOML file"),
-        ("decay_steps = 4", "decay_steps = 4.5", "decay_steps takes a whole number"),
+        ("decay_steps = 6", "decay_steps = 4.5", "decay_steps takes a whole number"),
         ("[settings]", "[setting]", "did you mean 'settings'"),
         ("[sizes.s]", "[sizes]", "sizes.hidden takes a table"),
-        ("warmup_steps = 2", "warmup_steps = -2", "warmup_steps must be at least 0"),
-        ("warmup_steps = 2", 'warmup_steps = "2"', "warmup_steps takes a whole number, not '2'"),
-        ("warmup_steps = 2", "warmup_steps = 1" + 400 * "0", r"warmup_steps must be below 2\^40"),
-        ("warmup_steps = 2", "peak_lr = inf", "peak_lr must be a finite number"),
-        ("warmup_steps = 2", "weight_decay = nan", "weight_decay must be a finite number"),
-        ("warmup_steps = 2", "cache_gb = nan", "cache_gb must be a finite number"),
-        ("warmup_steps = 2", 'wandb = "a\\u001b"', "wandb must be one line of printable text"),
+        ("warmup_steps = 3", "warmup_steps = -2", "warmup_steps must be at least 0"),
+        ("warmup_steps = 3", 'warmup_steps = "2"', "warmup_steps takes a whole number, not '2'"),
+        ("warmup_steps = 3", "warmup_steps = 1" + 400 * "0", r"warmup_steps must be below 2\^40"),
+        ("peak_lr = 3e-3", "peak_lr = inf", "peak_lr must be a finite number"),
+        ("warmup_steps = 3", "weight_decay = nan", "weight_decay must be a finite number"),
+        ("warmup_steps = 3", "cache_gb = nan", "cache_gb must be a finite number"),
+        ("warmup_steps = 3", 'wandb = "a\\u001b"', "wandb must be one line of printable text"),
         ("hidden = 32", "hidden = -1", r"\[sizes.s\]: hidden must be from 1 to 65,536, not -1"),
         ("heads = 4", "heads = 3", "hidden=32 is not a multiple of heads=3"),
         ("kv_heads = 2", "kv_heads = 3", "heads=4 is not a multiple of kv_heads=3"),
         ("heads = 4", "heads = 32", "hidden / heads must be even"),
-        ("vocab = 512", "rope_theta = nan", "rope_theta must be above 0"),
-        ("vocab = 512", "norm_eps = inf", "norm_eps must be above 0 and at most 1"),
-        ("decay_steps = 4", "decay_steps = -3", "decay_steps must be at least 1"),
+        ("vocab = 400", "rope_theta = nan", "rope_theta must be above 0"),
+        ("vocab = 400", "norm_eps = inf", "norm_eps must be above 0 and at most 1"),
+        ("decay_steps = 6", "decay_steps = -3", "decay_steps must be at least 1"),
         ('"mini-"', '"../../../esc-"', "prefix must be at most 60 letters"),
         ('"mini-"', '"/tmp/"', "prefix must be"),
         ("[sizes.s]", '[sizes."../s"]', "invalid size name '../s'"),
-        ("models = [", "models = 0 #", "models takes a list, not 0"),
-        ("mini-s-clm-12", "mini-s-clm-1" + "2" * 5000, "a model's name has at most 120 characters"),
+        ("models = [", "models = 0\n[sizes.t]\nhidden = [", "models takes a list, not 0"),
+        ("mini-s-clm-24", "mini-s-clm-1" + "2" * 5000, "a model's name has at most 120 characters"),
     ],
 )
 def test_a_wrong_study_file_is_reported(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "mini.toml"
-    path.write_text(MINI.replace(old, new, 1))
+    path.write_text(STUDY.replace(old, new, 1))
     with pytest.raises(UserError, match=message) as error:
         load_study(path)
     assert str(path) in str(error.value)

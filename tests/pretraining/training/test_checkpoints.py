@@ -9,17 +9,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from common.errors import UserError
-from pretraining.data.shard_manifest import load_manifest
-from pretraining.model.configuration import config_of
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.plan.study_plan import Study
 from pretraining.training import checkpoints
 from tests.flips import flips
-from tests.pretraining.small_study import MODEL, seal_again, train, weights_hash
+from tests.pretraining.small_study import MODEL, QUIET, model_config, seal_again, train, weights_hash
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore"
-)  # Composer's and TensorBoard's own; ours are errors elsewhere
+pytestmark = QUIET
 
 
 def test_a_full_disk_keeps_the_last_checkpoint(
@@ -59,7 +55,7 @@ def test_damaged_checkpoints_are_reported(done: Path, study: Study, data: Path, 
             train("mini-s-clm-9-mlm40", data=data, out=out, study=study)
         (saved.path / file).write_bytes(content)
     with pytest.raises(UserError, match="belongs to another architecture"):
-        config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
+        config = model_config(study, data)
         config.hidden_size = 64
         model = EuroBertForMaskedLM(config)
         checkpoints.restore(saved, model, torch.optim.AdamW(model.parameters()))
@@ -72,7 +68,7 @@ def test_no_flipped_bit_of_a_checkpoint_passes(
 ) -> None:
     folder = Path(shutil.copytree(done / "stages/mini-s-clm/step-00000009", tmp_path / "step-00000009"))
     saved = checkpoints.Checkpoint(path=folder, step=9)
-    model = EuroBertForMaskedLM(config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
+    model = EuroBertForMaskedLM(model_config(study, data))
     optimizer = torch.optim.AdamW(model.parameters())
 
     def believe() -> None:
@@ -105,7 +101,7 @@ def test_a_forged_optimizer_state_is_refused(done: Path, study: Study, data: Pat
     folder = Path(shutil.copytree(done / "stages/mini-s-clm/step-00000009", tmp_path / "step-00000009"))
     tensors = load_file(folder / "optimizer.safetensors")
     name = next(name for name in tensors if name.startswith("exp_avg."))
-    model = EuroBertForMaskedLM(config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
+    model = EuroBertForMaskedLM(model_config(study, data))
     saved = checkpoints.Checkpoint(path=folder, step=9)
     for forged in (tensors | {name: torch.zeros(3)}, {k: v for k, v in tensors.items() if k != name}):
         save_file(forged, folder / "optimizer.safetensors")

@@ -11,7 +11,7 @@ import pytest
 import torch
 from composer.core import State
 from composer.loggers import Logger
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch.nn.parallel import DistributedDataParallel
 
 from clm_or_mlm.__main__ import main
@@ -23,11 +23,9 @@ from pretraining.training import checkpoints
 from pretraining.training.composer_parts import BucketViews, additions
 from pretraining.training.log import read_log
 from pretraining.training.stage import StageTraining
-from tests.pretraining.small_study import MODEL, STUDY, changed, science, seal_again, train
+from tests.pretraining.small_study import MODEL, QUIET, STUDY, changed, science, seal_again, train
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore"
-)  # Composer's and TensorBoard's own; ours are errors elsewhere
+pytestmark = QUIET
 
 
 def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(
@@ -35,8 +33,6 @@ def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(
 ) -> None:
     assert train("mini-s-clm-24-5", data=data, out=tmp_path, study=study)
     broken = tmp_path / "stages/mini-s-clm/step-00000005"
-    from safetensors.torch import save_file
-
     good = load_file(broken / "model.safetensors")
     save_file({name: value * torch.nan for name, value in good.items()}, broken / "model.safetensors")
     seal_again(broken)
@@ -91,9 +87,9 @@ def test_weights_and_biases_get_every_step(
     assert wandb.run is None
 
 
-def _words(data: Path, out: Path) -> list[str]:
+def _words(data: Path, out: Path, model: str = MODEL) -> list[str]:
     (out / "s.toml").write_text(STUDY)
-    return ["train", MODEL, "--data", str(data), "--out", str(out), "--study", str(out / "s.toml")]
+    return ["train", model, "--data", str(data), "--study", str(out / "s.toml"), "--out", str(out)]
 
 
 def _at_step(monkeypatch: pytest.MonkeyPatch, step: int, act: Callable[[StageTraining], object]) -> None:
@@ -112,18 +108,6 @@ def _resumed(words: list[str], out: Path, done: Path) -> None:
     assert main(words) == 0
     name = Path("models", MODEL, "log.jsonl")
     assert science(out / name) == science(done / name)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_a_signal_saves_and_the_next_call_resumes(
-    done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    _at_step(monkeypatch, 12, lambda _: signal.raise_signal(number))
-    words = _words(data, tmp_path)
-    assert main(words) == AGAIN
-    assert checkpoints.latest(tmp_path / "stages/mini-s-clm-9-mlm40", 99).step == 13  # type: ignore[union-attr]
-    monkeypatch.undo()
-    _resumed(words, tmp_path, done)
 
 
 @pytest.mark.parametrize(
@@ -163,23 +147,30 @@ def test_ctrl_c_saves_and_a_second_one_stops_at_once(
     _resumed(words, tmp_path, done)
 
 
-def test_a_stop_file_does_the_same(
-    done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, None])
+def test_a_signal_or_the_stop_file_saves_and_the_next_call_resumes(
+    done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int | None
 ) -> None:
     stop = tmp_path / "stop"
 
-    def touched(training: StageTraining) -> None:
-        stop.touch()
-        training.stop_file_checked = 0.0
+    def stopped(training: StageTraining) -> None:
+        if number is not None:
+            signal.raise_signal(number)
+        else:
+            stop.touch()
+            training.stop_file_checked = 0.0
 
-    _at_step(monkeypatch, 12, touched)
+    _at_step(monkeypatch, 12, stopped)
     words = [*_words(data, tmp_path), "--stop-file", str(stop)]
     assert main(words) == AGAIN
     assert checkpoints.latest(tmp_path / "stages/mini-s-clm-9-mlm40", 99).step == 13  # type: ignore[union-attr]
     monkeypatch.undo()
-    with pytest.raises(UserError, match="already exists and would stop training at once; remove it first"):
-        main(words)
-    stop.unlink()
+    if number is None:
+        with pytest.raises(
+            UserError, match="already exists and would stop training at once; remove it first"
+        ):
+            main(words)
+        stop.unlink()
     _resumed(words, tmp_path, done)
 
 
@@ -261,24 +252,12 @@ class Halved(Algorithm):
 """
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_a_users_own_callback_logger_and_algorithm(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "own_parts.py").write_text(OWN)
-    (tmp_path / "s.toml").write_text(STUDY)
     monkeypatch.syspath_prepend(tmp_path)
-    out = tmp_path / "out"
-    words = [
-        "train",
-        "mini-s-clm",
-        "--data",
-        str(data),
-        "--study",
-        str(tmp_path / "s.toml"),
-        "--out",
-        str(out),
-    ]
+    words, out = _words(data, tmp_path, "mini-s-clm"), tmp_path
     assert main([*words, "--callback", "own_parts:Steps", "--callback", "own_parts:Losses"]) == 0
     rows = [row for row in read_log(out / "stages/mini-s-clm/log.jsonl") if row["split"] == "train"]
     said = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -293,7 +272,6 @@ def test_a_users_own_callback_logger_and_algorithm(
         main([*words[:-1], str(halved)])
 
 
-@pytest.mark.filterwarnings("ignore")  # TensorBoard's reader's own
 def test_composers_own_callbacks_write_to_tensorboard(study: Study, data: Path, tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

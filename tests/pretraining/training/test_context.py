@@ -11,15 +11,12 @@ from common.errors import UserError
 from pretraining.data.shard_manifest import load_manifest, write_manifest
 from pretraining.plan.study_plan import Study, load_study
 from pretraining.training import context
-from tests.pretraining.small_study import MODEL, STUDY, changed, seal_again, train, weights_hash
+from tests.pretraining.small_study import MODEL, QUIET, STUDY, changed, seal_again, train, weights_hash
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore"
-)  # Composer's and TensorBoard's own; ours are errors elsewhere
+pytestmark = QUIET
 
 
 MISTAKES = [
-    (["peak_rl=1"], "did you mean 'peak_lr'"),
     (["max_length=128"], "above the model's limit of 64 tokens"),
     (["precision=bf16"], "precision=bf16 needs a GPU"),
     (["global_batch=100000"], "but one step needs 100000"),

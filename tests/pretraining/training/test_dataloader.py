@@ -13,28 +13,21 @@ from hypothesis import strategies as st
 from common.errors import UserError
 from pretraining.data.sampler import Cut, Order
 from pretraining.data.shard_manifest import load_manifest
-from pretraining.model.configuration import config_of
 from pretraining.plan.study_plan import Study
-from pretraining.training.dataloader import Data, StepBatch, lay_out, prefetched
-from tests.pretraining.small_study import changed
+from pretraining.training.dataloader import StepBatch, lay_out, prefetched
+from tests.pretraining.packed import sequences
+from tests.pretraining.small_study import open_data
 
 
-def sequences(shares: list[StepBatch]) -> dict[int, list[int]]:
+def read_of(shares: list[StepBatch]) -> dict[int, list[int]]:
     """What the model reads of each sequence, by its id, wherever it is computed."""
-    found = {}
-    for share in shares:
-        for part in share.microbatches:
-            parts = part.inputs.tokens.split(part.inputs.cu_seqlens.diff().tolist())
-            found |= dict(
-                zip(part.inputs.sample_ids.tolist(), [item.tolist() for item in parts], strict=True)
-            )
-    return found
+    found = sequences(part.inputs for share in shares for part in share.microbatches)
+    return {number: tokens.tolist() for number, tokens in found.items()}
 
 
-def test_passes_hold_no_more_tokens_than_microbatch_longest_sequences(study: Study, data: Path) -> None:
-    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
+def test_passes_hold_no_more_tokens_than_microbatch_longest_read_of(study: Study, data: Path) -> None:
     for size in (1, 4, 8):
-        source = Data(data, changed(study, f"microbatch={size}"), config)
+        source = open_data(study, data, f"microbatch={size}")
         for step in range(4):
             made = source.step(step, "clm")
             assert max(part.inputs.num_tokens for part in made.microbatches) <= size * 64
@@ -42,14 +35,14 @@ def test_passes_hold_no_more_tokens_than_microbatch_longest_sequences(study: Stu
 
 
 def test_ranks_share_batches_and_masks(study: Study, data: Path) -> None:
-    source = Data(data, study.config, config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
+    source = open_data(study, data)
     for step in (0, 3, 50):
         for objective, ratio in (("clm", None), ("mlm", 40)):
             whole = source.step(step, objective, ratio)
             shares = [source.step(step, objective, ratio, rank=rank, world=2) for rank in range(2)]
             assert sum(share.fingerprint for share in shares) % 2**64 == whole.fingerprint
             assert sum(share.tokens for share in shares) == whole.tokens
-            assert sequences(shares) == sequences([whole])
+            assert read_of(shares) == read_of([whole])
             assert torch.equal(shares[0].counts + shares[1].counts, whole.counts)
             assert sum(len(share.microbatches) for share in shares) == shares[0].passes == shares[1].passes
         assert source.step(step, "clm").tokens == source.step(step, "mlm", 40).tokens
@@ -58,14 +51,13 @@ def test_ranks_share_batches_and_masks(study: Study, data: Path) -> None:
     masked = torch.cat([part.inputs.tokens for part in mlm.microbatches])
     assert ((originals == masked) | (masked == 389)).all()
     assert source.step(1, "mlm", 20).fingerprint != mlm.fingerprint
-    assert len(sequences([whole])) == study.config.global_batch
+    assert len(read_of([whole])) == study.config.global_batch
     assert len(whole.counts) == 2
 
 
 def test_documents_can_be_kept_apart(study: Study, data: Path) -> None:
-    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
-    apart = Data(data, changed(study, "attention=document"), config)
-    whole = Data(data, study.config, config)
+    apart = open_data(study, data, "attention=document")
+    whole = open_data(study, data)
     end, seen = load_manifest(data)["tokenizer"]["eos_id"], []
     for step in range(20):
         ours = apart.step(step, "clm").microbatches
@@ -79,13 +71,12 @@ def test_documents_can_be_kept_apart(study: Study, data: Path) -> None:
                 assert end not in part.inputs.tokens[first : last - 1]
             seen += part.inputs.sample_ids.tolist()
     assert len(set(seen)) == len(seen)
-    fixed = Data(data, changed(study, "cut=fixed"), config).step(0, "mlm", 40)
+    fixed = open_data(study, data, "cut=fixed").step(0, "mlm", 40)
     assert {int(n) for part in fixed.microbatches for n in part.inputs.cu_seqlens.diff()} == {64}
 
 
 def test_validation_masks_never_change(study: Study, data: Path) -> None:
-    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
-    source = Data(data, study.config, config)
+    source = open_data(study, data)
     first, second = (list(source.validation("mlm", 40)) for _ in range(2))
     assert all(torch.equal(a.inputs.tokens, b.inputs.tokens) for a, b in zip(first, second, strict=True))
     shares = [part.count for rank in range(3) for part in source.validation("mlm", 40, rank=rank, world=3)]
@@ -115,7 +106,7 @@ def test_steps_are_loaded_ahead_in_order_and_errors_reach_the_reader() -> None:
 
 def test_ids_that_the_tokenizer_does_not_have_are_refused(study: Study, data: Path) -> None:
     """Their shards' hashes fit, and the model has rows enough: only the tokenizer knows."""
-    source = Data(data, study.config, config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
+    source = open_data(study, data)
     source.step(0, "clm")
     source._vocab_size = 100
     with pytest.raises(
@@ -128,15 +119,14 @@ def test_an_index_of_other_shards_is_refused(study: Study, data: Path, tmp_path:
     copy = Path(shutil.copytree(data, tmp_path / "copy"))
     shutil.copytree(copy / "validation", copy / "train", dirs_exist_ok=True)
     with pytest.raises(UserError, match=r"train/index\.json is not the index the manifest was made with"):
-        Data(copy, study.config, config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
+        open_data(study, copy)
 
 
 def test_the_next_blocks_shards_are_opened_before_their_step(
     study: Study, data: Path, tmp_path: Path
 ) -> None:
-    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
     words = (f"cache={tmp_path}", "shuffle_block=64", "shuffle_chunk=16")
-    source = Data(data, changed(study, *words), config)
+    source = open_data(study, data, *words)
     opening = source.open_ahead(0)
     assert opening is not None
     opening.join(60)

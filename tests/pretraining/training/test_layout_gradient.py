@@ -13,8 +13,6 @@ import torch.distributed
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from pretraining.data.shard_manifest import load_manifest
-from pretraining.model.configuration import config_of
 from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
@@ -23,7 +21,8 @@ from pretraining.training.composer_parts import PretrainingModel, StepData
 from pretraining.training.dataloader import Data
 from pretraining.training.objectives import group_weights, loss_sum, mlm
 from pretraining.training.ranks import Ranks
-from tests.pretraining.small_study import changed
+from tests.pretraining.packed import sequences
+from tests.pretraining.small_study import changed, model_config
 
 SETTINGS = ("global_batch=96", "loss_group=12", "max_length=48")
 STEP = 1
@@ -32,7 +31,7 @@ CPU = torch.device("cpu")
 
 def prepared(study: Study, data: Path, dtype: torch.dtype, *words: str) -> tuple[Data, EuroBertForMaskedLM]:
     torch.set_num_threads(1)
-    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
+    config = model_config(study, data)
     model = EuroBertForMaskedLM(config)
     initialise(model, 0)
     return Data(data, changed(study, *SETTINGS, *words), config), model.to(dtype)
@@ -56,10 +55,7 @@ def of_ranks_in_turn(source: Data, model: EuroBertForMaskedLM, world: int, weigh
 
 def of_the_papers_loop(source: Data, model: EuroBertForMaskedLM, weighting: str) -> Tensor:
     """The mean of the means of neighbours in twelves, written out; or the mean over all predicted tokens."""
-    by_id = {}
-    for part in (part.inputs for part in source.step(STEP, "clm").microbatches):
-        tokens = part.tokens.split(part.cu_seqlens.diff().tolist())
-        by_id |= dict(zip(part.sample_ids.tolist(), tokens, strict=True))
+    by_id = sequences(part.inputs for part in source.step(STEP, "clm").microbatches)
     ids = source._cut.spans(source.order.batch_of(STEP)[1])[0].tolist()
     rule = MaskRule.of(source._model_config, ratio=0.4, seed=0)
     losses = []

@@ -20,12 +20,6 @@ def test_unfinished_lines_of_a_log_are_cut_off(tmp_path: Path) -> None:
     writer.write(row | {"loss": 3.0})
     writer.close()
     assert [(item["step"], item["loss"]) for item in read_log(path)] == [(1, 3.0), (2, 1.0)]
-    path.write_text("no\n" + json.dumps(row) + "\n")
-    with pytest.raises(UserError, match="line 1 is not a row"):
-        read_log(path)
-    path.write_text(json.dumps(row | {"step": "first"}) + "\n" + json.dumps(row) + "\n")
-    with pytest.raises(UserError, match="line 1 is not a row"):
-        read_log(path)
     path.write_bytes(b"\x80\x04\x95\xff\n")
     with pytest.raises(UserError, match=r"line 1 is not a row of a training log; give a log.*is not UTF-8"):
         read_log(path)
@@ -65,11 +59,7 @@ def test_rows_that_cannot_be_are_refused(tmp_path: Path, field: str, value: obje
     with pytest.raises(UserError, match="line 1 is not a row of a training log") as error:
         read_log(tmp_path / LOG)
     assert str(error.value).isprintable()
-    writer = LogWriter(tmp_path / "written" / LOG)
-    with pytest.raises(ValueError, match=f"its {field} cannot be"):
-        writer.write(ROW | {field: value})
-    writer.close()
-    assert not (tmp_path / "written" / LOG).read_text()
+    assert f"its {field} cannot be" in str(error.value)
 
 
 def test_another_metric_is_written_and_read(tmp_path: Path) -> None:
@@ -81,7 +71,7 @@ def test_another_metric_is_written_and_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["NaN", "[]", "", "[" * 100_000, '{"step": 1, "step": 2}', json.dumps(ROW).replace("5", "NaN"),
+    ["no", "NaN", "[]", "", "[" * 100_000, '{"step": 1, "step": 2}', json.dumps(ROW).replace("5", "NaN"),
      json.dumps(ROW).replace("1.0", "1e999"), json.dumps(ROW).replace("5", "9" * 5000)],
 )  # fmt: skip
 def test_lines_that_are_no_row_are_refused(tmp_path: Path, line: str) -> None:

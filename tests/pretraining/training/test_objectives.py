@@ -1,6 +1,3 @@
-from dataclasses import replace
-
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -9,16 +6,12 @@ from torch import Tensor
 from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.models import OBJECTIVES
 from pretraining.training.objectives import (
-    ObjectiveBatch,
     clm,
     group_weights,
     loss_sum,
     mlm,
-    prepare,
 )
-from tests.pretraining.packed import split
 
 
 @pytest.fixture
@@ -87,31 +80,6 @@ def test_loss_and_gradients_equal_the_plain_computation(
         torch.testing.assert_close(ours[name], theirs[name], rtol=1e-4, atol=2e-5, msg=name)
 
 
-def step(
-    model: EuroBertForMaskedLM, parts: list[ObjectiveBatch], weighting: str
-) -> tuple[float, dict[str, Tensor]]:
-    """Return loss and gradients of a step whose groups are the parts."""
-    weights = group_weights(torch.tensor([part.count for part in parts]), weighting)
-    value = 0.0
-    for number, part in enumerate(parts):
-        groups = torch.full((len(part.inputs),), number)
-        loss = loss_sum(model, replace(part.grouped(groups), weights=weights)).total
-        loss.backward()
-        value += loss.item()
-    return value, grads(model)
-
-
-def test_equal_weighting_is_the_mean_of_means(
-    tiny_model: EuroBertForMaskedLM, batch: PackedBatch, rule: MaskRule
-) -> None:
-    parts = [mlm(part, rule) for part in split(batch, 2)]
-    means = [float(loss_sum(tiny_model, part).mean.detach()) for part in parts]
-    value, _ = step(tiny_model, parts, "equal")
-    assert value == pytest.approx(np.mean(means), rel=1e-6)
-    whole, _ = step(tiny_model, [mlm(batch, rule)], "equal")
-    assert abs(whole - value) > 1e-4, "the rule depends on the groups, as the paper's does"
-
-
 def test_labels_know_their_group(batch: PackedBatch, rule: MaskRule) -> None:
     numbers = torch.arange(len(batch)) % 3
     lengths = batch.cu_seqlens.diff().tolist()
@@ -146,24 +114,3 @@ def test_nothing_to_predict_is_no_loss_and_no_nan(
     loss.mean.backward()
     assert loss.count == 0 and float(loss.mean.detach()) == 0
     assert all(grad.isfinite().all() for grad in grads(tiny_model).values())
-
-
-def test_clm_never_sees_what_it_predicts(tiny_model: EuroBertForMaskedLM, batch: PackedBatch) -> None:
-    """Changing a token changes no hidden state before it, nor any of another sequence."""
-    changed = 60  # inside the fourth sequence, tokens 54 to 183
-    tokens = batch.tokens.clone()
-    tokens[changed] = (tokens[changed] + 1) % 300
-    with torch.no_grad():
-        before = tiny_model.model.encode(batch, is_causal=True)
-        after = tiny_model.model.encode(replace(batch, tokens=tokens), is_causal=True)
-    moved = (before != after).any(-1).nonzero().squeeze(1).tolist()
-    assert moved[0] == changed and moved[-1] == 183
-
-
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_a_registered_objective_makes_batches_as_it_says(
-    name: str, batch: PackedBatch, rule: MaskRule
-) -> None:
-    objective = OBJECTIVES[name]
-    made = prepare(batch, name, rule if objective.has_ratio else None)
-    assert made.is_causal == objective.is_causal and made.count > 0

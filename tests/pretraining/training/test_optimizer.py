@@ -61,34 +61,11 @@ def test_the_state_is_named_by_parameter_and_holds_no_scalar() -> None:
     assert optimizer_state(*trained(0)) == {}
 
 
-def test_an_incomplete_state_is_refused() -> None:
-    model, optimizer = trained(1)
-    saved = optimizer_state(model, optimizer)
-    del saved["exp_avg.weight"]
-    with pytest.raises(KeyError):
-        load_optimizer_state(model, optimizer, saved)
-
-
 def schedules(name: str) -> list[WSD]:
     model = parse(name)
     return [
         stage_schedule(model, s, warmup_steps=TRAINING.warmup_steps, rewarm_steps=200) for s in model.stages
     ]
-
-
-@pytest.mark.parametrize(
-    ("step", "value"),
-    [(0, 1 / 2000), (999, 0.5), (1998, 1999 / 2000), (1999, 1.0), (2000, 1.0), (39_999, 1.0)],
-)
-def test_warmup_and_plateau_of_the_trunk(step: int, value: float) -> None:
-    assert schedules("610m-mlm40-42k")[0](step) == value
-
-
-@pytest.mark.parametrize(
-    ("step", "value"), [(40_000, 1999 / 2000), (40_999, 0.5), (41_998, 1 / 2000), (41_999, 0)]
-)
-def test_decay_ends_at_zero_on_its_last_step(step: int, value: float) -> None:
-    assert schedules("610m-mlm40-42k")[1](step) == pytest.approx(value, abs=1e-12)
 
 
 def test_the_same_values_by_the_loop_the_paper_used() -> None:

@@ -9,8 +9,6 @@ import torch
 
 from common.errors import UserError
 from pretraining.data.sampler import Cut
-from pretraining.data.shard_manifest import load_manifest
-from pretraining.model.configuration import config_of
 from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
@@ -19,11 +17,10 @@ from pretraining.training.dataloader import Data
 from pretraining.training.log import TIMINGS, read_log
 from pretraining.training.objectives import ObjectiveBatch, clm, loss_sum, mlm
 from pretraining.training.optimizer import stage_schedule
-from tests.pretraining.small_study import MODEL, changed, train, weights_hash
+from tests.pretraining.packed import sequences
+from tests.pretraining.small_study import MODEL, QUIET, changed, model_config, train, weights_hash
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore"
-)  # Composer's and TensorBoard's own; ours are errors elsewhere
+pytestmark = QUIET
 
 
 def test_compile_falls_back_and_logs_why(
@@ -65,18 +62,14 @@ def test_the_log_follows_the_plan(done: Path) -> None:
 def test_a_plain_torch_loop_gives_the_same_losses(done: Path, study: Study, data: Path) -> None:
     """The same run without Composer: the loop written out, rates from the formula, loss by the weighing rule."""
     settings, torch_model = study.config, study.models[MODEL]
-    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
+    config = model_config(study, data)
     source, model = Data(data, settings, config), EuroBertForMaskedLM(config)
     initialise(model, settings.seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1.0, betas=(0.9, 0.95), eps=1e-5, weight_decay=0.1)
 
     def groups(step: int, ratio: int | None) -> list[ObjectiveBatch]:
         """The paper's micro-batches: four neighbours of the step's order each, whatever the passes are."""
-        made = source.step(step, "clm").microbatches
-        by_id: dict[int, torch.Tensor] = {}
-        for part in (part.inputs for part in made):
-            tokens = part.tokens.split(part.cu_seqlens.diff().tolist())
-            by_id |= dict(zip(part.sample_ids.tolist(), tokens, strict=True))
+        by_id = sequences(part.inputs for part in source.step(step, "clm").microbatches)
         cut = Cut(shortest=4, longest=64, seed=0)
         ids = cut.spans(source.order.batch_of(step)[1])[0].tolist()
         assert sorted(ids) == sorted(by_id) and len(ids) == 8
@@ -147,8 +140,7 @@ def test_another_pass_over_the_data_is_announced(
     study: Study, data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = changed(study, "global_batch=512", "microbatch=512", "eval_sequences=0")
-    config_of_model = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
-    each = Data(data, config, config_of_model).order.steps_per_epoch
+    each = Data(data, config, model_config(study, data)).order.steps_per_epoch
     assert 0 < each < 9
     assert train("mini-s-clm", data=data, out=tmp_path, study=study, config=config)
     assert f"the shards last for {each} steps; at step {each} epoch 2 begins" in caplog.text

@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 from tests.commands import python
-from tests.pretraining.small_study import MODEL, STUDY, science
+from tests.pretraining.small_study import MODEL, QUIET, STUDY, science
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore"
-)  # Composer's and TensorBoard's own; ours are errors elsewhere
+pytestmark = QUIET
 
 
 @pytest.mark.slow
