@@ -26,8 +26,9 @@ from common.errors import UserError, first_line
 from common.files import atomic_folder, sha256_bytes, write_text
 from common.manifest import FILES, write_manifest
 from common.provenance import provenance, provenance_path
+from pretraining.data.tokenizer import load_tokenizer
 from pretraining.model.adapted import AdaptedModel, try_out, turn
-from pretraining.model.configuration import EncoderConfig, config_of
+from pretraining.model.configuration import EncoderConfig, config_of, shape_of
 from pretraining.model.encoder_folder import (
     SELF_TEST,
     checked_encoder,
@@ -35,11 +36,28 @@ from pretraining.model.encoder_folder import (
     pooling_files,
     self_test,
 )
-from pretraining.model.model_folder import MANIFEST, PACKAGES, _cell, _flat, check_model, load_encoder
+from pretraining.model.model_folder import (
+    MANIFEST,
+    PACKAGES,
+    card_rows,
+    check_model,
+    export,
+    load_encoder,
+    read_config,
+)
 from pretraining.model.modeling import EuroBertForMaskedLM
-from pretraining.starts import Start
+from pretraining.paper_settings import Shape
+from pretraining.starts import Start, start_of
 
-__all__ = ["Trained", "data_config", "export_start", "load_start"]
+__all__ = [
+    "Trained",
+    "check_start",
+    "data_config",
+    "export_start",
+    "load_start",
+    "start_shape",
+    "write_merged",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +71,25 @@ MINIMUM = "5.2"
 """The first version of transformers that reads `is_causal` of every family."""
 
 
+def check_start(start: Start, tokenizer: Mapping[str, Any], data: str) -> None:
+    """Refuse shards that were not written with the start's tokenizer, or have another mask.
+
+    Raises:
+        UserError: they were not; the command that writes them is named.
+    """
+    own = load_tokenizer(str(start.folder))
+    if own.sha256 != tokenizer["sha256"]:
+        raise UserError(
+            f"{data} was written with another tokenizer than that of {start.text}; write shards with "
+            f"`clm-or-mlm shards --tokenizer {start.text}`"
+        )
+
+
+def start_shape(start: Start) -> Shape:
+    """Return the size that plans, checkpoints and our own class count with."""
+    return shape_of(read_config(start.folder)) if start.is_own else start.shape
+
+
 def data_config(start: Start, tokenizer: Mapping[str, Any]) -> EncoderConfig:
     """Return what data and masks ask of a configuration: rows, positions and special tokens.
 
@@ -60,7 +97,9 @@ def data_config(start: Start, tokenizer: Mapping[str, Any]) -> EncoderConfig:
         start: the start; its own special tokens do not count, but those of its tokenizer as shards use it.
         tokenizer: a shards manifest's `tokenizer`.
     """
-    rows = max(start.shape.vocab, _grown(start.shape.vocab, tokenizer["vocab_size"]))
+    if start.is_own:
+        return config_of(start_shape(start), tokenizer)
+    rows = _grown(start.shape.vocab, tokenizer["vocab_size"])
     shape = start.shape
     plain = type(shape)(
         hidden=8, layers=1, heads=1, kv_heads=1, mlp=8, vocab=rows, max_length=_positions(start)
@@ -276,6 +315,31 @@ def export_start(
     return out
 
 
+def write_merged(start: Start, finished: Path, share: float) -> Path:
+    """Write the average of a start and what was trained from it next to the latter, and return the folder.
+
+    Args:
+        start: the start.
+        finished: an export of what was trained.
+        share: that of the start, 0 to 1.
+    """
+    out = finished.with_name(f"{finished.name}-merge{round(100 * share)}")
+    trained = start_of(str(finished))
+    manifest = check_model(finished) or {}
+    rows = load_tokenizer(str(start.folder)).vocab_size
+    before, after = (load_start(item, rows, 0).state_dict() for item in (start, trained))
+    state = {
+        name: torch.lerp(tensor, before[name], share) if tensor.is_floating_point() else tensor
+        for name, tensor in after.items()
+    }
+    made_here = ("files", "records", "transformers", "start_name", "start_licence", "mask_token")
+    about = {key: value for key, value in manifest.items() if key not in made_here}
+    about |= {"model": out.name, "share_of_the_start": share}
+    if start.is_own:
+        return export(state, read_config(finished), finished, about, out)
+    return export_start(start, state, about, out, rows=rows)
+
+
 def _filled(start: Start, state: Mapping[str, Tensor], rows: int) -> Any:
     """Return the start's model in transformers' class with trained weights in it."""
     inner = _load_inner(start, 0)
@@ -345,5 +409,5 @@ def _card(inner: Any, start: Start, manifest: Mapping[str, Any], name: str) -> s
         front=f"license: {licence}\n" if start.licence and " " not in start.licence else "",
         kind=inner.config.model_type,
         minimum=MINIMUM,
-        rows="\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in _flat(manifest)),
+        rows=card_rows(manifest),
     )

@@ -15,8 +15,10 @@ from common.errors import UserError
 from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.configuration import config_of
+from pretraining.model.start_weights import check_start, data_config
 from pretraining.plan.config import RESULTS, TrainingConfig
 from pretraining.plan.study_plan import PlannedStage, Targets
+from pretraining.starts import Start
 from pretraining.training import checkpoints
 from pretraining.training.dataloader import Data
 from pretraining.training.ranks import Ranks
@@ -35,6 +37,8 @@ class TrainingContext:
     out: Path
     ranks: Ranks
     stop_file: Path | None = None
+    start: Start | None = None
+    """What the first stage starts from in place of the seed's random weights."""
 
     def __post_init__(self) -> None:
         """Open the data.
@@ -49,7 +53,12 @@ class TrainingContext:
         self.plan = self.targets.plan
         self.shape = self.plan.study.shapes[self.targets.model.size]
         self.data_folder, remote = find_shards(self.source)
-        self.model_config = config_of(self.shape, load_manifest(self.data_folder)["tokenizer"])
+        tokenizer = load_manifest(self.data_folder)["tokenizer"]
+        if self.start is not None:
+            check_start(self.start, tokenizer, str(self.source))
+        self.model_config = (
+            config_of(self.shape, tokenizer) if self.start is None else data_config(self.start, tokenizer)
+        )
         self.data = Data(self.data_folder, config, self.model_config, remote)
         if config.global_batch < self.ranks.world:
             raise UserError(
@@ -70,6 +79,7 @@ class TrainingContext:
             "shape": asdict(self.shape),
             "science": self.config.science(),
             "stages": self.plan.lineage(stage),
+            **({} if self.start is None else {"start": self.start.identity}),
         }
 
     def check(self, state: Mapping[str, Any], stage: PlannedStage, step: int, where: str) -> None:
@@ -81,7 +91,10 @@ class TrainingContext:
             step: updates that it has had.
             where: its path, for messages.
         """
-        mine = {**self.identity(stage), "interventions": self.config.interventions(step)}
+        # Of a start there is nothing in what began from random weights.
+        mine = {
+            "start": None, **self.identity(stage), "interventions": self.config.interventions(step),
+        }  # fmt: skip
         theirs = {part: state.get(part) for part in mine}
         if (earlier := theirs["interventions"]) and not earlier.get("peak_lr_from"):
             # Of version 1, which could change the peak rate from a step on; here it was not.
@@ -97,7 +110,7 @@ class TrainingContext:
         )
 
     def start_of(self, stage: PlannedStage, target: int) -> checkpoints.Checkpoint | None:
-        """Return the checkpoint to resume a stage from; None for random weights.
+        """Return the checkpoint to resume a stage from; None for the start, or for random weights.
 
         Raises:
             UserError: the stage's parent has no checkpoint at the step where it branches off, or the checkpoint is
@@ -142,6 +155,7 @@ _REMEDIES = {
     "results": "continue with the version of this package that made it",
     "tokenizer": "use its original --data",
     "data": "use its original --data",
+    "start": "give its original start",
     "stages": "use its original --study",
     "interventions": "change only later steps",
 }

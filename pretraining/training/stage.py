@@ -30,8 +30,10 @@ from composer.loggers import Logger
 from common.errors import UserError
 from common.processes import on_first_interrupt, on_stop_signal
 from common.progress import Meter
+from pretraining.model.adapted import AdaptedModel
 from pretraining.model.attention import resolve_backend
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
+from pretraining.model.start_weights import Trained, load_start
 from pretraining.plan.flops import mfu, model_flops_per_token
 from pretraining.plan.study_plan import PlannedStage
 from pretraining.training import checkpoints
@@ -58,7 +60,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
     """One stage being trained; Composer calls it around every update."""
 
     def __init__(self, context: TrainingContext, stage: PlannedStage, target: int) -> None:
-        """Take weights and the optimizer's state of the last checkpoint, or the seed's weights."""
+        """Take weights and the optimizer's state of the last checkpoint, or the weights of the start or the seed."""
         start = context.start_of(stage, target)
         self.context, self.stage, self.target = context, stage, target
         self.config, self.ranks = context.config, context.ranks
@@ -348,28 +350,35 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             self.log.write({"step": self.step, "split": split} | of_stage | row | {"tokens": self.tokens})
 
 
-def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[EuroBertForMaskedLM, str]:
+def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, str]:
     """Return a model on the context's device as the settings want it, and its attention backend.
 
     Args:
         context: settings and device.
-        is_seeded: give it the seed's weights; others are going to be loaded.
+        is_seeded: give it the start's weights, or the seed's; others are going to be loaded.
     """
     config, device = context.config, context.ranks.device
-    model = EuroBertForMaskedLM(context.model_config)
-    if is_seeded:
-        initialise(model, config.seed)
+    model: Trained
+    if context.start is not None:
+        rows = context.data.manifest["tokenizer"]["vocab_size"]
+        model = load_start(context.start, rows, config.seed).train()
+    else:
+        model = EuroBertForMaskedLM(context.model_config)
+        if is_seeded:
+            initialise(model, config.seed)
     model.to(device)
-    model.fuse_projections(device.type == "cuda")
     dtype = torch.bfloat16 if context.bf16 else torch.float32
-    attention = resolve_backend(config.backend, device, dtype, context.model_config.head_dim).name
+    if isinstance(model, EuroBertForMaskedLM):
+        model.fuse_projections(device.type == "cuda")
+        head_dim = model.config.head_dim
+    else:
+        head_dim = model.head_dim
+    attention = resolve_backend(config.backend, device, dtype, head_dim).name
     model.set_attention_backend(attention)
     return model, attention
 
 
-def compile_model(
-    model: EuroBertForMaskedLM, batch: Callable[[], ObjectiveBatch], context: TrainingContext
-) -> str:
+def compile_model(model: Trained, batch: Callable[[], ObjectiveBatch], context: TrainingContext) -> str:
     """Compile the blocks where that is wanted and works; return `on`, `off` or why it is off.
 
     Args:
@@ -381,7 +390,7 @@ def compile_model(
         torch.OutOfMemoryError: the pass does not fit.
     """
     wanted, device = context.config.compile, context.ranks.device
-    if wanted == "off" or (wanted == "auto" and device.type != "cuda"):
+    if wanted == "off" or (wanted == "auto" and device.type != "cuda") or isinstance(model, AdaptedModel):
         return "off"
     model.compile_blocks()
     try:

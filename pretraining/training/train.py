@@ -41,10 +41,12 @@ from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import check_tokenizer, load_manifest
 from pretraining.model.configuration import config_of
 from pretraining.model.model_folder import MANIFEST, PACKAGES, check_model, export
+from pretraining.model.start_weights import export_start
 from pretraining.models import OBJECTIVES
 from pretraining.paper_settings import Shape
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import PlannedStage, Targets
+from pretraining.starts import Start
 from pretraining.training import checkpoints
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import LOG, log_text, read_log
@@ -63,6 +65,7 @@ def train(
     out: Path,
     config: TrainingConfig | None = None,
     stop_file: Path | None = None,
+    start: Start | None = None,
 ) -> bool:
     """Train a model, or one stage of the plan such as the trunk `610m-clm`, as far as it is not done.
 
@@ -73,6 +76,7 @@ def train(
         out: folder of checkpoints, logs and models, shared by the models of a study.
         config: settings in place of the study's.
         stop_file: once this file exists, save and end: what a signal does, where signals do not reach.
+        start: what to start from in place of random weights: its weights alone, the optimizer's state is new.
 
     Returns:
         False when a stop was requested; the same call resumes.
@@ -90,7 +94,7 @@ def train(
         # Only the first process logs.
         logging.getLogger("pretraining").setLevel(logging.WARNING)
     context = TrainingContext(
-        targets=targets, config=config, source=data, out=out, ranks=ranks, stop_file=stop_file
+        targets=targets, config=config, source=data, out=out, ranks=ranks, stop_file=stop_file, start=start
     )
     finished = out / "models" / model.name
     if targets.is_model and _is_finished(context, *targets.stages[-1], finished):
@@ -198,17 +202,20 @@ def _export(
         **context.identity(last),
         "interventions": state["interventions"],
     }
+    weights = checkpoints.load_weights(saved)
+    origin = provenance("full", PACKAGES) | {"machine": f"{ranks.world} x {ranks.device_name}"}
     causal = OBJECTIVES[last.objective].is_causal
-    config = config_of(context.shape, data["tokenizer"], is_causal=causal)
-    export(
-        checkpoints.load_weights(saved),
-        config,
-        context.data_folder / "tokenizer",
-        manifest,
-        finished,
-        texts={LOG: log},
-        origin=provenance("full", PACKAGES) | {"machine": f"{ranks.world} x {ranks.device_name}"},
-    )
+    if context.start is not None and not context.start.is_own:
+        if causal:
+            raise UserError(
+                f"{name} ends in {last.objective}, but its start is exported as an encoder; end with MLM"
+            )
+        rows = data["tokenizer"]["vocab_size"]
+        export_start(context.start, weights, manifest, finished, rows=rows, texts={LOG: log}, origin=origin)
+    else:
+        config = config_of(context.shape, data["tokenizer"], is_causal=causal)
+        tokenizer = context.data_folder / "tokenizer"
+        export(weights, config, tokenizer, manifest, finished, texts={LOG: log}, origin=origin)
     logger.info("%s: written after %d steps and %s tokens", finished, step, f"{state['tokens']:,}")
 
 

@@ -31,7 +31,9 @@ DECODERS = {
     ),
     "olmo2": lambda: hf.Olmo2ForCausalLM(hf.Olmo2Config(**_GROUPED)),
     "gpt2": lambda: hf.GPT2LMHeadModel(
-        hf.GPT2Config(vocab_size=ROWS, n_embd=32, n_layer=2, n_head=4, n_positions=96, bos_token_id=297, eos_token_id=298)
+        hf.GPT2Config(
+            vocab_size=ROWS, n_embd=32, n_layer=2, n_head=4, n_positions=96, bos_token_id=297, eos_token_id=298
+        )
     ),
 }  # fmt: skip
 ENCODERS = {
