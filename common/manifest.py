@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,8 @@ from common.progress import progress
 from common.reading import BadJsonError, inside, open_plain, read_bounded, strict_json
 
 __all__ = [
-    "CRATE", "FILES", "SEAL", "DamagedError", "VerifiedFile", "check_crate", "check_file", "check_files", "crate_files",
-    "manifest_text", "parse_manifest",
-    "read_manifest", "write_manifest",
+    "CRATE", "FILES", "SEAL", "DamagedError", "VerifiedFile", "check_crate", "check_file", "check_files",
+    "manifest_text", "parse_manifest", "read_manifest", "write_manifest",
 ]  # fmt: skip
 
 FILES = "files"
@@ -198,7 +197,7 @@ def check_crate(folder: Path) -> int:
     """
     if not (folder / CRATE).is_file():
         return 0
-    listed = {name: digest for name, _, digest in crate_files(folder)}
+    listed = _crate_files(folder / CRATE)
     check_files(folder, listed, _CRATE_REMEDY, label=f"checking {CRATE}")
     found = (path for path in (folder / "results").rglob("[!.]*") if path.is_file())
     names = sorted(path.relative_to(folder).as_posix() for path in found)
@@ -207,20 +206,17 @@ def check_crate(folder: Path) -> int:
     return len(listed)
 
 
-def crate_files(folder: Path) -> Iterator[tuple[str, int, str]]:
-    """Yield name, size in bytes and SHA-256 of each file that a crate lists with both.
-
-    Raises:
-        UserError: the metadata cannot be read.
-    """
-    path = folder / CRATE
+def _crate_files(path: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file for which a crate's metadata give one, by name."""
     try:
         rows: Any = strict_json(read_bounded(path))["@graph"]
-        for row in rows:
-            kinds = row.get("@type", "")
-            if "File" in (kinds if isinstance(kinds, list) else [kinds]) and "sha256" in row:
-                yield str(row["@id"]).removeprefix("./"), int(row["contentSize"]), str(row["sha256"])
-    except (BadJsonError, KeyError, TypeError, ValueError, AttributeError) as error:
+        # A kind is one word or a list of them.
+        return {
+            str(row["@id"]).removeprefix("./"): str(row["sha256"])
+            for row in rows
+            if "sha256" in row and "File" in (row["@type"], *row["@type"])
+        }
+    except (BadJsonError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
             f"{path} is not valid RO-Crate metadata ({error}); get a fresh copy of the archive"
         ) from None

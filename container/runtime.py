@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +18,7 @@ from container.machine import Machine
 from container.start import IDENTITY, SCRATCH, scratch_of
 
 __all__ = [
-    "Runtime", "command_in", "identity_of", "launch", "passed_on", "program_of", "runtime_of", "stream", "version_of",
+    "Runtime", "command_in", "identity_of", "launch", "program_of", "runtime_of", "stream", "version_of",
 ]  # fmt: skip
 
 SECONDS = 300.0
@@ -95,11 +95,7 @@ _PASS = re.compile(
     r"|MASTER_(ADDR|PORT)|RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|NODE_RANK|TMPDIR|NO_COLOR|COLUMNS|TERM"
     r"|(HTTPS?|NO)_PROXY|(https?|no)_proxy|SOURCE_DATE_EPOCH"
 )
-
-
-def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that a command in an image gets from outside: devices, jobs, networks, caches."""
-    return {key: value for key, value in environ.items() if _PASS.fullmatch(key)}
+"""Variables that a command in an image gets from outside: of devices, jobs, networks and caches."""
 
 
 def command_in(
@@ -126,7 +122,8 @@ def command_in(
         raise UserError(f"CLM_OR_MLM_GPU must be auto, nvidia, rocm or none, not {gpu!r}")
     here, scratch = str(Path.cwd()), str(scratch_of(machine.environ).parent)
     places = dict.fromkeys([here, scratch, *binds])
-    environ = passed_on(machine.environ) | {SCRATCH: scratch}
+    environ = {key: value for key, value in machine.environ.items() if _PASS.fullmatch(key)}
+    environ[SCRATCH] = scratch
     if runtime_of(image) == "podman":
         # Networks, shared memory and limits are the node's, as in Apptainer; files belong to the user.
         line = ["run", "--rm", "--interactive"]

@@ -70,7 +70,10 @@ def study(
         retry_failed: repeat runs that are recorded as failed
         detach: run in the background, so that the study keeps running after you log out
     """
-    _refuse_without_dashes(words)
+    if words and not words[0].startswith("-"):  # those after `--` begin with dashes
+        raise UserError(
+            f"unexpected {words[0]!r}; give one target, its options, then -- and snakemake's options"
+        )
     if target == "settings":
         sys.stdout.write(describe_settings(StudySettings()))
         return 0
@@ -131,14 +134,6 @@ def study(
     if not dry_run:
         sys.stdout.write(f"all done; tables and figures are in {folder / 'analysis'}\n")
     return 0
-
-
-def _refuse_without_dashes(words: tuple[str, ...]) -> None:
-    """Raise a `UserError` for a word that was not meant for another program: those after `--` begin with dashes."""
-    if words and not words[0].startswith("-"):
-        raise UserError(
-            f"unexpected {words[0]!r}; give one target, its options, then -- and snakemake's options"
-        )
 
 
 def _settings(target: str, path: Path | None, folder: Path, site: str) -> StudySettings:

@@ -1,14 +1,14 @@
 """How far a study is and what is left of it: jobs by kind, hours, disk, files; before it starts and while it runs.
 
 Nothing is changed and nothing is locked. What runs and waits on Slurm comes from Slurm, the rest from the folder; hours
-follow what this study's own jobs took so far.
+left are those planned.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,20 +20,11 @@ from workflow.engine import LEASE, reconcile
 from workflow.jobs import Job, Workflow, load
 from workflow.slurm_jobs import LiveJob, live_jobs
 
-__all__ = ["Progress", "critical_hours", "progress_of", "warnings"]
+__all__ = ["Progress", "progress_of", "warnings"]
 
 _HEAD = (
-    "jobs",
-    "done",
-    "running",
-    "queued",
-    "failed",
-    "left",
-    "GPU hours",
-    "node hours",
-    "disk, GB",
-    "files",
-)
+    "jobs", "done", "running", "queued", "failed", "left", "GPU hours", "node hours", "disk, GB", "files",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,20 +49,6 @@ class Progress:
         """0 when all is done, 3 when jobs failed and nobody works on them, 4 when some are left."""
         return 0 if not self.todo else 3 if self.failed and not self.caller else 4
 
-    def pace(self) -> dict[str, float]:
-        """Return by kind of job how much longer finished jobs took than estimated; kinds with none are left out."""
-        left = {job.marker for job in self.todo}
-        found = {}
-        for kind in self.workflow.kinds:
-            done = [
-                job
-                for job in self.workflow.of_kind(kind.name)
-                if job.marker not in left and (self.folder / job.attempts).is_file()
-            ]
-            if planned := sum(job.gpu_hours for job in done):
-                found[kind.name] = sum(map(self.hours_used, done)) / planned
-        return found
-
     def hours_used(self, job: Job) -> float:
         """Return the hours of GPUs (of nodes, for jobs without any) that a job's attempts took."""
         return sum(one.seconds / 3600 * max(1, one.gpus) for one in attempts_in(self.folder / job.attempts))
@@ -84,8 +61,8 @@ class Progress:
 
     def text(self) -> str:
         """Return a table by kind, the jobs in the queue, failures, hours used and left, and what does not suffice."""
-        jobs, pace = list(self.workflow.jobs.values()), self.pace()
-        hours = {job.marker: job.hours * self.share(job) * pace.get(job.kind.name, 1.0) for job in self.todo}
+        jobs = list(self.workflow.jobs.values())
+        hours = {job.marker: job.hours * self.share(job) for job in self.todo}
         rows = [["", *_HEAD], *(self._row(kind.title, self.workflow.of_kind(kind.name), hours)
                                 for kind in self.workflow.kinds), self._row("all", jobs, hours)]  # fmt: skip
         lines = [f"{self.workflow.target} in {self.folder}"]
@@ -97,10 +74,6 @@ class Progress:
         lines += [f"failed      {marker}: {why.splitlines()[-1]}" for marker, why in self.failed.items()]
         if used := sum(map(self.hours_used, jobs)):
             lines.append(f"{used:,.1f} GPU hours used (node hours for jobs without GPUs)")
-        if self.todo:
-            measured = "at the pace so far" if pace else "as planned"
-            least = critical_hours(self.todo, hours)
-            lines.append(f"at least {least:,.1f} h until the last job ends, not counting queues, {measured}")
         if parts := [job for job in self.todo if job.parts > 1]:
             most = max(parts, key=lambda job: job.parts)
             lines.append(
@@ -150,19 +123,6 @@ def progress_of(folder: Path) -> Progress:
 
 def _runs(live: LiveJob) -> bool:
     return live.state in ("RUNNING", "COMPLETING")
-
-
-def critical_hours(jobs: Iterable[Job], hours: Mapping[str, float]) -> float:
-    """Return the hours of the longest chain of jobs that wait for each other: no number of nodes ends a study sooner.
-
-    Args:
-        jobs: jobs, each after those it waits for; needs among other jobs count as done.
-        hours: how long each takes, by marker.
-    """
-    ends: dict[str, float] = {}
-    for job in jobs:
-        ends[job.marker] = hours[job.marker] + max((ends.get(need, 0.0) for need in job.needs), default=0.0)
-    return max(ends.values(), default=0.0)
 
 
 def warnings(progress: Progress) -> list[str]:

@@ -29,21 +29,21 @@ _WORDS = (
 )  # fmt: skip
 
 
-def make_text(documents: int, seed: int = 0) -> Iterator[str]:
-    """Yield documents of made-up sentences; each keeps to its few words."""
-    draw = random.Random(seed)
+def make_text(documents: int) -> Iterator[str]:
+    """Yield documents of made-up sentences, the same every time; each keeps to its few words."""
+    draw = random.Random(0)
     for _ in range(documents):
         few = draw.choices(_WORDS, k=8)
         sentences = (draw.choices(few, k=6) for _ in range(draw.randrange(4, 12)))
         yield " ".join(f"{' '.join(words)}.".capitalize() for words in sentences)
 
 
-def write_tiny_study(folder: Path, *, documents: int = 600) -> Path:
+def write_tiny_study(folder: Path) -> Path:
     """Write documents, `study.toml`, `workflow.toml` and `stand_ins.json` into a folder; return the settings' path.
 
     Files that are there with the same content are left alone, so that nothing looks newer than it is.
     """
-    text = "".join(f'{{"text": "{document}"}}\n' for document in make_text(documents))
+    text = "".join(f'{{"text": "{document}"}}\n' for document in make_text(600))
     for name, content in {"text.jsonl": text, **_FILES}.items():
         path = folder / name
         if not path.is_file() or path.read_text("utf-8") != content:

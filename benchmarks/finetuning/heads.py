@@ -165,16 +165,27 @@ class ClassHead(Head):
             )
 
 
-def _class_head(encoder: Encoder, kind: Any, labels: int, shape: tuple[int, ...]) -> ClassHead | None:
-    """Return the head of a class; None, which is said, where it needs more than hidden states.
+def _class_head(
+    encoder: Encoder, auto: Any, labels: int, shape: tuple[int, ...], head: HeadName
+) -> ClassHead | None:
+    """Return the head that transformers has for a base model; None where it has none to take.
+
+    There is none for the paper's own class, whose head is not public (U3), for encoders of encoder-decoders, and
+    for decoders, whose heads read the last token before the padding. One that needs more than hidden states is not
+    taken either, which is said.
 
     Args:
         encoder: what it is put on.
-        kind: the class; None for none.
+        auto: transformers' class that knows the classes with such a head.
         labels: number of labels.
         shape: that of its logits for two rows of six tokens.
+        head: whose head is wanted.
     """
-    if kind is None:
+    config: Any = encoder.base.config
+    whole = AutoModel._model_mapping.get(type(config), None)
+    own = whole is not None and isinstance(encoder.base, whole)
+    kind = auto._model_mapping.get(type(config), None) if own else None
+    if kind is None or head == "ours" or encoder.lifted or config.model_type in MODEL_TYPES:
         return None
     if kind not in encoder.heads:
         encoder.heads[kind] = _fault(encoder, kind, labels, shape)
@@ -199,35 +210,18 @@ def _fault(encoder: Encoder, kind: Any, labels: int, shape: tuple[int, ...]) -> 
 
 def sequence_head(encoder: Encoder, labels: int, pooling: Pooling, head: HeadName) -> Head:
     """Return the head of a sequence for so many labels."""
-    kind = _class_of(encoder, AutoModelForSequenceClassification, head)
-    own = _class_head(encoder, kind, labels, (2, labels))
+    own = _class_head(encoder, AutoModelForSequenceClassification, labels, (2, labels), head)
     if own is None:
         return SequenceHead(encoder.hidden_size, labels, pooling)
     if pooling is not MEAN:
         raise UserError(
-            f"--pooling {pooling.name} has no effect on the head of {kind.__name__}, which pools in its own way; "
-            "add --head ours"
+            f"--pooling {pooling.name} has no effect on the head of {type(own.model).__name__}, which pools in its own "
+            "way; add --head ours"
         )
     return own
 
 
 def token_head(encoder: Encoder, labels: int, head: HeadName) -> Head:
     """Return the head of each token for so many labels."""
-    kind = _class_of(encoder, AutoModelForTokenClassification, head)
-    own = _class_head(encoder, kind, labels, (2, 6, labels))
+    own = _class_head(encoder, AutoModelForTokenClassification, labels, (2, 6, labels), head)
     return TokenHead(encoder.hidden_size, labels) if own is None else own
-
-
-def _class_of(encoder: Encoder, auto: Any, head: HeadName) -> Any:
-    """Return the class that transformers has for a base model with such a head, None where it has none to take.
-
-    There is none for the paper's own class, whose head is not public (U3), for encoders of encoder-decoders, and
-    for decoders, whose heads read the last token before the padding.
-    """
-    config: Any = encoder.base.config
-    if head == "ours" or encoder.lifted or config.model_type in MODEL_TYPES:
-        return None
-    whole = AutoModel._model_mapping.get(type(config), None)
-    if whole is None or not isinstance(encoder.base, whole):
-        return None
-    return auto._model_mapping.get(type(config), None)

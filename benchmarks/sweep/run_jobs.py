@@ -30,7 +30,6 @@ from common.plain_text import redacted
 __all__ = [
     "RunJob",
     "check_finished",
-    "check_sources",
     "compared_jobs",
     "descriptions",
     "forget_failed",
@@ -90,29 +89,12 @@ def jobs_of(request: RunRequest, descriptions: Mapping[str, Mapping[str, Any]] |
     ]
 
 
-def check_sources(request: RunRequest) -> None:
-    """Check that every dataset that a request reads is there, also those that it only trains on.
-
-    Raises:
-        UserError: one is not.
-    """
-    for name in request.sources:
-        try:
-            read_manifest(request.data, request.known[name])
-        except UserError as error:
-            if name in request.datasets:
-                raise
-            waiting = next(other for other in request.datasets if request.known[other].trained_on == name)
-            raise UserError(f"{waiting} is evaluated with a model fine-tuned on {name}: {error}") from None
-
-
 def compared_jobs(request: RunRequest) -> list[RunJob]:
     """Return the jobs of a request once every finished run of theirs has been compared with what is asked for.
 
     Raises:
         UserError: as `descriptions` and `check_finished`.
     """
-    check_sources(request)
     wanted = descriptions(request)
     check_finished(request, wanted)
     jobs = jobs_of(request, wanted)
@@ -137,6 +119,15 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
     Raises:
         UserError: the model or a dataset is not there, or a name is unknown.
     """
+    known, contents = request.known, dict[str, str]()
+    for name in request.sources:
+        try:
+            contents[name] = read_manifest(request.data, known[name]).content
+        except UserError as error:
+            if name in request.datasets:
+                raise
+            waiting = next(other for other in request.datasets if known[other].trained_on == name)
+            raise UserError(f"{waiting} is evaluated with a model fine-tuned on {name}: {error}") from None
     folder = resolve(request.model, revision=request.revision, code=request.trust_remote_code)
     shared = {
         "tuning": dataclasses.asdict(request.fine_tuning),
@@ -148,8 +139,6 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
         "protocol_version": PROTOCOL_VERSION,
         "results_version": RESULTS_VERSION,
     }
-    known = request.known
-    contents = {name: read_manifest(request.data, known[name]).content for name in request.sources}
     return {
         name: {
             **shared,

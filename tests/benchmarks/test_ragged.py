@@ -66,13 +66,6 @@ def test_batches_cost_no_more_than_any_other_cuts(widths: list[int], budget: int
     assert cost(found) == min(map(cost, ways))
 
 
-def test_a_batch_ends_where_padding_costs_more_than_another_batch() -> None:
-    widths = np.array([10, 40, 10, 40, 10])
-    assert [b.tolist() for b in padded_batches(widths, 1_000)] == [[1, 3, 0, 2, 4]]
-    assert [b.tolist() for b in padded_batches(widths, 1_000, 50)] == [[1, 3], [0, 2, 4]]
-    assert [b.tolist() for b in padded_batches(widths, 1_000, 90)] == [[1, 3, 0, 2, 4]]
-
-
 @given(st.lists(st.integers(1, 300), max_size=60), st.integers(1, 600))
 def test_packed_batches_hold_every_item_once_and_about_as_many_tokens(widths: list[int], budget: int) -> None:
     found = packed_batches(np.array(widths, dtype=np.int64), budget)

@@ -39,12 +39,6 @@ def test_values_are_those_of_the_standard_parser(
         assert split.score == document[name]["score"]
 
 
-def test_a_mean_taken_in_float32_is_taken() -> None:
-    values = np.random.default_rng(0).random(40_430)
-    part = {"score": float(values.astype(np.float32).mean()), "scores_i": values.tolist()}
-    parse_results(json.dumps({"validation": part, "test": part}).encode())
-
-
 @given(text=st.binary(max_size=80))
 def test_any_bytes_give_a_result_or_a_sentence(text: bytes) -> None:
     try:

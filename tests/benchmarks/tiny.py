@@ -19,8 +19,13 @@ from transformers import (
 )
 
 import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
+from benchmarks.finetuning.device import Device, choose_device
+from benchmarks.finetuning.encoders import load
+from benchmarks.sweep.work import ResettableModel
+from benchmarks.tasks.base import Setting
 from pretraining.model.configuration import EncoderConfig
 
+CPU = choose_device("cpu", "fp32")
 END, BEGIN, MASK = "<|end_of_text|>", "<|begin_of_text|>", "<|mask|>"
 
 
@@ -78,6 +83,11 @@ def make_config(kind: str, *, vocab: int, positions: int = 512, hidden: int = 32
         case "modernbert":
             return ModernBertConfig(**shape, **ids, sep_token_id=1, cls_token_id=0, local_attention=8)
     raise AssertionError(kind)
+
+
+def resettable_of(folder: Path, device: Device = CPU) -> ResettableModel:
+    """The model of a folder on a device, with the paper's settings."""
+    return ResettableModel(Setting(loaded=load(str(folder)), device=device))
 
 
 def save_model(folder: Path, tokenizer: PreTrainedTokenizerFast, kind: str = "ours", **options: int) -> Path:

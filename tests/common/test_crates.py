@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from common.manifest import CRATE, check_crate, crate_files
+from common.manifest import CRATE, check_crate
 
 
 @pytest.fixture
@@ -29,7 +29,6 @@ def crate(tmp_path: Path) -> Path:
 
 
 def test_files_with_a_hash_are_checked(crate: Path) -> None:
-    assert [name for name, *_ in crate_files(crate)] == ["results/a", "b"]
     assert check_crate(crate) == 2
     (crate / "results" / ".lock").touch()
     assert check_crate(crate) == 2

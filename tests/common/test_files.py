@@ -134,17 +134,6 @@ WRITE = (
 )
 
 
-def written(path: object, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # type: ignore[call-overload, no-any-return]
-        [sys.executable, "-c", WRITE, str(path)],
-        cwd=ROOT,
-        text=True,
-        stderr=subprocess.PIPE,
-        check=False,
-        **options,
-    )
-
-
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     for name in ("there.txt", "new.txt"):
@@ -163,7 +152,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 def test_devices_are_written_to_and_not_replaced(tmp_path: Path) -> None:
     write_text(Path(os.devnull), "x")
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
-    done = written("/dev/full", stdout=subprocess.PIPE)
+    done = python("-c", WRITE, "/dev/full")
     assert (done.returncode, done.stderr) == (
         2, "error: /dev/full: No space left on device; free some space and run the same command again\n",
     )  # fmt: skip
@@ -189,7 +178,7 @@ def test_every_refusal_names_the_users_file(tmp_path: Path, monkeypatch: pytest.
         (tmp_path / "folder", "Is a directory"),
         (tmp_path / ("long" * 100), "File name too long"),
     ):
-        done = written(path, stdout=subprocess.DEVNULL)
+        done = python("-c", WRITE, path)
         named = path.parent if path.name == "below" else path
         assert (done.returncode, done.stderr) == (2, f"error: {done.stderr.split(': ')[1]}: {why}\n")
         assert str(named) in done.stderr and ".tmp" not in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,43 +22,35 @@ from tests.commands import python
 HOLDER = """
 import sys, time
 from pathlib import Path
-from common.locks import try_lock
-with try_lock(Path(sys.argv[1])) as held:
+from common.locks import try_lease, try_lock
+path = Path(sys.argv[1])
+with try_lease(path, lambda: None, seconds=float(sys.argv[2])) if sys.argv[2:] else try_lock(path) as held:
     print(held, flush=True)
     time.sleep(60)
 """
 
 
-def holder(path: Path, before: str = "") -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", before + HOLDER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "True\n"
-    return process
-
-
-def end(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    process.wait()
-    assert process.stdout is not None
-    process.stdout.close()
+@contextlib.contextmanager
+def holder(path: Path, *seconds: float, before: str = "") -> Iterator[subprocess.Popen[str]]:
+    """Hold a lock or, with seconds, a lease in another process, which is killed at the end of the block."""
+    words = [sys.executable, "-c", before + HOLDER, str(path), *map(str, seconds)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None and process.stdout.readline() == ("None\n" if seconds else "True\n")
+        yield process
+        process.kill()
 
 
 def test_another_process_is_seen_and_its_lock_ends_with_it(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "lock"
     assert not is_locked(path)
-    process = holder(path)
-    assert is_locked(path)
-    with try_lock(path) as held:
-        assert not held
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    with holder(path):
+        assert is_locked(path)
+        with try_lock(path) as held:
+            assert not held
     assert not is_locked(path)
     with try_lock(path) as held:
         assert held
     assert path.read_bytes() == b""
-    end(process)
 
 
 def test_a_lock_is_free_again_although_a_forked_process_has_its_file_open(tmp_path: Path) -> None:
@@ -78,13 +72,12 @@ def test_a_lock_is_free_again_although_a_forked_process_has_its_file_open(tmp_pa
 
 def test_waiting_says_so_and_gets_the_lock(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "lock"
-    process = holder(path)
-    threading.Timer(0.5, process.kill).start()
-    with caplog.at_level(logging.INFO), wait_for_lock(path, "another process reads; waiting"):
-        assert process.wait() == -signal.SIGKILL
-        assert is_locked(path)
+    with holder(path) as process:
+        threading.Timer(0.5, process.kill).start()
+        with caplog.at_level(logging.INFO), wait_for_lock(path, "another process reads; waiting"):
+            assert process.wait() == -signal.SIGKILL
+            assert is_locked(path)
     assert "another process reads; waiting" in caplog.text
-    end(process)
 
 
 NO_FLOCK = """
@@ -98,27 +91,11 @@ fcntl.flock = refuse
 def test_where_flock_is_not_implemented_a_file_keeps_the_second_process_out(tmp_path: Path) -> None:
     """As on Lustre mounted without flock; a killed holder's file is taken over."""
     path = tmp_path / "lock"
-    process = holder(path, NO_FLOCK)
     ask = NO_FLOCK + "from pathlib import Path\nfrom common.locks import is_locked, try_lock\n"
     ask += "p = Path(sys.argv[1])\nprint(is_locked(p))\nwith try_lock(p) as held:\n    print(held)\n"
-    assert python("-c", ask, path, code=0).stdout.split() == ["True", "False"]
-    end(process)
+    with holder(path, before=NO_FLOCK):
+        assert python("-c", ask, path, code=0).stdout.split() == ["True", "False"]
     assert python("-c", ask, path, code=0).stdout.split() == ["False", "True"]
-
-
-LEASE = """
-import sys, time
-from pathlib import Path
-from common.locks import try_lease
-with try_lease(Path(sys.argv[1]), lambda: None, seconds=float(sys.argv[2])) as holder:
-    print(holder, flush=True)
-    time.sleep(60)
-"""
-
-
-def _lease(path: Path, seconds: float, before: str = "") -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", before + LEASE, str(path), str(seconds)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
 ELSEWHERE = """
@@ -135,16 +112,13 @@ def test_a_lease_keeps_another_host_out_while_it_is_touched_and_is_free_when_its
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "lease"
-    far = _lease(path, 2.0, ELSEWHERE)
-    assert far.stdout is not None and far.stdout.readline() == "None\n"
-    assert "host=elsewhere" in path.read_text()
-    with try_lease(path, lambda: None, seconds=2.0) as holder:
-        assert holder == f"process {far.pid} on host elsewhere"
-    far.kill()
-    far.communicate()
+    with holder(path, 2.0, before=ELSEWHERE) as far:
+        assert "host=elsewhere" in path.read_text()
+        with try_lease(path, lambda: None, seconds=2.0) as who:
+            assert who == f"process {far.pid} on host elsewhere"
     started = time.monotonic()
-    with try_lease(path, lambda: None, seconds=2.0) as holder:
-        assert holder is None
+    with try_lease(path, lambda: None, seconds=2.0) as who:
+        assert who is None
     # Nobody here can see whether a process of another host lives: its lease is waited for.
     assert time.monotonic() - started > 1.5
     assert not path.exists()
@@ -152,13 +126,10 @@ def test_a_lease_keeps_another_host_out_while_it_is_touched_and_is_free_when_its
 
 def test_a_lease_of_a_killed_process_of_this_host_is_free_at_once(tmp_path: Path) -> None:
     path = tmp_path / "lease"
-    process = _lease(path, 60.0)
-    assert process.stdout is not None and process.stdout.readline() == "None\n"
-    started = time.monotonic()
-    with try_lease(path, lambda: None, seconds=60.0) as holder:
-        assert holder == f"process {process.pid} on host {os.uname().nodename}"
-    process.kill()
-    process.communicate()
-    with try_lease(path, lambda: None, seconds=60.0) as holder:
-        assert holder is None
+    with holder(path, 60.0) as process:
+        started = time.monotonic()
+        with try_lease(path, lambda: None, seconds=60.0) as who:
+            assert who == f"process {process.pid} on host {os.uname().nodename}"
+    with try_lease(path, lambda: None, seconds=60.0) as who:
+        assert who is None
     assert time.monotonic() - started < 20

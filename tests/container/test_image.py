@@ -304,18 +304,18 @@ def test_figure_3_has_the_same_bytes_inside_and_outside(moved: Path, tmp_path: P
 
 
 @_real
-def test_a_scratch_that_cannot_be_written_is_one_sentence(moved: Path, tmp_path: Path) -> None:
-    environ = os.environ | {"APPTAINERENV_CLM_OR_MLM_SCRATCH": "/proc/none"}
-    command = ["apptainer", "run", "--no-home", str(moved), "claims", "--help"]
-    answer = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
-    assert answer.returncode == 2
-    assert "no usable scratch folder: /proc/none" in answer.stderr
-
-
-@_real
-def test_users_packages_do_not_leak_in(moved: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("variables", "code", "said"),
+    [
+        ({"APPTAINERENV_CLM_OR_MLM_SCRATCH": "/proc/none"}, 2, "no usable scratch folder: /proc/none"),
+        # The user's own packages do not leak in.
+        ({"PYTHONPATH": ".", "PYTHONUSERBASE": "."}, 0, ""),
+    ],
+)
+def test_of_the_users_environment_only_the_scratch_comes_in(
+    moved: Path, tmp_path: Path, variables: dict[str, str], code: int, said: str
+) -> None:
     (tmp_path / "numpy.py").write_text("raise SystemExit('leaked')")
-    environ = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONUSERBASE": str(tmp_path)}
     command = ["apptainer", "run", "--no-home", str(moved), "scores", "--help"]
-    answer = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
-    assert answer.returncode == 0, answer.stderr
+    answer = subprocess.run(command, cwd=tmp_path, env=os.environ | variables, capture_output=True, text=True)
+    assert answer.returncode == code and said in answer.stderr, answer.stderr

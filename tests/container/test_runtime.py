@@ -12,7 +12,7 @@ import pytest
 
 from common.errors import UserError
 from container.machine import Machine
-from container.runtime import command_in, identity_of, launch, passed_on, runtime_of, stream, version_of
+from container.runtime import command_in, identity_of, launch, runtime_of, stream, version_of
 from tests.commands import program, python
 from workflow import doctor
 
@@ -68,14 +68,24 @@ def test_every_command_says_it_in_one_sentence(folder: Path, words: tuple[str, .
     assert said.count("\n") == 1 and "no answer within 1 s" in said
 
 
-def test_nothing_of_the_users_leaks_in_but_devices_and_jobs_do() -> None:
-    environ = {
-        "SLURM_JOB_ID": "7", "CUDA_VISIBLE_DEVICES": "0,1", "MASTER_ADDR": "node1", "HF_HUB_OFFLINE": "1",
-        "PYTHONPATH": "/home/me", "LD_LIBRARY_PATH": "/home/me", "HOME": "/home/me", "AWS_SECRET_ACCESS_KEY": "x",
-    }  # fmt: skip
-    assert set(passed_on(environ)) == {
-        *("SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "HF_HUB_OFFLINE")
-    }  # fmt: skip
+def test_devices_and_jobs_come_in_for_both_families_and_podman_and_nothing_else_of_the_users(
+    tmp_path: Path,
+) -> None:
+    given = {
+        "SLURM_JOB_ID": "7",
+        "CUDA_VISIBLE_DEVICES": "0,1",
+        "MASTER_ADDR": "node1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    given["CLM_OR_MLM_SCRATCH"] = str(tmp_path)
+    users = dict.fromkeys(("PYTHONPATH", "LD_LIBRARY_PATH", "HOME", "AWS_SECRET_ACCESS_KEY"), "/home/me")
+    site = Machine(environ=given | users, root=tmp_path)
+    _, found = command_in(Path("x.sif"), ["claims", "--help"], site)
+    families = ("APPTAINERENV", "SINGULARITYENV")
+    assert set(found) == {f"{family}_{key}" for family in families for key in given}
+    assert {found[f"{family}_CUDA_VISIBLE_DEVICES"] for family in families} == {"0,1"}
+    line, found = command_in(Path("x.tar"), ["claims", "--help"], site)
+    assert found["CUDA_VISIBLE_DEVICES"] == "0,1" and "--env=CUDA_VISIBLE_DEVICES" in line
 
 
 def test_the_line_mounts_no_home_and_binds_the_folder_and_the_scratch(
@@ -106,17 +116,6 @@ def test_the_driver_comes_in_where_there_is_a_gpu(tmp_path: Path, device: str, o
 def test_a_missing_image_says_how_to_build_it(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="clm-or-mlm build full"):
         launch(tmp_path / "full.sif", [])
-
-
-def test_both_families_get_every_variable_and_podman_by_name(tmp_path: Path) -> None:
-    site = Machine(
-        environ={"CLM_OR_MLM_SCRATCH": str(tmp_path), "CUDA_VISIBLE_DEVICES": "0,1"}, root=tmp_path
-    )
-    _, found = command_in(Path("x.sif"), ["claims", "--help"], site)
-    for prefix in ("APPTAINERENV", "SINGULARITYENV"):
-        assert found[f"{prefix}_CUDA_VISIBLE_DEVICES"] == "0,1"
-    line, found = command_in(Path("x.tar"), ["claims", "--help"], site)
-    assert found["CUDA_VISIBLE_DEVICES"] == "0,1" and "--env=CUDA_VISIBLE_DEVICES" in line
 
 
 @pytest.mark.skipif(shutil.which("podman") is None, reason="podman is not installed")

@@ -66,13 +66,13 @@ def of_cell(protocol: str) -> Callable[[Path], Any]:
     def read(path: Path) -> Any:
         results = path.parents[4]
         (cell,) = scan_store(results).cells
-        found = read_cell(results, cell, None, protocol)
-        runs = {run.lr: run for run in found.runs}
+        found, problems, _ = read_cell(results, cell, None, protocol)
+        runs = {run.lr: run for run in found}
         assert KEYS[1].lr in runs, "a good neighbour is lost"
         if KEYS[0].lr not in runs:
-            (problem,) = found.problems
+            (problem,) = problems
             raise UserError(str(problem))
-        return found.runs
+        return found
 
     return read
 

@@ -23,7 +23,7 @@ from benchmarks.results_json import ResultsError
 from common.errors import UserError
 from tests.messages import check
 
-__all__ = ["IN_ITS_PLACE", "VALUES", "FileFormat", "mutants", "outcome"]
+__all__ = ["IN_ITS_PLACE", "FileFormat", "mutants", "outcome"]
 
 _SECONDS, _KILOBYTES = 30, 1_500_000
 """What reading a mutant may take, and by how much it may raise the process's peak of memory."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 from collections import Counter
@@ -12,14 +11,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.results_json import ResultsError, parse_results
-from benchmarks.runs import results_text
 from clm_or_mlm.__main__ import main
 from common.cli import run
-from pretraining.training.train import train
 from tests.fuzz import pretraining_formats as of_pretraining
-from tests.fuzz.formats import FORMATS, SCORES
-from tests.fuzz.mutations import IN_ITS_PLACE, VALUES, FileFormat, mutants, outcome
+from tests.fuzz.formats import FORMATS
+from tests.fuzz.mutations import IN_ITS_PLACE, FileFormat, mutants, outcome
 from tests.messages import check
 from tests.pretraining import small_study
 
@@ -97,7 +93,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """A study that was trained, and the command that did it."""
     folder = tmp_path_factory.mktemp("trained")
     made, data = small_study.make_study(folder), small_study.make_shards(folder)
-    assert train(small_study.MODEL, data=data, out=folder / "out", study=made)
+    assert small_study.train(small_study.MODEL, data=data, out=folder / "out", study=made)
     words = f"train {small_study.MODEL} --data {data} --study {folder / 'mini.toml'} --out"
     return folder / "out", words.split()
 
@@ -143,20 +139,3 @@ def test_every_format_goes_through_a_command() -> None:
     by_train = {form.name for form in ALL if not form.command}
     # What `shards` resumes from goes through the reader alone, which must give back what was written or nothing.
     assert by_train == set(OF_TRAIN) - {"log of a stage"} | {"unfinished shards"}
-
-
-@settings(suppress_health_check=[HealthCheck.too_slow], derandomize=True, deadline=None)
-@given(
-    split=st.sampled_from(["validation", "test"]),
-    key=st.sampled_from(["score", "scores_i", ""]),
-    value=VALUES,
-)
-def test_any_value_anywhere_in_a_result_is_a_score_or_a_sentence(split: str, key: str, value: object) -> None:
-    document = json.loads(results_text(SCORES))
-    (document[split] if key else document)[key or split] = value
-    try:
-        found = parse_results(json.dumps(document).encode("utf-8", errors="surrogatepass"))
-    except ResultsError as error:
-        check(error.sentence)
-    else:
-        assert all(0 <= part.score <= 1 for part in found)

@@ -20,7 +20,6 @@ from miniature.data import (
     answer_sentence,
     documents,
     get_data_source,
-    spread,
 )
 from miniature.forms import FAMILIES, FORMS
 
@@ -97,11 +96,6 @@ def test_a_question_is_asked_of_its_answers_sentence() -> None:
     (row,) = _shortened(pa.Table.from_pylist(rows))
     start = row["answers"][0]["start"]
     assert row["context"] == 'Wu" came in May 1999.' and row["context"][start:].startswith("May 1999")
-
-
-def test_rows_are_spread_over_a_file() -> None:
-    assert spread(range(10), 4) == [0, 2, 5, 7]
-    assert spread(range(3), 4) == [0, 1, 2]
 
 
 def test_made_up_text_is_the_same_again_and_agrees_in_number() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from analysis.store.stand_ins import read_stand_ins
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.provenance import ROOT
 from miniature import pipeline
@@ -93,3 +95,23 @@ def test_the_docs_page_names_every_form_as_it_is() -> None:
             f"| `{form.name}` | {form.about} | {sizes} | {len(form.models)} | {form.fine_tunings} |"
             in committed
         )
+
+
+def test_options_reach_the_miniature(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    monkeypatch.setattr(
+        "miniature.pipeline.make_miniature",
+        lambda *given, **options: calls.append((given, options)) or "summary\n",
+    )
+    # As `make miniature` without DATA calls it.
+    main(["miniature", "run", "--form", "quick", "--data", "", "--out", "o", "--workers", "4"])
+    main(["miniature", "run", "--show", "--example", "e"])
+    first = Miniature.below(Path("o"), FORMS["quick"], MADE_UP)
+    second = Miniature.below(Path("build/miniature"), FORMS["cpu"], MADE_UP)
+    assert calls == [
+        ((first,), {"workers": 4, "example": None, "train": True}),
+        ((second,), {"workers": 2, "example": Path("e"), "train": False}),
+    ]
+    assert capsys.readouterr().out == "summary\n" * 2

@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 
 from common.errors import UserError
-from pretraining.model.attention import available
+from pretraining.model.attention import BACKENDS
 from pretraining.model.configuration import EncoderConfig, config_for, shape_of
 from pretraining.paper_settings import SHAPES, TRAINING
 from pretraining.plan.flops import mfu, model_flops_per_token
@@ -113,7 +113,8 @@ def on_device(device: str, sizes: Sequence[str], sequences: int, longest: int, s
     shape = f"{sequences} sequences of {TRAINING.min_length} to {longest:,} tokens"
     print(f"{name_of(device)}, torch {torch.__version__}, bf16 autocast, {shape}, {steps} steps")
     print(f"{'size':6}{'objective':>10}{'attention':>10}{'tokens/s':>12}{'MFU':>8}{'peak GB':>9}  blocks")
-    backends = [one.name for one in available(torch.device(device), torch.bfloat16, 64)]
+    place = (torch.device(device), torch.bfloat16, 64)
+    backends = [one.name for one in BACKENDS.values() if not one.problem(*place)]
     for size, objective in itertools.product(sizes, OBJECTIVES):
         config = config_for(size)
         batches = [drawn(config, objective, sequences, longest, seed) for seed in range(BATCHES)]

@@ -53,18 +53,3 @@ def test_a_study_in_the_background_is_called_with_the_options_that_were_given(
     assert main(["workflow", "figure3", "--detach", *options, "--", "--until", "shards"]) == 0
     assert found == [(["figure3", *options, "--", "--until", "shards"], tmp_path)]
     assert calls == []
-
-
-def test_archive_writes_the_crate_of_a_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found: dict[str, object] = {}
-
-    def fake(folder: Path, **options: object) -> int:
-        found.update(options, folder=folder)
-        return 1234
-
-    monkeypatch.setattr(commands, "write_crate", fake)
-    assert main(["archive", "--dir", str(tmp_path), "--agent", "A", "--licence", "https://x/y"]) == 0
-    assert found == {"folder": tmp_path, "agent": "A", "licence": "https://x/y", "mixed": False}
-    assert capsys.readouterr().out == f"{tmp_path}/ro-crate-metadata.json: 1,234 files\n"

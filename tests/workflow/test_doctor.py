@@ -128,52 +128,37 @@ def test_an_image_started_without_nv(machine: Maker) -> None:
     assert line.status == "fail" and "--nv" in line.seen
 
 
-@pytest.mark.parametrize(
-    ("answer", "status", "seen"),
-    [
-        ((9, "NVIDIA-SMI has failed"), "fail", "nvidia-smi fails"),
-        ((0, "560.35.03, Enabled\n560.35.03, Disabled"), "warn", "2 GPU(s), sliced"),
-        ((0, "560.35.03, Disabled"), "ok", "driver 560.35.03, 1 GPU(s)"),
-    ],
-)
-def test_drivers(machine: Maker, answer: tuple[int, str], status: str, seen: str) -> None:
-    site = machine(answers={"nvidia-smi": answer})
-    (site.root / "dev/nvidiactl").touch()
-    line = doctor.driver(site)
-    assert line.status == status and seen in line.seen
+GPU, SINFO = ("dev/nvidiactl",), {"sbatch": (0, "")}
+IB_DEVICE, CXI = ("sys/class/infiniband/mlx5_0",), ("dev/cxi0", "dev/cxi1")
 
 
 @pytest.mark.parametrize(
-    ("answers", "status"),
+    ("check", "devices", "answers", "limit", "status", "seen"),
     [
-        ({}, "warn"),
-        ({"sbatch": (0, ""), "sinfo": (1, "Unable to contact slurm controller")}, "fail"),
-        ({"sbatch": (0, ""), "sinfo": (0, "")}, "fail"),
-        ({"sbatch": (0, ""), "sinfo": (0, "gpu* 20:00:00 9 node(s) gpu:8")}, "ok"),
+        (doctor.driver, GPU, {"nvidia-smi": (9, "NVIDIA-SMI has failed")}, -1, "fail", "nvidia-smi fails"),
+        (doctor.driver, GPU, {"nvidia-smi": (0, "560.35.03, Enabled\n560.35.03, Disabled")}, -1, "warn",
+         "2 GPU(s), sliced"),
+        (doctor.driver, GPU, {"nvidia-smi": (0, "560.35.03, Disabled")}, -1, "ok", "driver 560.35.03, 1 GPU(s)"),
+        (doctor.slurm, (), {}, -1, "warn", "no sbatch here"),
+        (doctor.slurm, (), SINFO | {"sinfo": (1, "Unable to contact slurm controller")}, -1, "fail", "Unable"),
+        (doctor.slurm, (), SINFO | {"sinfo": (0, "")}, -1, "fail", "no partition is visible"),
+        (doctor.slurm, (), SINFO | {"sinfo": (0, "gpu* 20:00:00 9 node(s) gpu:8")}, -1, "ok", "gpu* 20:00:00"),
+        (doctor.fabric, (), {}, 65536, "ok", "nodes communicate over TCP"),
+        (doctor.fabric, IB_DEVICE, {}, -1, "ok", "mlx5_0; doctor --rehearse"),
+        (doctor.fabric, IB_DEVICE, {}, 65536, "warn", "limited to 65536 bytes"),
+        (doctor.fabric, CXI, {}, -1, "ok", "cxi0, cxi1; "),
     ],
-)
-def test_slurm(machine: Maker, answers: Answers, status: str) -> None:
-    assert doctor.slurm(machine(answers=answers)).status == status
-
-
-@pytest.mark.parametrize(
-    ("devices", "limit", "status", "seen"),
-    [
-        ((), 65536, "ok", "nodes communicate over TCP"),
-        (("sys/class/infiniband/mlx5_0",), -1, "ok", "mlx5_0; doctor --rehearse"),
-        (("sys/class/infiniband/mlx5_0",), 65536, "warn", "limited to 65536 bytes"),
-        (("dev/cxi0", "dev/cxi1"), -1, "ok", "cxi0, cxi1; "),
-    ],
-)
-def test_the_network_between_nodes(
-    machine: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    devices: tuple[str, ...], limit: int, status: str, seen: str,
+)  # fmt: skip
+def test_drivers_slurm_and_the_network_between_nodes(
+    machine: Maker, monkeypatch: pytest.MonkeyPatch, check: Callable[[Machine], CheckLine],
+    devices: tuple[str, ...], answers: Answers, limit: int, status: str, seen: str,
 ) -> None:  # fmt: skip
+    site = machine(answers=answers)
     for device in devices:
-        (tmp_path / device).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / device).touch()
+        (site.root / device).parent.mkdir(parents=True, exist_ok=True)
+        (site.root / device).touch()
     monkeypatch.setattr(doctor.resource, "getrlimit", lambda _: (limit, limit))
-    line = doctor.fabric(machine())
+    line = check(site)
     assert line.status == status and seen in line.seen
     assert bool(line.advice) == (status != "ok")
 

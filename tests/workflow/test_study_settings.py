@@ -15,19 +15,14 @@ from workflow.study import workflow_of
 from workflow.study_settings import SITES, Site, StudySettings, check_requirements, load_settings
 
 
-def _mine(folder: Path, text: str) -> Path:
-    (folder / "mine.toml").write_text(text)
-    return folder / "mine.toml"
-
-
-def _settings(folder: Path, text: str) -> Path:
-    (folder / "w.toml").write_text(text)
-    return folder / "w.toml"
+def _file(folder: Path, text: str, name: str = "w.toml") -> Path:
+    (folder / name).write_text(text)
+    return folder / name
 
 
 @pytest.mark.parametrize("path", sorted(SITES.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_site_plans_the_study(path: Path, tmp_path: Path) -> None:
-    settings = load_settings(_settings(tmp_path, 'account = "abc"'), path.stem)
+    settings = load_settings(_file(tmp_path, 'account = "abc"'), path.stem)
     assert settings.site == path.stem and settings.title and settings.checked
     assert set(settings.jobs) == set(QUEUES)
     workflow = workflow_of("figure3", settings)
@@ -53,7 +48,7 @@ def test_generic_has_every_key_with_its_default() -> None:
 
 
 def test_jean_zay_asks_by_kind_of_job(tmp_path: Path) -> None:
-    settings = load_settings(_settings(tmp_path, 'site = "jean-zay"\naccount = "abc"'))
+    settings = load_settings(_file(tmp_path, 'site = "jean-zay"\naccount = "abc"'))
     workflow = workflow_of("610m-clm-42k", settings)
     (shards,), (model,), (pack,) = (workflow.of_kind(kind) for kind in ("shards", "model", "cell"))
     queue = workflow.queue(shards)
@@ -68,11 +63,9 @@ def test_jean_zay_asks_by_kind_of_job(tmp_path: Path) -> None:
 
 
 def test_a_site_of_ones_own_starts_from_another(tmp_path: Path) -> None:
-    _mine(
-        tmp_path,
-        'site = "whole-node"\ngres = "gpu:h100"\n[jobs.cpu]\npartition = "cpu"\n[environment]\nA = 1\n',
-    )
-    path = _settings(tmp_path, 'site = "mine.toml"\ncpus = 2\nlimit_hours = 4\n[jobs]\npartition = "main"\n')
+    site = 'site = "whole-node"\ngres = "gpu:h100"\n[jobs.cpu]\npartition = "cpu"\n[environment]\nA = 1\n'
+    _file(tmp_path, site, "mine.toml")
+    path = _file(tmp_path, 'site = "mine.toml"\ncpus = 2\nlimit_hours = 4\n[jobs]\npartition = "main"\n')
     settings = load_settings(path)
     assert settings.site == str(tmp_path / "mine.toml") and settings.gres == "gpu:h100"
     assert (settings.device, settings.gpus_per_node, settings.tuning_gpus, settings.cpus) == ("H100", 4, 4, 2)
@@ -89,6 +82,7 @@ def test_a_site_of_ones_own_starts_from_another(tmp_path: Path) -> None:
     [
         ("site = 'lum'", "unknown site 'lum'; sites are .*; did you mean 'lumi'"),
         ("site = 'mine.toml'", "names itself as its site"),
+        ("site = 'x.toml'", r"x\.toml does not exist"),
         ("module = ['x']", "unknown key 'module'; did you mean 'modules'"),
         ("modules = 'x'", "modules takes a list, not 'x'"),
         ("runtime = 'cuda'", "unknown runtime 'cuda'"),
@@ -105,21 +99,15 @@ def test_a_site_of_ones_own_starts_from_another(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(tmp_path: Path, text: str, message: str) -> None:
-    _mine(tmp_path, text)
-    (tmp_path / "w.toml").write_text('site = "mine.toml"\n')
+    _file(tmp_path, text, "mine.toml")
     with pytest.raises(UserError, match=message):
-        load_settings(tmp_path / "w.toml")
+        load_settings(_file(tmp_path, 'site = "mine.toml"\n'))
 
 
 def test_what_slurm_is_asked_for_beyond_its_options_is_words_not_code(tmp_path: Path) -> None:
-    path = _mine(tmp_path, "[jobs]\nslurm_extra = \"--nice=7 $(touch x) --comment='a b'\"\n")
+    path = _file(tmp_path, "[jobs]\nslurm_extra = \"--nice=7 $(touch x) --comment='a b'\"\n")
     asked = load_settings(path).jobs["cpu"].resources()["slurm_extra"]
     assert asked == "--nice=7 '$(touch' 'x)' '--comment=a b'"
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"x\.toml does not exist"):
-        load_settings(None, str(tmp_path / "x.toml"))
 
 
 def test_a_job_belongs_to_a_kind_by_its_gpus() -> None:
@@ -128,21 +116,20 @@ def test_a_job_belongs_to_a_kind_by_its_gpus() -> None:
 
 
 def test_paths_of_a_file_are_those_next_to_it(tmp_path: Path) -> None:
-    path = tmp_path / "w.toml"
-    path.write_text("limit_hours = 4\ntokenizer = 'tok'\ntext = ['hf:a/b', 'x/*.parquet']\n")
-    found = load_settings(path)
+    found = load_settings(
+        _file(tmp_path, "limit_hours = 4\ntokenizer = 'tok'\ntext = ['hf:a/b', 'x/*.parquet']\n")
+    )
     assert found.limit_hours == 4.0
     assert found.tokenizer == str(tmp_path / "tok")
     assert found.text == ("hf:a/b", str(tmp_path / "x/*.parquet"))
 
 
 def test_a_sites_text_is_a_default_for_the_files(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text("text = ['hf:a/b']\ncpus = 3\n")
-    (tmp_path / "w.toml").write_text("site = 'mine.toml'\n")
-    found = load_settings(tmp_path / "w.toml")
+    _file(tmp_path, "text = ['hf:a/b']\ncpus = 3\n", "mine.toml")
+    found = load_settings(_file(tmp_path, "site = 'mine.toml'\n"))
     assert (found.text, found.cpus, found.site) == (("hf:a/b",), 3, str(tmp_path / "mine.toml"))
-    (tmp_path / "w.toml").write_text("site = 'mine.toml'\ntext = ['x']\n")
-    assert load_settings(tmp_path / "w.toml").text == (str(tmp_path / "x"),)
+    found = load_settings(_file(tmp_path, "site = 'mine.toml'\ntext = ['x']\n"))
+    assert found.text == (str(tmp_path / "x"),)
 
 
 READY = StudySettings(text=(__file__,), tokenizer=__file__, make_datasets=("--train", "4"))

@@ -19,7 +19,18 @@ GOOD = {
     "gpus_per_node": "0",
 }
 
-MISTAKES = [
+CALLS = [
+    (("figur3",), "did you mean 'figure3'"),
+    (("610m-mlm40-42",), "did you mean '610m-mlm40-42k'"),
+    (("table1",), "table1 shows no models"),
+    (("figure13",), "figure13"),
+    (("210m-clm-42k", "--profile", "slrum"), "did you mean 'slurm'"),
+    (("210m-clm-42k", "--image", "no.sif"), "no.sif does not exist"),
+    (("210m-clm-42k", "--image", "text.jsonl"), "is not named like an image file"),
+    (("210m-clm-42k", "--image", "zeros.sif"), "zeros.sif is not a valid image file"),
+    (("210m-clm-42k", "more"), "unexpected 'more'"),
+]
+SETTINGS = [
     ({"pretraining_settings": '["global_bach=8"]'}, "did you mean 'global_batch'"),
     ({"pretraining_settings": '["global_batch=eight"]'}, "global_batch"),
     ({"pretraining_settings": '["global_batch"]'}, "global_batch"),
@@ -41,11 +52,8 @@ MISTAKES = [
     ({"make_datasets": "[]", "data": '"empty"'}, "lacks sst2; download them"),
     ({"study": '"mine.toml"'}, "mine.toml"),
     ({"acount": '"abc"'}, "did you mean 'account'"),
-    ({"site": '"jean-zai"'}, "did you mean 'jean-zay'"),
-    ({"site": '"jean-zay"', "acount": '"abc"'}, "did you mean 'account'"),
     ({"device": '"H10"'}, "did you mean 'H100'"),
     ({"nodes": "0"}, "nodes must be at least 1"),
-    ({"nodes": "'2'"}, "nodes takes a whole number, not '2'"),
     ({"nodes": ""}, "not a TOML file"),
     ({"mfu": "40"}, "mfu above 0 and at most 1"),
     ({"image_key": '"key.pem"'}, "key.pem does not exist"),
@@ -60,45 +68,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def call(folder: Path, settings: dict[str, str], *words: str) -> str:
-    """Return the sentence that a call ends with, after it has written nothing."""
+@pytest.mark.parametrize(
+    ("settings", "words", "sentence"),
+    [*((one, ("210m-clm-42k",), said) for one, said in SETTINGS), *(({}, one, said) for one, said in CALLS)],
+    ids=str,
+)
+def test_a_mistake_is_one_sentence_and_nothing_is_written(
+    folder: Path, settings: dict[str, str], words: tuple[str, ...], sentence: str
+) -> None:
+    (folder / "zeros.sif").write_bytes(bytes(100_000))
     (folder / "s.toml").write_text("".join(f"{key} = {value}\n" for key, value in (GOOD | settings).items()))
     with pytest.raises((UserError, FileNotFoundError)) as found:
-        main(["workflow", *(words or ("210m-clm-42k",)), "--dir", "study", "--settings", "s.toml"])
+        main(["workflow", *words, "--dir", "study", "--settings", "s.toml"])
+    assert sentence in str(found.value) and "\n" not in str(found.value)
     assert not (folder / "study").exists()
-    return str(found.value)
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"), MISTAKES, ids=[str(number) for number in range(len(MISTAKES))]
-)
-def test_a_mistake_in_the_settings_is_one_sentence(
-    folder: Path, settings: dict[str, str], sentence: str
-) -> None:
-    answer = call(folder, settings)
-    assert sentence in answer
-    assert "\n" not in answer and "Traceback" not in answer
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("figur3",), "did you mean 'figure3'"),
-        (("610m-mlm40-42",), "did you mean '610m-mlm40-42k'"),
-        (("table1",), "table1 shows no models"),
-        (("figure13",), "figure13"),
-        (("210m-clm-42k", "--profile", "slrum"), "did you mean 'slurm'"),
-        (("210m-clm-42k", "--image", "no.sif"), "no.sif does not exist"),
-        (("210m-clm-42k", "--image", "text.jsonl"), "is not named like an image file"),
-        (("210m-clm-42k", "--image", "zeros.sif"), "zeros.sif is not a valid image file"),
-        (("210m-clm-42k", "more"), "unexpected 'more'"),
-    ],
-)
-def test_a_mistake_in_the_call_is_one_sentence(folder: Path, words: tuple[str, ...], sentence: str) -> None:
-    (folder / "zeros.sif").write_bytes(bytes(100_000))
-    answer = call(folder, {}, *words)
-    assert sentence in answer
-    assert "\n" not in answer
 
 
 def test_the_image_is_tried_with_the_studys_own_folder_shown(

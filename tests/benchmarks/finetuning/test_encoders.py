@@ -24,9 +24,8 @@ from benchmarks.finetuning.encoders import (
     load,
 )
 from benchmarks.ragged import packed_cost
-from benchmarks.sweep.work import ResettableModel
-from benchmarks.tasks.base import Setting
 from common.errors import UserError
+from tests.benchmarks.tiny import resettable_of
 
 KINDS = ("ours", "ours-causal", "llama", "qwen2", "qwen3", "bert", "roberta", "modernbert")
 
@@ -131,12 +130,6 @@ def test_the_authors_checkpoints_load_without_their_code(
     torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-def test_a_misspelt_path_names_the_nearest(model_folder: Callable[..., Path]) -> None:
-    folder = model_folder("ours")
-    with pytest.raises(UserError, match="did you mean 'ours'"):
-        load(str(folder.parent / "ors"))
-
-
 @pytest.mark.parametrize("kind", ["ours", "llama"])
 def test_the_padding_row_that_is_the_end_of_text_gets_no_gradient(
     kind: str, model_folder: Callable[..., Path]
@@ -219,7 +212,7 @@ def test_other_classes_and_exact_micro_batches_are_padded(
 ) -> None:
     for model, exact in ((kind, False), ("ours", True)):
         device = choose_device("cpu", "fp32", exact=exact)
-        made = ResettableModel(Setting(loaded=load(str(model_folder(model))), device=device))
+        made = resettable_of(model_folder(model), device)
         assert not made.setting.loaded.encoder.packs
     assert [list(part) for part in device.passes(np.array([5, 300, 7]), [2, 1], packed=False)] == [
         [0, 1],

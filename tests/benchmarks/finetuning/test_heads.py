@@ -12,7 +12,6 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, set_seed
 
-from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import (
     MEAN,
@@ -24,9 +23,8 @@ from benchmarks.finetuning.heads import (
     token_head,
 )
 from benchmarks.protocol import HeadName, get_dataset
-from benchmarks.sweep.work import ResettableModel
-from benchmarks.tasks.base import Setting
 from common.errors import UserError
+from tests.benchmarks.tiny import resettable_of
 
 
 def test_a_head_is_drawn_as_after_set_seed() -> None:
@@ -55,7 +53,6 @@ def test_pooling_reads_the_real_tokens_only() -> None:
         _ = POOLINGS["meen"]
 
 
-CPU = choose_device("cpu", "fp32")
 OWN = ("bert", "roberta", "modernbert")
 
 
@@ -82,7 +79,7 @@ def test_the_logits_are_those_of_the_class_after_set_seed(
         torch.randint(3, 300, (3, 11), generator=torch.Generator().manual_seed(0)),
         torch.tensor([11, 4, 7]),
     )
-    resettable = ResettableModel(Setting(loaded=load(str(folder)), device=CPU))
+    resettable = resettable_of(folder)
     seen = []
     for seed in (3, 4, 3):  # what ran before leaves nothing behind
         model = resettable.reset(dataset, seed).eval()
@@ -111,7 +108,7 @@ def test_a_pooler_that_the_checkpoint_lacks_is_drawn_with_the_seed(
         folder / "model.safetensors", {"format": "pt"},
     )  # fmt: skip
     ids, lengths = torch.randint(3, 300, (2, 6)), torch.tensor([6, 4])
-    resettable = ResettableModel(Setting(loaded=load(str(folder)), device=CPU))
+    resettable = resettable_of(folder)
     with torch.no_grad():
         ours = resettable.reset(get_dataset("sst2"), 7).eval()(ids, lengths)
     theirs = logits_of(AutoModelForSequenceClassification, folder, 2, 7, ids, lengths)

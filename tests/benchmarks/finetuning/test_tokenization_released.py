@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,20 +13,28 @@ from hypothesis import strategies as st
 from benchmarks.datasets.readers.ner import sentences
 from benchmarks.datasets.readers.reader import ReaderInputs
 from benchmarks.datasets.readers.squad import question_rows
-from benchmarks.finetuning.tokenization import encode_questions, encode_texts, encode_words, end_of_text
+from benchmarks.finetuning import tokenization
+from benchmarks.finetuning.tokenization import encode_questions, encode_words
 from benchmarks.protocol import get_dataset
 from pretraining.data.tokenizer import from_tiktoken
 from tests.benchmarks.datasets.test_import_files import REAL
 from tests.benchmarks.finetuning.released_rules import Cut, answer_tokens, token_words
 from tests.benchmarks.finetuning.tokenizer_kinds import KINDS, train
+from tests.benchmarks.tiny import BEGIN, END, make_tokenizer
 
 TEXTS = [
     "Chopin was born in Żelazowa Wola , 46 kilometres west of Warsaw .",
     "The price is 5 € or ₤ 4 — naïve façade , 東京 is the capital of 日本 .",
     "She said : « it is 🙂 » and left \u200b at once .",
 ]
+
+
 TOKENIZERS = {kind: train(kind, TEXTS * 4, 330) for kind in KINDS}
+
+
 CHARACTERS = st.sampled_from("ab e.Ż€東🙂é» ")
+
+
 SENTENCES = st.lists(st.text(CHARACTERS.filter(str.strip), min_size=1, max_size=5), min_size=1, max_size=7)
 
 
@@ -101,19 +110,6 @@ def test_the_cases_that_an_overlap_of_characters_gets_wrong() -> None:
     assert words[0][tokens.index("Ġ")] == 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_end_of_text_is_one_token(kind: str) -> None:
-    tokenizer = TOKENIZERS[kind]
-    ids = encode_texts(tokenizer, ["fox"], 64)[0]
-    assert ids[-1] == tokenizer.convert_tokens_to_ids(end_of_text(tokenizer)) != tokenizer.unk_token_id
-
-
-def test_token_types_are_the_tokenizers() -> None:
-    for kind, expected in (("llama3", None), ("roberta", None), ("bert", {0, 1})):
-        found = encode_questions(TOKENIZERS[kind], ["who?"], ["nobody"], 64)
-        assert (None if found.kinds is None else set(found.kinds.values.tolist())) == expected
-
-
 def test_of_an_answer_cut_in_the_middle_the_tokens_that_are_left_are_gold() -> None:
     """The released code makes labels that are too long there, and its collator stops."""
     tokenizer = TOKENIZERS["llama3"]
@@ -159,3 +155,57 @@ def test_no_token_of_all_real_questions_and_sentences_differs(
     tokens, cut = check_answers(tokenizer, real_rows)
     assert words > 20_000 and tokens > 1_000_000 and cut == 0
     assert check_answers(tokenizer, real_rows[::5], 200)[1] > 0  # with positions for a part of the context
+
+
+TEXT = "The quick brown fox jumps over the lazy dog in Malmo, Sweden."
+
+
+TOKENIZER = make_tokenizer([TEXT] * 5, size=320)
+
+
+def text_of(ids: np.ndarray) -> str:
+    return str(TOKENIZER.decode(ids.tolist()))
+
+
+def test_texts_of_single_sentences_and_pairs() -> None:
+    assert tokenization.classification_text(get_dataset("sst2"), "a film", None) == "a film"
+    assert tokenization.classification_text(get_dataset("mnli_m"), "a", "b") == "Premise: a\nHypothesis: b"
+    assert tokenization.classification_text(get_dataset("qqp"), "a", "b") == "Question 1: a\nQuestion 2: b"
+    assert tokenization.question_text("who?") == "Question: who?\nContext: "
+    assert tokenization.query_text("q") == "Query: q"
+    assert tokenization.document_text("text") == "Document: text"
+    assert tokenization.document_text("text", "Title") == "Document: Title. text"
+    assert tokenization.document_text("text", "") == "Document: text"
+
+
+def test_an_empty_title_keeps_its_full_stop_in_the_paper() -> None:
+    assert tokenization.paper_document_text("text", "") == "Document: . text"
+    assert tokenization.paper_document_text("text", "Title") == "Document: Title. text"
+    assert tokenization.paper_document_text("text") == "Document: text"
+
+
+def test_texts_end_in_end_of_text_begin_with_nothing_and_lose_their_end_when_too_long() -> None:
+    ids = tokenization.encode_texts(TOKENIZER, [TEXT, "dog"], 64)
+    assert [text_of(row) for row in (ids[0], ids[1])] == [TEXT + END, "dog" + END]
+    cut = tokenization.encode_texts(TOKENIZER, [TEXT], len(ids[0]) - 1)[0]
+    assert cut.tolist() == ids[0][:-1].tolist()
+    assert len(tokenization.encode_texts(TOKENIZER, [], 10)) == 0
+    assert len(tokenization.encode_questions(TOKENIZER, [], [], 10, stride=128).ids) == 0
+
+
+def test_the_papers_retrieval_evaluation_adds_bos_and_no_eos() -> None:
+    ids = tokenization.encode_retrieval_paper(TOKENIZER, ["  Query: dog \n"], 64)[0]
+    assert text_of(ids) == BEGIN + "Query: dog"
+    assert len(tokenization.encode_retrieval_paper(TOKENIZER, [TEXT], 5)[0]) == 5
+
+
+def test_windows_cover_the_whole_context_and_overlap() -> None:
+    context = TEXT * 4
+    windows = tokenization.encode_questions(TOKENIZER, ["a?", "b?"], [context, "dog"], 60, stride=10)
+    assert windows.owners.tolist()[-1] == 1 and set(windows.owners.tolist()) == {0, 1}
+    covered = np.zeros(len(context), dtype=int)
+    for row in np.flatnonzero(windows.owners == 0):
+        for start, end in zip(windows.starts[row], windows.ends[row], strict=True):
+            if start >= 0:
+                covered[start:end] += 1
+    assert covered.min() >= 1 and covered.max() >= 2

@@ -14,24 +14,22 @@ from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments, get_linear_schedule_with_warmup
 
 from benchmarks.datasets.local_dataset import load as load_data
-from benchmarks.finetuning.device import Device, choose_device
+from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.trainer import (
     FineTuningError,
     decayed,
-    example_order,
     fine_tune,
     learning_rate,
     pair_order,
     steps_of,
 )
 from benchmarks.protocol import FINE_TUNING
-from benchmarks.sweep.work import ResettableModel
-from benchmarks.tasks.base import Setting, TaskModel
+from benchmarks.tasks.base import TaskModel
 from benchmarks.tasks.families import objective_of
 from benchmarks.tasks.supervised import SupervisedObjective
+from tests.benchmarks.tiny import CPU, resettable_of
 
-CPU = choose_device("cpu", "fp32")
 DATASETS = ("mnli_m", "uner_en", "squad_v2", "msmarco")
 
 
@@ -58,14 +56,6 @@ def test_the_learning_rate_is_transformers_linear_schedule() -> None:
             schedule.step()
 
 
-def test_an_epoch_holds_every_example_once_and_the_next_one_another_order() -> None:
-    steps = list(islice(example_order(70, 3, 4, 8), 6))
-    epochs = [np.concatenate([np.concatenate(step) for step in steps[i : i + 3]]) for i in (0, 3)]
-    assert [len(step) for step in steps] == [8, 8, 2, 8, 8, 2]
-    assert all(sorted(epoch.tolist()) == list(range(70)) for epoch in epochs)
-    assert epochs[0].tolist() != epochs[1].tolist()
-
-
 @pytest.mark.parametrize("kind", ["ours", "llama", "bert", "roberta", "modernbert"])
 def test_decay_spares_biases_and_norms_as_transformers_does(
     kind: str, model_folder: Callable[..., Path], tmp_path: Path
@@ -74,12 +64,6 @@ def test_decay_spares_biases_and_norms_as_transformers_does(
     arguments = TrainingArguments(output_dir=str(tmp_path), report_to=[], use_cpu=True)
     theirs = Trainer(model=base, args=arguments).get_decay_parameter_names(base)
     assert sorted(decayed(base)) == sorted(theirs)
-
-
-def _resettable(
-    model_folder: Callable[..., Path], device: Device = CPU, kind: str = "ours"
-) -> ResettableModel:
-    return ResettableModel(Setting(loaded=load(str(model_folder(kind))), device=device))
 
 
 class _Rows(torch.utils.data.Dataset[dict[str, Any]]):
@@ -111,12 +95,11 @@ def test_fine_tuning_ends_in_the_weights_that_transformers_trainer_ends_in(
     data: Path, model_folder: Callable[..., Path], tmp_path: Path
 ) -> None:
     """Order over an epoch's end, accumulation, schedule, decay and clipping are those of the paper's trainer."""
-    resettable, dataset = _resettable(model_folder), load_data(data, "sst2")
-    fine_tuning = replace(FINE_TUNING, steps=7)
-    objective = objective_of(dataset, replace(resettable.setting, fine_tuning=fine_tuning), [3])
+    resettable, dataset = resettable_of(model_folder("ours")), load_data(data, "sst2")
+    objective = objective_of(dataset, resettable.setting, [3])
     assert isinstance(objective, SupervisedObjective)
     model = resettable.reset(dataset.dataset, seed=3)
-    fine_tune(model, objective, CPU, lr=5e-4, seed=3, steps=7, fine_tuning=fine_tuning)
+    fine_tune(model, objective, CPU, lr=5e-4, seed=3, steps=7, fine_tuning=FINE_TUNING)
     ours = {name: p.detach().clone() for name, p in model.named_parameters()}
 
     theirs = _ForTrainer(resettable.reset(dataset.dataset, seed=3))
@@ -147,7 +130,7 @@ def test_fine_tuning_ends_in_the_weights_that_transformers_trainer_ends_in(
 def test_the_gradient_does_not_depend_on_what_shares_a_forward_pass(
     name: str, data: Path, model_folder: Callable[..., Path]
 ) -> None:
-    resettable, dataset = _resettable(model_folder), load_data(data, name)
+    resettable, dataset = resettable_of(model_folder("ours")), load_data(data, name)
     objective = objective_of(dataset, resettable.setting, [0])
     step = next(objective.order(0))
     model = resettable.reset(dataset.dataset, 0).train()
@@ -166,7 +149,7 @@ def test_the_loss_is_the_mean_of_the_micro_batches_means(
     data: Path, model_folder: Callable[..., Path]
 ) -> None:
     """Micro-batches with few labels weigh as much as those with many: not the mean over all tokens."""
-    resettable, dataset = _resettable(model_folder), load_data(data, "uner_en")
+    resettable, dataset = resettable_of(model_folder("ours")), load_data(data, "uner_en")
     objective = objective_of(dataset, resettable.setting, [0])
     assert isinstance(objective, SupervisedObjective) and not isinstance(objective.labels, np.ndarray)
     groups = [np.array([0]), np.array([1, 2, 3])]
@@ -202,14 +185,13 @@ class _SmallMemory(nn.Module):
 def test_out_of_memory_continues_in_smaller_passes_with_the_same_gradient(
     name: str, data: Path, model_folder: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
-    resettable, dataset = _resettable(model_folder), load_data(data, name)
-    fine_tuning = replace(FINE_TUNING, steps=2)
-    objective = objective_of(dataset, replace(resettable.setting, fine_tuning=fine_tuning), [0])
+    resettable, dataset = resettable_of(model_folder("ours")), load_data(data, name)
+    objective = objective_of(dataset, resettable.setting, [0])
     ends = []
     for limit in (10**9, 250):
         model = resettable.reset(dataset.dataset, 0)
         record = fine_tune(
-            _SmallMemory(model, limit), objective, CPU, lr=1e-3, seed=0, steps=2, fine_tuning=fine_tuning
+            _SmallMemory(model, limit), objective, CPU, lr=1e-3, seed=0, steps=2, fine_tuning=FINE_TUNING
         )
         ends.append({key: p.detach().clone() for key, p in model.named_parameters()})
     assert record.train_positions <= 256 < CPU.train_positions
@@ -219,7 +201,7 @@ def test_out_of_memory_continues_in_smaller_passes_with_the_same_gradient(
 
 
 def test_what_fails_a_run_is_named(data: Path, model_folder: Callable[..., Path]) -> None:
-    resettable, dataset = _resettable(model_folder), load_data(data, "sst2")
+    resettable, dataset = resettable_of(model_folder("ours")), load_data(data, "sst2")
     objective = objective_of(dataset, resettable.setting, [0])
     model = resettable.reset(dataset.dataset, 0)
     settings = {"lr": 1e-3, "seed": 0, "steps": 3, "fine_tuning": FINE_TUNING}
@@ -234,14 +216,13 @@ def test_what_fails_a_run_is_named(data: Path, model_folder: Callable[..., Path]
 def test_bfloat16_weights_take_bfloat16_steps(data: Path, model_folder: Callable[..., Path]) -> None:
     """Small learning rates are rounded away, as in the paper (D7)."""
     device = choose_device("cpu", "bf16")
-    resettable, dataset = _resettable(model_folder, device), load_data(data, "sst2")
-    fine_tuning = replace(FINE_TUNING, steps=3)
-    objective = objective_of(dataset, replace(resettable.setting, fine_tuning=fine_tuning), [0])
+    resettable, dataset = resettable_of(model_folder("ours"), device), load_data(data, "sst2")
+    objective = objective_of(dataset, resettable.setting, [0])
     changed = {}
     for lr in (1e-7, 1e-3):
         model = resettable.reset(dataset.dataset, 0)
         before = [p.detach().clone() for p in model.encoder.parameters()]
-        fine_tune(model, objective, device, lr=lr, seed=0, steps=3, fine_tuning=fine_tuning)
+        fine_tune(model, objective, device, lr=lr, seed=0, steps=3, fine_tuning=FINE_TUNING)
         assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
         pairs = zip(before, model.encoder.parameters(), strict=True)
         changed[lr] = sum(int((a != b).sum()) for a, b in pairs)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,11 @@ from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer
 
 from benchmarks.datasets.local_dataset import load as load_data
-from benchmarks.finetuning.device import choose_device
-from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.runs import SPLITS
-from benchmarks.sweep.work import ResettableModel
-from benchmarks.tasks.base import Setting
-from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
+from benchmarks.tasks.families import family_of, objective_of
+from tests.benchmarks.tiny import CPU, resettable_of
 
 STEPS, LR, SEED, LIMIT = 12, 2e-3, 1, 507
 EOS = "<|end_of_text|>"
@@ -166,22 +162,13 @@ def labelled_scores(
 
 
 def ours(name: str, data: Path, folder: Path, steps: int) -> tuple[dict[str, list[float]], dict[str, Tensor]]:
-    device, dataset = choose_device("cpu", "fp32"), load_data(data, name)
-    resettable = ResettableModel(Setting(loaded=load(str(folder)), device=device))
-    fine_tuning = replace(FINE_TUNING, steps=steps)
-    objective = objective_of(
-        dataset,
-        replace(resettable.setting, fine_tuning=fine_tuning),
-        [0, SEED],
-    )
-    evaluator = family_of(dataset.dataset).evaluator(
-        dataset, replace(resettable.setting, fine_tuning=fine_tuning)
-    )
+    dataset = load_data(data, name)
+    resettable = resettable_of(folder)
+    objective = objective_of(dataset, resettable.setting, [0, SEED])
+    evaluator = family_of(dataset.dataset).evaluator(dataset, resettable.setting)
     model = resettable.reset(dataset.dataset, SEED)
-    total = fine_tuning_steps(dataset, fine_tuning)
-    assert total == steps
-    fine_tune(model, objective, device, lr=LR, seed=SEED, steps=total, fine_tuning=fine_tuning)
-    found = evaluator(model, device)
+    fine_tune(model, objective, CPU, lr=LR, seed=SEED, steps=steps, fine_tuning=FINE_TUNING)
+    found = evaluator(model, CPU)
     weights = {key: value.detach() for key, value in model.encoder.base.named_parameters()}
     return {split: found[split].scores for split in SPLITS}, weights
 

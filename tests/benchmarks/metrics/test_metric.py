@@ -16,7 +16,6 @@ from benchmarks.metrics.metric import (
     metrics_of,
 )
 from benchmarks.protocol import DATASETS, PAPER, STANDARD, TASKS, get_dataset
-from common.errors import UserError
 
 PREDICTIONS = ClassPredictions(predicted=np.array([1, 1, 0]), gold=np.array([1, 0, 0]))
 
@@ -81,8 +80,3 @@ def test_a_second_paper_metric_is_refused() -> None:
             evaluate(get_dataset("sst2"), PREDICTIONS)
     finally:
         METRICS.pop(second.name)
-
-
-def test_an_unknown_task_is_refused_where_it_enters() -> None:
-    with pytest.raises(UserError, match="unknown task 'SQ'"):
-        Metric(key="x", protocol=STANDARD, task="SQ", compute=errors)

@@ -11,7 +11,6 @@ from sklearn.metrics import f1_score, ndcg_score
 from benchmarks.metrics import paper
 from benchmarks.metrics.metric import (
     METRICS,
-    AnswerPredictions,
     ClassPredictions,
     Metric,
     RankingPredictions,
@@ -97,13 +96,6 @@ def test_tags_of_the_metric_are_the_votes_of_the_words_that_have_sub_tokens() ->
     wrong = TagPredictions(tokens=made.tokens, words=made.words, gold=Ragged.of([[0, 0], [0, 0, 0], [0]]),
                            names=made.names)  # fmt: skip
     assert scored("TC macro_f1", wrong) == pytest.approx([0.0, (2 / 3 + 0) / 2, 1.0])
-
-
-def test_positions_of_the_metric_are_compared_row_by_row() -> None:
-    chosen = Ragged.of([[0, 0, 0, 0], [1, 0], [0, 1, 1], [1, 1, 1, 0], [0, 0], [0, 0]])
-    gold = Ragged.of([[0, 0, 0, 0], [0, 0], [0, 0, 1], [0, 1, 1, 1], [1, 0], [0, 1]])
-    made = AnswerPredictions(chosen=chosen, gold=gold, texts=[""] * 6, answers=[[]] * 6)
-    assert scored("QA position_f1", made) == pytest.approx([1.0, 1.0, 2 / 3, 2 / 3, 1.0, 0.0])
 
 
 def gain(rank: int) -> float:
@@ -220,12 +212,6 @@ def test_position_f1s_equal_set_arithmetic(seed: int) -> None:
     ]
     scores = paper.position_f1s(Ragged.of(predicted), Ragged.of(gold))
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-14)
-
-
-def test_one_of_three_relevant_documents_at_rank_one_scores_one() -> None:
-    similarities = np.linspace(0.9, 0.0, 10)[None]
-    relevances = np.array([[1] + [0] * 9])
-    assert paper.ndcgs(similarities, relevances)[0] == 1.0
 
 
 @settings(deadline=None)

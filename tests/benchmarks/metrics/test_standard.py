@@ -135,15 +135,6 @@ def test_rankings_are_scored_in_the_order_of_the_queries(key: str, scores: list[
     assert score.value == pytest.approx(sum(scores) / 3)
 
 
-@given(seed=SEEDS)
-def test_binary_f1_is_of_the_second_class(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    predicted, gold = rng.integers(0, 2, (2, rng.integers(1, 20)))
-    expected = 2 * (predicted & gold).sum() / max(1, predicted.sum() + gold.sum())
-    found = standard.f1("binary", ClassPredictions(predicted=predicted, gold=gold))
-    assert found == pytest.approx(expected)
-
-
 @settings(deadline=None)
 @given(seed=SEEDS)
 def test_entity_f1_equals_seqevals(seed: int) -> None:

@@ -179,9 +179,3 @@ def test_the_data_that_it_is_fine_tuned_on_is_missed(
         ):
             command(words)
     assert not (tmp_path / "results/tiny").exists()
-
-
-def test_runs_of_another_model_are_found(arguments: list[str], model_folder: Callable[..., Path]) -> None:
-    run([*arguments, "--dataset", "sst2", "--lr", "1e-3", "--seed", "0"])
-    with pytest.raises(UserError, match="all runs of a model must agree"):
-        validate([*arguments, "--model", str(model_folder("llama")), "--dataset", "sst2"])

@@ -49,20 +49,6 @@ def test_weights_come_back_and_the_head_follows_the_seed(model_folder: Callable[
     assert resettable.reset(get_dataset("nq"), 0).head is None
 
 
-def test_what_is_done_is_never_done_again(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = [*arguments, "--dataset", "uner_en", "--lr", "1e-3"]
-    run([*one, "--seed", "0"])
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "results").rglob("*.json")}
-    seen = []
-    real = work.fine_tune
-    monkeypatch.setattr(work, "fine_tune", lambda *a, **k: seen.append(k["seed"]) or real(*a, **k))
-    assert run([*one, "--seed", "0", "1"]) == COMPLETE
-    assert seen == [1]
-    assert all(path.stat().st_mtime_ns == when for path, when in before.items())
-
-
 def test_runs_say_which_instances_are_of_one_cluster(arguments: list[str], tmp_path: Path) -> None:
     """From the data through run and ingest to what an interval over instances reads."""
     assert run([*arguments, "--dataset", "squad", "qqp", "--lr", "1e-3", "--seed", "0", "1"]) == COMPLETE

@@ -5,13 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import Encoder, Limits, LoadedModel
 from benchmarks.tasks.base import Setting
-from tests.benchmarks.tiny import make_tokenizer
-
-CPU = choose_device("cpu", "fp32")
-
+from tests.benchmarks.tiny import CPU, make_tokenizer
 
 CONTEXT = "The quick brown fox jumps over the lazy dog while Anna sleeps in Malmo near the old red bridge"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -11,34 +9,12 @@ from torch import Tensor, nn
 
 from benchmarks.datasets.local_dataset import table
 from benchmarks.finetuning.trainer import FineTuningError
-from benchmarks.metrics.metric import Evaluation, evaluate
+from benchmarks.metrics.metric import evaluate
 from benchmarks.protocol import Dataset, get_dataset
 from benchmarks.tasks import classification
-from benchmarks.tasks.classification import CLASSES, TokenClassification
+from benchmarks.tasks.classification import TokenClassification
 from benchmarks.tasks.supervised import PaddedBatch, in_halves
 from tests.benchmarks.tasks.oracle import CPU, TOKENIZER, Oracle, loaded, setting
-
-
-def evaluated(name: str, model: Any, rows: list[dict[str, Any]]) -> Evaluation:
-    dataset = get_dataset(name)
-    split = CLASSES.split(dataset, table("SC", "test", rows), (), setting())
-    return evaluate(dataset, split(model, CPU))
-
-
-def test_qqp_has_f1_and_the_others_do_not() -> None:
-    class Constant(nn.Module):
-        def forward(self, ids: Tensor, lengths: Tensor, kinds: Tensor | None = None) -> Tensor:
-            return torch.tensor([[0.0, 1.0]]).expand(len(ids), 2)
-
-    rows = [{"id": str(i), "first": "a", "second": "b", "label": int(i < 3)} for i in range(4)]
-    found = evaluated("qqp", Constant(), rows)
-    assert found.scores == [1, 1, 1, 0]
-    assert found.standard["accuracy"] == 0.75
-    assert found.standard["f1"] == pytest.approx(2 * 3 / 7)
-    assert found.instances["predicted"] == [1, 1, 1, 1]
-    other = evaluated("mnli_m", Constant(), rows)
-    assert "f1" not in other.standard
-
 
 COMMON = {"title": "", "task": "SC", "trained_on": "mine", "name": "mine"}
 LABELS = Dataset(**COMMON, labels=3, form="SC-labels", headline="micro_f1")  # type: ignore[arg-type]

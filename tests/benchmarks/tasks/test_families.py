@@ -15,7 +15,7 @@ from benchmarks.datasets.synthetic import GRAMMARS
 from benchmarks.finetuning.trainer import example_order
 from benchmarks.own_datasets.definition_file import KINDS
 from benchmarks.protocol import FINE_TUNING, TASKS, get_dataset
-from benchmarks.tasks.families import FAMILIES, family_of, fine_tuning_steps, sampled_rows
+from benchmarks.tasks.families import FAMILIES, family_of, sampled_rows
 from common.errors import UserError
 
 
@@ -26,11 +26,6 @@ def test_only_what_the_seeds_draw_is_tokenised(data: Path) -> None:
     expected = np.concatenate([np.concatenate(step) for step in islice(example_order(96, 0, 4, 8), 2)])
     assert rows.tolist() == sorted(expected.tolist())
     assert len(sampled_rows(dataset, fine_tuning, [0, 1])) > len(rows)
-
-
-def test_steps_of_a_dataset_follow_its_entry(data: Path) -> None:
-    assert fine_tuning_steps(load_data(data, "uner_en"), FINE_TUNING) == 96 // 32
-    assert fine_tuning_steps(load_data(data, "ontonotes"), FINE_TUNING) == 1_000
 
 
 def test_every_task_has_its_parts_and_an_unknown_one_none() -> None:

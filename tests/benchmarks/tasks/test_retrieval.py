@@ -17,17 +17,14 @@ from torch import Tensor
 
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning import device
-from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
 from benchmarks.protocol import get_dataset
-from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.base import Setting
 from benchmarks.tasks.classification import CLASSES
 from benchmarks.tasks.families import objective_of
 from benchmarks.tasks.retrieval import ContrastiveObjective, Retrieval, info_nce, rank
 from tests.benchmarks.finetuning.test_trainer import gradients
-
-CPU = choose_device("cpu", "fp32")
+from tests.benchmarks.tiny import CPU, resettable_of
 
 
 @pytest.mark.parametrize("kind", ["ours", "bert"])
@@ -35,7 +32,7 @@ def test_the_cached_gradient_of_the_contrastive_loss_is_the_plain_one(
     kind: str, data: Path, model_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With dropout (BERT) too: the second pass draws the masks of the first."""
-    resettable = ResettableModel(Setting(loaded=load(str(model_folder(kind))), device=CPU))
+    resettable = resettable_of(model_folder(kind))
     dataset = load_data(data, "msmarco")
     objective = objective_of(dataset, resettable.setting, [0])
     assert isinstance(objective, ContrastiveObjective)

@@ -18,19 +18,19 @@ from sklearn.metrics import ndcg_score
 from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import choose_device
-from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.tokenization import document_text, query_text
 from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.runs import SPLITS
 from benchmarks.sweep.work import ResettableModel
-from benchmarks.tasks.base import Setting
 from benchmarks.tasks.families import family_of, objective_of
 from benchmarks.tasks.retrieval import RetrievalEvaluator
+from tests.benchmarks.tiny import CPU, resettable_of
+from tests.commands import python
 from tests.oracle import EUROBERT, Oracle, older_tokenizer
 
-CPU = choose_device("cpu", "fp32")
 SEED, STEPS, LR, LIMIT = 1, 3, 2e-3, 507
+
 
 MODEL = """
 import datasets
@@ -40,6 +40,7 @@ pooling = models.Pooling(transformer.get_word_embedding_dimension(), pooling_mod
 model = SentenceTransformer(modules=[transformer, pooling], device="cpu")
 assert type(transformer.auto_model).__name__ == "EuroBertModel"
 """
+
 
 ENCODE = """
 from sentence_transformers.evaluation import InformationRetrievalEvaluator
@@ -57,6 +58,7 @@ for split, part in given["splits"].items():
         "ndcg": found["cosine_ndcg@10"],
     }
 """
+
 
 TRAIN = """
 from safetensors.torch import save_file
@@ -92,7 +94,7 @@ def folder(model_folder: Callable[..., Path], tmp_path: Path) -> Path:
 
 
 def evaluator_of(dataset: LocalDataset, folder: Path) -> tuple[ResettableModel, RetrievalEvaluator]:
-    resettable = ResettableModel(Setting(loaded=load(str(folder)), device=CPU))
+    resettable = resettable_of(folder)
     family = family_of(dataset.dataset)
     evaluator = family.evaluator(dataset, resettable.setting)
     assert isinstance(evaluator, RetrievalEvaluator)
@@ -207,16 +209,9 @@ def test_losses_of_every_seed_and_of_later_epochs_are_its_trainers(
     for precision, tolerance in (("fp32", 1e-5), ("bf16", 0.0)):
         device = choose_device("cpu", precision, positions=1, exact=precision == "bf16")
         device = replace(device, train_positions=2_048, eval_positions=1)
-        resettable = ResettableModel(Setting(loaded=load(str(bert)), device=device))
-        fine_tuning = replace(FINE_TUNING, steps=steps)
-        objective = objective_of(
-            dataset,
-            replace(resettable.setting, fine_tuning=fine_tuning),
-            list(range(5)),
-        )
-        evaluator = family_of(dataset.dataset).evaluator(
-            dataset, replace(resettable.setting, fine_tuning=fine_tuning)
-        )
+        resettable = resettable_of(bert, device)
+        objective = objective_of(dataset, resettable.setting, list(range(5)))
+        evaluator = family_of(dataset.dataset).evaluator(dataset, resettable.setting)
         assert isinstance(evaluator, RetrievalEvaluator)
         for seed in range(5):
             losses, vectors = found[f"{precision} {seed}"]
@@ -224,7 +219,7 @@ def test_losses_of_every_seed_and_of_later_epochs_are_its_trainers(
             ours = evaluator.vectors(model, evaluator.paper["documents"], device)
             expected = torch.nn.functional.normalize(torch.tensor(vectors), dim=-1)
             torch.testing.assert_close(ours[: len(texts)], expected, rtol=0, atol=max(1e-6, tolerance))
-            log = fine_tune(model, objective, device, lr=LR, seed=seed, steps=steps, fine_tuning=fine_tuning)
+            log = fine_tune(model, objective, device, lr=LR, seed=seed, steps=steps, fine_tuning=FINE_TUNING)
             assert len(losses) == steps and np.ptp(losses) > 0.01
             np.testing.assert_allclose(log.losses, losses, rtol=0, atol=tolerance)
 
@@ -243,14 +238,35 @@ def test_three_steps_of_its_trainer_end_in_our_weights(
     assert len(losses) == STEPS and len(pairs["anchor"]) == 32 * STEPS
 
     resettable, _ = evaluator_of(dataset, folder)
-    fine_tuning = replace(FINE_TUNING, steps=STEPS)
-    objective = objective_of(dataset, replace(resettable.setting, fine_tuning=fine_tuning), [SEED])
+    objective = objective_of(dataset, resettable.setting, [SEED])
     model = resettable.reset(dataset.dataset, SEED)
     start = {name: value.detach().clone() for name, value in model.encoder.base.named_parameters()}
-    fine_tune(model, objective, CPU, lr=LR, seed=SEED, steps=STEPS, fine_tuning=fine_tuning)
+    fine_tune(model, objective, CPU, lr=LR, seed=SEED, steps=STEPS, fine_tuning=FINE_TUNING)
     theirs = load_file(tmp_path / "run" / "trained.safetensors")
     ours = dict(model.encoder.base.named_parameters())
     assert set(ours) == set(theirs)
     for name, value in theirs.items():
         torch.testing.assert_close(ours[name].detach(), value, rtol=2e-3, atol=2e-5, msg=name)
         assert "layers" not in name or not torch.equal(value, start[name]), name
+
+
+TODAY = """
+import json, sys
+from sentence_transformers import SentenceTransformer
+model = SentenceTransformer(sys.argv[1], device="cpu")
+vectors = model.encode(json.loads(sys.argv[2]), normalize_embeddings=True)
+print(json.dumps([[name for name in sys.modules if name == "pretraining"], vectors.tolist()]))
+"""
+
+
+@pytest.mark.slow
+def test_its_vectors_are_ours(model_folder: Callable[..., Path], data: Path) -> None:
+    folder, dataset = model_folder("ours"), load_data(data, "msmarco")
+    texts = [document_text(row["text"], row["title"]) for row in dataset.corpus.to_pylist()]
+    said = python("-c", TODAY, folder, json.dumps(texts), code=0, HF_HUB_OFFLINE="1").stdout
+    ours_loaded, theirs = json.loads(said.splitlines()[-1])
+    resettable, evaluator = evaluator_of(dataset, folder)
+    model = resettable.reset(dataset.dataset, SEED).eval()
+    ours = evaluator.vectors(model, evaluator.paper["documents"], CPU)
+    assert ours_loaded == []
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)

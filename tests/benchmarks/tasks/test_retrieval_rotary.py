@@ -11,7 +11,6 @@ import itertools
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -22,14 +21,12 @@ from torch import Tensor
 from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import choose_device
-from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
-from benchmarks.sweep.work import ResettableModel
-from benchmarks.tasks.base import Setting
 from benchmarks.tasks.families import objective_of
 from pretraining.model import modeling
 from tests.benchmarks.tasks.test_retrieval_oracle import LIMIT, LR, MODEL, SEEDS, TRAIN, pairs_of
+from tests.benchmarks.tiny import resettable_of
 from tests.oracle import EUROBERT, Oracle, older_tokenizer
 
 pytestmark = pytest.mark.slow
@@ -70,12 +67,11 @@ def rounding(*names: str) -> Iterator[None]:
 
 def losses_of(dataset: LocalDataset, folder: Path, *names: str, steps: int = 1) -> tuple[float, ...]:
     device = choose_device("cpu", "bf16", exact=True)
-    resettable = ResettableModel(Setting(loaded=load(str(folder)), device=device))
-    fine_tuning = replace(FINE_TUNING, steps=STEPS)
-    objective = objective_of(dataset, replace(resettable.setting, fine_tuning=fine_tuning), [SEED])
+    resettable = resettable_of(folder, device)
+    objective = objective_of(dataset, resettable.setting, [SEED])
     model = resettable.reset(dataset.dataset, SEED)
     with rounding(*names):
-        log = fine_tune(model, objective, device, lr=LR, seed=SEED, steps=steps, fine_tuning=fine_tuning)
+        log = fine_tune(model, objective, device, lr=LR, seed=SEED, steps=steps, fine_tuning=FINE_TUNING)
     return log.losses
 
 

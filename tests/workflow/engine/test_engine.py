@@ -19,23 +19,15 @@ from common.locks import holder_of
 from common.manifest import write_manifest
 from common.provenance import ROOT
 from tests.commands import program, python
+from tests.common.test_locks import holder
 from workflow.engine import LEASE, cancel, detach, run_workflow
 from workflow.jobs import KINDS, Job, Workflow, by_marker
 
 
 def test_one_call_works_in_a_folder(tmp_path: Path) -> None:
-    code = "import sys, time\nfrom pathlib import Path\nfrom common.locks import try_lease\n"
-    code += "with try_lease(Path(sys.argv[1]), lambda: None) as holder:\n"
-    code += "    print(holder is None, flush=True)\n    time.sleep(60)\n"
-    command = [sys.executable, "-c", code, str(tmp_path / LEASE)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None and process.stdout.readline() == "True\n"
-        with pytest.raises(UserError, match=rf"another process is using .* \(process {process.pid} on host"):
-            run_workflow(Workflow(target="all", jobs={}), tmp_path)
-    finally:
-        process.kill()
-        process.communicate()
+    message = r"another process is using .* \(process \d+ on host"
+    with holder(tmp_path / LEASE, 60.0), pytest.raises(UserError, match=message):
+        run_workflow(Workflow(target="all", jobs={}), tmp_path)
     # The lease of a killed call is free at once.
     assert run_workflow(Workflow(target="all", jobs={}), tmp_path, words=("--quiet",))
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.datasets.local_dataset import DatasetContent
-from benchmarks.datasets.readers.beir import judgements, pairs, retrieval, wanted_texts
+from benchmarks.datasets.readers.beir import judgements, pairs, wanted_texts
 from benchmarks.datasets.readers.beir import read as read_judged
 from benchmarks.datasets.readers.reader import halve
 from benchmarks.protocol import get_dataset
@@ -75,29 +75,6 @@ def test_nqs_declared_counts_are_beirs_queries_halved() -> None:
     assert get_dataset("nq").counts == {"validation": len(validation), "test": 3_452 - len(validation)}
 
 
-def test_queries_without_a_relevant_document_are_left_out_and_their_documents_stay() -> None:
-    splits = {
-        "validation": [("q1", "d1", 1), ("q1", "d2", 0)],
-        "test": [("q2", "d3", 0), ("q3", "d1", 0), ("q4", "d1", -1), ("q5", "d4", 3)],
-    }
-    inputs = inputs_of("msmarco")
-    docs: dict[str, dict[str, Any]] = {f"d{n}": {"title": None, "text": f"text {n}"} for n in range(1, 6)}
-    tables = retrieval(splits, {"q1": "one?", "q5": "five?"}, docs, inputs)
-    assert tables["queries"].to_pylist() == [
-        {"split": "validation", "id": "q1", "text": "one?"},
-        {"split": "test", "id": "q5", "text": "five?"},
-    ]
-    assert [tuple(row.values()) for row in tables["qrels"].to_pylist()] == [
-        ("validation", "q1", "d1", 1),
-        ("validation", "q1", "d2", 0),
-        ("test", "q5", "d4", 3),
-    ]
-    assert [row["id"] for row in tables["corpus"].to_pylist()] == ["d1", "d2", "d3", "d4"]
-    assert list(inputs.notes) == [
-        "test queries without a relevant document left out: 3; the documents judged for them stay"
-    ]
-
-
 def own_files(put: Put) -> dict[str, Path]:
     return {
         "corpus": put("c.jsonl", [{"_id": f"d{i}", "title": f"T{i}", "text": f"text {i}"} for i in range(8)]),
@@ -129,13 +106,6 @@ def test_judgements_of_one_split_are_halved(put: Put) -> None:
     test = [query for split, query in judged(content) if split == "test"]
     assert len(validation) == len(test) == 2 and sorted(validation + test) == ["q0", "q1", "q2", "q3"]
     assert content.splits == "validation is half of the queries, random.Random(42).sample of their sorted ids"
-
-
-def test_a_set_that_is_trained_on_itself_has_pairs(put: Put) -> None:
-    files = {**own_files(put), "train": put("pairs.tsv", "ask\tanswer\n")}
-    content = read_judged(inputs_of("nq", trained_on="nq", **files))
-    assert rows(content, "pairs") == [{"query": "ask", "positive": "answer"}]
-    assert set(content.tables) == {"pairs", "queries", "corpus", "qrels"}
 
 
 def asked(number: int, *docs: str, **text: str) -> dict[str, Any]:

@@ -17,11 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.datasets.readers.original_files import (
-    BadRowError,
     class_names,
     lines,
-    pick,
-    pick_text,
     records,
     row_at,
 )
@@ -36,27 +33,6 @@ PAPERS = get_dataset("sst2")
 def table_of(path: Path, **more: Any) -> list[Row]:
     """The rows of a table of one's own."""
     return [row for _, row in records(path, defined("text", labels=["x", "y"], **more))]
-
-
-@pytest.mark.parametrize(
-    ("error", "what"),
-    [
-        (BadRowError("it is bad"), "it is bad"),
-        (KeyError("text"), "'text' is missing"),
-        (TypeError("no text\nbut a list"), "no text"),
-        (AttributeError("no text"), "no text"),
-        (IndexError("too far"), "too far"),
-        (ValueError(), "ValueError"),
-        (OverflowError("too large"), "too large"),
-    ],
-)
-def test_a_row_of_another_form_is_named_with_its_place(error: Exception, what: str) -> None:
-    def block() -> None:
-        with row_at("a.tsv:3"):
-            raise error
-
-    said = refused(block)
-    assert said.startswith("a.tsv:3: ") and said.endswith(what)
 
 
 @pytest.mark.parametrize("error", [UserError("as it is"), RuntimeError("as it is")])
@@ -150,18 +126,6 @@ def test_a_table_without_a_header_is_given_one(put: Put, name: str, text: str) -
     assert "the first line is the header" in refused(lambda: table_of(headed, header=header))
 
 
-def test_the_first_column_with_a_value_is_picked() -> None:
-    row = {"a": None, "b": 0, "c": "x"}
-    assert pick(row, ("z", "a", "b", "c")) == 0
-    assert pick_text(row, ("a", "c")) == "x"
-    with pytest.raises(BadRowError, match=r"^b is not text: 0"):
-        pick_text(row, ("b", "c"))
-    shown = f"'{'x' * 39}', '{'y' * 40}', '{'z' * 40}'"
-    with pytest.raises(BadRowError) as error:
-        pick({"x" * 39: 1, "y" * 40: 1, "z" * 41: 1}, ("text", "query"))
-    assert str(error.value) == f"there is no column text or query; the columns are {shown}"
-
-
 def test_lines_plain_gz_and_zst(tmp_path: Path) -> None:
     text = "\ufeffone\r\ntwo \x0c\u2028 still two\n\nfour"
     expected = [(1, "one"), (2, "two \x0c\u2028 still two"), (3, ""), (4, "four")]
@@ -172,15 +136,6 @@ def test_lines_plain_gz_and_zst(tmp_path: Path) -> None:
     (tmp_path / "a.txt.zst").write_bytes(frames.compress(raw[:9]) + frames.compress(raw[9:]))
     for name in ("a.txt", "a.txt.gz", "a.txt.zst"):
         assert list(lines(tmp_path / name)) == expected
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"])), min_size=1))
-def test_zst_lines_round_trip(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
-    path = tmp_path_factory.mktemp("zst") / "x.zst"
-    path.write_bytes(zstandard.ZstdCompressor().compress("\n".join(["head", *texts]).encode()))
-    found = [line for _, line in lines(path)][1:]
-    assert found == (texts if texts[-1] else texts[:-1]) or (not texts[-1] and found == texts)
 
 
 _CONTENT = "\n".join(f"line {i} {i * 7919}" for i in range(50_000)).encode()
@@ -237,10 +192,3 @@ def test_class_names_are_those_that_the_hub_wrote_into_the_file(
     pq.write_table(pa.table({"label": [0]}).replace_schema_metadata(written), path)
     assert class_names(path, "label") == names
     assert class_names(path, "other") == ("a", "b")
-
-
-def test_a_file_without_the_hubs_words_names_no_classes(tmp_path: Path, put: Put) -> None:
-    for metadata in (None, {"pandas": "{}"}):
-        pq.write_table(pa.table({"label": [0]}).replace_schema_metadata(metadata), tmp_path / "a.parquet")
-        assert class_names(tmp_path / "a.parquet", "label") == ()
-    assert class_names(put("a.json", "[]"), "label") == ()

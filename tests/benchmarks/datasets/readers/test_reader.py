@@ -117,13 +117,6 @@ def test_carve_is_the_librarys_for_any_size(rows: int) -> None:
     assert validation.tolist() == library["test"]["row"][:]
 
 
-def test_carve_sizes_of_the_paper() -> None:
-    """The released SST-2 validation scores are multiples of 1 / 3,368."""
-    train, validation = carve(67_349)
-    assert (len(train), len(validation)) == (63_981, 3_368)
-    assert sorted([*train, *validation]) == list(range(67_349))
-
-
 @given(st.sets(st.text(min_size=1, max_size=4), min_size=1, max_size=50), st.integers(0, 5))
 def test_halves(ids: set[str], seed: int) -> None:
     chosen = halve(ids, seed)
