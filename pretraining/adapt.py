@@ -116,7 +116,6 @@ def adaptation(
             setting="max_length", value=length, reason="documents end to end, up to the start's positions"
         ),
         Advice(setting="cut", value="fixed", reason="every sequence is full"),
-        Advice(setting="min_length", value=1, reason="not used by cut=fixed"),
         Advice(setting="attention", value="document", reason="no token sees another document"),
         Advice(setting="global_batch", value=batch, reason=f"{batch * length:,} tokens a step"),
         Advice(setting="weighting", value="token", reason="the loss is the mean over all predicted tokens"),
@@ -140,7 +139,7 @@ def adaptation(
         ),
         Advice(setting="tensorboard", value=False, reason="the log has the losses"),
     )
-    chosen = {item.setting: item.value for item in advice if item.setting != "decay"}
+    chosen = {item.setting: item.value for item in advice if item.setting != "decay"} | {"min_length": 1}
     config = _changed(chosen, changes)
     kept = tuple(
         item for item in advice if item.setting == "decay" or getattr(config, item.setting) == item.value

@@ -6,14 +6,16 @@ newer spelling of the pooling, some only the older one, so that both are there.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
+from transformers.utils import logging as library
 
 from common.errors import UserError, first_line
 from common.files import sha256_file, write_text
@@ -21,7 +23,7 @@ from common.reading import read_json
 from pretraining.model.adapted import both_ways
 from pretraining.model.model_folder import check_model
 
-__all__ = ["SELF_TEST", "checked_encoder", "folder_hashes", "pooling_files", "self_test"]
+__all__ = ["SELF_TEST", "checked_encoder", "folder_hashes", "pooling_files", "quiet", "self_test"]
 
 SELF_TEST = "self_test.json"
 """A text and its vector."""
@@ -29,9 +31,21 @@ _TEXT = "An encoder reads this sentence from both ends."
 _CLOSE = 1e-3
 
 
-def pooling_files(folder: Path, width: int, config: Any) -> None:
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Leave out what transformers says of weights that a class does not use, and its bars."""
+    before = library.get_verbosity()
+    library.set_verbosity_error()
+    library.disable_progress_bar()
+    try:
+        yield
+    finally:
+        library.set_verbosity(before)
+        library.enable_progress_bar()
+
+
+def pooling_files(folder: Path, width: int) -> None:
     """Write the parts of a sentence-transformers model: the transformer and a mean over its tokens."""
-    del config
     parts = [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
         {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
@@ -61,7 +75,8 @@ def _states(folder: Path, name: str) -> tuple[Any, Tensor]:
     """Return a folder's model, as plain transformers loads it, and the mean hidden state of the text."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
-        model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+        with quiet():
+            model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
         read = tokenizer([_TEXT], return_tensors="pt")
         hidden: Tensor = model(
             input_ids=read["input_ids"], attention_mask=read["attention_mask"]

@@ -7,11 +7,10 @@ knows the start reads them.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -34,6 +33,7 @@ from pretraining.model.encoder_folder import (
     checked_encoder,
     folder_hashes,
     pooling_files,
+    quiet,
     self_test,
 )
 from pretraining.model.model_folder import (
@@ -159,8 +159,10 @@ def _own_config(start: Start) -> EncoderConfig | None:
     )  # fmt: skip
     kept = {name: fields[name] for name in names if fields.get(name) is not None}
     kept.setdefault("rms_norm_eps", 1e-6)  # Llama's default, which is not ours
+    # Padding has no row of its own here; which tokens are special, the shards say.
+    special = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"), 0)
     try:
-        return EncoderConfig(**kept)
+        return EncoderConfig(**kept, **special)
     except UserError:
         return None  # biases, scaled rotary positions, another width of heads: transformers' class takes it
 
@@ -189,7 +191,7 @@ def _load_inner(start: Start, seed: int) -> Any:
             AutoModelForMaskedLM if kind in MODEL_FOR_MASKED_LM_MAPPING_NAMES else AutoModelForCausalLM
         )
         turn(config, is_causal=False)
-        with torch.random.fork_rng(devices=[]), _quiet():
+        with torch.random.fork_rng(devices=[]), quiet():
             torch.manual_seed(seed)
             inner, info = auto.from_pretrained(
                 start.folder,
@@ -213,17 +215,6 @@ def _load_inner(start: Start, seed: int) -> Any:
     return inner
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    noisy = logging.getLogger("transformers")
-    before = noisy.level
-    noisy.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        noisy.setLevel(before)
-
-
 def _grown(have: int, rows: int) -> int:
     return have if rows <= have else -(-rows // _MULTIPLE) * _MULTIPLE
 
@@ -234,7 +225,7 @@ def _grow(inner: Any, start: Start, rows: int) -> None:
     embedding = inner.get_input_embeddings().weight
     have, mask = embedding.shape[0], start.mask
     if rows > have:
-        with _quiet():
+        with quiet():
             inner.resize_token_embeddings(_grown(have, rows), mean_resizing=False)
     if mask.origin != "new":
         return
@@ -293,12 +284,12 @@ def export_start(
     inner = _filled(start, state, rows)
     try:
         with atomic_folder(out) as making:
-            with _quiet():
+            with quiet():
                 inner.save_pretrained(making, max_shard_size="1000GB")
             (making / "generation_config.json").unlink(missing_ok=True)
             _write_config(making, inner)
             write_tokenizer(making, start)
-            pooling_files(making, int(inner.get_input_embeddings().weight.shape[1]), inner.config)
+            pooling_files(making, int(inner.config.hidden_size))
             test = self_test(making)
             write_text(making / SELF_TEST, json.dumps(test, indent=1) + "\n")
             write_manifest(making / MANIFEST, content, folder_hashes(making))

@@ -18,7 +18,10 @@ _GROUPED = {**_PLAIN, "num_key_value_heads": 2}
 _MIXED = ["sliding_attention", "full_attention"]
 
 DECODERS = {
-    "llama": lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**_GROUPED, tie_word_embeddings=True)),
+    # Without a padding row, which transformers' class would not train where it is the end of text.
+    "llama": lambda: hf.LlamaForCausalLM(
+        hf.LlamaConfig(**{**_GROUPED, "pad_token_id": None}, tie_word_embeddings=True)
+    ),
     "mistral": lambda: hf.MistralForCausalLM(hf.MistralConfig(**_GROUPED, sliding_window=5)),
     "qwen2": lambda: hf.Qwen2ForCausalLM(hf.Qwen2Config(**_GROUPED)),
     "qwen3": lambda: hf.Qwen3ForCausalLM(hf.Qwen3Config(**_GROUPED, head_dim=16)),
