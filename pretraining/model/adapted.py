@@ -118,8 +118,9 @@ def _one(
         ahead = places[None, :] - places[:, None]
         seen = (ahead >= -left) & (ahead <= right)
     if softcap is None:
-        rows = (x[None] for x in (q, k, v))
-        out = F.scaled_dot_product_attention(*rows, attn_mask=seen, is_causal=is_causal, scale=scaling)
+        out = F.scaled_dot_product_attention(
+            q[None], k[None], v[None], attn_mask=seen, is_causal=is_causal, scale=scaling
+        )
         return out[0]
     scores = torch.tanh(q @ k.transpose(1, 2) * (scaling / softcap)) * softcap
     if seen is not None:
@@ -258,14 +259,15 @@ class AdaptedModel(nn.Module):
     ) -> Tensor:
         """Return the summed cross-entropy of features (M, D) against labels (M,), each times its weight if given."""
         head, cap = self.head, self.softcap
-        if head.bias is None and cap is None:
+        bias: Tensor | None = head.bias
+        if bias is None and cap is None:
             return linear_cross_entropy(features, head.weight, labels, chunk, weights=weights)
         rows = rows_per_chunk(head.weight.shape[0], features.device) if chunk is None else chunk
         total = torch.zeros((), device=features.device)
         for start in range(0, len(labels), rows):
             part = slice(start, start + rows)
             factor = None if weights is None else weights[part]
-            args = (features[part], head.weight, head.bias, labels[part], factor, cap)
+            args = (features[part], head.weight, bias, labels[part], factor, cap)
             total = total + checkpoint(_chunk_loss, *args, use_reentrant=False, preserve_rng_state=False)
         return total
 
@@ -300,7 +302,7 @@ class AdaptedModel(nn.Module):
     def _features(self) -> Iterator[None]:
         """Let the model's pass end before its last layer, and before the soft cap of its logits."""
         head, cap = self.head, self.softcap
-        head.forward = lambda hidden: hidden  # type: ignore[method-assign]
+        head.forward = lambda hidden: hidden  # type: ignore[method-assign, assignment]
         if cap is not None:
             self.config.final_logit_softcapping = None
         try:

@@ -139,7 +139,8 @@ def load_start(start: Start, rows: int, seed: int) -> Trained:
 def _load_own(start: Start, rows: int, seed: int) -> EuroBertForMaskedLM:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = load_encoder(start.folder, EuroBertForMaskedLM, is_causal=False).float()
+        model = load_encoder(start.folder, EuroBertForMaskedLM, is_causal=False)
+    model.float()
     if rows > (have := model.config.vocab_size):
         raise UserError(
             f"{start.text}: its tokenizer has {rows} ids, but the embedding only {have} rows; they do not match"
@@ -160,9 +161,9 @@ def _own_config(start: Start) -> EncoderConfig | None:
     kept = {name: fields[name] for name in names if fields.get(name) is not None}
     kept.setdefault("rms_norm_eps", 1e-6)  # Llama's default, which is not ours
     # Padding has no row of its own here; which tokens are special, the shards say.
-    special = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"), 0)
+    kept |= dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"), 0)
     try:
-        return EncoderConfig(**kept, **special)
+        return EncoderConfig(**kept)
     except UserError:
         return None  # biases, scaled rotary positions, another width of heads: transformers' class takes it
 
