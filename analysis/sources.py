@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.evidence.evidence import Evidence, Settings, scores_of
-from analysis.evidence.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS, Interval
+from analysis.evidence.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS
 from analysis.statistics.learning_rate_selection import SEED
 from analysis.store.runs_table import (
     fingerprint,
@@ -23,10 +23,8 @@ from analysis.store.runs_table import (
     unsealed_words,
     warn_of_other_sizes,
 )
-from analysis.store.scan import results_folder
 from analysis.store.stand_ins import StandIns, averaged_datasets, read_stand_ins
-from benchmarks.protocol import DATASETS, PAPER, STANDARD, TASKS, Dataset, datasets_of
-from benchmarks.runs import RUN
+from benchmarks.protocol import DATASETS, PAPER, STANDARD, TASKS, Dataset
 from common.errors import UserError, nearest
 
 __all__ = ["NAMES", "PUBLISHED", "Source", "open_source", "standard_of"]
@@ -68,27 +66,19 @@ class Source:
         """Whether the source has only the paper's printed cells."""
         return self.runs is None
 
-    @property
-    def default_interval(self) -> Interval:
-        """The kind of 95 % interval used for this source if no other is named (docs/intervals.md)."""
-        return DEFAULT_OF_CELLS if self.is_published else DEFAULT_OF_RUNS
-
-    def need_selection(self, selection: str) -> None:
-        """Raise a `UserError` for a rule that chooses learning rates where these were chosen already."""
-        if self.is_published and selection != SEED.name:
-            raise UserError(
-                f"in the published cells, the learning rate was chosen for each seed; {selection!r} needs individual "
-                "runs: give them with --source"
-            )
-
     def with_interval(self, settings: Settings) -> Settings:
-        """Return the settings with `default_interval` where they name none.
+        """Return the settings with the usual interval of this source where they name none (docs/intervals.md).
 
         Raises:
-            UserError: a selection rule that the source cannot give.
+            UserError: a rule that chooses learning rates where these were chosen already.
         """
-        self.need_selection(settings.selection)
-        return settings if settings.interval else replace(settings, interval=self.default_interval.name)
+        if self.is_published and settings.selection != SEED.name:
+            raise UserError(
+                f"in the published cells, the learning rate was chosen for each seed; {settings.selection!r} needs "
+                "individual runs: give them with --source"
+            )
+        usual = DEFAULT_OF_CELLS if self.is_published else DEFAULT_OF_RUNS
+        return settings if settings.interval else replace(settings, interval=usual.name)
 
     @cached_property
     def name(self) -> str:
@@ -157,7 +147,7 @@ class Source:
 
     def datasets_of(self, task: str) -> tuple[str, ...]:
         """Return the datasets whose mean is the task's average."""
-        return datasets_of(task) if self.runs is None else averaged_datasets(self.runs, task)
+        return averaged_datasets(self.runs, task)
 
     @property
     def average_needs(self) -> str:
@@ -240,7 +230,8 @@ def open_source(
         opened = _open_store(source, path, names, protocol or PAPER, need_instances)
     else:
         opened = _open_table(source, path, names, protocol)
-    runs = opened.need_runs("scores")
+    runs = opened.runs
+    assert runs is not None
     if stand_ins is not None:
         return replace(
             opened, runs=stand_ins.in_place(runs), stand_ins=stand_ins, added_models=tuple(add_models)
@@ -306,6 +297,9 @@ def standard_of(source: Source) -> Source | None:
     """Return the standard protocol's scores of the same runs, if the source is a store that carries them."""
     if source.stand_ins is not None or source.store is None:
         return None
+    from analysis.store.scan import results_folder  # not for those who open a table
+    from benchmarks.runs import RUN
+
     if next(results_folder(source.store).glob(f"*/*/*/*/{RUN}"), None) is None:
         return None
     try:

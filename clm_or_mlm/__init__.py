@@ -8,7 +8,7 @@ Each name is imported when it is used; `clm_or_mlm.api` has them all:
 
 - `load`, `Source`: open a source of scores by name, path or frame
 - `runs`, `scores`, `table`: frames of fine-tunings, of means with intervals, of one of the paper's tables
-- `findings`, `explain`: a verdict for each finding of the paper; every number behind one
+- `claims`, `explain`: a verdict for each finding of the paper; every number behind one
 - `audit`, `letter`: every published cell against the source's runs; the same as a page to send
 - `compare`: two models or more, on every dataset
 - `figure`: any of the figures, or one panel on axes of your own

@@ -3,11 +3,10 @@
 import common.cli  # noqa: F401  (first: Ctrl-C while the rest is imported)
 
 # isort: split
-import contextlib
 import gc
 import importlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ from clm_or_mlm import VERSION
 from common.cli import call, program, run
 from common.errors import UserError
 
-__all__ = ["COMMANDS", "STEPS", "Verb", "app_of", "console", "main", "packages_named"]
+__all__ = ["COMMANDS", "STEPS", "Verb", "app_of", "console", "main"]
 
 ABOUT = """\
 `{0} COMMAND --help` explains a command and `{0} --all` lists them all;
@@ -133,8 +132,12 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
     if words[0] == "figure":
         # What is imported for a picture stays: looking through it for garbage would be a tenth of the time.
         gc.set_threshold(100_000)
-    with packages_named(words):
+    try:
         return call(app_of(words, prefix), words)
+    except ImportError as error:
+        if (lacking := _lacks_package(words, error)) is None:
+            raise
+        raise lacking from error
 
 
 def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
@@ -188,29 +191,21 @@ def _refuse_other_names(words: Sequence[str], prefix: str) -> None:
         raise UserError(f"unknown command {' '.join(words[:2])!r}; use `{prefix} {words[1]}`")
 
 
-@contextlib.contextmanager
-def packages_named(words: Sequence[str]) -> Iterator[None]:
-    """Turn an import's error for lack of a package into a `UserError` that names the environment which has it.
-
-    Args:
-        words: a command's, and what follows it.
-    """
-    try:
-        yield
-    except ImportError as error:
-        # The library that imports a command's module says that it cannot, and names the cause.
-        missing = error.__cause__ or error
-        package = (getattr(missing, "name", None) or "").partition(".")[0]
-        if not isinstance(missing, ModuleNotFoundError) or not package or find_spec(package):
-            raise
-        command = COMMANDS.get(words[0]) or COMMANDS.get(" ".join(words[:2]))
-        small = command is None or command.function.startswith(_SMALL)
-        environment, extra = ("analysis", ".") if small else ("full", "'.[full]'")
-        raise UserError(
-            f"this command needs {package}, which is not installed in {sys.prefix}; in the repository run `make "
-            f"{environment}-env` and `source .venv/{environment}/bin/activate`, elsewhere `pip install {extra}` "
-            "(docs/install.md)"
-        ) from error
+def _lacks_package(words: Sequence[str], error: ImportError) -> UserError | None:
+    """Return what to say of a package that a command lacks, with the environment that has it; None of other errors."""
+    # The library that imports a command's module says that it cannot, and names the cause.
+    missing = error.__cause__ or error
+    package = (getattr(missing, "name", None) or "").partition(".")[0]
+    if not isinstance(missing, ModuleNotFoundError) or not package or find_spec(package):
+        return None
+    command = COMMANDS.get(words[0]) or COMMANDS.get(" ".join(words[:2]))
+    small = command is None or command.function.startswith(_SMALL)
+    environment, extra = ("analysis", ".") if small else ("full", "'.[full]'")
+    return UserError(
+        f"this command needs {package}, which is not installed in {sys.prefix}; in the repository run `make "
+        f"{environment}-env` and `source .venv/{environment}/bin/activate`, elsewhere `pip install {extra}` "
+        "(docs/install.md)"
+    )
 
 
 def console() -> None:

@@ -208,7 +208,7 @@ def figure(
     """Draw one of the figures that `clm-or-mlm figure` draws.
 
     Args:
-        name: `3`, or a word such as `findings`.
+        name: `3`, or a word such as `claims`.
         source: as in `load`.
         task: SC, TC, QA or IR: draw this panel alone.
         ax: the axes to draw it on; by default new ones. Needs `task`.

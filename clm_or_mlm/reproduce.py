@@ -13,7 +13,7 @@ from analysis.evidence.evidence import Settings
 from analysis.letter import LETTER_FORMATS, letter_document, write_letter
 from analysis.sources import Source
 from analysis.tables.audit import AUDIT_FORMATS, audit, audit_document
-from analysis.tables.build import build_table, table_numbers
+from analysis.tables.build import build_table
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from common.errors import UserError
 from common.files import sha256_bytes, sha256_file, write_text
@@ -22,8 +22,9 @@ from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import PROVENANCE, provenance
 from common.tables import FORMATS, TableDocument, write
-from paper_figures.figure import FIGURES, FigureInputs, LazyFigure
+from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import draw_figures
+from pretraining.models import TABLES
 
 __all__ = ["Outcome", "reproduce"]
 
@@ -53,7 +54,6 @@ def reproduce(
     *,
     selection: str = "seed",
     logs: Path | None = None,
-    figures: Sequence[LazyFigure] | None = None,
 ) -> Outcome:
     """Write scores, tables, audit, letter, findings and figures of a source under `out`, with their record.
 
@@ -62,7 +62,6 @@ def reproduce(
         out: folder for everything.
         selection: learning-rate rule.
         logs: folder of training logs, for Figure 12.
-        figures: those to draw; None: all.
 
     Raises:
         UserError: a selection rule that the source cannot give.
@@ -79,8 +78,7 @@ def reproduce(
         except UserError as error:
             outcome.missing.append((what, str(error)))
     inputs = FigureInputs(source=source, settings=settings, logs=logs)
-    chosen = [figure.load() for figure in (FIGURES.values() if figures is None else figures)]
-    files, problems = draw_figures(chosen, inputs, out / "figures")
+    files, problems = draw_figures([figure.load() for figure in FIGURES.values()], inputs, out / "figures")
     outcome.made += [path.relative_to(out).as_posix() for path in files]
     outcome.missing += [("a figure", str(problem)) for problem in problems]
     record = {"source": source.name, "made": outcome.made, "missing": outcome.missing}
@@ -103,7 +101,7 @@ def _scores(source: Source, settings: Settings) -> Documents:
 
 def _tables(source: Source, settings: Settings) -> Documents:
     scores = None if source.is_published else source.scores(settings)
-    for number in table_numbers():
+    for number in TABLES:
         table = build_table(number, scores, source=source)
         yield f"tables/table{number:02d}", table_document(table), TABLE_FORMATS
 

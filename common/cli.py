@@ -8,7 +8,6 @@ environment, Ctrl-C.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import io
 import logging
@@ -16,7 +15,7 @@ import os
 import re
 import sys
 import typing
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -121,15 +120,8 @@ def call(app: App, argv: Sequence[str]) -> int:
     Raises:
         UserError: the words cannot be understood, or what the command raises.
     """
-    with _in_a_sentence(app):
-        return app(list(argv)) or 0
-
-
-@contextlib.contextmanager
-def _in_a_sentence(app: App) -> Iterator[None]:
-    """Turn what the library says of words that it does not understand into a `UserError`."""
     try:
-        yield
+        return app(list(argv)) or 0
     except CycloptsError as error:
         if isinstance(error.__cause__, UserError):  # of a converter
             raise error.__cause__ from None

@@ -15,7 +15,6 @@ from typing import Any
 
 from common.errors import UserError
 from common.files import sha256_bytes, sha256_open, write_text
-from common.progress import progress
 from common.reading import BadJsonError, inside, open_plain, read_bounded, strict_json
 
 __all__ = [
@@ -106,6 +105,8 @@ def check_files(folder: Path, files: Mapping[str, str], remedy: str, *, label: s
     Raises:
         DamagedError: files are missing or changed; the sentence names the first ones and ends with the remedy.
     """
+    from common.progress import progress  # not for those who read one manifest
+
     problems = []
     for name, sha256 in progress(files.items(), label, unit="file") if label else files.items():
         try:

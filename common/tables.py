@@ -149,21 +149,23 @@ def fill_template(path: Path, **values: object) -> str:
 
 
 def _text(document: TableDocument) -> str:
-    def lines(part: str | Grid | Heading) -> Sequence[str]:
+    lines: list[str] = []
+    for part in document.body:
         if isinstance(part, Grid):
-            return plain_table(part.rows, part.numbers)
-        return [part if isinstance(part, str) else part.text]
-
-    return "".join(f"{line}\n" for part in document.body for line in lines(part))
+            lines += plain_table(part.rows, part.numbers)
+        else:
+            lines.append(part if isinstance(part, str) else part.text)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _markdown(document: TableDocument) -> str:
-    def lines(part: str | Grid | Heading) -> Sequence[str]:
+    lines: list[str] = []
+    for part in document.body:
         if isinstance(part, Grid):
-            return markdown_table(part.rows, part.numbers)
-        return [part if isinstance(part, str) else f"## {part.text}"]
-
-    return "".join(f"{line}\n" for part in document.body for line in lines(part))
+            lines += markdown_table(part.rows, part.numbers)
+        else:
+            lines.append(part if isinstance(part, str) else f"## {part.text}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _latex(document: TableDocument) -> str:

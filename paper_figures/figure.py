@@ -25,7 +25,6 @@ from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, TASKS
 from common.errors import UserError
 from common.registry import Registry
-from paper_figures.figures import NUMBERS
 from pretraining.models import MODELS
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def point_id(row: object) -> str:
 
 
 def file_stem(name: str) -> str:
-    """Return the name of a figure's files without the ending: `figure3`, `findings`."""
+    """Return the name of a figure's files without the ending: `figure3`, `claims`."""
     return f"figure{name}" if name.isdecimal() else name
 
 
@@ -204,11 +203,6 @@ class LazyFigure:
         """Whether `all` leaves it out, which means the paper's figures."""
         return self.module.startswith("supplementary.")
 
-    @property
-    def stem(self) -> str:
-        """Name of its files without the ending (`file_stem`)."""
-        return file_stem(self.name)
-
     def load(self) -> FigureSpec:
         """Import the module and return its figure."""
         # A backend that is not installed would stop the import of matplotlib; its font search fills the log.
@@ -220,7 +214,10 @@ class LazyFigure:
 
 
 _MODULES = {
-    **{f"figures.{module}": names for module, names in NUMBERS.items()},
+    "figures.figure1": ("1",),
+    "figures.figures2_11": ("2", "3", "4", "6", "8", "9", "10", "11"),
+    "figures.figures5_7": ("5", "7"),
+    "figures.figure12": ("12",),
     "supplementary.forests": tuple(f"forest-{result.lower()}" for result in TITLES),
     "supplementary.findings_figure": ("claims",),
     "supplementary.coverage_figure": ("coverage",),
@@ -237,7 +234,7 @@ FIGURES: Registry[LazyFigure] = Registry(
 
 
 def figures_named(words: Iterable[str]) -> list[LazyFigure]:
-    """Return the figures that the words name, each once, as drawn: `3`, `figure3`, `findings`, or `all` of the paper's.
+    """Return the figures that the words name, each once, as drawn: `3`, `figure3`, `claims`, or `all` of the paper's.
 
     Raises:
         UserError: a word names no figure, or there is no word.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -110,18 +110,12 @@ class DrawnFigure:
 
     def record(self) -> str:
         """Return what a machine may want to know of it, as JSON."""
-        settings = self.inputs.settings
         record = {
             "figure": int(self.spec.name) if self.spec.name.isdecimal() else self.spec.name,
             "title": self.title,
             "caption": self.caption,
             "source": {"name": "logs" if self.spec.from_logs else self.inputs.source.name},
-            "settings": {
-                "selection": settings.selection,
-                "interval": settings.interval,
-                "resamples": settings.resamples,
-                "seed": settings.seed,
-            },
+            "settings": asdict(self.inputs.settings),
             "points": len(self.data),
             "x_axis": self.spec.x_axis,
         }

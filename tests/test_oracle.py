@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from packaging.utils import canonicalize_name
 
+from tests.commands import python
 from tests.locks import read_requirements
 from tests.oracle import LOCK, Oracle
 
@@ -43,13 +42,7 @@ def test_it_holds_the_papers_versions_and_borrows_torch(oracle: Oracle, tmp_path
 @pytest.mark.slow
 def test_nothing_of_it_asks_for_other_versions(oracle: Oracle, tmp_path: Path) -> None:
     """What is borrowed suits it: pip finds no conflict of a package of the oracle."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "pip", "check"],
-        env=oracle.environment(tmp_path),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-P", "-m", "pip", "check", **oracle.environment(tmp_path))
     lines = [line for line in done.stdout.splitlines() if line != "No broken requirements found."]
     assert {canonicalize_name(line.split()[0]) for line in lines}.isdisjoint(read_requirements(LOCK)), (
         done.stdout

@@ -111,7 +111,7 @@ def sensitivity(
 
     It prints how far another pretraining would have to move scores to overturn a verdict, for models with and without a
     shared trunk, and the spread between pretrainings that others measured. It lists the other protocols, selection
-    rules, intervals and adjustments that change a verdict. It starts from the verdicts of `findings`, which use the
+    rules, intervals and adjustments that change a verdict. It starts from the verdicts of `claims`, which use the
     pooled interval for runs and t for the published cells, unless --interval names another. For runs of models that
     were pretrained more than once (NAME, NAME-s1, NAME-s2), it also prints how much a score varies with the
     pretraining, fine-tuning seed, test set and dataset, and what more pretrainings or seeds would buy.

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from analysis.evidence.evidence import Settings
 from analysis.options import OutFile, SelectionRule, SourceOptions
 from analysis.sources import PUBLISHED
-from analysis.tables.build import build_table, table_numbers
+from analysis.tables.build import build_table
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from benchmarks.commands import DatasetName
 from benchmarks.protocol import AVERAGE, TASKS
@@ -113,7 +113,10 @@ def table(
         format: output format
         out: write table01.md, ... to this folder instead of printing
     """
-    numbers = _numbers(number)
+    for word in number if number != ("all",) else ():
+        if not word.isdecimal():
+            raise UserError(f"there is no table {word!r}; give numbers from 1 to {max(TABLES)}, or all")
+    numbers = list(TABLES) if number == ("all",) else [int(word) for word in number]
     models = [name for one in numbers for name in TABLES.get(one, ())]
     opened = source.open(models, need_instances=score.method.needs_instances) if models else PUBLISHED
     settings = opened.with_interval(score) if models else None
@@ -126,17 +129,6 @@ def table(
             path = out / f"table{one:02d}.{FORMATS[format].ending}"
             write_text(path, text)
             sys.stdout.write(f"{path}\n")
-
-
-def _numbers(words: tuple[str, ...]) -> list[int]:
-    if words == ("all",):
-        return list(table_numbers())
-    for word in words:
-        if not word.isdecimal():
-            raise UserError(
-                f"there is no table {word!r}; give numbers from 1 to {max(table_numbers())}, or all"
-            )
-    return [int(word) for word in words]
 
 
 def audit(

@@ -227,7 +227,7 @@ def spread_result(
     Args:
         comparison: the groups.
         runs: a runs table.
-        values: its scores by seed (`analysis.evidence.cells`).
+        values: its scores by seed (`analysis.evidence.evidence`).
         resamples_of: from a number of seeds to its resamples.
     """
     groups = []
@@ -288,10 +288,8 @@ def _conditions(
         & runs["lr"].isin(comparison.learning_rates)
     ]
     rates = list(comparison.learning_rates)
-    single = comparison.dataset != AVERAGE
-    names = (comparison.dataset,) if single else averaged_datasets(runs, comparison.task)
     parts = []
-    for name in names:
+    for name in averaged_datasets(runs, comparison.task, comparison.dataset):
         part = rows[rows["dataset"] == name].pivot(index="lr", columns="seed", values="test_score") * 100
         if any(rate not in part.index for rate in rates):
             return f"runs of {', '.join(models)} at some learning rate of {name} are missing"

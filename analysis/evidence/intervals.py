@@ -14,14 +14,18 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from analysis.evidence.cells import Cells
-from analysis.evidence.contrasts import Term
+import numpy as np
+
+from analysis.evidence.contrasts import Cell, Term
 from analysis.evidence.pooled import FEWEST_SEEDS
-from analysis.statistics.crossed import LIMITS, crossed_estimate
-from analysis.statistics.estimates import Estimate, Student, is_flat, seed_bootstrap, student_estimate
+from analysis.statistics.estimates import LIMITS, Estimate, Student, is_flat, seed_bootstrap, student_estimate
 from common.errors import UserError
 from common.registry import Registry
+
+if TYPE_CHECKING:
+    from analysis.evidence.evidence import Evidence
 
 __all__ = [
     "COVERAGE_FILE", "CROSSED", "DEFAULT_OF_CELLS", "DEFAULT_OF_RUNS", "ENOUGH", "INTERVALS", "PAPER", "POOLED",
@@ -58,7 +62,7 @@ class Interval:
     """The interval in the words of captions."""
     tests: str
     """The test of contrasts of runs, for the legend of the findings."""
-    of_runs: Callable[[Cells, Sequence[Term]], Estimated | None]
+    of_runs: Callable[[Evidence, Sequence[Term]], Estimated | None]
     """The estimate of a contrast whose cells have runs; None where they do not decide it."""
     of_cells: Callable[[Student], Student] | None = None
     """From Welch's estimate of printed cells to this kind's; None: only runs can give it."""
@@ -85,18 +89,17 @@ class Interval:
             )
         return self.of_cells
 
-    def need_instances(self, instances: Path | None) -> Path | None:
-        """Return the per-instance scores if this interval needs them; without them, raise a `UserError`."""
-        if self.needs_instances and instances is None:
+    def need_instances(self, instances: Path | None) -> None:
+        """Raise a `UserError` where there are no per-instance scores, which this interval needs."""
+        if instances is None:
             raise _refusal(
                 f"the {self.name} interval needs per-instance scores: read the run store with `clm-or-mlm "
                 "ingest STORE --instances DIR`, or",
                 lambda one: not one.needs_instances,
             )
-        return instances if self.needs_instances else None
 
 
-def _t(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
+def _t(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
     paired = cells.paired(terms)
     if paired is not None:
         return _within_seeds(paired, int(paired.df) + 1, "t", "paired by seed, t")
@@ -114,7 +117,7 @@ def _normal(estimate: Student) -> Student:
     return Student(effect=estimate.effect, error=estimate.error, df=math.inf)
 
 
-def _paper(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
+def _paper(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
     values = cells.within_seeds(terms)
     if values is not None:
         estimate = _normal(student_estimate(values))  # seeds that agree keep an error of 0, as in the paper
@@ -127,14 +130,23 @@ def _paper(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     )
 
 
-def _pooled(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
-    estimate = cells.pooled(terms)
+def _pooled(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
+    weights: dict[Cell, float] = {}
+    for term in terms:
+        weights[term.cell] = weights.get(term.cell, 0.0) + term.weight
+    # In one order, so that A - B mirrors B - A.
+    used = sorted(cell for cell, weight in weights.items() if abs(weight) > 1e-12)
+    if not used:
+        return _t(cells, terms)
+    means, errors, counts = np.array([cells.summary(cell) for cell in used], dtype=np.float64).T
+    places = [(task, dataset) for _, task, dataset in used]
+    estimate = cells.pools.estimate(places, np.array([weights[cell] for cell in used]), means, errors, counts)
     if estimate is None:
         return _t(cells, terms)
     return Estimated(estimate=estimate, interval="pooled", test="pooled bootstrap t")
 
 
-def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
+def _bootstrap(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
     values = cells.within_seeds(terms)
     # Two or three seeds have 3 or 10 distinct resamples: too few for a tail of 2.5 %.
     if values is None or len(values) < FEWEST_SEEDS or is_flat(values):
@@ -143,7 +155,9 @@ def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     return _within_seeds(estimate, len(values), "bootstrap", "percentile bootstrap over paired seeds")
 
 
-def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
+def _crossed(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
+    from analysis.statistics.crossed import crossed_estimate  # not for those who hold instances fixed
+
     values = cells.within_seeds(terms)
     if values is None:
         return _crossed_apart(cells, terms)
@@ -158,7 +172,7 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     return _within_seeds(estimate, len(values), "crossed", "paired by seed and instance")
 
 
-def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
+def _crossed_apart(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
     """Return the estimate of cells without common seeds: Welch's, with what they share through the test instances."""
     found, welch = _t(cells, terms), cells.welch(terms)
     shared = None if cells.covariances is None else cells.covariances.between_cells(cells.weighted(terms))

@@ -26,7 +26,7 @@ from benchmarks.protocol import DATASETS, in_order, is_paired
 from common.progress import progress
 
 __all__ = [
-    "LIMITS", "MEMBERS", "BoundedStudent", "Clusters", "InstanceCovariance", "Weighted", "covariance_of_means",
+    "MEMBERS", "BoundedStudent", "Clusters", "InstanceCovariance", "Weighted", "covariance_of_means",
     "crossed_estimate", "crossed_variance", "freedom_of", "note_single_instances",
 ]  # fmt: skip
 
@@ -40,8 +40,6 @@ Weighted = tuple[float, str, str]
 MEMBERS = "members"
 """Column of a runs table: (model, learning rate, seed) of the runs whose mean a row is; missing where it is a run."""
 
-LIMITS = (0.0, 100.0)
-"""Least and largest score, in percent."""
 _ADDED = 2
 """Clusters added at either limit where the data reach it: half the square of 1.96, as Agresti and Coull (1998) add."""
 _MANY = 1e9

@@ -24,14 +24,16 @@ if TYPE_CHECKING:
     from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
 __all__ = [
-    "LEVEL", "MOST_ENUMERATED", "Estimate", "Resampled", "Resamples", "Student", "Studentised", "every_resample",
-    "is_flat", "seed_bootstrap", "standard_error", "student_estimate", "welch_estimate",
+    "LEVEL", "LIMITS", "MOST_ENUMERATED", "Estimate", "Resampled", "Resamples", "Student", "Studentised",
+    "every_resample", "is_flat", "seed_bootstrap", "standard_error", "student_estimate", "welch_estimate",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
 
 LEVEL = 0.95
 """Nominal coverage."""
+LIMITS = (0.0, 100.0)
+"""Least and largest score, in percent."""
 MOST_ENUMERATED = 6
 """Seeds up to which every resample is listed."""
 

@@ -27,6 +27,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analysis.store.runs_table import RUN_FIELDS
+from analysis.store.stand_ins import RECORDED_AS
 from benchmarks.protocol import Dataset
 from benchmarks.runs import SPLITS
 from common.errors import UserError, first_line
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MANIFEST",
-    "RECORDED_AS",
-    "RUN_FIELDS",
     "RunScores",
     "instances_folder",
     "instances_name",
@@ -51,14 +51,6 @@ __all__ = [
 
 MANIFEST = "_manifest.json"
 """The hashes of the files in the folder (`common.manifest`); readers of Parquet skip names with an underscore."""
-RUN_FIELDS = (
-    ("model", pa.string()),
-    ("task", pa.string()),
-    ("dataset", pa.string()),
-    ("lr", pa.float64()),
-    ("seed", pa.int64()),
-)
-"""The columns that name a run, in every table of runs."""
 _CLUSTERS = {split: f"{split}_clusters" for split in SPLITS}
 _SCHEMA = pa.schema(
     [
@@ -68,8 +60,6 @@ _SCHEMA = pa.schema(
     ]
 )
 _AGAIN = "read the store again with clm-or-mlm ingest STORE --instances {}"
-RECORDED_AS = "recorded_as"
-"""A column that runs may have: the model's name in the folder, where the runs have another."""
 _AGREEMENT = 1e-6
 """Largest distance between a run's score and the mean of its instances (cf. `results_json.MEAN_TOLERANCE`)."""
 

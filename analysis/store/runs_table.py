@@ -15,6 +15,7 @@ one's own.
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 import logging
@@ -32,24 +33,31 @@ import pyarrow.parquet as pq
 
 from analysis.published_cells import TEST_INSTANCES
 from analysis.records import records
-from analysis.store.instances import RUN_FIELDS
-from analysis.store.scan import model_error
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER, Dataset, format_lr
 from common.errors import UserError, first_line, nearest
 from common.files import sha256_bytes, write_bytes
 from common.manifest import FILES, DamagedError, read_manifest, write_manifest
+from common.plain_text import name_fault
 from common.reading import MOST_LARGE, BadJsonError, read_bounded, strict_json
 from common.settings import read_settings
 from common.tables import csv_text
-from pretraining.models import MODELS
+from pretraining.models import MODELS, parse
 
 __all__ = [
-    "COLUMNS", "KEYS", "RunsTable", "fingerprint", "manifest_path", "note_unsealed", "other_sizes", "read_runs",
-    "read_table", "sort_runs", "unsealed_words", "warn_of_other_sizes", "write_runs",
+    "COLUMNS", "KEYS", "RUN_FIELDS", "RunsTable", "fingerprint", "manifest_path", "model_error", "note_unsealed",
+    "other_sizes", "read_runs", "read_table", "sort_runs", "unsealed_words", "warn_of_other_sizes", "write_runs",
 ]  # fmt: skip
 
 logger = logging.getLogger(__name__)
 
+RUN_FIELDS = (
+    ("model", pa.string()),
+    ("task", pa.string()),
+    ("dataset", pa.string()),
+    ("lr", pa.float64()),
+    ("seed", pa.int64()),
+)
+"""The columns that name a run, in every table of runs."""
 _SCHEMA = pa.schema(
     [
         *RUN_FIELDS,
@@ -133,7 +141,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
         verb = "is a folder; a run store becomes a runs table" if path.is_dir() else "does not exist; make it"
         raise UserError(f"{path}: {verb} with clm-or-mlm ingest STORE --out runs.parquet")
     content = read_bounded(path, MOST_LARGE)
-    manifest, is_text = _manifest_of(path, content), _is_csv(path)
+    manifest, is_text = _manifest_of(path, content), path.suffix.lower() == ".csv"
     try:
         table = _read_csv(content) if is_text else pq.ParquetFile(pa.BufferReader(content)).read()
         table.validate(full=True)
@@ -202,7 +210,7 @@ def write_runs(
     frame = sort_runs(runs)
     added = sorted(name for name in frame["model"].unique() if model_error(name) is not None)
     own = definitions_record(datasets[name] for name in sorted(frame["dataset"].unique()))
-    if _is_csv(path):
+    if path.suffix.lower() == ".csv":
         unrecorded = {
             "models added with --add-model": added,
             "protocol": protocol != PAPER,
@@ -231,16 +239,13 @@ def write_runs(
 
 def sort_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the rows in the table's order with a fresh index; the argument is left as it is."""
-
-    def ranked(column: pd.Series) -> pd.Series:
-        ranks = _RANKS.get(str(column.name))
-        return column if ranks is None else column.map(lambda name: f"{ranks.get(name, 999):03}{name}")
-
-    return runs.sort_values(list(KEYS), key=ranked, kind="stable", ignore_index=True)
-
-
-def _is_csv(path: Path) -> bool:
-    return path.suffix.lower() == ".csv"
+    ranked = {
+        f"{column} rank": [f"{ranks.get(name, 999):03}{name}" for name in runs[column]]
+        for column, ranks in _RANKS.items()
+    }
+    keys = [f"{column} rank" if column in _RANKS else column for column in KEYS]
+    in_order = runs.assign(**ranked).sort_values(keys, kind="stable", ignore_index=True)
+    return in_order.drop(columns=list(ranked))
 
 
 def _manifest_of(path: Path, content: bytes) -> dict[str, Any] | None:
@@ -400,6 +405,23 @@ def _row_faults(
             counts.notna() & ~(counts.between(1, 1e12) & (counts % 1 == 0)),
             lambda row, name=name: f" has {name} {row[name]:g}, which is not a whole number from 1 on",  # type: ignore[misc]
         )
+
+
+def model_error(name: str, added: Sequence[str] = ()) -> str | None:
+    """Return why `name` cannot be a model of a store or table, or None when it can.
+
+    A name in the released scheme can, whether or not the study trained it; any other only when it is in
+    `added` or matches one of its shell patterns (`bert-*`).
+    """
+    if (fault := name_fault(name)) is not None:
+        return f"{name!r:.60} {fault}, so it cannot name a model"
+    if any(fnmatch.fnmatchcase(name, pattern) for pattern in added):
+        return None
+    try:
+        parse(name)
+    except UserError as error:
+        return f"{error}; add your own model with --add-model {name}"
+    return None
 
 
 def _unknown_dataset(name: str, datasets: Mapping[str, Dataset]) -> str:

@@ -5,7 +5,6 @@ Only names are looked at here; `analysis.store.cell` opens the files.
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 from collections import Counter
@@ -13,14 +12,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from analysis.store.runs_table import model_error
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS, Dataset
 from benchmarks.runs import DETAILS, RESULTS, RUN, RunKey, key_of
 from common.errors import UserError, nearest
-from common.plain_text import name_fault
-from pretraining.models import parse
 
 __all__ = [
-    "DOUBTFUL", "HARMLESS", "KINDS", "CellFolder", "Problem", "Scan", "model_error", "results_folder", "scan_store",
+    "DOUBTFUL", "HARMLESS", "KINDS", "CellFolder", "Problem", "Scan", "results_folder", "scan_store",
     "summary",
 ]  # fmt: skip
 
@@ -95,23 +93,6 @@ def summary(problems: Sequence[Problem]) -> str:
     total = sum(kinds.values())
     parts = ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS if kinds[kind])
     return f"{total} problem{'s' if total > 1 else ''} ({parts})"
-
-
-def model_error(name: str, added: Sequence[str] = ()) -> str | None:
-    """Return why `name` cannot be a model of a store or table, or None when it can.
-
-    A name in the released scheme can, whether or not the study trained it; any other only when it is in
-    `added` or matches one of its shell patterns (`bert-*`).
-    """
-    if (fault := name_fault(name)) is not None:
-        return f"{name!r:.60} {fault}, so it cannot name a model"
-    if any(fnmatch.fnmatchcase(name, pattern) for pattern in added):
-        return None
-    try:
-        parse(name)
-    except UserError as error:
-        return f"{error}; add your own model with --add-model {name}"
-    return None
 
 
 def results_folder(store: Path) -> Path:

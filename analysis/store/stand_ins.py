@@ -14,16 +14,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.store.instances import RECORDED_AS
-from benchmarks.protocol import datasets_of
+from benchmarks.protocol import AVERAGE, datasets_of
 from common.errors import UserError
 from common.reading import inside, read_json
 
-__all__ = ["STAND_INS", "StandIns", "averaged_datasets", "read_stand_ins"]
+__all__ = ["RECORDED_AS", "STAND_INS", "StandIns", "averaged_datasets", "read_stand_ins"]
 
 STAND_INS = "stand_ins.json"
 """Name of the file, in a run store or next to a runs table."""
 
+RECORDED_AS = "recorded_as"
+"""A column that runs may have: the model's name in the folder, where the runs have another."""
 _FAMILY = "family"
 """A column that the runs of stand-ins have: the datasets whose mean is the average of the row's task, with commas."""
 
@@ -58,9 +59,12 @@ class StandIns:
         return renamed.assign(model=names)
 
 
-def averaged_datasets(runs: pd.DataFrame, task: str) -> tuple[str, ...]:
-    """Return the datasets whose mean is the task's average: the paper's three unless the runs are stand-ins'."""
-    if _FAMILY not in runs or not (of_task := (runs["task"] == task).to_numpy()).any():
+def averaged_datasets(runs: pd.DataFrame | None, task: str, dataset: str = AVERAGE) -> tuple[str, ...]:
+    """Return the datasets that a score is over: its own, or of a task's average the paper's three unless the runs are
+    stand-ins'."""
+    if dataset != AVERAGE:
+        return (dataset,)
+    if runs is None or _FAMILY not in runs or not (of_task := (runs["task"] == task).to_numpy()).any():
         return datasets_of(task)
     return tuple(filter(None, str(runs[_FAMILY].to_numpy()[of_task.argmax()]).split(",")))
 

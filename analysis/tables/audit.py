@@ -137,7 +137,7 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
     Raises:
         UserError: the source's networks or metrics are not the paper's, or it cannot give the selection rule.
     """
-    source.need_selection(selection)
+    settings = source.with_interval(Settings(selection=selection, interval="paper"))
     if not source.comparable:
         kind = "metrics" if source.stand_ins is None else "networks"
         raise UserError(
@@ -147,7 +147,7 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
     found: dict[tuple[str, str, str], tuple[float, float, int]] = {}
     counts: Counter[tuple[str, str]] = Counter()
     if source.runs is not None:
-        scores = source.scores(Settings(selection=selection, interval="paper"))
+        scores = source.scores(settings)
         found = {
             (model, task, dataset): (mean, (high - low) / 2, n_seeds)
             for model, task, dataset, mean, low, high, n_seeds in records(

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
 
 import pandas as pd
 
@@ -22,7 +21,7 @@ from common.errors import UserError
 from pretraining.models import MODELS, TABLES, Model, find_model, format_steps, parse
 from pretraining.paper_settings import SHAPES, TRAINING
 
-__all__ = ["Table", "TableEntry", "build_table", "table_numbers"]
+__all__ = ["Table", "TableEntry", "build_table"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +69,6 @@ class Table:
     """Whether its models are stand-ins or its metrics not the paper's, so that the paper's numbers are left out."""
 
 
-def table_numbers() -> tuple[int, ...]:
-    """Return the numbers of the paper's tables."""
-    return tuple(sorted(TABLES))
-
-
 def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Source = PUBLISHED) -> Table:
     """Return a table of the paper.
 
@@ -87,19 +81,24 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
     Raises:
         UserError: no such table.
     """
-    if number not in table_numbers():
-        raise UserError(f"there is no Table {number}; the paper has Tables 1 to {table_numbers()[-1]}")
+    if number not in TABLES:
+        raise UserError(f"there is no Table {number}; the paper has Tables 1 to {max(TABLES)}")
     if number == 1:
         return _settings_table()
     layout, task = list(product(_LAYOUTS, TASKS.values()))[number - 2]
     alone, stand_ins = not source.comparable, source.stand_ins
     metrics = {PAPER: task.metric, STANDARD: task.standard_metric}
     metric = metrics.get(source.protocol, source.protocol)
-    cells = published_cells()
-    published = {} if alone else _by_cell(cells[cells["table"] == number], "mean", "ci95")
+    published: dict[tuple[str, str], tuple[float, float]] = {}
+    if not alone:
+        printed = records(published_cells(), "table", "model", "dataset", "mean", "ci95")
+        published = {
+            (model, name): (mean, half) for table, model, name, mean, half in printed if table == number
+        }
     own = pd.DataFrame(columns=COLUMNS) if scores is None else scores.query("source != 'published'")
     own = own[own["task"] == task.name]
-    recomputed = _by_cell(own, "mean", "low", "high", "n_seeds")
+    found = records(own, "model", "dataset", "mean", "low", "high", "n_seeds")
+    recomputed = {(model, dataset): numbers for model, dataset, *numbers in found}
     held = {name for names in TABLES.values() for name in names}
     families = {} if stand_ins is None else stand_ins.families
     datasets = [*(datasets_of(task.name) if stand_ins is None else families.get(task.name, ())), AVERAGE]
@@ -127,11 +126,6 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
         interval=", ".join(dict.fromkeys(own["interval"])),
         interval_words=caption_of(records(own, "n_seeds", "interval")) if len(own) else "",
     )
-
-
-def _by_cell(cells: pd.DataFrame, *columns: str) -> dict[tuple[str, str], Any]:
-    """Return the entries under `columns` of every (model, dataset)."""
-    return dict(zip(records(cells, "model", "dataset"), records(cells, *columns), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)

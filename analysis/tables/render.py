@@ -15,7 +15,7 @@ from analysis.evidence.intervals import PAPER, caption_of
 from analysis.published_cells import N_SEEDS
 from analysis.records import records
 from analysis.tables.build import Table, TableEntry
-from common.tables import Grid, TableDocument, fill_template
+from common.tables import Grid, TableDocument, csv_text, fill_template
 
 __all__ = ["TABLE_FORMATS", "recomputed_text", "scores_document", "table_document"]
 
@@ -44,8 +44,10 @@ def table_document(table: Table) -> TableDocument:
     )
     return TableDocument(
         body=[f"**Table {table.number}.** {table.caption} {note}".rstrip(), "", grid],
-        records=_records(table) if table.cells else pd.DataFrame(rows, columns=head),
-        pages={"html": lambda: _html(table, note)},
+        pages={
+            "html": lambda: _html(table, note),
+            "csv": lambda: csv_text(_records(table) if table.cells else pd.DataFrame(rows, columns=head)),
+        },
     )
 
 

@@ -17,21 +17,21 @@ from analysis.claims.catalogue import FAMILIES
 from analysis.claims.pages.dataset_tables import dataset_sentences
 from analysis.claims.pages.explain import explanations
 from analysis.claims.verdicts import Verdict
-from analysis.claims.wording import format_effect, says, sentence
+from analysis.evidence.contrasts import Result
 from analysis.evidence.evidence import Settings
 from analysis.letter import Letter, write_letter
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
-from analysis.tables.build import Table, TableEntry, build_table, table_numbers
+from analysis.tables.build import Table, TableEntry, build_table
 from common.errors import UserError
 from common.progress import progress
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure import FIGURES, FigureInputs
+from paper_figures.figure import FIGURES, FigureInputs, file_stem
 from paper_figures.save import DrawnFigure
+from pretraining.models import TABLES
 
 __all__ = [
-    "ComparedPair", "FindingEntry", "PageContent", "Picture", "TableRow", "TableSection", "draw_pictures", "gather",
-    "inlined",
+    "FindingEntry", "PageContent", "Picture", "TableRow", "TableSection", "draw_pictures", "gather", "inlined",
 ]  # fmt: skip
 
 _HEADING = 18.0
@@ -54,28 +54,15 @@ class Picture:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparedPair:
-    """A comparison that a finding rests on."""
-
-    role: str
-    """`Typical`, `Most adverse` or empty."""
-    label: str
-    effect: str
-    """The effect with its interval and unit."""
-    says: str
-    """`holds`, `fails` or `open`, on its own."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class FindingEntry:
     """A finding on the page."""
 
     verdict: Verdict
-    sentence: str
     datasets: tuple[str, ...]
     """Sentences about single datasets."""
-    comparisons: tuple[ComparedPair, ...]
-    """The comparisons that the source can make: their mean in the claimed direction, then each."""
+    comparisons: tuple[tuple[str, Result], ...]
+    """The comparisons that the source can make: their mean in the claimed direction (`Typical`), then each, one of them
+    `Most adverse`."""
     unknown: tuple[str, ...]
     """Labels of the comparisons that the source cannot make."""
     by_dataset: Picture | None
@@ -160,13 +147,10 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
     source, settings, assessment = inputs.source, inputs.settings, inputs.assessment
     pictures = draw_pictures(inputs, figures)
     # Of other networks or metrics than the paper's the audit is of the published cells among themselves.
-    audited = audit(source, selection=settings.selection) if source.comparable else audit(PUBLISHED)
+    own = (source, settings, assessment)
+    about = own if source.comparable else (PUBLISHED, PUBLISHED.with_interval(Settings()))
+    audited = audit(about[0], selection=about[1].selection)
     scores = None if source.is_published else source.scores(settings)
-    letter = (
-        write_letter(source, settings, assessment)
-        if source.comparable
-        else write_letter(PUBLISHED, PUBLISHED.with_interval(Settings()))
-    )
     cells = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
     findings = tuple(_entry(verdict, assessment, pictures) for verdict in assessment.verdicts)
     forests = {entry.by_dataset.name for entry in findings if entry.by_dataset is not None}
@@ -179,14 +163,12 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
         overview=pictures.get("claims"),
         pictures=tuple(one for name, one in pictures.items() if name not in {"claims", *forests}),
         missing_pictures=tuple(
-            figure.stem
-            for figure in FIGURES.values()
-            if not figure.supplementary and figure.stem not in pictures
+            stem
+            for name, figure in FIGURES.items()
+            if not figure.supplementary and (stem := file_stem(name)) not in pictures
         ),
-        tables=tuple(
-            _section(build_table(number, scores, source=source), cells) for number in table_numbers()
-        ),
-        letter=letter,
+        tables=tuple(_section(build_table(number, scores, source=source), cells) for number in TABLES),
+        letter=write_letter(*about),
         audit=audited,
         n_runs=0 if source.runs is None else len(source.runs),
         n_models=0 if source.runs is None else source.runs["model"].nunique(),
@@ -195,28 +177,13 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
 
 def _entry(verdict: Verdict, assessment: Assessment, pictures: Mapping[str, Picture]) -> FindingEntry:
     finding = verdict.finding
-    results = [
-        *([verdict.typical] if verdict.typical is not None else []),
-        *dict.fromkeys(verdict.tree.results),
-    ]
+    typical = [] if verdict.typical is None else [verdict.typical]
+    results = [*typical, *dict.fromkeys(verdict.tree.results)]
+    roles = {id(verdict.decisive): "Most adverse", id(verdict.typical): "Typical"}
     return FindingEntry(
         verdict=verdict,
-        sentence=sentence(verdict),
         datasets=tuple(dataset_sentences(assessment.datasets[finding.id])),
-        comparisons=tuple(
-            ComparedPair(
-                role="Typical"
-                if one is verdict.typical
-                else "Most adverse"
-                if one is verdict.decisive
-                else "",
-                label=one.comparison.label,
-                effect=f"{format_effect(one)} {one.comparison.unit}".replace("-", "\u2212"),
-                says=says(one),
-            )
-            for one in results
-            if one.known
-        ),
+        comparisons=tuple((roles.get(id(one), ""), one) for one in results if one.known),
         unknown=tuple(one.comparison.label for one in results if not one.known),
         by_dataset=pictures.get(f"forest-{finding.id.lower()}"),
         explanation=explanations(assessment, [verdict]),

@@ -9,13 +9,12 @@ import jinja2
 
 from analysis.claims.answer import QUESTION
 from analysis.claims.verdicts import Verdict
-from analysis.claims.wording import format_effect, p_texts
+from analysis.claims.wording import format_effect, p_texts, says, sentence
 from analysis.evidence.contrasts import Result
 from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS
 from analysis.published_cells import N_SEEDS
 from analysis.tables.audit import STATUSES
-from analysis.tables.build import TableEntry
 from analysis.tables.paper_arithmetic import Reference
 from analysis.tables.render import recomputed_text
 from clm_or_mlm.report.content import PageContent
@@ -30,13 +29,12 @@ def render_page(content: PageContent, provenance: dict[str, object]) -> str:
         undefined=jinja2.StrictUndefined, keep_trailing_newline=True,
     )  # fmt: skip
     environment.filters |= {
-        "published": _published, "recomputed": _recomputed, "tone": _tone, "effect": _effect,
-        "p_texts": p_texts,
+        "effect": _effect, "p_texts": p_texts, "recomputed": recomputed_text, "says": says, "sentence": sentence,
+        "tone": _tone,
     }  # fmt: skip
     return environment.get_template("page.html").render(
         content=content,
         question=QUESTION,
-        entries={entry.id: entry for entry in content.findings},
         statuses=STATUSES,
         references=tuple(Reference),
         summary=content.audit.summary(),
@@ -54,14 +52,6 @@ def _make_words(content: PageContent) -> list[str]:
     options += content.settings.options(content.source.with_interval(Settings()))
     words = [] if content.source.is_published else [f"SOURCE={shlex.quote(given)}"]
     return [*words, f"ARGS={shlex.quote(shlex.join(options))}"] if options else words
-
-
-def _published(cell: TableEntry) -> str:
-    return f"{cell.published[0]:.2f} ± {cell.published[1]:.2f}" if cell.published else "-"
-
-
-def _recomputed(cell: TableEntry) -> str:
-    return recomputed_text(cell, " ({} seeds)")
 
 
 def _tone(verdict: Verdict) -> str:

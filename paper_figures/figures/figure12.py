@@ -50,8 +50,6 @@ _PANELS = tuple(dict.fromkeys(_panel(MODELS[name]) for name in STUDY_FIGURES[12]
 class _Losses(FigureSpec):
     """Loss curves on a logarithmic axis: a panel for each length of continued pretraining."""
 
-    averaged: bool = False
-    selected: bool = False
     from_logs: bool = True
 
     @property

@@ -1,6 +1,6 @@
 """A figure of task averages, a panel a task: a line of markers for each series, or points in groups.
 
-The paper's figures of this kind are in `averages`.
+The paper's figures of this kind are in `figures2_11`.
 """
 
 from __future__ import annotations
@@ -161,7 +161,10 @@ def collect(
     once = [name for name in held if arm_of(name)[1] == 0 or arm_of(name)[0] not in held]
     names = [*figure.models, *(name for name in once if others or name not in MODELS)]
     positions = {name: there for name in names if (there := _placed(name, position, foreign)) is not None}
-    own = sorted((name for name in positions if name not in figure.models), key=lambda n: _rank(positions[n]))
+    own = sorted(
+        (name for name in positions if name not in figure.models),
+        key=lambda name: (positions[name].series, _x_rank(positions[name].x)),
+    )
     order = [*(name for name in figure.models if name in positions), *own]
     series = list(dict.fromkeys(positions[name].series for name in order))
     rows = averages[averages["model"].isin(order)]
@@ -286,7 +289,3 @@ def _x_rank(x: float | str) -> float:
     if not isinstance(x, str):
         return float(x)
     return -1.0 if x == "Base" else size_rank(x)
-
-
-def _rank(position: AxisPosition) -> tuple[str, float]:
-    return position.series, _x_rank(position.x)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -104,7 +102,11 @@ class _Claims(FigureSpec):
         assert sum(len(rows) for _, rows in blocks) == len(decisive)
         body = _HEAD + sum(_TITLE + _ROW * len(rows) + _TICKS for _, rows in blocks)
         sheet = Sheet(caption, body=body, below=0.14)
-        lines = {at: _texts(record) for at, record in decisive.to_dict("index").items()}
+        lines = {
+            at: (row["id"], row["finding"], GRADES[row["verdict"]].short, row["text"].replace("-", "\u2212"),
+                 format_p(row["p_holm"]))
+            for at, row in decisive.iterrows()
+        }  # fmt: skip
         bold = (True, False, True, False, False)
         ids, names, words, numbers, ps = (
             max(inches(text, bold=of) for text in column)
@@ -154,18 +156,6 @@ class _Claims(FigureSpec):
 def details(inputs: FigureInputs) -> str:
     """Return how the findings were tested, for the caption of a figure of them."""
     return " ".join((selection_sentence(inputs), *inputs.assessment.tests)).lstrip()
-
-
-def _texts(record: dict[Hashable, Any]) -> tuple[str, ...]:
-    """Return what is written of a finding, below `_HEADS`."""
-    numbers = record["text"].replace("-", "\u2212")
-    return (
-        record["id"],
-        record["finding"],
-        GRADES[record["verdict"]].short,
-        numbers,
-        format_p(record["p_holm"]),
-    )
 
 
 def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -> None:

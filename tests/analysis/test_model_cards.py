@@ -81,5 +81,5 @@ def test_printed_cells_are_written_as_printed() -> None:
 
 def test_stand_ins_are_not_exported_under_the_papers_names(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="under the names of those models"):
-        main(["export", "--source", "miniature", "--out", str(tmp_path)])
+        main(["analysis", "export", "--source", "miniature", "--out", str(tmp_path)])
     assert not list(tmp_path.iterdir())

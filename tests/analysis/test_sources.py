@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.evidence.evidence import Settings
 from analysis.sources import NAMES, PUBLISHED, Source, open_source, standard_of
 from analysis.store.runs_table import write_runs
 from common.errors import UserError
@@ -62,11 +61,6 @@ def test_a_name_by_content_does_not_depend_on_path_or_order(tmp_path: Path) -> N
     assert Source(label="a", runs=runs.assign(test_score=0.5)).name not in names
 
 
-def test_scores_say_where_they_come_from() -> None:
-    assert set(PUBLISHED.scores(Settings())["source"]) == {"published"}
-    assert set(open_source(str(RELEASED)).scores(Settings())["source"]) == {str(RELEASED)}
-
-
 @pytest.mark.parametrize(
     ("source", "words"),
     [("releasd", "did you mean 'released'"), ("publishd", "did you mean 'published'"),
@@ -85,15 +79,6 @@ def test_an_unknown_source_is_refused_with_all_names(source: str) -> None:
         UserError, match=r"no such source.* give published, released, miniature, or a path to a run"
     ):
         open_source(source)
-
-
-def test_published_cells_refuse_another_rule_for_the_learning_rate(table: Path) -> None:
-    for refused in (PUBLISHED.with_interval, PUBLISHED.scores):
-        with pytest.raises(
-            UserError, match=r"the learning rate was chosen for each seed; 'mean' needs individual runs"
-        ):
-            refused(Settings(selection="mean"))
-    assert open_source(str(table)).with_interval(Settings(selection="mean")).selection == "mean"
 
 
 @pytest.mark.parametrize("source", ["published", "released"])

@@ -7,6 +7,7 @@ import re
 
 import pytest
 import yaml
+from cffconvert import Citation
 
 import clm_or_mlm
 from clm_or_mlm import api
@@ -25,14 +26,19 @@ def test_an_unknown_name_is_refused() -> None:
         clm_or_mlm.lod  # noqa: B018
 
 
-def test_what_archives_read_has_the_version_and_the_licence() -> None:
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+def test_what_archives_read_has_the_version_and_the_licence_and_cites_the_paper() -> None:
+    text = (ROOT / "CITATION.cff").read_text("utf-8")
+    Citation(text).validate()
+    citation = yaml.safe_load(text)
+    paper = citation["preferred-citation"]
+    assert paper["title"] == "Should We Still Pretrain Encoders with Masked Language Modeling?"
+    assert paper["identifiers"][0]["value"] == "arXiv:2507.00994"
     codemeta, zenodo = (
         json.loads((ROOT / name).read_text("utf-8")) for name in ("codemeta.json", ".zenodo.json")
     )
     assert citation["version"] == codemeta["version"] == zenodo["version"] == clm_or_mlm.VERSION
     assert citation["license"] == zenodo["license"] == codemeta["license"].rpartition("/")[2] == "Apache-2.0"
     assert citation["title"] == zenodo["title"] and codemeta["name"] == "clm-or-mlm"
-    assert codemeta["referencePublication"]["url"] == citation["preferred-citation"]["url"]
+    assert codemeta["referencePublication"]["url"] == paper["url"]
     said = codemeta["description"].replace("arXiv ", "arXiv:")
     assert zenodo["related_identifiers"][0]["identifier"] in said

@@ -24,16 +24,11 @@ def test_ingest(store: Path, tmp_path: Path) -> None:
     )
 
 
-def test_figures(tmp_path: Path) -> None:
-    survives(["-m", "clm_or_mlm", "figure", "2", "3", "claims", "--out", "figures"], tmp_path)
-
-
-def test_claims(tmp_path: Path) -> None:
-    survives(["-m", "clm_or_mlm", "claims", "--out", "claims.json"], tmp_path)
-
-
-def test_report(tmp_path: Path) -> None:
-    survives(["-m", "clm_or_mlm", "report", "--out", "index.html"], tmp_path)
+@pytest.mark.parametrize(
+    "words", ["figure 2 3 claims --out figures", "claims --out claims.json", "report --out index.html"]
+)
+def test_of_published_cells(words: str, tmp_path: Path) -> None:
+    survives(["-m", "clm_or_mlm", *words.split()], tmp_path)
 
 
 def test_import(tmp_path: Path) -> None:
@@ -63,19 +58,7 @@ def test_run(tmp_path: Path) -> None:
     make_synthetic(tmp_path / "data", "uner_en", train=96, evaluation=24)
     texts = [" ".join(words) for words in load(tmp_path / "data", "uner_en").train["words"].to_pylist()]
     save_model(tmp_path / "model", make_tokenizer(texts))
-    words = ["-m", "clm_or_mlm", "benchmarks", "run", "--model", str(tmp_path / "model")]
-    words += [
-        "--data",
-        str(tmp_path / "data"),
-        "--device",
-        "cpu",
-        "--workers",
-        "1",
-        "--steps",
-        "20",
-        "--dataset",
-        "uner_en",
-        "--out",
-        "results",
-    ]
-    survives([*words, "--lr", "1e-3", "2e-3", "--seed", "0", "1"], tmp_path)
+    folders = ["--model", str(tmp_path / "model"), "--data", str(tmp_path / "data"), "--out", "results"]
+    few = ["--steps", "20", "--dataset", "uner_en", "--lr", "1e-3", "2e-3", "--seed", "0", "1"]
+    words = ["benchmarks", "run", *folders, *few, "--device", "cpu", "--workers", "1"]
+    survives(["-m", "clm_or_mlm", *words], tmp_path)

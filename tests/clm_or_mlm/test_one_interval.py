@@ -51,7 +51,6 @@ def test_the_report_names_the_default_and_its_coverage(kind: str, sources: dict[
 
 SEVERAL = {
     "coverage": "shows every interval",
-    "multiverse": "judges by every interval",
     "sensitivity": "judges by every interval",
     "audit": "recomputes the printed interval, the paper's",
 }
@@ -93,18 +92,9 @@ def names_of_data(name: str, text: str) -> set[str]:
         if not any(column in ("low", "high") or column.endswith("_low") for column in rows[0]):
             return set()
         return {row["interval"] for row in rows if row["interval"]}
-    found: set[str] = set()
-
-    def walk(value: object) -> None:
-        if isinstance(value, dict):
-            if isinstance(value.get("interval"), str):
-                found.add(value["interval"])
-            value = list(value.values())
-        for one in value if isinstance(value, list) else []:
-            walk(one)
-
-    walk(json.loads(text))
-    return found
+    objects: list[dict[str, object]] = []
+    json.loads(text, object_hook=objects.append)
+    return {value for one in objects if isinstance(value := one.get("interval"), str)}
 
 
 def every_command() -> Iterator[Any]:
@@ -161,8 +151,7 @@ def test_every_figure_with_an_interval_names_it(sources: dict[str, Source]) -> N
             data = figure.collect(inputs)
         except UserError:
             continue
-        frame = data
-        if not {"low", "high"} <= set(frame.columns):
+        if not {"low", "high"} <= set(data.columns):
             continue
         seen.add(name)
         words = caption(figure, data, inputs).replace("\u00a0", " ")

@@ -45,11 +45,11 @@ def test_figures_come_from_the_same_source_as_the_rest(tmp_path: Path) -> None:
     models = ["210m-mlm40-42k", "210m-clm-42k"]
     write_runs(tmp_path / "my runs.parquet", random_runs(models=models))
     source = open_source(str(tmp_path / "my runs.parquet"))
-    outcome = reproduce(source, tmp_path / "out", figures=[FIGURES[name] for name in ("2", "8", "claims")])
+    outcome = reproduce(source, tmp_path / "out")
     assert "figures/figure2.csv" in outcome.made and "figures/claims.csv" in outcome.made
     assert "published" not in (tmp_path / "out/figures/figure2.csv").read_text()
     for name in ("figure2", "claims"):
         record = json.loads((tmp_path / f"out/figures/{name}.json").read_text())
         assert record["source"]["name"].startswith("runs-")
-    assert [(what, why.split(" cannot")[0]) for what, why in outcome.missing] == [("a figure", "Figure 8")]
+    assert ("a figure", "Figure 8") in [(what, why.split(" cannot")[0]) for what, why in outcome.missing]
     assert not any("figure8" in path for path in outcome.made)

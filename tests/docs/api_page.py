@@ -52,7 +52,7 @@ def _summary(thing: object) -> str:
 
 def _source() -> str:
     members = []
-    for name in ("is_published", "default_interval", "scores", "need_runs"):
+    for name in ("is_published", "scores", "need_runs"):
         member = vars(Source)[name]
         call = {"scores": "(settings)", "need_runs": "(what)"}.get(name, "")
         members.append(f"- `{name}{call}`: {_summary(member)}")

@@ -21,8 +21,7 @@ from scipy.stats import norm
 import benchmarks.metrics.standard as standard_metrics
 from analysis.claims.statements import difference
 from analysis.evidence import intervals
-from analysis.evidence.cells import seed_scores
-from analysis.evidence.evidence import Evidence, Settings, scores_of
+from analysis.evidence.evidence import Evidence, Settings, scores_of, seed_scores
 from analysis.statistics import learning_rate_selection
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
@@ -51,12 +50,12 @@ SECTIONS = {
 }
 MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"
 AS_IF_IN_THE_FILE = """
-import importlib, json, sys
+import __future__, importlib, json, sys
 module, tuple_, block, *commands = sys.argv[1:]
 changed = importlib.import_module(module)
 from analysis.claims.titles import TITLES
 vars(changed).setdefault("TITLES", TITLES)
-exec(block, vars(changed))
+exec(compile(block, module, "exec", __future__.annotations.compiler_flag), vars(changed))
 if tuple_:
     name, entry = tuple_.split("+")
     vars(changed)[name] += (vars(changed)[entry],)

@@ -29,20 +29,17 @@ TO_XYZ = np.array(
 
 def lab(color: str, eye: str = "usual") -> Array:
     """Return CIE L*a*b* (D65) of a hexadecimal colour as that eye sees it."""
-    rgb = np.array([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    xyz = TO_XYZ @ np.clip(EYES[eye] @ linear, 0, 1) / np.array([0.95047, 1.0, 1.08883])
+    xyz = TO_XYZ @ np.clip(EYES[eye] @ _linear(color), 0, 1) / np.array([0.95047, 1.0, 1.08883])
     f = np.where(xyz > (6 / 29) ** 3, np.cbrt(xyz), xyz / (3 * (6 / 29) ** 2) + 4 / 29)
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
 def contrast(one: str, two: str) -> float:
     """Return the contrast of two hexadecimal colours by WCAG 2.2: 1 for equal ones, 21 for black and white."""
-    dark, light = sorted(_luminance(color) for color in (one, two))
+    dark, light = sorted(float(np.array([0.2126, 0.7152, 0.0722]) @ _linear(color)) for color in (one, two))
     return (light + 0.05) / (dark + 0.05)
 
 
-def _luminance(color: str) -> float:
+def _linear(color: str) -> Array:
     rgb = np.array([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    return float(np.array([0.2126, 0.7152, 0.0722]) @ linear)
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)

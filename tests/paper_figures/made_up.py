@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from analysis.evidence.evidence import Settings
 from analysis.sources import Source
-from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from paper_figures.figure import FIGURES, FigureInputs, FigureSpec
 from pretraining.models import FIGURES as STUDY_FIGURES
 from pretraining.models import MODELS
 from pretraining.training.log import LOG, write_log
+from tests.analysis.made_up import random_runs
 
 ALL_MODELS = tuple(dict.fromkeys(name for names in STUDY_FIGURES.values() for name in names))
 
@@ -31,16 +30,8 @@ STEP_FLOPS = 3 * (2 * 2 * 128_256 * 1152 + 26 * BLOCK) * 2_373_120
 
 def made_up_runs(models: Iterable[str] = ALL_MODELS, seed: int = 0) -> pd.DataFrame:
     """Return a complete grid of runs with scores drawn uniformly from [0.4, 0.9]."""
-    rng = np.random.default_rng(seed)
-    keys = [
-        (model, DATASETS[name].task, name, lr, number)
-        for model in models for name in DATASETS for lr in LEARNING_RATES for number in SEEDS
-    ]  # fmt: skip
-    runs = pd.DataFrame(keys, columns=["model", "task", "dataset", "lr", "seed"])
-    runs["validation_score"] = rng.uniform(0.4, 0.9, len(runs))
-    runs["test_score"] = rng.uniform(0.4, 0.9, len(runs))
-    counts = pd.array([100] * len(runs), dtype="Int64")
-    return runs.assign(n_validation=counts, n_test=counts)
+    runs = random_runs(seed, models)
+    return runs.assign(**{name: 0.4 + runs[name] / 2 for name in ("validation_score", "test_score")})
 
 
 def from_runs(runs: pd.DataFrame, **settings: object) -> FigureInputs:

@@ -33,16 +33,18 @@ def test_all_from_published_makes_nine_and_says_why_not_three(
 
 
 def test_some_of_several_figures_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["figure", "3", "5", "--out", str(tmp_path), "--format", "svg"]) == 2
-    out = capsys.readouterr().out
-    assert "figure3.svg" in out
-    assert "not drawn: Figure 5 needs individual runs" in out
+    assert main(["figure", "5", "3", "--out", str(tmp_path), "--format", "svg"]) == 2
+    *files, problem = capsys.readouterr().out.splitlines()
+    assert problem.startswith("not drawn: Figure 5 needs individual runs")
+    endings = ("svg", "csv", "txt", "json", "provenance.json")
+    assert files == [str(tmp_path / f"figure3.{end}") for end in endings]
+    assert sorted(files) == sorted(map(str, tmp_path.iterdir()))
 
 
 @pytest.mark.parametrize("given", [(), ("--logs", str(EXAMPLE.parent / "logs"))])
 def test_losses_of_a_small_study_are_placed_by_its_source(given: tuple[str, ...], tmp_path: Path) -> None:
-    arguments = ["12", "--source", "miniature", "--out", str(tmp_path), "--format", "svg", *given]
-    assert main(arguments) == 0
+    out = ["--out", str(tmp_path), "--format", "svg"]
+    assert main(["figure", "12", "--source", "miniature", *given, *out]) == 0
     around = json.loads((tmp_path / "figure12.provenance.json").read_text())
     assert around["source_given_as"] == (given[1] if given else "miniature")
 
@@ -54,8 +56,8 @@ def test_runs_of_ones_own_with_another_interval(
     interval: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_runs(tmp_path / "runs.parquet", made_up_runs(FIGURES[3]))
-    arguments = ["3", "--source", str(tmp_path / "runs.parquet"), "--out", str(tmp_path), "--format", "svg"]
-    assert main([*arguments, "--interval", interval, "--selection", "mean"]) == 0
+    source = ["--source", str(tmp_path / "runs.parquet"), "--interval", interval, "--selection", "mean"]
+    assert main(["figure", "3", *source, "--out", str(tmp_path), "--format", "svg"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 5
     assert f",5,{interval},runs-" in (tmp_path / "figure3.csv").read_text()
     text = (tmp_path / "figure3.txt").read_text()
@@ -76,9 +78,8 @@ def test_of_the_release_only_the_models_that_are_drawn_are_asked_for(
     monkeypatch.setattr("analysis.store.release.released_store", lambda models: tmp_path)
     monkeypatch.setattr("analysis.store.release.cached_release", lambda: FIGURES[2])
     for words in (["3"], ["3", "8"], ["all"]):
-        assert (
-            main([*words, "--source", "released", "--out", str(tmp_path / words[-1]), "--format", "svg"]) == 0
-        )
+        out = ["--out", str(tmp_path / words[-1]), "--format", "svg"]
+        assert main(["figure", *words, "--source", "released", *out]) == 0
     assert asked == [FIGURES[3], tuple(dict.fromkeys(FIGURES[3] + FIGURES[8])), FIGURES[2]]
     text = (tmp_path / "3" / "figure3.txt").read_text()
     assert "Source: the authors' released runs (4,320 runs of 12 models)" in text

@@ -20,11 +20,10 @@ from PIL import Image
 
 from analysis.sources import Source, open_source
 from analysis.store.runs_table import write_runs
-from common.errors import UserError
 from common.provenance import ROOT
 from common.tables import csv_text
 from paper_figures.figure import COLUMNS, FigureInputs
-from paper_figures.save import DrawnFigure, draw_figures, formats_named, rounded
+from paper_figures.save import DrawnFigure, rounded
 from pretraining.models import FIGURES
 from tests.paper_figures.made_up import made_up_runs, paper_figure, write_logs
 
@@ -141,22 +140,6 @@ def test_the_same_runs_give_the_same_bytes_in_another_world(tmp_path: Path) -> N
     for name in (name for name in one if name.endswith(".provenance.json")):
         left, right = json.loads(one[name]), json.loads(two[name])
         assert {key for key in left if left[key] != right[key]} == {"source_given_as", "command", "seal"}
-
-
-def test_a_figure_has_files_or_a_problem(tmp_path: Path) -> None:
-    figures = [paper_figure(number) for number in (5, 3)]
-    inputs = FigureInputs(source=open_source("published"))
-    files, [problem] = draw_figures(figures, inputs, tmp_path, ["svg"])
-    assert str(problem).startswith("Figure 5 needs individual runs")
-    endings = ("svg", "csv", "txt", "json", "provenance.json")
-    assert [path.name for path in files] == [f"figure3.{end}" for end in endings]
-    assert sorted(files) == sorted(tmp_path.iterdir())
-
-
-def test_formats_are_checked_and_ordered() -> None:
-    assert formats_named(["svg", "pdf"]) == ("pdf", "svg")
-    with pytest.raises(UserError, match=r"unknown format 'pgn'; did you mean 'png'\?"):
-        formats_named(["pgn"])
 
 
 PUBLISHED = open_source("published")

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+from analysis.evidence.evidence import seed_scores
 from scipy import stats
 
-from analysis.evidence.cells import seed_scores
 from analysis.evidence.contrasts import Contrast, Term
 from analysis.evidence.evidence import Evidence, Settings
 from analysis.store.runs_table import COLUMNS

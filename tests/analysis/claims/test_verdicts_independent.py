@@ -99,14 +99,6 @@ def by_closed_testing(ps: tuple[float, ...]) -> int:
     return total - largest
 
 
-def test_families_are_adjusted_as_statsmodels_does(verdicts) -> None:
-    for family in {finding.family for finding in FINDINGS.values()}:
-        members = [v for v in verdicts.values() if v.finding.family == family and v.known]
-        for raw, adjusted in (("p_for", "p_for_adjusted"), ("p_against", "p_against_adjusted")):
-            expected = multipletests([getattr(v, raw) for v in members], method="holm")[1]
-            assert [getattr(v, adjusted) for v in members] == pytest.approx(list(expected), rel=1e-9)
-
-
 def test_f5e_is_lind_and_mehlums_test_of_the_printed_averages(cells, verdicts) -> None:
     """Slopes of numpy's parabola at the ends, errors by propagation through its linear weights."""
     ratios = np.array([2.0, 3.0, 4.0, 5.0])

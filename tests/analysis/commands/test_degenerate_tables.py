@@ -20,7 +20,7 @@ COMMANDS = (
     ["scores"], ["claims"], ["compare", CLM, MLM], ["compare", "*"], ["table", "2"], ["audit"],
     ["design", "--effect", "0.5"],
 )  # fmt: skip
-"""All but `sensitivity`, whose hundreds of analyses read a table as `findings` does."""
+"""All but `sensitivity`, whose hundreds of analyses read a table as `claims` does."""
 
 
 def grid(
@@ -50,30 +50,9 @@ def given(where: Callable[[Row], bool] = lambda row: True, **values: str) -> str
     return text_of([{**row, **values} if where(row) else row for row in grid()])
 
 
-def fourth(**values: str) -> str:
-    """The grid with other values in its fourth row, line 5 of the file."""
-    return text_of([{**row, **values} if at == 3 else row for at, row in enumerate(grid())])
-
-
 def of_clm_sst2(row: Row) -> bool:
     return (row["model"], row["dataset"], row["lr"]) == (CLM, "sst2", "5e-5")
 
-
-REFUSED = {
-    "binary": ("\0\1\2", "cannot be read as CSV"),
-    "header only": (HEADER + "\n", "has a header but no runs"),
-    "semicolons": (text_of(grid()).replace(",", ";"), "the header lacks 'model'"),
-    "unknown dataset": (fourth(dataset="sst3"), "line 5: dataset 'sst3' is unknown; the datasets are sst2,"),
-    "run twice with two scores": (
-        text_of([*grid(), {**grid()[0], "test_score": "0.1"}]), "lines 2 and 62 are the same run"
-    ),
-    "blank test score at a used rate": (
-        given(of_clm_sst2, val_score="0.99", test_score=""),
-        f"{CLM} on sst2, lr 5e-05, seed 0 has no test_score but needs one: its validation_score",
-    ),
-    "no test scores": (given(test_score=""), "has no test_score but needs one: its validation_score"),
-}  # fmt: skip
-"""One of each kind; the others are in `test_runs_table`, as every command has the same reader."""
 
 READ = {
     "one row": text_of(grid()[:1]),
@@ -112,17 +91,6 @@ def outcome(words: list[str], table: Path, capsys: pytest.CaptureFixture[str]) -
     printed = capsys.readouterr().out
     assert "Traceback" not in printed and " nan" not in printed and "inf" not in printed.split()
     return printed
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_table_that_cannot_be_read_is_refused_with_its_line_by_every_command(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table, (content, sentence) = tmp_path / "t.csv", REFUSED[name]
-    table.write_text(content)
-    for words in (*COMMANDS, ["sensitivity"]):
-        found = outcome(words, table, capsys)
-        assert found.startswith(str(table)) and sentence in found, words
 
 
 @pytest.mark.slow

@@ -68,11 +68,3 @@ def test_models_without_a_dataset_in_common_are_refused_or_left_unranked():
     many = compare(source, list(scores), SETTINGS)
     assert many.ranking is None
     assert any("No ranking" in note for note in many.notes)
-
-
-def test_printed_cells_refuse_an_interval_that_needs_runs():
-    with pytest.raises(UserError, match="needs individual runs"):
-        compare(PUBLISHED, [REAL, MADE_UP], Settings(interval="bootstrap"))
-    assert compare(
-        real_and_made_up(), [REAL, "210m-clm-42k"], Settings(interval="bootstrap", resamples=200)
-    ).notes

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import re
-
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
@@ -18,11 +14,9 @@ from analysis.comparisons.contestants import OVERALL, Place, contestants_of
 from analysis.comparisons.differences import compare_pair, margin_of, pairwise
 from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
-from analysis.sources import PUBLISHED, Source, open_source
-from analysis.store.runs_table import read_runs
+from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, datasets_of
-from tests.analysis.comparisons.given import MADE_UP, REAL, RELEASED, best_runs, drawn, real_and_made_up
-from tests.analysis.release_store import write_store
+from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn, real_and_made_up
 
 SETTINGS = Settings(interval="t", resamples=2_000)
 SST2, SC = Place("SC", "sst2"), Place("SC", AVERAGE)
@@ -61,33 +55,6 @@ def test_paired_runs_one_model_real_agree_with_scipy():
     exact = TTestPower().solve_power(wanted, power=0.8, alpha=0.05)
     assert one.seeds_to_find == pytest.approx(np.ceil(exact), abs=1)
     assert one.seeds_still == max(0, one.seeds_to_find - 5)
-
-
-def test_a_real_model_and_one_of_a_store_like_the_release_agree_with_scipy(tmp_path, monkeypatch):
-    monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
-    write_store(tmp_path, models=1, share=0.005)
-    store = open_source(str(tmp_path))
-    [other] = {path.name for path in (tmp_path / "results").iterdir()}
-    source = Source(label="both", runs=pd.concat([read_runs(RELEASED), store.runs], ignore_index=True))
-    one = compared(source, second=other)[SST2]
-    x, y = best_by_seed(read_runs(RELEASED)), best_by_seed(pd.DataFrame(runs_as_written(tmp_path, "sst2")))
-    by_scipy = stats.ttest_rel(x, y)
-    assert (one.result.effect, one.result.p_zero) == pytest.approx((np.mean(x - y), by_scipy.pvalue))
-    assert one.superiority == pytest.approx(improvement_by_rliable([x], [y]))
-
-
-def runs_as_written(store, dataset):
-    """Yield each run of a dataset as its file says, by the standard library."""
-    for path in store.glob(f"results/*/*/{dataset}/*/results.json"):
-        content = json.loads(path.read_bytes())
-        lr, seed = re.fullmatch(r"lr(.+)_sd(\d)", path.parent.name).groups()
-        yield {"lr": float(lr), "seed": int(seed)} | {f"{k}_score": v["score"] for k, v in content.items()}
-
-
-def best_by_seed(runs):
-    """Return each seed's test score, in percent, at the learning rate with the best validation score."""
-    ordered = runs.sort_values(["seed", "validation_score", "lr"], ascending=[True, False, True])
-    return 100 * ordered.groupby("seed")["test_score"].first().to_numpy()
 
 
 def test_unpaired_and_incomplete_runs_agree_with_scipy():

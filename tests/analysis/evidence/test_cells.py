@@ -9,16 +9,16 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.evidence.cells import SMALLEST_HALF_WIDTH, Cells
 from analysis.evidence.contrasts import Term
+from analysis.evidence.evidence import SMALLEST_HALF_WIDTH, Evidence, Settings
 from tests.analysis.made_up import made_up_runs
 
 CLM, MLM = "610m-clm-42k", "610m-mlm40-42k"
 LEAST = SMALLEST_HALF_WIDTH / 1.96
 
 
-def table(runs: pd.DataFrame | None, *, printed: bool = False) -> Cells:
-    return Cells(selection="seed", resamples=200, seed=1, runs=runs, printed=printed)
+def table(runs: pd.DataFrame | None, *, printed: bool = False) -> Evidence:
+    return Evidence(Settings(resamples=200, seed=1), runs=runs, printed=printed)
 
 
 def gap(first: float = 1.0, second: float = -1.0, dataset: str = "sst2") -> tuple[Term, ...]:
@@ -29,26 +29,6 @@ def gap(first: float = 1.0, second: float = -1.0, dataset: str = "sst2") -> tupl
 @pytest.fixture
 def runs() -> pd.DataFrame:
     return made_up_runs(np.random.default_rng(0), models=(CLM, MLM)).assign(n_test=200)
-
-
-def test_a_summary_is_mean_standard_error_and_seeds(runs: pd.DataFrame) -> None:
-    cells, cell = table(runs), (CLM, "SC", "sst2")
-    seen = cells.by_seed(cell)
-    assert cells.summary(cell) == pytest.approx((seen.mean(), stats.sem(seen), 5))
-    alone = table(runs[runs["seed"] == 3]).summary(cell)
-    assert alone[0] == seen[3] and math.isnan(alone[1]) and alone[2] == 1
-    pair = table(runs[runs["seed"] < 2]).summary(cell)
-    assert pair == pytest.approx((seen[:2].mean(), stats.sem(seen[:2]), 2))
-
-
-def test_printed_cells_stand_in_only_where_asked_and_only_for_models_without_runs(runs: pd.DataFrame) -> None:
-    cell, other = (CLM, "SC", "sst2"), ("210m-clm-42k", "SC", "sst2")
-    plain, mixed = table(runs), table(runs, printed=True)
-    assert cell in plain and other not in plain and not plain.printed
-    assert other in mixed and cell not in mixed.printed and other in mixed.printed
-    mean, half = mixed.printed[other]
-    assert mixed.summary(other) == pytest.approx((mean, half / 1.96, 5))
-    assert (CLM, "SC", "sst2") not in mixed.printed and list(mixed)[: len(list(plain))] == list(plain)
 
 
 def test_seeds_that_agree_get_the_error_of_one_seed_off_by_one_instance(runs: pd.DataFrame) -> None:
@@ -81,10 +61,3 @@ def test_two_shared_seeds_are_enough_and_one_is_not(runs: pd.DataFrame, shared: 
     assert values == pytest.approx(first - second)
     assert paired is not None and (paired.effect, paired.df) == pytest.approx((values.mean(), shared - 1))
     assert welch is not None and welch.df > paired.df
-
-
-def test_an_average_weighs_its_datasets_alike(runs: pd.DataFrame) -> None:
-    names = ("sst2", "qqp", "mnli_m")
-    expected = [(weight, model, name) for weight, model in ((1 / 3, CLM), (-2 / 3, MLM)) for name in names]
-    assert table(runs).weighted(gap(1.0, -2.0, "average")) == expected
-    assert table(runs).covariance(gap()) is None

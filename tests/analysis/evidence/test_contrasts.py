@@ -125,7 +125,7 @@ def test_spread_over_ratios_takes_the_selected_runs() -> None:
 
 
 def verdict_on(runs: pd.DataFrame) -> str:
-    verdicts = assess(Source(label="x", runs=runs), SETTINGS, second_opinion=False).verdicts
+    verdicts = assess(Source(label="x", runs=runs), SETTINGS).verdicts
     return next(one.verdict for one in verdicts if one.finding.id == "F7")
 
 

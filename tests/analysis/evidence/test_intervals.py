@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,14 +101,6 @@ def test_what_an_interval_lacks_is_said_with_those_that_have_it() -> None:
         "the crossed interval needs per-instance scores: read the run store with `clm-or-mlm ingest STORE "
         "--instances DIR`, or choose --interval paper, t, pooled or bootstrap"
     )
-
-
-def test_an_interval_gives_what_is_needed_where_it_has_it() -> None:
-    here = Path("here")
-    for name, interval in INTERVALS.items():
-        assert interval.need_instances(here) == (here if name == "crossed" else None)
-        assert name == "crossed" or interval.need_instances(None) is None
-    assert INTERVALS["t"].need_cells() is INTERVALS["t"].of_cells
 
 
 @given(st.text(min_size=1, max_size=12).filter(lambda name: name not in INTERVALS))

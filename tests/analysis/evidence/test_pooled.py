@@ -269,11 +269,12 @@ def test_cells_without_an_error_have_an_exact_sum() -> None:
 def test_an_average_has_a_pool_of_its_own_and_a_cell_named_twice_is_one() -> None:
     source = Evidence(Settings(), runs=made_up_runs(np.random.default_rng(3), models=MODELS[:5]))
     half, whole = (Term(weight=weight, model="a", task="SC") for weight in (0.5, 1.0))
-    twice, once = source.pooled((half, half)), source.pooled((whole,))
+    on_dataset = Term(weight=1.0, model="a", task="SC", dataset="sst2")
+    asked = ((half, half), (whole,), (on_dataset,))
+    twice, once, other = (source.estimate(Contrast(label="", terms=terms)).estimate for terms in asked)
     assert isinstance(twice, Studentised) and isinstance(once, Studentised)
     assert (twice.ratios == once.ratios).all() and twice.error == once.error
-    on_dataset = source.pooled((Term(weight=1.0, model="a", task="SC", dataset="sst2"),))
-    assert isinstance(on_dataset, Studentised) and (on_dataset.ratios != once.ratios).any()
+    assert isinstance(other, Studentised) and (other.ratios != once.ratios).any()
 
 
 def test_the_average_of_one_dataset_is_the_dataset_and_that_of_two_is_not() -> None:

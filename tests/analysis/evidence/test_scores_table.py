@@ -11,15 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.evidence.cells import seed_scores
-from analysis.evidence.evidence import COLUMNS, Evidence, Settings, order_scores, scores_of
+from analysis.evidence.evidence import COLUMNS, Evidence, Settings, scores_of, seed_scores
 from analysis.evidence.intervals import INTERVALS
 from analysis.sources import open_source
 from benchmarks.protocol import TASKS, datasets_of
 from common.errors import UserError
 from pretraining.models import MODELS
-from tests.analysis.made_up import random_runs
-from tests.analysis.stores import RELEASED
+from tests.analysis.made_up import made_up_runs, random_runs
 
 CLM, MLM = "610m-clm-42k", "610m-mlm40-42k"
 SC = ("sst2", "qqp", "mnli_m")
@@ -122,11 +120,10 @@ def test_a_cell_has_the_same_interval_with_and_without_cells_of_other_numbers_of
 def test_scores_are_in_the_papers_order_with_own_models_last_by_name() -> None:
     models = [*list(MODELS)[:3], "a-own", "b-own"]
     keys = [(m, task, name) for m in models for task in TASKS for name in (*datasets_of(task), "average")]
-    frame = pd.DataFrame(keys, columns=["model", "task", "dataset"]).assign(
-        mean=np.arange(len(keys)), low=0.0, high=1.0, n_seeds=5, interval="t", source="x", other=1
-    )
-    found = order_scores(frame.sample(frac=1, random_state=0))
-    pd.testing.assert_frame_equal(found, frame[COLUMNS])
+    runs = made_up_runs(np.random.default_rng(0), models=models).sample(frac=1, random_state=0)
+    found = run_scores(runs, Settings(interval="t"), source="x")
+    assert list(found.columns) == COLUMNS
+    assert list(found[["model", "task", "dataset"]].itertuples(index=False, name=None)) == keys
 
 
 def test_published_scores_are_students_unless_another_interval_is_named() -> None:
@@ -148,12 +145,6 @@ def test_the_options_of_settings_are_those_that_differ_from_the_usual() -> None:
     other = Settings(selection="mean", interval="bootstrap", resamples=300, seed=4)
     words = other.options(usual)
     assert words == ["--selection", "mean", "--interval", "bootstrap", "--resamples", "300", "--seed", "4"]
-
-
-def test_released_runs_give_the_published_digits() -> None:
-    score = open_source(str(RELEASED)).scores(Settings(interval="paper")).iloc[0]
-    assert f"{score['mean']:.2f} +- {score['mean'] - score['low']:.2f}" == "91.42 +- 0.62"
-    assert score["n_seeds"] == 5
 
 
 @settings(max_examples=20, deadline=None)
@@ -192,8 +183,3 @@ def test_wrong_settings_are_refused(wrong: dict[str, object], sentence: str) -> 
     assert (Settings(resamples=100).resamples, Settings(seed=0).seed) == (100, 0)
     with pytest.raises(UserError, match=sentence):
         Settings(**wrong)  # type: ignore[arg-type]
-
-
-def test_settings_without_an_interval_take_the_default_of_the_source() -> None:
-    assert set(open_source("published").scores(Settings())["interval"]) == {"t"}
-    assert set(open_source(str(RELEASED)).scores(Settings())["interval"]) == {"t"}  # one model has no pool

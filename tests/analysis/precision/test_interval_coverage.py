@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.evidence.intervals import COVERAGE_FILE, INTERVALS, measured_coverage
+from analysis.evidence.intervals import COVERAGE_FILE, measured_coverage
 from analysis.published_cells import TEST_INSTANCES
 from benchmarks.protocol import DATASETS
 from common.provenance import ROOT
@@ -16,10 +16,7 @@ from tests.speed import interval_coverage as simulation
 from tests.speed.interval_coverage import (
     SEED_COUNTS,
     SHAPES,
-    TARGETS,
-    Variances,
     published_variances,
-    simulate_cells,
 )
 
 TRIALS = 230
@@ -65,42 +62,11 @@ def test_the_file_behind_captions_is_what_a_smaller_simulation_gives_within_its_
         assert row["coverage"] == pytest.approx(known[0], abs=4.5 * error + 0.01)
 
 
-def test_few_seeds_get_students_interval_instead(found: pd.DataFrame) -> None:
-    few = found[(found["shape"] == "normal") & (found["n_seeds"] == 3)].set_index("interval")["used"]
-    assert few.to_dict() == {name: name if name in ("paper", "crossed") else "t" for name in INTERVALS}
-
-
 def test_no_percentile_of_five_seeds_covers_more_than_their_range(found: pd.DataFrame) -> None:
     """The range of five values holds the centre of a symmetric shape in 1 - 2 / 2^5 = 93.75 %."""
     five = found[(found["shape"] == "normal") & (found["n_seeds"] == 5)].set_index("interval")["coverage"]
     assert five["bootstrap"] <= 0.9375 + 4 * np.sqrt(0.0625 * 0.9375 / TRIALS)
     assert five["pooled"] > five["bootstrap"]
-
-
-ERROR = 4 * np.sqrt(0.12 * 0.88 / 2_000)
-
-
-def cover(*, seeds: float, common: float, joint: float) -> dict[tuple[str, str], float]:
-    one = np.ones(4)
-    cells = Variances(instances=500, seeds=seeds * one, common=common * one, joint=joint * one)
-    return simulate_cells(cells, INTERVALS, trials=2_000, resamples=400, rng=np.random.default_rng(0))
-
-
-def test_without_noise_of_the_test_set_both_truths_are_one():
-    found = cover(seeds=1.0, common=0.0, joint=0.0)
-    assert all(found[kind, TARGETS[0]] == found[kind, TARGETS[1]] for kind in INTERVALS)
-    assert found["crossed", "seeds"] == pytest.approx(0.95, abs=ERROR)
-
-
-def test_intervals_over_seeds_miss_the_test_sets_noise_and_the_crossed_one_does_not():
-    found = cover(seeds=1.0, common=2.0, joint=0.7)
-    # A normal truth 2 away from the centre of Student's interval, integrated.
-    rng = np.random.default_rng(1)
-    values = rng.normal(size=(200_000, 5)) + 2 * rng.normal(size=(200_000, 1))
-    mean, half = values.mean(axis=1), stats.t.ppf(0.975, 4) * stats.sem(values, axis=1)
-    assert found["t", "seeds and instances"] == pytest.approx(np.mean(abs(mean) <= half), abs=ERROR)
-    assert found["crossed", "seeds and instances"] == pytest.approx(0.95, abs=ERROR)
-    assert found["t", "seeds"] == pytest.approx(0.95, abs=ERROR)
 
 
 def test_published_variances_are_those_printed():

@@ -41,7 +41,7 @@ def test_the_packages_analysis_is_among_them_with_its_verdicts() -> None:
 def test_adjustments_are_holms_over_all_claims_or_none() -> None:
     raw = rows(adjustment="none")
     known = raw[raw["p"].notna() & (raw["state"] != "contradicted")].index
-    everything = rows(adjustment="all claims")["p_adjusted"]
+    everything = rows(adjustment="all findings")["p_adjusted"]
     # The p's for: those of the claims that lean that way, adjusted over all 17 with evidence.
     assert (raw["p"].dropna() == raw["p_adjusted"].dropna()).all()
     ranked = sorted(raw["p"].dropna())
@@ -93,9 +93,7 @@ def test_runs_are_judged_under_every_rule_interval_and_protocol(tmp_path) -> Non
     )
 
 
-def test_no_runs_and_an_unknown_rule_are_refused() -> None:
+def test_a_table_without_runs_is_refused() -> None:
     empty = best_runs(drawn({REAL: 1.0})).iloc[:0]
     with pytest.raises(UserError, match="has no runs to judge"):
         explore(Source(label="header.csv", runs=empty), SETTINGS)
-    with pytest.raises(UserError, match="the learning rate was chosen for each seed"):
-        explore(PUBLISHED, Settings(interval="t", selection="mean"))

@@ -13,14 +13,13 @@ import pytest
 from scipy import optimize, stats
 
 from analysis.statistics.crossed import (
-    LIMITS,
     InstanceCovariance,
     covariance_of_means,
     crossed_estimate,
     crossed_variance,
     freedom_of,
 )
-from analysis.statistics.estimates import student_estimate
+from analysis.statistics.estimates import LIMITS, student_estimate
 from analysis.statistics.learning_rate_selection import select_runs
 from analysis.store.instances import RunScores, read_instances
 from tests.analysis.made_up import with_instances, write_instances

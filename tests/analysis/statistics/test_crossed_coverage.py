@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from analysis.statistics.crossed import LIMITS, covariance_of_means, crossed_estimate, freedom_of
+from analysis.statistics.crossed import covariance_of_means, crossed_estimate, freedom_of
+from analysis.statistics.estimates import LIMITS
 
 
 @pytest.mark.parametrize(

@@ -54,12 +54,6 @@ def test_a_store_becomes_the_table_and_the_matrix_that_went_into_it(store: Path,
                 )
 
 
-def test_the_results_folder_itself_is_a_store(store: Path, tmp_path: Path) -> None:
-    read(store, tmp_path / "a")
-    read(store / "results", tmp_path / "b")
-    assert contents(tmp_path / "a") == contents(tmp_path / "b")
-
-
 def test_neither_order_nor_jobs_nor_history_changes_a_byte(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

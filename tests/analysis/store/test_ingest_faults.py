@@ -218,13 +218,6 @@ def test_one_bad_name_or_file_costs_itself_alone(store: Path, tmp_path: Path) ->
     assert ingested.status == 1
 
 
-def test_a_pipe_in_the_place_of_a_record_is_not_waited_for(store: Path, tmp_path: Path) -> None:
-    folder = run_folder(store)
-    os.mkfifo(folder / "run.json")
-    with pytest.raises(UserError, match="no usable run found"):
-        ingest(store, tmp_path / "runs.parquet", protocol="standard")
-
-
 def test_clusters_that_are_not_those_of_the_run_leave_it_out_where_instances_are_read(
     store: Path, tmp_path: Path
 ) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis import __main__ as commands
 from analysis.sources import open_source
 from analysis.store import release
 from analysis.store.ingest import ingest, open_store
 from analysis.store.release import cached_release, released_store
 from benchmarks.runs import cell_keys
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.provenance import ROOT
 from pretraining.models import FIGURES
@@ -211,11 +211,11 @@ def test_the_command_fetches_and_prints_the_store(
     monkeypatch.setattr(release, "COMMIT", origin[1])
     monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
     line = ["fetch-released", "--url", origin[0]]
-    assert commands.main([*line, "figure2", HELD[1]]) == 0
+    assert main([*line, "figure2", HELD[1]]) == 0
     store = Path(capsys.readouterr().out.strip())
     assert {Path(name).parts[1] for name in files(store)} == set(HELD) & set(FIGURES[2])
     with pytest.raises(UserError, match="did you mean '610m-clm-42k'"):
-        commands.main([*line, "610m-cml-42k"])
+        main([*line, "610m-cml-42k"])
 
 
 def test_released_runs_are_the_wanted_models_runs(

@@ -170,6 +170,7 @@ def test_a_learning_rate_that_went_through_float32_is_the_grids(tmp_path: Path) 
         (["610m-mlm40-42k,QA,qed,1e-05,0,0.5,0.5"], "'qed' is outside the paper's twelve"),
         (["610m-mlm40-42k,QA,sst2,1e-05,0,0.5,0.5"], "line 2 gives sst2 the task 'QA', but it belongs to SC"),
         (["610m-mlm40-42k,SC,sst2,1e-05,0,nan,0.5"], "line 2 has no validation_score"),
+        ([ROW, "610m-mlm40-42k,SC,sst2,2e-05,0,0.99,"], "lr 2e-05, seed 0 has no test_score but needs one"),
         (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5,91.4"], "test_score 91.4, .*divide percentages by 100"),
         (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5,-0.1"], "outside"),
         (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5,good"], "Row #2: .*invalid value 'good'"),

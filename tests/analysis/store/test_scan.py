@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from analysis.store.ingest import ingest
-from analysis.store.runs_table import read_table
-from analysis.store.scan import HARMLESS, KINDS, Problem, model_error, results_folder, scan_store, summary
+from analysis.store.runs_table import model_error, read_table
+from analysis.store.scan import HARMLESS, KINDS, Problem, results_folder, scan_store, summary
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from tests.analysis.stores import MODELS, fill_own

@@ -13,9 +13,10 @@ from analysis.comparisons.comparison import compare
 from analysis.comparisons.comparison_report import comparison_document
 from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.sources import PUBLISHED
-from analysis.tables.build import build_table, table_numbers
+from analysis.tables.build import build_table
 from analysis.tables.render import table_document
 from common.tables import Grid, TableDocument, show
+from pretraining.models import TABLES
 from tests.analysis.made_up import random_runs
 
 WIDTH = "5.5in"
@@ -44,7 +45,7 @@ def compiled(tables: list[str], folder: Path) -> str:
 @needs_tex
 def test_no_table_of_the_paper_is_wider_than_the_text(tmp_path: Path) -> None:
     scores = scores_of(Evidence(Settings(interval="t"), runs=random_runs()), source="my_runs")
-    tables = [show(table_document(build_table(number)), "latex") for number in table_numbers()]
+    tables = [show(table_document(build_table(number)), "latex") for number in TABLES]
     tables += [show(table_document(build_table(number, scores)), "latex") for number in (2, 6)]
     log = compiled(tables, tmp_path)
     assert not re.findall(r"Overfull \\[hv]box.*", log)

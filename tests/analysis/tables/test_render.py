@@ -12,16 +12,17 @@ import pytest
 
 from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.published_cells import published_cells
-from analysis.tables.build import build_table, table_numbers
+from analysis.tables.build import build_table
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from common.tables import show, written
+from pretraining.models import TABLES
 from tests.analysis.made_up import random_runs
 
 CELLS = published_cells()
 
 
 @pytest.mark.parametrize("form", TABLE_FORMATS)
-@pytest.mark.parametrize("number", table_numbers())
+@pytest.mark.parametrize("number", TABLES)
 def test_every_format_shows_every_number(number: int, form: str) -> None:
     text = show(table_document(build_table(number)), form)
     assert text == show(table_document(build_table(number)), form)

@@ -54,19 +54,12 @@ def with_runs(own_content: PageContent) -> str:
 
 
 @pytest.fixture(scope="session")
-def address(published: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Where the page of the published cells is."""
-    path = tmp_path_factory.mktemp("published") / "index.html"
-    path.write_text(published, encoding="utf-8")
-    return path.as_uri()
-
-
-@pytest.fixture(scope="session")
-def own_address(with_runs: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Where the page of runs is."""
-    path = tmp_path_factory.mktemp("runs") / "index.html"
-    path.write_text(with_runs, encoding="utf-8")
-    return path.as_uri()
+def addresses(published: str, with_runs: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Where the pages are: of the published cells, of runs."""
+    folder = tmp_path_factory.mktemp("pages")
+    (folder / "published.html").write_text(published, encoding="utf-8")
+    (folder / "runs.html").write_text(with_runs, encoding="utf-8")
+    return (folder / "published.html").as_uri(), (folder / "runs.html").as_uri()
 
 
 @pytest.fixture(scope="session")
@@ -106,12 +99,12 @@ def window(browser: Any, errors: list[str]) -> Iterator[Any]:
 
 
 @pytest.fixture
-def page(window: Any, address: str, errors: list[str]) -> Iterator[Any]:
+def page(window: Any, addresses: tuple[str, str], errors: list[str]) -> Iterator[Any]:
     """The page of the published cells as it opens; nothing of a test stays, and none may leave an error."""
-    yield from as_opened(window, address, errors)
+    yield from as_opened(window, addresses[0], errors)
 
 
 @pytest.fixture
-def own_page(window: Any, own_address: str, errors: list[str]) -> Iterator[Any]:
+def own_page(window: Any, addresses: tuple[str, str], errors: list[str]) -> Iterator[Any]:
     """The page of runs as it opens."""
-    yield from as_opened(window, own_address, errors)
+    yield from as_opened(window, addresses[1], errors)

@@ -33,7 +33,7 @@ def test_findings_have_forests_and_comparisons_where_the_source_has_them(
 ) -> None:
     entries = {entry.id: entry for entry in published_content.findings}
     assert len(entries["F8"].comparisons) == 13
-    assert [row.role for row in entries["F8"].comparisons].count("Most adverse") == 1
+    assert [role for role, _ in entries["F8"].comparisons].count("Most adverse") == 1
     assert entries["F8"].by_dataset is not None and entries["F8"].by_dataset.name == "forest-f8"
     assert entries["F7"].comparisons == () and entries["F7"].by_dataset is None and entries["F7"].unknown
     assert "25 % CLM - MLM alone" in entries["F8"].explanation

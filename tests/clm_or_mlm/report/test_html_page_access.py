@@ -11,10 +11,9 @@ from tests.clm_or_mlm.report.window import SIZES, resize
 
 
 @pytest.mark.slow
-def test_a_phone_does_not_scroll_sideways(page: Any, own_address: str) -> None:
-    for address in (None, own_address):
-        if address is not None:
-            page.goto(address)
+def test_a_phone_does_not_scroll_sideways(page: Any, addresses: tuple[str, str]) -> None:
+    for address in addresses:
+        page.goto(address)
         resize(page, "phone")
         page.evaluate("document.querySelectorAll('details').forEach(box => { box.open = true; })")
         wide = """() => [...document.querySelectorAll('main *, header *, nav *')].filter(

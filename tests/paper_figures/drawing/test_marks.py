@@ -16,8 +16,7 @@ from matplotlib.lines import Line2D
 from analysis.sources import open_source
 from paper_figures.drawing.marks import draw_groups, draw_lines, write_names
 from paper_figures.drawing.style import CLM, EXTRA, MLM, paper_style
-from paper_figures.figure import FIGURES as ALL_FIGURES
-from paper_figures.figure import FigureInputs, point_id
+from paper_figures.figure import FIGURES, FigureInputs, point_id
 from paper_figures.save import DrawnFigure
 from tests.paper_figures.checker import drawn_texts
 
@@ -116,13 +115,10 @@ def test_names_are_in_the_order_of_their_lines_and_apart(ends: tuple[float, ...]
 
 @pytest.mark.parametrize("name", ["1", "8", "claims"])
 def test_every_row_of_the_csv_is_a_group_of_the_svg(name: str, tmp_path: Path) -> None:
-    DrawnFigure.of(ALL_FIGURES[name].load(), FigureInputs(source=open_source("published"))).save(
-        tmp_path, ["svg"]
-    )
-    stem = ALL_FIGURES[name].stem
-    rows = pd.read_csv(tmp_path / f"{stem}.csv")
-    root = ElementTree.parse(tmp_path / f"{stem}.svg").getroot()
+    drawn = DrawnFigure.of(FIGURES[name].load(), FigureInputs(source=open_source("published")))
+    svg, csv, *_ = drawn.save(tmp_path, ["svg"])
+    rows, root = pd.read_csv(csv), ElementTree.parse(svg).getroot()
     ids = [str(element.get("id")) for element in root.iter("{http://www.w3.org/2000/svg}g")]
     points = [found for found in ids if re.fullmatch(r"point-\d+", found)]
-    drawn = rows.index if "effect" not in rows else rows.index[rows["effect"].notna()]
-    assert sorted(points) == sorted(point_id(row) for row in drawn)
+    shown = rows.index if "effect" not in rows else rows.index[rows["effect"].notna()]
+    assert sorted(points) == sorted(point_id(row) for row in shown)

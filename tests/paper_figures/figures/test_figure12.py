@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from analysis.sources import open_source
-from common.errors import UserError
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FigureInputs
 from paper_figures.figures.figure12 import POINTS, training_losses
 from paper_figures.words import alt_text, missing
 from pretraining.models import FIGURES
+from tests.messages import refused
 from tests.paper_figures.made_up import paper_figure, write_logs
 
 FIGURE = paper_figure(12)
@@ -110,17 +110,18 @@ def log(folder: Path, *lines: object, name: str = "stages/610m-clm", end: str = 
     return path
 
 
-def test_losses_come_in_the_order_of_steps_without_validation(tmp_path: Path) -> None:
-    log(tmp_path, row(30, 2.0), row(10, 4.0, lr=5e-4), row(20, 9, split="validation"))
-    assert training_losses(tmp_path, TRUNK).to_numpy().tolist() == [
-        ["610m-clm", 10, "clm", 4.0],
-        ["610m-clm", 30, "clm", 2.0],
-    ]
-
-
-def test_a_step_done_again_counts_as_it_was_done_last_and_a_cut_line_not_at_all(tmp_path: Path) -> None:
-    log(tmp_path, row(10, 4.0), row(20, 3.0), row(20, 2.5), '{"step": 30, "obj', end="")
-    assert training_losses(tmp_path, TRUNK)["loss"].tolist() == [4.0, 2.5]
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ([row(30, 2.0), row(10, 4.0, lr=5e-4), row(20, 9, split="validation")], {10: 4.0, 30: 2.0}),
+        ([row(10, 4.0), row(20, 3.0), row(20, 2.5), '{"step": 30, "obj'], {10: 4.0, 20: 2.5}),
+    ],
+    ids=["in the order of steps without validation", "a step done again, a cut line"],
+)
+def test_losses_of_a_log(lines: list[object], found: dict[int, float], tmp_path: Path) -> None:
+    log(tmp_path, *lines, end="")
+    losses = training_losses(tmp_path, TRUNK)
+    assert losses.to_numpy().tolist() == [["610m-clm", step, "clm", loss] for step, loss in found.items()]
 
 
 def test_the_log_of_a_finished_model_is_enough_and_may_repeat_those_of_its_stages(tmp_path: Path) -> None:
@@ -136,9 +137,7 @@ def test_the_log_of_a_finished_model_is_enough_and_may_repeat_those_of_its_stage
 def test_two_trainings_of_one_stage_are_not_mixed(tmp_path: Path) -> None:
     log(tmp_path, row(10, 3.0), name="a/610m-clm")
     second = log(tmp_path, row(10, 3.5), name="b/610m-clm")
-    with pytest.raises(
-        UserError, match=rf"^{second}: step 10 of 610m-clm has a different loss here than in .*/a/"
-    ):
+    with refused(f"{second}: step 10 of 610m-clm has a different loss here than in {tmp_path / 'a'}"):
         training_losses(tmp_path, TRUNK)
 
 
@@ -148,22 +147,20 @@ def test_two_trainings_of_one_stage_are_not_mixed(tmp_path: Path) -> None:
         ("{oops", "line 2 is not a row of a training log"),
         (row("5"), "line 2 is not a row of a training log"),
         (row(5, objective="rtd"), "step 5 has objective 'rtd'"),
-        (row(5, 0.0), r"step 5 has loss 0\.0"),
+        (row(5, 0.0), "step 5 has loss 0.0"),
         (row(5, None), "line 2 is not a row of a training log"),
     ],
 )
 def test_a_wrong_line_is_told_with_its_file(line: object, says: str, tmp_path: Path) -> None:
     path = log(tmp_path, row(2), line, row(9))
-    with pytest.raises(UserError, match=rf"^{path}: {says}") as error:
+    with refused(f"{path}: {says}"):
         training_losses(tmp_path, TRUNK)
-    assert "\n" not in str(error.value)
 
 
 def test_folders_without_logs_of_its_models_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no such folder"):
-        training_losses(tmp_path / "absent", TRUNK)
-    with pytest.raises(UserError, match=r"no log\.jsonl in it"):
-        training_losses(tmp_path, TRUNK)
+    for folder, says in ((tmp_path / "absent", "no such folder"), (tmp_path, "no log.jsonl in it")):
+        with refused(says):
+            training_losses(folder, TRUNK)
     log(tmp_path, row(1), name="210m-clm")
-    with pytest.raises(UserError, match=r"no log of a stage that Figure 12 draws; .* are named 610m-clm,"):
+    with refused("no log of a stage that Figure 12 draws", "are named 610m-clm,"):
         FIGURE.collect(logged(tmp_path))

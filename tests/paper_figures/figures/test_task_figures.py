@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from analysis.sources import open_source
@@ -48,15 +49,6 @@ def test_holes_anywhere_are_left_out_and_named(number: int, seed: int) -> None:
     assert all(name in alt_text(figure, data, inputs) for name in gaps)
 
 
-def test_the_order_of_runs_does_not_matter() -> None:
-    shuffled = from_runs(FULL.sample(frac=1, random_state=3).reset_index(drop=True))
-    assert shuffled.source.name == from_runs(FULL).source.name
-    figure = paper_figure(6)
-    one, two = figure.collect(shuffled), figure.collect(from_runs(FULL))
-    assert one.drop(columns=["mean", "low", "high"]).equals(two.drop(columns=["mean", "low", "high"]))
-    assert one["mean"].to_numpy() == pytest.approx(two["mean"].to_numpy())
-
-
 def test_models_of_the_paper_stay_out_of_figures_that_do_not_show_them() -> None:
     """The late switch at 40K would be a 95 % share of CLM; the paper shows it in Figure 7 only."""
     data = paper_figure(6).collect(from_runs(FULL))
@@ -64,23 +56,24 @@ def test_models_of_the_paper_stay_out_of_figures_that_do_not_show_them() -> None
     assert set(paper_figure(8).collect(from_runs(FULL))["series"]) == {"MLM start", "CLM start"}
 
 
-def test_a_task_that_lacks_a_dataset_leaves_its_panel_empty() -> None:
-    figure, inputs = paper_figure(2), from_runs(FULL[FULL["dataset"] != "record"])
-    data = figure.collect(inputs)
-    assert set(data["panel"]) == {"SC", "TC", "IR"}
+@pytest.mark.parametrize(
+    ("number", "kept", "panels", "empty"),
+    [
+        (2, FULL["dataset"] != "record", {"SC", "TC", "IR"}, 2),
+        (1, FULL["model"] == "610m-clm-10k-mlm40-42k", {"SC: CLM share"}, 1),
+    ],
+    ids=["a task lacks a dataset", "one panel of Figure 1"],
+)
+def test_what_a_source_lacks_leaves_its_panel_empty(
+    number: int, kept: pd.Series, panels: set[str], empty: int
+) -> None:
+    figure = paper_figure(number)
+    data = figure.collect(from_runs(FULL[kept]))
+    assert set(data["panel"]) == panels
     with paper_style():
         drawn = figure.draw(data, "", "")
-    assert [text.get_text() for text in drawn.axes[2].texts] == ["not in this source"]
-    assert "610m-clm-42k (QA)" in missing_sentence(missing(figure, data), "why", most=99)
-
-
-def test_a_source_of_one_panel_of_figure_1_leaves_the_other_empty() -> None:
-    figure = paper_figure(1)
-    data = figure.collect(from_runs(made_up_runs(["610m-clm-10k-mlm40-42k"])))
-    with paper_style():
-        picture = figure.draw(data, "", "")
-    assert set(data["panel"]) == {"SC: CLM share"}
-    assert [text.get_text() for text in picture.axes[1].texts] == ["not in this source"]
+    assert [text.get_text() for text in drawn.axes[empty].texts] == ["not in this source"]
+    assert ("610m-clm-42k (QA)" in missing_sentence(missing(figure, data), "why", most=99)) == (number == 2)
 
 
 def test_figure_11_leaves_a_gap_where_the_two_stage_model_is_missing() -> None:
