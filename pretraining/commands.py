@@ -254,20 +254,34 @@ def export(
     /,
     *,
     out: Annotated[Path, Parameter(metavar="DIR")],
-    data: Annotated[str, Parameter(metavar="DIR_OR_URL")],
+    data: Annotated[str | None, Parameter(metavar="DIR_OR_URL")] = None,
+    start: Annotated[str | None, Parameter(metavar="START")] = None,
+    as_: Annotated[str | None, Parameter(name="--as", choices=("llama",))] = None,
 ) -> None:
-    """Export a checkpoint as a Hugging Face model folder.
+    """Export a checkpoint as a Hugging Face model folder, or an exported model in the class that servers know.
 
-    example: clm-or-mlm pretraining export pretrained/stages/610m-clm/step-00010000 --data shards/ --out encoder/
+    examples:
+      clm-or-mlm pretraining export pretrained/stages/610m-clm/step-00010000 --data shards/ --out encoder/
+      clm-or-mlm pretraining export pretrained/models/610m-mlm40-42k --as llama --out twin/
 
     Args:
-        checkpoint: a step-... folder of a stage
+        checkpoint: a step-... folder of a stage; with --as, an exported model
         out: output folder
         data: the shards that the checkpoint was trained on; their tokenizer is exported with it
+        start: what the checkpoint was started from, if not from random weights
+        as_: llama: the same encoder in transformers' Llama class, with the same outputs
     """
+    if as_ is not None:
+        from pretraining.model.start_weights import export_llama
+
+        export_llama(checkpoint, out)
+        return
+    if data is None:
+        raise UserError("give --data, the shards that the checkpoint was trained on")
+    from pretraining.starts import start_of
     from pretraining.training.train import export_checkpoint
 
-    export_checkpoint(checkpoint, data, out)
+    export_checkpoint(checkpoint, data, out, start=None if start is None else start_of(start))
 
 
 def adapt(

@@ -34,8 +34,21 @@ from pretraining.model.configuration import EncoderConfig, native_config
 from pretraining.model.modeling import HEAD, EuroBertForMaskedLM, EuroBertPreTrainedModel
 
 __all__ = [
-    "MANIFEST", "MODEL_TYPES", "PACKAGES", "State", "card_rows", "check_model", "check_state", "export",
-    "from_released", "load_encoder", "model_card", "parameter_shapes", "read_config", "read_state",
+    "MANIFEST",
+    "MODEL_TYPES",
+    "PACKAGES",
+    "TOKENIZER_FILES",
+    "State",
+    "card_rows",
+    "check_model",
+    "check_state",
+    "export",
+    "from_released",
+    "load_encoder",
+    "model_card",
+    "parameter_shapes",
+    "read_config",
+    "read_state",
 ]  # fmt: skip
 
 logger = logging.getLogger(__name__)

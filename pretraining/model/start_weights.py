@@ -10,15 +10,17 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from string import Template
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, LlamaConfig, LlamaForCausalLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from common.errors import UserError, first_line
@@ -39,6 +41,7 @@ from pretraining.model.encoder_folder import (
 from pretraining.model.model_folder import (
     MANIFEST,
     PACKAGES,
+    TOKENIZER_FILES,
     card_rows,
     check_model,
     export,
@@ -264,17 +267,71 @@ def export_start(
     Raises:
         UserError: `out` holds other things, or what was written does not see both sides.
     """
-    texts = texts or {}
-    records = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
     about = {
         **manifest,
-        "records": records,
-        "transformers": f">={MINIMUM}",
         "start_name": start.name,
         "start_licence": start.licence or "unknown",
         "mask_token": {"token": start.mask.token, "id": start.mask.id, "origin": start.mask.origin},
     }
-    content: dict[str, Any] = json.loads(json.dumps(about))
+    return _write(
+        lambda: _filled(start, state, rows), partial(write_tokenizer, start=start), about, out,
+        made_from=start.name, licence=start.licence, texts=texts or {}, origin=origin,
+    )  # fmt: skip
+
+
+def export_llama(folder: Path, out: Path) -> Path:
+    """Write the twin of an own export in transformers' Llama class, which servers know, and return it.
+
+    Args:
+        folder: a bidirectional `eurobert` model with a head, as this package exports it.
+        out: folder to make.
+
+    Raises:
+        UserError: it is another model, or a causal one.
+    """
+    own = load_encoder(folder, EuroBertForMaskedLM)
+    config = own.config
+    if config.is_causal:
+        raise UserError(f"{folder} attends causally, so it is no encoder; export a model that ends in MLM")
+    names = (
+        "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+        "num_key_value_heads", "max_position_embeddings", "rms_norm_eps", "initializer_range", "bos_token_id",
+        "eos_token_id", "pad_token_id",
+    )  # fmt: skip
+    fields = {name: getattr(config, name) for name in names}
+    rope = {"rope_type": "default", "rope_theta": config.rope_theta}
+
+    def made() -> Any:
+        with torch.device("meta"):
+            inner = LlamaForCausalLM(LlamaConfig(**fields, rope_parameters=rope, is_causal=False))
+        inner.load_state_dict(own.state_dict(), assign=True)
+        return inner
+
+    def tokenizer(making: Path) -> None:
+        for name in TOKENIZER_FILES:
+            if (folder / name).is_file():
+                shutil.copyfile(folder / name, making / name)
+
+    manifest = check_model(folder) or {"model": folder.name}
+    about = {key: value for key, value in manifest.items() if key not in (FILES, "records")}
+    return _write(made, tokenizer, about, out, made_from=f"{folder.name} (eurobert)", licence="")
+
+
+def _write(
+    make: Callable[[], Any],
+    tokenizer: Callable[[Path], None],
+    about: Mapping[str, Any],
+    out: Path,
+    *,
+    made_from: str,
+    licence: str,
+    texts: Mapping[str, str] = MappingProxyType({}),
+    origin: Mapping[str, Any] | None = None,
+) -> Path:
+    records = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
+    content: dict[str, Any] = json.loads(
+        json.dumps({**about, "records": records, "transformers": f">={MINIMUM}"})
+    )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         there = check_model(out, "remove the folder or choose another") if out.is_dir() else None
         if there is not None and {key: value for key, value in there.items() if key != FILES} == content:
@@ -282,19 +339,18 @@ def export_start(
         raise UserError(
             f"{out} exists and is not an export of this model: remove it or choose another folder"
         )
-    inner = _filled(start, state, rows)
+    inner = make()
     try:
         with atomic_folder(out) as making:
             with quiet():
                 inner.save_pretrained(making, max_shard_size="1000GB")
             (making / "generation_config.json").unlink(missing_ok=True)
             _write_config(making, inner)
-            write_tokenizer(making, start)
+            tokenizer(making)
             pooling_files(making, int(inner.config.hidden_size))
-            test = self_test(making)
-            write_text(making / SELF_TEST, json.dumps(test, indent=1) + "\n")
+            write_text(making / SELF_TEST, json.dumps(self_test(making), indent=1) + "\n")
             write_manifest(making / MANIFEST, content, folder_hashes(making))
-            write_text(making / "README.md", _card(inner, start, content, out.name))
+            write_text(making / "README.md", _card(inner, made_from, licence, content, out.name))
             for name, text in texts.items():
                 write_text(making / name, text)
             origin = origin or provenance("full", PACKAGES)
@@ -391,14 +447,13 @@ def write_tokenizer(folder: Path, start: Start) -> None:
             shutil.copyfile(start.folder / name, folder / name)
 
 
-def _card(inner: Any, start: Start, manifest: Mapping[str, Any], name: str) -> str:
+def _card(inner: Any, made_from: str, licence: str, manifest: Mapping[str, Any], name: str) -> str:
     template = Template(Path(__file__).with_name("templates").joinpath("adapted_card.md").read_text("utf-8"))
-    licence = start.licence or "unknown"
     return template.substitute(
         name=manifest.get("model", name),
-        start=start.name,
-        licence=licence,
-        front=f"license: {licence}\n" if start.licence and " " not in start.licence else "",
+        start=made_from,
+        licence=licence or "unknown",
+        front=f"license: {licence}\n" if licence and " " not in licence else "",
         kind=inner.config.model_type,
         minimum=MINIMUM,
         rows=card_rows(manifest),

@@ -131,11 +131,11 @@ def _is_finished(context: TrainingContext, last: PlannedStage, step: int, finish
     return True
 
 
-def export_checkpoint(checkpoint: Path, data: Path | str, out: Path) -> None:
+def export_checkpoint(checkpoint: Path, data: Path | str, out: Path, *, start: Start | None = None) -> None:
     """Write any checkpoint as a Hugging Face folder.
 
     Raises:
-        UserError: it is no checkpoint, or was trained with another tokenizer than the data's.
+        UserError: it is no checkpoint, or was trained with another tokenizer than the data's, or from another start.
     """
     saved = next(
         (c for c in checkpoints.checkpoint_steps(checkpoint.parent) if c.path.name == checkpoint.name), None
@@ -149,6 +149,9 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path) -> None:
         raise UserError(
             f"{checkpoint} was trained with a different tokenizer from the one in {data}; use its original --data"
         )
+    if state.get("start") != (None if start is None else start.identity):
+        what = "needs its --start" if start is None else f"was not trained from {start.text}"
+        raise UserError(f"{checkpoint} {what}: give what it was started from (its hashes are in state.json)")
     causal = OBJECTIVES[state["objective"]].is_causal
     shape = read_settings(Shape, state["shape"], str(checkpoint))
     config = config_of(shape, shards["tokenizer"], is_causal=causal)
@@ -157,7 +160,12 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path) -> None:
         "tokens_seen": state["tokens"],
         **{key: value for key, value in state.items() if key not in ("files", "format")},
     }
-    export(checkpoints.load_weights(saved), config, folder / "tokenizer", manifest, out)
+    weights = checkpoints.load_weights(saved)
+    if start is None or start.is_own:
+        export(weights, config, folder / "tokenizer", manifest, out)
+    else:
+        # Whatever it was trained on last: another class has no causal form here, and says which it was.
+        export_start(start, weights, manifest, out, rows=shards["tokenizer"]["vocab_size"])
     logger.info("%s: written", out)
 
 

@@ -9,13 +9,16 @@ import transformers as hf
 from safetensors.torch import load_file
 
 from common.errors import UserError
-from pretraining.data.tokenizer import load_tokenizer
+from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
 from pretraining.model.adapted import AdaptedModel
+from pretraining.model.configuration import config_for
 from pretraining.model.encoder_folder import checked_encoder
-from pretraining.model.modeling import EuroBertForMaskedLM
+from pretraining.model.model_folder import export
+from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.model.start_weights import export_start, load_start
+from pretraining.model.start_weights import export_llama, export_start, load_start
 from pretraining.starts import start_of
+from tests.pretraining.documents import make_documents
 from tests.pretraining.families import FAMILIES, save_start
 
 
@@ -133,3 +136,33 @@ def test_a_changed_export_is_found(tmp_path: Path) -> None:
     (out / "manifest.json").unlink()
     with pytest.raises(UserError, match="does not see both sides"):
         checked_encoder(out)
+
+
+def test_the_llama_twin_of_an_own_model_gives_the_same_states(tmp_path: Path) -> None:
+    model = EuroBertForMaskedLM(config_for("tiny", vocab_size=320, bos_token_id=297, eos_token_id=298,
+                                           pad_token_id=298, mask_token_id=299))  # fmt: skip
+    initialise(model, 3)
+    train_tokenizer(make_documents(40), 300).save(tmp_path / "tokenizer")
+    own = export(model.state_dict(), model.config, tmp_path / "tokenizer", {"model": "own"}, tmp_path / "own")
+    twin = export_llama(own, tmp_path / "twin")
+    assert export_llama(own, tmp_path / "twin") == twin
+    fields = json.loads((twin / "config.json").read_text())
+    assert (fields["architectures"], fields["is_causal"], fields["use_bidirectional_attention"]) == (
+        ["LlamaModel"], False, True,
+    )  # fmt: skip
+    ids, mask = torch.randint(3, 297, (2, 12), generator=torch.Generator().manual_seed(0)), torch.ones(2, 12)
+    mask[1, 7:] = 0
+    theirs = hf.AutoModel.from_pretrained(twin).eval()
+    with torch.no_grad():
+        for given in (None, mask.long()):
+            ours = model.model(ids, given).last_hidden_state
+            found = theirs(input_ids=ids, attention_mask=given).last_hidden_state
+            seen = torch.ones(2, 12, dtype=torch.bool) if given is None else given.bool()
+            torch.testing.assert_close(ours[seen], found[seen], rtol=0, atol=2e-6)
+    assert len(checked_encoder(twin)) == 3
+    model.config.is_causal = True
+    causal = export(
+        model.state_dict(), model.config, tmp_path / "tokenizer", {"model": "c"}, tmp_path / "causal"
+    )
+    with pytest.raises(UserError, match="causally"):
+        export_llama(causal, tmp_path / "other")

@@ -24,7 +24,7 @@ from pretraining.starts import Start, start_of
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import read_log
 from pretraining.training.ranks import Ranks
-from pretraining.training.train import train
+from pretraining.training.train import export_checkpoint, train
 from tests.pretraining.documents import make_documents, write_jsonl
 from tests.pretraining.families import DECODERS, FAMILIES, save_start
 
@@ -148,6 +148,24 @@ def test_a_checkpoint_is_not_resumed_with_another_start_or_without_it(shards: Pa
         run(other, what, shards, tmp_path / "out")
     with pytest.raises(UserError):
         train(what.targets, data=shards, out=tmp_path / "out", config=what.config)
+
+
+def test_an_undecayed_checkpoint_is_exported_with_its_start_and_is_a_start_itself(
+    shards: Path, tmp_path: Path
+) -> None:
+    start = start_of(str(save_start(tmp_path / "a", "qwen2")))
+    what = made(start, steps=8)
+    assert run(start, what, shards, tmp_path / "out")
+    trunk = what.targets.stages[0][0].name
+    (checkpoint,) = (tmp_path / "out/stages" / trunk).glob("step-*")
+    with pytest.raises(UserError, match=r"pretraining export .*step-0000"):
+        start_of(str(checkpoint))
+    with pytest.raises(UserError, match="--start"):
+        export_checkpoint(checkpoint, shards, tmp_path / "trunk")
+    export_checkpoint(checkpoint, shards, tmp_path / "trunk", start=start)
+    assert len(checked_encoder(tmp_path / "trunk")) == 3
+    again = start_of(str(tmp_path / "trunk"))
+    assert run(again, made(again, steps=4), shards, tmp_path / "again")
 
 
 def test_shards_of_another_tokenizer_are_refused_with_the_command(shards: Path, tmp_path: Path) -> None:
