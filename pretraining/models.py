@@ -395,6 +395,8 @@ class Design:
             raise UserError(
                 f"a model's name has at most {_LONGEST} characters, not {len(name)}: {name[:40]!r}..."
             )
+        if not self.sizes:
+            raise UserError(f"unknown model {name!r}; the study has no sizes, so that names say nothing")
         arm, seed = arm_of(name)
         match = (
             re.fullmatch(_grammar(), arm.removeprefix(self.prefix)) if name.startswith(self.prefix) else None

@@ -89,8 +89,9 @@ def models_of_tables(design: Design, tables: Mapping[str, object], path: Path) -
     """
     models: dict[str, Model] = {}
     for name, value in tables.items():
-        where = f"{path} [models.{name:.80}]"
-        table = need_table(path, f"models.{name:.80}", value)
+        key = f"models.{name if _NAME.fullmatch(name) else repr(name[:80])}"
+        where = f"{path} [{key}]"
+        table = need_table(path, key, value)
         if not table:
             try:
                 models[name] = design.parse(name)

@@ -189,6 +189,7 @@ def test_a_mistake_is_one_sentence_with_its_place(tmp_path: Path, table: str) ->
     [
         ("mine-s2", "means another pretraining of mine"),
         ("../mine", "at most 80 letters"),
+        ("a\\nb", r"'a\\\\nb'.*at most 80 letters"),
         ("mini-s-clm-24", "already says size, stages and steps"),
     ],
 )
@@ -202,6 +203,9 @@ def test_a_start_that_is_not_here_stops_only_its_own_plan(tmp_path: Path) -> Non
         tmp_path, '[models.mine]\nstart = "./absent"\nstages = ["clm:9"]\n[models."mini-s-clm-9"]'
     )
     assert plan_of([study.models["mini-s-clm-9"]], study).costs().gpu_hours > 0
+    (tmp_path / "none.toml").write_text('[models.mine]\nstart = "./absent"\nstages = ["clm:9k"]')
+    with pytest.raises(UserError, match=r"unknown model 'mina'; the study has no sizes.*did you mean 'mine'"):
+        load_study(tmp_path / "none.toml").model("mina")
     with pytest.raises(UserError, match="absent"):
         plan_of([study.models["mine"]], study).costs()
 
