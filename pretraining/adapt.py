@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 
 from common.errors import UserError
 from common.settings import assignments, read_settings
-from pretraining.models import Design
+from pretraining.models import OBJECTIVES, Design
 from pretraining.paper_settings import Shape
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import Study, Targets, targets_of
@@ -80,15 +80,18 @@ def adaptation(
     """
     if (steps is None) == (tokens is None):
         raise UserError("give either --steps or --tokens: how long to train")
+    name = objective.rstrip("0123456789")
+    if name in OBJECTIVES and OBJECTIVES[name].is_causal:
+        raise UserError(
+            f"--objective {objective} looks back only, and makes no encoder; give mlm30 or another ratio"
+        )
     length = min(_LENGTH, shape.max_length)
     batch = max(1, _TOKENS // length)
     first = _changed({"max_length": length, "min_length": 1, "cut": "fixed", "global_batch": batch}, changes)
     steps = math.ceil(tokens / first.tokens_per_step) if steps is None and tokens is not None else steps
     assert steps is not None
     if steps < 2:
-        raise UserError(
-            f"{steps} steps are too few: give at least 2 (one step takes {first.tokens_per_step:,.0f} tokens)"
-        )
+        raise UserError(f"give at least 2 steps, not {steps}: one takes {first.tokens_per_step:,.0f} tokens")
     total = steps * first.tokens_per_step
     decay, warmup = max(1, round(_DECAY * steps)), round(_WARMUP * steps)
     size = shape.encoder_parameters
