@@ -1,6 +1,7 @@
 """The three commands from a decoder's folder and a text to an encoder, and what they refuse."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from clm_or_mlm.__main__ import main
 from pretraining.data.tokenizer import train_tokenizer
+from pretraining.training.log import read_log
 from tests.messages import refused
 from tests.pretraining.documents import make_documents
 from tests.pretraining.families import ROWS, save_start
@@ -128,6 +130,10 @@ def _missing(name: str) -> Callable[[Path], None]:
         (_config(quantization_config={"bits": 4}), ["quantised", "bf16"]),
         (_config(is_encoder_decoder=True), ["encoder-decoder"]),
         (_config(model_type="unheard_of"), ["cannot be loaded", "unheard_of"]),
+        (
+            _config(model_type="unheard_of", auto_map={"AutoConfig": "code.Config", "AutoModel": "code.Model"}),
+            ["code that comes with a model is not run"],
+        ),
         (_without_a_weight, ["lacks weights", "fetch the model again"]),
         (lambda start: (start / "adapter_config.json").write_text("{}"), ["merge_and_unload"]),
         (_saved(lambda: hf.DebertaV2ForMaskedLM(hf.DebertaV2Config(**_PLAIN))), ["no door", "another family"]),
@@ -219,3 +225,32 @@ def test_a_folder_that_holds_something_else_is_not_overwritten(place: Path, tmp_
                 *SMALL,
             ]
         )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["minilm-l6", "smollm2-135m"])
+def test_real_models_become_encoders(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A BERT without a head for tokens, and a tied Llama whose mask was a separator of files."""
+    if not os.environ.get("REAL_MODELS"):
+        pytest.skip("REAL_MODELS is not set")
+    start = Path(os.environ["REAL_MODELS"], name)
+    (tmp_path / "texts.txt").write_text("\n\n".join(make_documents(200)))
+    shards = [
+        "--source",
+        f"{tmp_path}/texts.txt",
+        "--out",
+        f"{tmp_path}/shards",
+        "--validation-share",
+        "0.05",
+    ]
+    main(["shards", *shards, "--tokenizer", f"{start}"])
+    caplog.set_level("INFO")
+    words = ["--data", f"{tmp_path}/shards", "--out", f"{tmp_path}/out", "--steps", "3", *SMALL]
+    main(["adapt", f"{start}", *words, "--set", "eval_every=1"])
+    assert ("its own" if name == "minilm-l6" else "was <file_sep>") in caplog.text
+    made = capsys.readouterr().out.splitlines()[-1]
+    losses = [row["loss"] for row in read_log(Path(made) / "log.jsonl") if row["split"] == "validation"]
+    assert losses[-1] < losses[0] - 0.1
+    main(["check", made])
