@@ -60,11 +60,30 @@ class TrainingContext:
             config_of(self.shape, tokenizer) if self.start is None else data_config(self.start, tokenizer)
         )
         self.data = Data(self.data_folder, config, self.model_config, remote)
+        self._others = {text: self._other(text) for text in self._needed() if text}
         if config.global_batch < self.ranks.world:
             raise UserError(
                 f"global_batch={config.global_batch} leaves some of {self.ranks.world} processes without a sequence; "
                 f"start fewer processes"
             )
+
+    def _needed(self) -> list[str]:
+        """Return the data of the stages to train and of those before them, as the study file gives them."""
+        chains = [self.plan.ancestry(stage) for stage, _ in self.targets.stages]
+        return list(dict.fromkeys(stage.data for chain in chains for stage in chain))
+
+    def _other(self, text: str) -> Data:
+        folder, remote = find_shards(text)
+        data = Data(folder, self.config, self.model_config, remote)
+        if data.manifest["tokenizer"]["sha256"] != self.data.manifest["tokenizer"]["sha256"]:
+            raise UserError(
+                f"{text} was written with another tokenizer than {self.source}; write its shards with the same one"
+            )
+        return data
+
+    def data_of(self, stage: PlannedStage) -> Data:
+        """Return the data that a stage is trained on: those of the command, or its own."""
+        return self._others[stage.data] if stage.data else self.data
 
     def folder(self, stage: str) -> Path:
         """Return the folder of a stage's checkpoints and log."""
@@ -78,7 +97,11 @@ class TrainingContext:
             "data": self.data.manifest["sha256"],
             "shape": asdict(self.shape),
             "science": self.config.science(),
-            "stages": self.plan.lineage(stage),
+            "stages": [
+                item
+                | ({"data": self._others[str(item["data"])].manifest["sha256"]} if "data" in item else {})
+                for item in self.plan.lineage(stage)
+            ],
             **({} if self.start is None else {"start": self.start.identity}),
         }
 
@@ -147,6 +170,7 @@ def _stages(stages: list[dict[str, Any]] | None) -> str:
     return ", then ".join(
         f"{item.get('name')} from step {item.get('start')}"
         + ("" if item.get("end") is None else f" to {item.get('end')}")
+        + (f" on data {item['data']:.12}" if item.get("data") else "")
         for item in stages or []
     )
 
@@ -156,7 +180,7 @@ _REMEDIES = {
     "tokenizer": "use its original --data",
     "data": "use its original --data",
     "start": "give its original start",
-    "stages": "use its original --study",
+    "stages": "use its original --study and the data that it names",
     "interventions": "change only later steps",
 }
 """What else can be done, by the part of the description that differs."""

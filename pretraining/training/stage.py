@@ -65,6 +65,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.context, self.stage, self.target = context, stage, target
         self.config, self.ranks = context.config, context.ranks
         self.folder = context.folder(stage.name)
+        self.stage_data, self.spans = context.data_of(stage), context.plan.steps_on_its_data(stage)
         self.model, self.attention = build_model(context, is_seeded=start is None)
         self.optimizer = build_optimizer(self.model, self.config, self.ranks.device)
         self.step, self.tokens = 0, 0
@@ -296,16 +297,18 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         )  # fmt: skip
 
     def _batch(self, step: int) -> StepBatch:
-        stage, ranks, data = self.stage, self.ranks, self.context.data
-        number = self.config.batch_number(step)
+        stage, ranks, data = self.stage, self.ranks, self.stage_data
+        number = self.config.batch_number(step, self.spans)
         data.open_ahead(number, ranks.local_rank, ranks.local_world)
-        batch = data.step(number, stage.objective, stage.ratio, rank=ranks.rank, world=ranks.world)
+        ratio = stage.ratio_at(step)
+        batch = data.step(number, stage.objective, ratio, rank=ranks.rank, world=ranks.world)
         return replace(batch, step=step)
 
     def _announce_epochs(self) -> None:
         """Say at which step the next epoch begins, and in which the stage ends."""
-        each = self.context.data.order.steps_per_epoch
-        epochs = [self.config.batch_number(step) // each + 1 for step in range(self.step, self.target)]
+        each = self.stage_data.order.steps_per_epoch
+        steps = range(self.step, self.target)
+        epochs = [self.config.batch_number(step, self.spans) // each + 1 for step in steps]
         later = [(step, epoch) for step, epoch in enumerate(epochs, self.step) if epoch > epochs[0]]
         if later:
             logger.warning(
@@ -320,13 +323,14 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         if self.stage.parent is None:
             return True
         parent = self.context.plan.stage(self.stage.parent)
-        return (parent.objective, parent.ratio) != (self.stage.objective, self.stage.ratio)
+        before, now = ((of.objective, of.lasting_ratio, of.data) for of in (parent, self.stage))
+        return before != now
 
     def _validate(self) -> float:
         """Log the loss on the validation split at its fixed masks and return it."""
         stage, ranks = self.stage, self.ranks
-        batches = self.context.data.validation(
-            stage.objective, stage.ratio, rank=ranks.rank, world=ranks.world
+        batches = self.stage_data.validation(
+            stage.objective, stage.lasting_ratio, rank=ranks.rank, world=ranks.world
         )
         self.model.eval()
         total = count = 0.0
@@ -342,11 +346,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
 
     def _write(self, split: str, row: dict[str, float | int | str]) -> None:
         if self.log is not None:
-            of_stage = {
-                "objective": self.stage.objective,
-                "ratio": self.stage.ratio,
-                "stage": self.stage.name,
-            }
+            stage = self.stage
+            ratio = stage.ratio_at(self.step - 1) if split == "train" else stage.lasting_ratio
+            of_stage = {"objective": stage.objective, "ratio": ratio, "stage": stage.name}
             self.log.write({"step": self.step, "split": split} | of_stage | row | {"tokens": self.tokens})
 
 

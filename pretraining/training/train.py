@@ -46,7 +46,7 @@ from pretraining.models import OBJECTIVES
 from pretraining.paper_settings import Shape
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import PlannedStage, Targets
-from pretraining.starts import Start
+from pretraining.starts import Start, start_of
 from pretraining.training import checkpoints
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import LOG, log_text, read_log
@@ -76,7 +76,8 @@ def train(
         out: folder of checkpoints, logs and models, shared by the models of a study.
         config: settings in place of the study's.
         stop_file: once this file exists, save and end: what a signal does, where signals do not reach.
-        start: what to start from in place of random weights: its weights alone, the optimizer's state is new.
+        start: what to start from in place of random weights: its weights alone, the optimizer's state is new. Left out:
+            what the model's `start` says.
 
     Returns:
         False when a stop was requested; the same call resumes.
@@ -87,6 +88,8 @@ def train(
     if stop_file is not None and stop_file.exists():
         raise UserError(f"{stop_file} already exists and would stop training at once; remove it first")
     model = targets.model
+    if start is None and model.start:
+        start = start_of(model.start)
     config = config or targets.plan.study.config
     config = replace(config, seed=config.seed + model.seed)
     ranks = Ranks.here()
@@ -198,14 +201,19 @@ def _export(
         # Whoever removed the log has it again.
         write_text(finished / LOG, log)
         return
-    sizes = {name: {k: split[k] for k in ("documents", "tokens")} for name, split in data["splits"].items()}
+    other = {
+        item.name: _source_of(context.data_of(item).manifest)
+        for item in context.plan.ancestry(last)
+        if item.data
+    }
     manifest = {
         "model": name,
         "study": context.plan.study.name,
         "steps": step,
         "tokens_seen": state["tokens"],
         "recipe": context.config.recipe(),
-        "data_source": data["source"] | {"splits": sizes},
+        "data_source": _source_of(data),
+        **({"data_source_of_stages": other} if other else {}),
         **{key: state[key] for key in ("precision", "compile", "attention")},
         **context.identity(last),
         "interventions": state["interventions"],
@@ -225,6 +233,12 @@ def _export(
         tokenizer = context.data_folder / "tokenizer"
         export(weights, config, tokenizer, manifest, finished, texts={LOG: log}, origin=origin)
     logger.info("%s: written after %d steps and %s tokens", finished, step, f"{state['tokens']:,}")
+
+
+def _source_of(data: dict[str, Any]) -> dict[str, Any]:
+    sizes = {name: {k: split[k] for k in ("documents", "tokens")} for name, split in data["splits"].items()}
+    source: dict[str, Any] = data["source"]
+    return source | {"splits": sizes}
 
 
 def _rows(context: TrainingContext, stages: list[PlannedStage], step: int) -> Iterator[dict[str, Any]]:
