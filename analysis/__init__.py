@@ -1,1 +1,1 @@
-"""From runs to knowledge: selection, intervals, tables, findings, audit. No torch, transformers or Composer here."""
+"""From runs to verdicts: selection, intervals, tables, findings, audit. No torch, transformers or Composer here."""

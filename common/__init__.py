@@ -1,1 +1,1 @@
-"""What every room shares: errors, command lines, files, provenance. Standard library and tqdm only."""
+"""What every room shares: errors, command lines, files, settings, tables, provenance."""

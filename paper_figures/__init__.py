@@ -1,1 +1,1 @@
-"""From knowledge to pictures: one module a figure of the paper."""
+"""From scores to pictures: each figure's data, picture and words."""

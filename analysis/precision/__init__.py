@@ -1,1 +1,1 @@
-"""How sure a number is: the coverage of intervals and the seeds that a difference needs."""
+"""How many seeds and pretrainings a difference needs, and what moves a score."""

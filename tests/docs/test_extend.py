@@ -171,11 +171,14 @@ def test_a_selection_rule_selects() -> None:
     assert float(printed.splitlines()[1].split(",")[3]) == pytest.approx(expected)
 
 
-def test_a_claim_is_judged_and_has_its_forest(tmp_path: Path) -> None:
-    explain, figure = commands("A claim")
+def test_a_finding_is_judged_and_has_its_forest(tmp_path: Path) -> None:
+    explain, figure = commands("A finding")
     drawn = [*figure, "--format", "svg", "--out", str(tmp_path)]
     printed, everything, _ = outputs(
-        "A claim", "analysis.claims.catalogue.ratio", entry="CLAIMS+_F16", words=[explain, explain[:2], drawn]
+        "A finding",
+        "analysis.claims.catalogue.ratio",
+        entry="FINDINGS+_F16",
+        words=[explain, explain[:1], drawn],
     )
     assert "TC prefers 20 % to 50 %" in (tmp_path / "forest-f16.svg").read_text()
     assert "Masking 20 % beats masking 50 % on token classification at every size." in printed

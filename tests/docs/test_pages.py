@@ -112,11 +112,18 @@ def test_make_targets_exist() -> None:
     assert wrong(absent) == []
 
 
-def test_the_table_of_rooms_has_every_room_with_its_folders() -> None:
-    rows = re.findall(r"^\| \[`(\w+)/`\]\(\1\) \|.*\|(.*)\|$", TEXTS["README.md"], flags=re.MULTILINE)
-    folders = {room: set(re.findall(r"`(\w+)`", listed)) for room, listed in rows}
-    there = {room: {path.parent.name for path in (ROOT / room).glob("*/__init__.py")} for room in ALLOWED}
-    assert {room: folders.get(room) for room in ALLOWED} == there
+def test_the_readme_has_every_room_and_the_tree_every_folder_with_a_phrase() -> None:
+    rooms = re.findall(r"^\| \[`(\w+)/`\]\(\1\) \|", TEXTS["README.md"], flags=re.MULTILINE)
+    assert set(rooms) == set(ALLOWED)
+    (tree,) = re.findall(r"^```\n(.*?)^```", TEXTS["docs/architecture.md"], flags=re.DOTALL | re.MULTILINE)
+    named, above = set(), [ROOT]
+    for line in tree.splitlines():
+        indent, name = re.fullmatch(r"((?: {4})*)(\S+)  +\S.*", line).groups()  # type: ignore[union-attr]
+        above[len(indent) // 4 + 1 :] = [above[len(indent) // 4] / name]
+        assert above[-1].exists() and above[-1].is_dir() == name.endswith("/"), line
+        named.add(above[-1])
+    folders = {path.parent for room in ALLOWED for path in (ROOT / room).glob("*/__init__.py")}
+    assert folders <= named, folders - named
 
 
 def test_commands_and_their_options_exist() -> None:

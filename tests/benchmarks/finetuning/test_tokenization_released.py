@@ -94,6 +94,14 @@ def test_answers_in_any_context(kind: str, context: str, data: st.DataObject) ->
         check_answers(tokenizer, [row], limit)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_end_of_text_is_one_token(kind: str) -> None:
+    tokenizer = TOKENIZERS[kind]
+    ids = tokenization.encode_texts(tokenizer, ["fox"], 64)[0]
+    last = tokenizer.eos_token or tokenizer.sep_token
+    assert ids[-1] == tokenizer.convert_tokens_to_ids(last) != tokenizer.unk_token_id
+
+
 def test_the_cases_that_an_overlap_of_characters_gets_wrong() -> None:
     """A split first letter: the last piece begins the answer. A lone space is of the next word."""
     context = "born in Ňibo here"
