@@ -50,7 +50,7 @@ class SourceOptions:
     def open(self, models: Sequence[str] | None = None, *, need_instances: bool = False) -> Source:
         """Return the source; `models` and `need_instances` as in `analysis.sources.open_source`."""
         is_standard = self.source.startswith(prefix := f"{STANDARD}:")
-        study = {} if self.study is None else load_study(self.study, starts=False).models
+        study = {} if self.study is None else load_study(self.study).models
         own = {name: model for name, model in study.items() if name in OWN or find_model(name) is None}
         OWN.update(own)
         return open_source(

@@ -41,7 +41,7 @@ from pretraining.models import (
 )
 from pretraining.paper_settings import Shape
 
-__all__ = ["models_of_tables"]
+__all__ = ["Shapes", "models_of_tables"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _MOST_STAGES = 20
@@ -76,22 +76,18 @@ class _StageTable:
     """How it ends (`schedule`)."""
 
 
-def models_of_tables(
-    design: Design, tables: Mapping[str, object], path: Path, *, starts: bool = True
-) -> tuple[dict[str, Model], dict[str, Shape]]:
-    """Return a study file's models by name, and the shapes of those that start from another model.
+def models_of_tables(design: Design, tables: Mapping[str, object], path: Path) -> dict[str, Model]:
+    """Return a study file's models by name.
 
     Args:
         design: the file's scheme of names.
         tables: a table by name; an empty one for a name in the scheme.
         path: the file, for messages.
-        starts: look for the starts; without, there are no shapes of theirs.
 
     Raises:
         UserError: what is wrong, in one sentence with its place in the file.
     """
     models: dict[str, Model] = {}
-    shapes: dict[str, Shape] = {}
     for name, value in tables.items():
         where = f"{path} [models.{name:.80}]"
         table = need_table(path, f"models.{name:.80}", value)
@@ -109,14 +105,9 @@ def models_of_tables(
             specs = _specs(design, read)
         except UserError as error:
             raise UserError(f"{where}: {error}") from None
-        if read.start and starts:
-            try:
-                shapes[size] = _shape_of_start(read.start)
-            except UserError as error:
-                raise UserError(f"{where}: start: {error}") from None
         stages = make_stages(size, specs, usual_decay=design.decay_steps)
         models[name] = Model(name=name, size=size, stages=stages, start=read.start)
-    return models, shapes
+    return models
 
 
 def _check_name(design: Design, name: str) -> None:
@@ -243,6 +234,22 @@ def _steps(key: str, value: object, whole: Fraction | None) -> Fraction:
 
 def _rounded(steps: Fraction) -> int:
     return int(steps + Fraction(1, 2))
+
+
+class Shapes(dict[str, Shape]):
+    """Shapes by size; that of a start is read from its folder once it is asked for.
+
+    So models can be named, drawn and planned next to one whose start is not on this machine.
+    """
+
+    def __init__(self, shapes: Mapping[str, Shape], models: Mapping[str, Model]) -> None:
+        """Know the shapes of sizes, and which models have a start."""
+        super().__init__(shapes)
+        self._starts = {model.size: model.start for model in models.values() if model.start}
+
+    def __missing__(self, size: str) -> Shape:
+        """Look at a start; a `UserError` says what is wrong with it."""
+        return self.setdefault(size, _shape_of_start(self._starts[size]))
 
 
 def _shape_of_start(text: str) -> Shape:

@@ -97,6 +97,11 @@ def _totals(plan: Plan, device: str) -> list[str]:
         f"steps          {costs.steps:,} ({alone:,} if every model were trained alone)",
         f"tokens         {_short(costs.tokens)}; if the shards hold fewer than {_short(plan.data_tokens)}, they are "
         "repeated",
+        *(
+            f"               of them in {data} {_short(plan.tokens_of(data))} for a model at most"
+            for data in dict.fromkeys(stage.data for stage in plan.stages)
+            if data
+        ),
         f"FLOPs          {costs.flops['hoffmann']:.4g} by Hoffmann et al., Appendix F; "
         f"{costs.flops['model']:.4g} model FLOPs",
         f"{device} hours".ljust(15) + f"{costs.gpu_hours:,.0f} at {_MFU:.0%} of the bf16 peak (model FLOPs)",

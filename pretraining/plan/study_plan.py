@@ -39,7 +39,7 @@ from pretraining.models import MODELS, PAPER, Design, Model, Stage, arm_of
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import OPTIMIZER_BYTES, TrainingConfig
 from pretraining.plan.flops import gpu_hours, hoffmann_flops_per_token, model_flops_per_token
-from pretraining.plan.model_tables import models_of_tables
+from pretraining.plan.model_tables import Shapes, models_of_tables
 
 __all__ = [
     "PAPER_STUDY",
@@ -126,12 +126,8 @@ class _File:
             raise UserError(f"models takes a list; each text, not {bad[0]!r:.60}; a table is [models.NAME]")
 
 
-def load_study(path: Path | None, *, starts: bool = True) -> Study:
+def load_study(path: Path | None) -> Study:
     """Return the study that a TOML file describes, the paper's when there is none.
-
-    Args:
-        path: the file.
-        starts: look at the models that others start from, which plans need the sizes of; names and stages do not.
 
     Raises:
         UserError: the file cannot be read, a key is unknown, a name is not in the file's own scheme.
@@ -153,12 +149,12 @@ def load_study(path: Path | None, *, starts: bool = True) -> Study:
             )
         shapes[f"{file.prefix}{size}"] = read_settings(Shape, table, f"{path} [{where}]")
     design = Design(sizes=tuple(file.sizes), prefix=file.prefix, decay_steps=file.decay_steps)
-    models, of_starts = models_of_tables(design, tables, path, starts=starts)
+    models = models_of_tables(design, tables, path)
     settings = file.settings
     if "microbatch" in settings:  # before there were groups, it decided the gradient, too
         settings = {"loss_group": settings["microbatch"], **settings}
     config = read_settings(TrainingConfig, settings, f"{path} [settings]")
-    return Study(name=path.stem, design=design, shapes=shapes | of_starts, models=models, config=config)
+    return Study(name=path.stem, design=design, shapes=Shapes(shapes, models), models=models, config=config)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,15 +231,19 @@ class Plan:
             ),
         )
 
+    def tokens_of(self, data: str) -> float:
+        """Return the unique tokens of some data that every model can be trained on without a second epoch.
+
+        Args:
+            data: as stages name it; empty: the data of the command.
+        """
+        taken = (sum(stage.steps for stage in model.stages if stage.data == data) for model in self.models)
+        return max(taken, default=0) * self.study.config.tokens_per_step
+
     @property
     def data_tokens(self) -> float:
-        """Unique tokens that every model can be trained on without a second epoch; of other data, what they take."""
-        steps = dict.fromkeys((stage.data for stage in self.stages), 0)
-        for model in self.models:
-            for data in steps:
-                taken = sum(stage.steps for stage in model.stages if stage.data == data)
-                steps[data] = max(steps[data], taken)
-        return sum(steps.values()) * self.study.config.tokens_per_step
+        """The same of the data of the command."""
+        return self.tokens_of("")
 
     @property
     def data_bytes(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import Study, load_study, plan_of, targets_of
 from tests.pretraining.small_study import STUDY
 
+PAGE = Path(__file__).parents[3] / "docs" / "pretraining.md"
 SIZES = STUDY[STUDY.index("[sizes.s]") :]
 
 
@@ -50,6 +52,22 @@ def test_a_table_of_a_papers_model_is_that_model(tmp_path: Path) -> None:
     assert again.model("cpt-s2").stages == again.model("mini-s-clm-dec24-mlm40-36-s2").stages
 
 
+def test_the_page_s_study_file_is_what_its_sentences_say(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), flags=re.S)
+    (tmp_path / "mine.toml").write_text(block)
+    study = load_study(tmp_path / "mine.toml")
+    mine, domain = study.models["mine"], study.models["domain"]
+    assert spans(mine) == [
+        ("mlm40", "stable", 0, 10_000),
+        ("clm", "stable", 10_000, 20_000),
+        ("mlm40to15", "stable", 20_000, 36_000),
+        ("mlm40to15", "decay", 36_000, 40_000),
+    ]
+    assert (mine.stages[1].data, mine.stages[3].curve) == ("shards-news", "sqrt")
+    assert (domain.start, domain.kind, domain.steps) == ("HuggingFaceTB/SmolLM2-135M", "adapted", 4_000)
+    assert study.models["small-mlm40-40k"].stages[0].name == mine.stages[0].name
+
+
 def test_stages_of_shares_decays_and_data(tmp_path: Path) -> None:
     study = study_of(
         tmp_path,
@@ -76,6 +94,8 @@ def test_stages_of_shares_decays_and_data(tmp_path: Path) -> None:
     assert model.label() == "CLM + MLM 40 to 15 % on other-shards + CLM"
     assert (model.clm_steps, model.clm_share) == (100, 0.5)
     plan = plan_of([model], study)
+    each = study.config.tokens_per_step
+    assert (plan.data_tokens, plan.tokens_of("other-shards")) == (100 * each, 100 * each)
     last = plan.stages[-1]
     assert plan.steps_on_its_data(last) == ((0, 25), (125, 200))
     config = TrainingConfig(skip="10:3,50:7,130:2")
@@ -149,7 +169,6 @@ MISTAKES = {
     'stages = [{train = "clm", steps = 9, decay = "sqrt:120 %"}]': "stage 1: decay takes steps.*up to 100",
     'size = "m"\nstages = ["clm:9"]': "unknown size 'm'; use one of s",
     'size = "s"\nstart = "x"\nstages = ["clm:9"]': "size and start contradict each other",
-    'start = "./absent"\nstages = ["clm:9"]': "start: .*absent",
     "stages = []": "stages must be a list of 1 to 20 stages",
     "stages = [4]": "stage 1: a stage is a text such as .*not 4",
     'stages = [{train = "clm", steps = true}]': "steps takes steps such as 32000 or 32k.*not True",
@@ -176,6 +195,15 @@ def test_a_mistake_is_one_sentence_with_its_place(tmp_path: Path, table: str) ->
 def test_a_name_that_means_something_else_is_refused(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         study_of(tmp_path, f'[models."{name}"]\nstages = ["clm:9"]')
+
+
+def test_a_start_that_is_not_here_stops_only_its_own_plan(tmp_path: Path) -> None:
+    study = study_of(
+        tmp_path, '[models.mine]\nstart = "./absent"\nstages = ["clm:9"]\n[models."mini-s-clm-9"]'
+    )
+    assert plan_of([study.models["mini-s-clm-9"]], study).costs().gpu_hours > 0
+    with pytest.raises(UserError, match="absent"):
+        plan_of([study.models["mine"]], study).costs()
 
 
 def test_a_name_of_ones_own_needs_stages(tmp_path: Path) -> None:
