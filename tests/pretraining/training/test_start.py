@@ -156,8 +156,9 @@ def test_a_checkpoint_is_not_resumed_with_another_start_or_without_it(shards: Pa
     assert run(start, what, shards, tmp_path / "out")  # the export fits, and is used
     with pytest.raises(UserError, match="original start"):
         run(other, what, shards, tmp_path / "out")
+    alone = replace(what.targets, model=replace(what.targets.model, start=""))
     with pytest.raises(UserError):
-        train(what.targets, data=shards, out=tmp_path / "out", config=what.config)
+        train(alone, data=shards, out=tmp_path / "out", config=what.config)
 
 
 @pytest.mark.parametrize("released", [False, True])
