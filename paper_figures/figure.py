@@ -1,7 +1,7 @@
 """What a figure is (data collected from a source, a picture drawn from it, words), and all figures by name.
 
 The paper's (`3`) and the supplementary ones (`claims`) are imported when they are drawn. A new figure is a module
-with `FIGURES` and an entry of `FIGURES` here. Every finding has a forest.
+with `FIGURES` and a line of `_MODULES` here. Every finding has a forest.
 """
 
 from __future__ import annotations

@@ -12,7 +12,15 @@ from dataclasses import dataclass, fields
 
 from common.errors import UserError
 from common.settings import assignments, read_settings
-from pretraining.models import Design
+from pretraining.models import (
+    OBJECTIVES,
+    Design,
+    Model,
+    StageSpec,
+    format_steps,
+    make_stages,
+    parse_objective,
+)
 from pretraining.paper_settings import Shape
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import Study, Targets, targets_of
@@ -26,6 +34,8 @@ _MUCH = 1e9
 """Tokens from which a decayed start is trained at the whole rate."""
 _LENGTH, _TOKENS = 512, 2**18
 _WARMUP, _DECAY = 0.03, 0.2
+_LAST_RATIO = 15
+"""Masking ratio of the decay, in percent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,17 +90,22 @@ def adaptation(
     """
     if (steps is None) == (tokens is None):
         raise UserError("give either --steps or --tokens: how long to train")
+    first_on = parse_objective(objective)
+    if OBJECTIVES[first_on.name].is_causal:
+        raise UserError(
+            f"--objective {objective} looks back only, and makes no encoder; give mlm30 or another ratio"
+        )
     length = min(_LENGTH, shape.max_length)
     batch = max(1, _TOKENS // length)
     first = _changed({"max_length": length, "min_length": 1, "cut": "fixed", "global_batch": batch}, changes)
     steps = math.ceil(tokens / first.tokens_per_step) if steps is None and tokens is not None else steps
     assert steps is not None
     if steps < 2:
-        raise UserError(
-            f"{steps} steps are too few: give at least 2 (one step takes {first.tokens_per_step:,.0f} tokens)"
-        )
+        raise UserError(f"give at least 2 steps, not {steps}: one takes {first.tokens_per_step:,.0f} tokens")
     total = steps * first.tokens_per_step
     decay, warmup = max(1, round(_DECAY * steps)), round(_WARMUP * steps)
+    falls = first_on.ratio is not None and first_on.last_ratio is None and first_on.ratio > _LAST_RATIO
+    last_on = first_on._replace(ratio=_LAST_RATIO) if falls else first_on
     size = shape.encoder_parameters
     rate = next(rate for most, rate in _RATES if size <= most)
     few = total < _MUCH
@@ -111,7 +126,11 @@ def adaptation(
             value=warmup,
             reason="3 % of the steps: the optimizer's moments begin anew",
         ),
-        Advice(setting="decay", value=decay, reason="the last 20 % of the steps fall to zero"),
+        Advice(
+            setting="decay",
+            value=decay,
+            reason=f"1-sqrt to zero over the last 20 % of the steps, with {last_on}",
+        ),
         Advice(
             setting="max_length", value=length, reason="documents end to end, up to the start's positions"
         ),
@@ -145,15 +164,13 @@ def adaptation(
         item for item in advice if item.setting == "decay" or getattr(config, item.setting) == item.value
     )
     size_name = re.sub(r"[^a-z0-9]+", ".", start.name.lower()).strip(".")[:40] or "start"
+    decayed = StageSpec(objective=last_on, end=steps, decay_steps=decay, curve="sqrt")
+    specs = [StageSpec(objective=first_on, end=steps - decay), decayed] if falls else [decayed]
+    name = f"{size_name}-{first_on}-{format_steps(steps)}"
+    stages = make_stages(size_name, specs, usual_decay=0)
+    model = Model(name=name, size=size_name, stages=stages, start=start.text)
     design = Design(sizes=(size_name,), decay_steps=decay)
-    name = f"{size_name}-{objective}-{steps}"
-    study = Study(
-        name="adapt",
-        design=design,
-        shapes={size_name: shape},
-        models={name: design.parse(name)},
-        config=config,
-    )
+    study = Study(name="adapt", design=design, shapes={size_name: shape}, models={name: model}, config=config)
     return Adaptation(targets=targets_of(name, study), config=config, advice=kept)
 
 

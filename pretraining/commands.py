@@ -313,7 +313,7 @@ def adapt(
         start: a folder with config.json, safetensors and tokenizer.json, or a Hugging Face id
         data: folder of the shards, or a URL; written with the start's tokenizer
         out: output folder for checkpoints, logs and the encoder
-        objective: clm, or mlm with a masking ratio in percent
+        objective: mlm with a masking ratio in percent
         steps: optimiser steps
         tokens: tokens to train on (in place of steps)
         merge: also write the average of start and encoder, with this share of the start (0 to 1)
@@ -321,11 +321,17 @@ def adapt(
         stop_file: save a checkpoint and exit with code 75 once this file exists
         set_: change a setting, such as global_batch=12 (may be repeated); `clm-or-mlm settings` lists all
     """
+    from pretraining.data.shard_manifest import MANIFEST
     from pretraining.starts import start_of
 
     if merge is not None and not 0 < merge < 1:
         raise UserError(f"--merge must be between 0 and 1, not {merge}")
     found = start_of(start, revision=revision)
+    if "://" not in data and not Path(data, MANIFEST).is_file():
+        raise UserError(
+            f"{data}: no shards here; write them with `clm-or-mlm shards --source TEXTS --tokenizer {start} --out "
+            f"{data}`"
+        )
     gc.disable()
     try:
         from pretraining.adapt import adaptation

@@ -1,4 +1,7 @@
-"""The paper's architectures, training settings (Table 1) and special tokens, as data. Standard library only."""
+"""The paper's architectures, training settings (Table 1) and special tokens, as data. Standard library only.
+
+This is the record of the paper. To train otherwise, use a study file or `train --set` (`pretraining.plan.config`).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """The paper's findings by id, in a few words each: the one list, which everything else about findings follows.
 
+A new finding begins with a line here; what has to hold goes to a module of `analysis.claims.catalogue`.
+
 It imports nothing, so that commands can offer the findings and their figures without loading the catalogue.
 """
 

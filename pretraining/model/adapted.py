@@ -91,6 +91,8 @@ def packed_attention(
     """
     left, right = reach[0], 0 if layout.is_causal else reach[1]
     if layout.backend is VARLEN and not softcap:
+        # Rotated in float32 under autocast, queries and keys come in another type than values.
+        q, k, v = (x.to(activation_dtype(v)) for x in (q, k, v))
         window = tuple(-1 if side >= layout.max_length else side for side in (left, right))
         bounds, longest = (layout.cu_seqlens,) * 2, (layout.max_length,) * 2
         call: Any = varlen_attn

@@ -74,9 +74,9 @@ def folder_hashes(folder: Path) -> dict[str, str]:
 def _states(folder: Path, name: str) -> tuple[Any, Tensor]:
     """Return a folder's model, as plain transformers loads it, and the mean hidden state of the text."""
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         with quiet():
-            model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+            model = AutoModel.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False).eval()
         read = tokenizer([_TEXT], return_tensors="pt")
         hidden: Tensor = model(
             input_ids=read["input_ids"], attention_mask=read["attention_mask"]

@@ -186,7 +186,7 @@ def _load_llama(start: Start, config: EncoderConfig, rows: int) -> EuroBertForMa
 def _load_inner(start: Start, seed: int) -> Any:
     """Return the start in transformers' class, with a head for tokens, turned to both directions."""
     try:
-        config = AutoConfig.from_pretrained(start.folder)
+        config = AutoConfig.from_pretrained(start.folder, trust_remote_code=False)
         kind = str(config.model_type)
         if kind in ("gemma3_text", "gemma3") and not config.use_bidirectional_attention:
             # Read again: its window follows from the flag when the configuration is made.
@@ -201,6 +201,7 @@ def _load_inner(start: Start, seed: int) -> Any:
                 start.folder,
                 config=config,
                 dtype=torch.float32,
+                trust_remote_code=False,
                 attn_implementation="eager",
                 use_safetensors=True,
                 output_loading_info=True,

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers as hf
 from composer.core import Callback
+from safetensors.torch import load_file, save_file
 
 from common.errors import UserError
 from common.files import sha256_file
@@ -17,7 +19,10 @@ from pretraining.adapt import Adaptation, adaptation
 from pretraining.data.build_shards import build
 from pretraining.data.shard_index import ShardSettings
 from pretraining.data.tokenizer import train_tokenizer
+from pretraining.model.configuration import config_for
 from pretraining.model.encoder_folder import checked_encoder
+from pretraining.model.model_folder import export
+from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.start_weights import load_start, start_shape, write_merged
 from pretraining.plan.study_plan import targets_of
 from pretraining.starts import Start, start_of
@@ -69,18 +74,22 @@ def test_twenty_losses_are_those_of_a_plain_loop_on_the_same_batches(
         targets=what.targets, config=what.config, source=shards, out=tmp_path, ranks=Ranks.here(), start=start
     )
     torch.testing.assert_close(
-        torch.tensor(ours), torch.tensor(_plain_losses(context, start)), rtol=0, atol=1e-4
+        torch.tensor(ours), torch.tensor(_plain_losses(context, start, family)), rtol=0, atol=1e-4
     )
     out = tmp_path / "out/models" / model.name
     assert len(checked_encoder(out)) == 3
     assert json.loads((out / "manifest.json").read_text())["start"] == start.identity
 
 
-def _plain_losses(context: TrainingContext, start: Start) -> list[float]:
+def _plain_losses(context: TrainingContext, start: Start, family: str) -> list[float]:
     """Return the losses of a loop without anything of ours but the batches: each sequence alone, under eager."""
-    from pretraining.model.start_weights import _load_inner
-
-    inner, config, losses = _load_inner(start, 0), context.config, []
+    direction = {"use_bidirectional_attention": True} if family == "gemma3" else {}
+    auto = hf.AutoModelForCausalLM if family in DECODERS else hf.AutoModelForMaskedLM
+    plain = hf.AutoConfig.from_pretrained(start.folder, **direction)
+    if family != "gemma3":  # an argument of a name that the file lacks would be ignored
+        plain.is_causal = False
+    inner = auto.from_pretrained(start.folder, config=plain, attn_implementation="eager")
+    config, losses = context.config, []
     inner.eval()  # nothing is dropped out
     optimizer = torch.optim.AdamW(
         inner.parameters(), lr=config.peak_lr, betas=(config.beta1, config.beta2), eps=config.eps,
@@ -88,8 +97,9 @@ def _plain_losses(context: TrainingContext, start: Start) -> list[float]:
     )  # fmt: skip
     for step in range(20):
         rate = (step + 1) / 1 if step < 1 else 1.0
-        rate = min(rate, 1.0 if step < 16 else 1 - (step - 16 + 1) / 4)
-        parts, total, count = context.data.step(step, "mlm", 30).microbatches, 0.0, 0
+        rate = min(rate, 1.0 if step < 16 else 1 - ((step - 16 + 1) / 4) ** 0.5)
+        parts = context.data.step(step, "mlm", 30 if step < 16 else 15).microbatches
+        total, count = 0.0, 0
         for part in parts:
             bounds = part.inputs.cu_seqlens.tolist()
             labels = torch.full_like(part.inputs.tokens, -100)
@@ -146,8 +156,41 @@ def test_a_checkpoint_is_not_resumed_with_another_start_or_without_it(shards: Pa
     assert run(start, what, shards, tmp_path / "out")  # the export fits, and is used
     with pytest.raises(UserError, match="original start"):
         run(other, what, shards, tmp_path / "out")
+    alone = replace(what.targets, model=replace(what.targets.model, start=""))
     with pytest.raises(UserError):
-        train(what.targets, data=shards, out=tmp_path / "out", config=what.config)
+        train(alone, data=shards, out=tmp_path / "out", config=what.config)
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_an_own_export_and_a_released_model_are_starts_and_stay_eurobert(
+    released: bool, shards: Path, tmp_path: Path
+) -> None:
+    model = EuroBertForMaskedLM(
+        config_for(
+            "tiny", vocab_size=320, bos_token_id=297, eos_token_id=298, pad_token_id=298, mask_token_id=299
+        )
+    )
+    initialise(model, 3)
+    own = export(model.state_dict(), model.config, shards / "tokenizer", {"model": "own"}, tmp_path / "own")
+    if released:  # as the authors' are: another type, a base model without a head
+        state = load_file(own / "model.safetensors")
+        base = {
+            name.removeprefix("model."): tensor for name, tensor in state.items() if name != "lm_head.weight"
+        }
+        save_file(base, own / "model.safetensors")
+        fields = json.loads((own / "config.json").read_text())
+        (own / "config.json").write_text(json.dumps(fields | {"model_type": "sl_model"}))
+        (own / "manifest.json").unlink()
+    start = start_of(str(own))
+    what = made(start, steps=4)
+    assert run(start, what, shards, tmp_path / "out")
+    finished = tmp_path / "out/models" / what.targets.model.name
+    assert json.loads((finished / "config.json").read_text())["model_type"] == "eurobert"
+    assert json.loads((finished / "manifest.json").read_text())["start"] == start.identity
+    assert len(checked_encoder(finished)) == 2
+    with pytest.raises(UserError, match="original start"):
+        run(start_of(str(save_start(tmp_path / "a", "qwen2"))), what, shards, tmp_path / "out")
+    assert write_merged(start, finished, 0.5).name.endswith("merge50")
 
 
 def test_an_undecayed_checkpoint_is_exported_with_its_start_and_is_a_start_itself(
