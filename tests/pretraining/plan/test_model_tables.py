@@ -189,7 +189,7 @@ def test_a_mistake_is_one_sentence_with_its_place(tmp_path: Path, table: str) ->
     [
         ("mine-s2", "means another pretraining of mine"),
         ("../mine", "at most 80 letters"),
-        ("a\\nb", r"'a\\\\nb'.*at most 80 letters"),
+        ("a\\nb", r"'a\\nb'.*at most 80 letters"),
         ("mini-s-clm-24", "already says size, stages and steps"),
     ],
 )
