@@ -16,6 +16,8 @@ from analysis.sources import Source, open_source
 from analysis.statistics.learning_rate_selection import SELECTIONS
 from benchmarks.protocol import STANDARD
 from common.cli import MANY, shared_options
+from pretraining.models import OWN, find_model
+from pretraining.plan.study_plan import load_study
 
 __all__ = ["OutFile", "SelectionRule", "SourceOptions"]
 
@@ -40,17 +42,21 @@ class SourceOptions:
     standard:PATH: the field's usual metrics, not the paper's (docs/run-store.md)"""
     add_model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = ()
     """also accept models of this name, even outside the paper's naming scheme (name or pattern; may be repeated)"""
-
+    study: Annotated[Path | None, Parameter(metavar="FILE", show_default=False)] = None
+    """a study file (TOML): also accept its models, drawn and tabulated by their stages (docs/pretraining.md)"""
     metric: Annotated[str, Parameter(metavar="NAME", show_default=False)] = ""
     """score the runs by another metric recorded in run.json, such as your own (default: the source's usual metric)"""
 
     def open(self, models: Sequence[str] | None = None, *, need_instances: bool = False) -> Source:
         """Return the source; `models` and `need_instances` as in `analysis.sources.open_source`."""
         is_standard = self.source.startswith(prefix := f"{STANDARD}:")
+        study = {} if self.study is None else load_study(self.study).models
+        own = {name: model for name, model in study.items() if name in OWN or find_model(name) is None}
+        OWN.update(own)
         return open_source(
             self.source.removeprefix(prefix),
             need_instances=need_instances,
-            add_models=self.add_model,
+            add_models=(*self.add_model, *own, *(f"{name}-s[1-9]*" for name in own)),
             models=models,
             protocol=self.metric or (STANDARD if is_standard else None),
         )

@@ -51,6 +51,8 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "plan": Verb("pretraining.commands:plan", "Print a model's stages, tokens, hours and disk space"),
         "shards": Verb("pretraining.commands:shards", "Convert documents to training shards"),
         "train": Verb("pretraining.commands:train", "Pretrain a model, or one stage of its plan"),
+        "adapt": Verb("pretraining.commands:adapt", "Make an encoder of an existing model"),
+        "check": Verb("pretraining.commands:check", "Check an encoder's files, direction and vector"),
         "settings": Verb("pretraining.commands:settings", "Print the settings of `train` and what they mean"),
         "tokenizer": Verb("pretraining.commands:tokenizer", "Convert or train a tokenizer"),
         "pretraining verify": Verb("pretraining.commands:verify", "Compare shards with their hashes"),

@@ -26,7 +26,7 @@ from pretraining.plan.config import TrainingConfig
 from pretraining.plan.plan_report import PLAN_FORMATS, plan_document
 from pretraining.plan.study_plan import Study, load_study, plan_of, targets_of
 
-__all__ = ["export", "plan", "settings", "shards", "tokenizer", "train", "verify"]
+__all__ = ["adapt", "check", "export", "plan", "settings", "shards", "tokenizer", "train", "verify"]
 
 log = logging.getLogger(__name__)
 
@@ -254,17 +254,123 @@ def export(
     /,
     *,
     out: Annotated[Path, Parameter(metavar="DIR")],
-    data: Annotated[str, Parameter(metavar="DIR_OR_URL")],
+    data: Annotated[str | None, Parameter(metavar="DIR_OR_URL")] = None,
+    start: Annotated[str | None, Parameter(metavar="START")] = None,
+    as_: Annotated[str | None, Parameter(name="--as", choices=("llama",))] = None,
 ) -> None:
-    """Export a checkpoint as a Hugging Face model folder.
+    """Export a checkpoint as a Hugging Face model folder, or an exported model in the class that servers know.
 
-    example: clm-or-mlm pretraining export pretrained/stages/610m-clm/step-00010000 --data shards/ --out encoder/
+    examples:
+      clm-or-mlm pretraining export pretrained/stages/610m-clm/step-00010000 --data shards/ --out encoder/
+      clm-or-mlm pretraining export pretrained/models/610m-mlm40-42k --as llama --out twin/
 
     Args:
-        checkpoint: a step-... folder of a stage
+        checkpoint: a step-... folder of a stage; with --as, an exported model
         out: output folder
         data: the shards that the checkpoint was trained on; their tokenizer is exported with it
+        start: what the checkpoint was started from, if not from random weights
+        as_: llama: the same encoder in transformers' Llama class, with the same outputs
     """
+    if as_ is not None:
+        from pretraining.model.start_weights import export_llama
+
+        export_llama(checkpoint, out)
+        return
+    if data is None:
+        raise UserError("give --data, the shards that the checkpoint was trained on")
+    from pretraining.starts import start_of
     from pretraining.training.train import export_checkpoint
 
-    export_checkpoint(checkpoint, data, out)
+    export_checkpoint(checkpoint, data, out, start=None if start is None else start_of(start))
+
+
+def adapt(
+    start: Annotated[str, Parameter(metavar="START")],
+    /,
+    *,
+    data: Annotated[str, Parameter(metavar="DIR_OR_URL")],
+    out: Annotated[Path, Parameter(metavar="DIR")],
+    objective: str = "mlm30",
+    steps: int | None = None,
+    tokens: float | None = None,
+    merge: float | None = None,
+    revision: str | None = None,
+    stop_file: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    set_: Annotated[tuple[str, ...], MANY, Parameter(name="--set", metavar="KEY=VALUE")] = (),
+) -> int | None:
+    """Make an encoder of an existing model: continue its pretraining, in both directions, and export it.
+
+    The start is a decoder (Llama, Mistral, Qwen, Gemma, OLMo, GPT-2, ...), an encoder (BERT, RoBERTa, ModernBERT, ...),
+    a checkpoint of the paper's authors, or a model of this package. Only its weights are taken. Every setting that
+    is chosen for it is printed with its reason. Rerun the command to resume; docs/build-an-encoder.md says more.
+
+    examples:
+      clm-or-mlm shards --source text.txt --tokenizer smollm2/ --out shards/
+      clm-or-mlm adapt smollm2/ --data shards/ --tokens 1e9 --out encoder/
+      clm-or-mlm check encoder/models/smollm2-mlm30-3815
+
+    Args:
+        start: a folder with config.json, safetensors and tokenizer.json, or a Hugging Face id
+        data: folder of the shards, or a URL; written with the start's tokenizer
+        out: output folder for checkpoints, logs and the encoder
+        objective: mlm with a masking ratio in percent
+        steps: optimiser steps
+        tokens: tokens to train on (in place of steps)
+        merge: also write the average of start and encoder, with this share of the start (0 to 1)
+        revision: branch, tag or commit of a Hugging Face id
+        stop_file: save a checkpoint and exit with code 75 once this file exists
+        set_: change a setting, such as global_batch=12 (may be repeated); `clm-or-mlm settings` lists all
+    """
+    from pretraining.data.shard_manifest import MANIFEST
+    from pretraining.starts import start_of
+
+    if merge is not None and not 0 < merge < 1:
+        raise UserError(f"--merge must be between 0 and 1, not {merge}")
+    found = start_of(start, revision=revision)
+    if "://" not in data and not Path(data, MANIFEST).is_file():
+        raise UserError(
+            f"{data}: no shards here; write them with `clm-or-mlm shards --source TEXTS --tokenizer {start} --out "
+            f"{data}`"
+        )
+    gc.disable()
+    try:
+        from pretraining.adapt import adaptation
+        from pretraining.model.start_weights import start_shape, write_merged
+        from pretraining.training import train as training
+    finally:
+        gc.enable()
+    made = adaptation(
+        found, start_shape(found), objective=objective, steps=steps, tokens=tokens, changes=set_
+    )
+    model, costs = made.targets.model, made.targets.plan.costs()
+    log.info(
+        "%s: %s steps, %s tokens, %.2g FLOPs, %.2g hours of an H100", model.name, f"{costs.steps:,}",
+        f"{costs.tokens:,.0f}", costs.flops["model"], costs.gpu_hours,
+    )  # fmt: skip
+    log.info("mask token %s, id %d, %s; licence of the start: %s", found.mask.token, found.mask.id,
+             {"own": "its own", "new": "a new row at the mean of the others"}.get(found.mask.origin, found.mask.origin),
+             found.licence or "unknown")  # fmt: skip
+    for item in made.advice:
+        log.info("%s", item)
+    if not training.train(
+        made.targets, data=data, out=out, config=made.config, stop_file=stop_file, start=found
+    ):
+        return AGAIN
+    finished = out / "models" / model.name
+    if merge is not None:
+        sys.stdout.write(f"{write_merged(found, finished, merge)}\n")
+    sys.stdout.write(f"{finished}\n")
+    return None
+
+
+def check(model: Annotated[Path, Parameter(metavar="FOLDER")], /) -> None:
+    """Check an exported encoder: its files, that it sees both sides in plain transformers, and its stored vector.
+
+    example: clm-or-mlm check encoder/models/smollm2-mlm30-3815
+
+    Args:
+        model: a model folder
+    """
+    from pretraining.model.encoder_folder import checked_encoder
+
+    sys.stdout.writelines(f"{line}\n" for line in checked_encoder(model))

@@ -1,6 +1,7 @@
-"""The study's models: their names parsed, printed and enumerated, with stages, trunks, figures and tables.
+"""The study's models: what each starts from and its stages; names as one grammar for them; figures and tables.
 
-A name in the released scheme says everything about a model:
+A model is a start (random weights, or another model) and stages; what kind it is, where it switches and how much of it
+is CLM are questions to the stages. A name in the released scheme says everything about a model from random weights:
 
     610m-mlm40-42k                40k stable steps of MLM at 40 %, then 2k of decay
     610m-clm-10k-mlm40-42k        10k steps of CLM without decay, then MLM at 40 % up to step 42k, decay included
@@ -8,14 +9,19 @@ A name in the released scheme says everything about a model:
     610m-mlm40-42k-1000           the undecayed trunk of 610m-mlm40-42k at step 1,000
     610m-mlm40-42k-s1             610m-mlm40-42k pretrained again with another seed, the study's plus 1
 
+Beyond the paper's: more stages (610m-clm-10k-mlm40-32k-clm-42k), and a masking ratio that changes over its stage
+(610m-mlm40to15-42k). A study file has names of one's own for what no name says (`pretraining.plan.model_tables`).
+
 Standard library only.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from common.errors import UserError, nearest
@@ -23,8 +29,9 @@ from common.registry import Registry
 from pretraining.paper_settings import SHAPES, TRAINING
 
 __all__ = [
-    "FIGURES", "MODELS", "OBJECTIVES", "PAPER", "TABLES", "Design", "Model", "Objective", "Stage", "StageObjective",
-    "arm_of", "find_model", "format_steps", "parse",
+    "CURVES", "FIGURES", "MODELS", "OBJECTIVES", "OWN", "PAPER", "TABLES", "Design", "Model", "Objective", "Stage",
+    "StageObjective", "StageSpec", "arm_of", "find_model", "format_steps", "make_stages", "own_model", "parse",
+    "parse_objective", "parse_steps", "short_name",
 ]  # fmt: skip
 
 
@@ -35,7 +42,7 @@ class Objective:
     name: str
     """Lowercase letters: `clm`."""
     has_ratio: bool = False
-    """Whether a masking ratio in percent follows in names: `mlm40`."""
+    """Whether a masking ratio in percent follows in names: `mlm40`, or `mlm40to15` where it changes."""
     is_causal: bool = False
     """Whether attention looks back only, in training and in the exported model's configuration."""
     prepare: str
@@ -45,7 +52,7 @@ class Objective:
     @property
     def pattern(self) -> str:
         """Regular expression of the whole word, ratio included."""
-        return rf"{self.name}[1-9]\d?" if self.has_ratio else self.name
+        return rf"{self.name}[1-9]\d?(?:to[1-9]\d?)?" if self.has_ratio else self.name
 
 
 OBJECTIVES = Registry(
@@ -65,15 +72,22 @@ class StageObjective(NamedTuple):
     """Name in `OBJECTIVES`."""
     ratio: int | None
     """Masking ratio in percent; None for objectives without one."""
+    last_ratio: int | None = None
+    """Masking ratio of the stage's last step, where it changes linearly from `ratio` to it."""
 
     def __str__(self) -> str:
-        return f"{self.name}{self.ratio or ''}"
+        return f"{self.name}{self.ratio or ''}" + (f"to{self.last_ratio}" if self.last_ratio else "")
 
     def label(self) -> str:
-        """Return how tables and figures write it: `CLM`, `MLM 40 %`."""
-        return self.name.upper() if self.ratio is None else f"{self.name.upper()} {self.ratio} %"
+        """Return how tables and figures write it: `CLM`, `MLM 40 %`, `MLM 40 to 15 %`."""
+        if self.ratio is None:
+            return self.name.upper()
+        falls = f" to {self.last_ratio}" if self.last_ratio else ""
+        return f"{self.name.upper()} {self.ratio}{falls} %"
 
 
+CURVES = ("linear", "sqrt")
+"""How the rate of a decay falls to zero: with the share x of its steps by x, or by the square root of x (1-sqrt)."""
 _STEPS = r"\d+k?"
 _LONGEST = 120
 """Letters of the longest name of a model."""
@@ -85,17 +99,25 @@ def _objectives() -> str:
     return "|".join(item.pattern for item in OBJECTIVES.values())
 
 
-def _grammar() -> str:
-    return (
-        rf"(?P<size>[a-z0-9.]+)-(?P<first>{_objectives()})-"
-        rf"(?:(?P<steps>{_STEPS})(?:-(?P<at>\d+))?"
-        rf"|(?P<switch>(?:dec)?{_STEPS})-(?P<second>{_objectives()})-(?P<total>{_STEPS}))"
-    )
+def parse_objective(word: str) -> StageObjective:
+    """Return the objective of a word such as `clm`, `mlm40`, `mlm40to15` or, as study files write it, `mlm40-15`.
 
-
-def _stage_objective(word: str) -> StageObjective:
-    letters = word.rstrip("0123456789")
-    return StageObjective(letters, int(word[len(letters) :]) if word != letters else None)
+    Raises:
+        UserError: it is none.
+    """
+    plain = re.sub(r"(\d)-(?=\d)", r"\1to", word)
+    if not re.fullmatch(_objectives(), plain):
+        known = [f"{item.name}40" if item.has_ratio else item.name for item in OBJECTIVES.values()]
+        raise UserError(
+            f"unknown objective {word!r:.60}; use one of {', '.join(known)}, with a masking ratio from 1 to 99, or two "
+            f"such as mlm40-15 for a ratio that falls{nearest(word, known)}"
+        )
+    parts = re.fullmatch(r"([a-z]+)(?:(\d+)(?:to(\d+))?)?", plain)
+    assert parts is not None, "names of objectives are lowercase letters"
+    name, ratio, last = parts.groups()
+    if last and last == ratio:
+        raise UserError(f"the masking ratio of {word!r} does not change; write {name}{ratio}")
+    return StageObjective(name, int(ratio) if ratio else None, int(last) if last else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,12 +125,12 @@ class Stage:
     """Consecutive optimiser steps with one objective and one phase of the schedule; the unit of shared work."""
 
     name: str
-    """A trunk's name such as `610m-clm`, that of a second objective such as `610m-clm-10k-mlm40`, or the model's
-    for its decay."""
+    """A trunk's name such as `610m-clm`, that of a second objective such as `610m-clm-10k-mlm40`, or with its last
+    step that of its decay. What has the same name is the same work."""
     objective: str
     """Name in `OBJECTIVES`: `clm` or `mlm`."""
     ratio: int | None
-    """Masking ratio in percent; None for CLM."""
+    """Masking ratio in percent, the first one where it changes; None for CLM."""
     start: int
     """First step, counted from the start of pretraining."""
     end: int
@@ -116,7 +138,15 @@ class Stage:
     phase: str
     """`stable` (warm-up included when start is 0) or `decay`."""
     parent: str | None
-    """The stage whose checkpoint at `start` this one continues; None for a start from random weights."""
+    """The stage whose checkpoint at `start` this one continues; None for random weights, or the model's start."""
+    last_ratio: int | None = None
+    """The last masking ratio, where it changes."""
+    ratio_steps: tuple[int, int] | None = None
+    """The steps [first, end) over which it changes, of which these may be a part; None where it does not."""
+    curve: str = CURVES[0]
+    """How the rate falls in a decay: one of `CURVES`."""
+    data: str = ""
+    """Folder or address of the shards, where they are not those of the command."""
 
     @property
     def steps(self) -> int:
@@ -124,105 +154,224 @@ class Stage:
         return self.end - self.start
 
     @property
+    def trained_on(self) -> StageObjective:
+        """The objective with its ratio or ratios."""
+        return StageObjective(self.objective, self.ratio, self.last_ratio)
+
+    @property
+    def lasting_ratio(self) -> int | None:
+        """Masking ratio of validation, which stays the same: the last one where it changes."""
+        return self.last_ratio or self.ratio
+
+    def ratio_at(self, step: int) -> float | None:
+        """Return the masking ratio in percent of the update that `step` (counted from 0) makes; None for CLM.
+
+        The first update of the steps over which it changes has `ratio`, the last one exactly `last_ratio`.
+        """
+        if self.ratio is None or self.last_ratio is None or self.ratio_steps is None:
+            return self.ratio
+        first, end = self.ratio_steps
+        return self.ratio + (self.last_ratio - self.ratio) * (step - first) / max(1, end - 1 - first)
+
+    @property
     def predicted_share(self) -> float:
-        """Share of the positions that pass the head, 0 to 1: the masking ratio, 1 for CLM."""
-        return 1.0 if self.ratio is None else self.ratio / 100
+        """Share of the positions that pass the head, 0 to 1: the masking ratio, on average; 1 for CLM."""
+        ratios = [self.ratio_at(step) for step in (self.start, self.end - 1)]
+        return sum(100.0 if ratio is None else ratio for ratio in ratios) / 2 / 100
 
     def label(self) -> str:
         """Return how tables and figures write what it is trained on: `CLM`, `MLM 40 %`."""
-        return StageObjective(self.objective, self.ratio).label()
+        return self.trained_on.label()
+
+    def extras(self) -> dict[str, object]:
+        """Return what no stage of the paper has: fields that are not at their defaults."""
+        found = {name: getattr(self, name) for name in ("last_ratio", "ratio_steps", "data")}
+        curve = {"curve": self.curve} if self.curve != CURVES[0] else {}
+        return {name: value for name, value in found.items() if value} | curve
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageSpec:
+    """A stage as names and study files give it: an objective up to a step, with its decay."""
+
+    objective: StageObjective
+    """What it is trained on."""
+    end: int
+    """Step after its last, counted from the start of pretraining."""
+    decay_steps: int = 0
+    """Length of the decay at its end; 0 for none."""
+    curve: str = CURVES[0]
+    """How the rate falls in it: one of `CURVES`."""
+    data: str = ""
+    """Folder or address of the shards, where they are not those of the command."""
+    cut: int | None = None
+    """Step at which a checkpoint is taken in place of the end; None for the whole stage."""
+
+
+def make_stages(
+    root: str, specs: Iterable[StageSpec], *, usual_decay: int, seed: int = 0
+) -> tuple[Stage, ...]:
+    """Return all steps that lead to a checkpoint, in order, as stages that other models may share.
+
+    Args:
+        root: what their names begin with: a size, or another name for a start.
+        specs: at least one, by rising end, each at least as long as its decay.
+        usual_decay: length of a linear decay that names do not mention.
+        seed: of another pretraining.
+    """
+    stages: list[Stage] = []
+    path, start = root, 0
+
+    def add(name: str, spec: StageSpec, span: tuple[int, int], end: int, phase: str) -> None:
+        begin = stages[-1].end if stages else 0
+        if end <= begin:  # a switch where the decay begins leaves no stable steps
+            return
+        if len(name) > 2 * _LONGEST:
+            name = f"{name[:_LONGEST]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+        stages.append(
+            Stage(
+                name=f"{name}-s{seed}" if seed else name,
+                objective=spec.objective.name,
+                ratio=spec.objective.ratio,
+                last_ratio=spec.objective.last_ratio,
+                ratio_steps=span if spec.objective.last_ratio else None,
+                start=begin,
+                end=end,
+                phase=phase,
+                parent=stages[-1].name if stages else None,
+                curve=spec.curve if phase == "decay" else CURVES[0],
+                data=spec.data,
+            )
+        )
+
+    for spec in specs:
+        last, span = format_steps(spec.end), (start, spec.end)
+        here = f"{path}-{spec.objective}" + (f".on.{short_name(spec.data)}" if spec.data else "")
+        # Where the ratio changes, another end is other work from the first step on.
+        trunk = f"{here}.by.{last}" if spec.objective.last_ratio else here
+        add(trunk, spec, span, spec.cut or spec.end - spec.decay_steps, "stable")
+        usual = (spec.decay_steps, spec.curve) == (usual_decay, CURVES[0])
+        own = "" if usual or not spec.decay_steps else f".{spec.curve}{spec.decay_steps}"
+        if spec.cut is None:
+            add(f"{here}-{last}{own}", spec, span, spec.end, "decay")
+        path, start = f"{here}-{'dec' if spec.decay_steps else ''}{last}{own}", spec.end
+    return tuple(stages)
+
+
+def short_name(text: str) -> str:
+    """Return a folder or address as a part of a name, without hyphens: `news`, and for all but a word a hash, too."""
+    words = re.sub(r"[^A-Za-z0-9]+", "_", text.rstrip("/").rpartition("/")[2]).strip("_")[:40]
+    return words if words == text else f"{words}.{hashlib.sha256(text.encode()).hexdigest()[:8]}".lstrip(".")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """One checkpoint of the study: what its name says, and what follows from it."""
+    """One checkpoint of the study: what it starts from, its stages, and what follows from them."""
 
     name: str
-    """Name in the released scheme."""
+    """Name in the released scheme, or one of a study file's own."""
     size: str
-    """`210m`, `610m` or `1b`."""
-    kind: str
-    """`base` (one stage), `two-stage`, `continued` (CPT from a decayed checkpoint) or `intermediate`."""
-    objectives: tuple[StageObjective, ...]
-    """What it was trained on, first to last: one, or two where it switches."""
-    switch: int | None
-    """Step at which the second stage starts; None with one stage."""
-    steps: int
-    """Optimiser steps that went into the checkpoint, from random weights on."""
-    decay_steps: int = field(repr=False)
-    """Length of the closing decay of its design."""
+    """`210m`, `610m` or `1b`; of a start its short name."""
+    stages: tuple[Stage, ...]
+    """All steps that lead to the checkpoint, in order, as stages that other models may share."""
+    start: str = ""
+    """What it starts from: a folder or hub id of a model; empty: random weights."""
     seed: int = 0
     """Added to the study's seed: weights, masks and order of sequences of another pretraining."""
+
+    def again(self, seed: int) -> Model:
+        """Return the model pretrained again with another seed, its stages under names of their own."""
+        stages = tuple(
+            replace(stage, name=f"{stage.name}-s{seed}", parent=stage.parent and f"{stage.parent}-s{seed}")
+            for stage in self.stages
+        )
+        return replace(self, name=f"{self.name}-s{seed}", stages=stages, seed=seed)
+
+    @property
+    def origin(self) -> str:
+        """What it starts from, as figures and tables write it; empty for random weights."""
+        return self.start.rstrip("/").rpartition("/")[2]
+
+    @property
+    def kind(self) -> str:
+        """`base` (one objective), `two-stage`, `multi-stage`, `continued` (CPT from a decayed checkpoint), `adapted`
+        (from another model's weights) or `intermediate` (before its decay)."""
+        if self.start:
+            return "adapted"
+        if not self.decayed:
+            return "intermediate"
+        if any(stage.phase == "decay" for stage in self.stages[:-1]):
+            return "continued"
+        return {1: "base", 2: "two-stage"}.get(len(self._firsts), "multi-stage")
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps that went into the checkpoint, from random weights or the start on."""
+        return self.stages[-1].end
 
     @property
     def decayed(self) -> bool:
         """Whether the checkpoint ends in a learning-rate decay."""
-        return self.kind != "intermediate"
+        return self.stages[-1].phase == "decay"
+
+    @property
+    def _firsts(self) -> tuple[Stage, ...]:
+        """The stages in which something new begins: an objective, a ratio, data, or what follows a decay."""
+        new = [
+            after
+            for before, after in pairwise(self.stages)
+            if before.phase == "decay" or (before.trained_on, before.data) != (after.trained_on, after.data)
+        ]
+        return (self.stages[0], *new)
+
+    @property
+    def objectives(self) -> tuple[StageObjective, ...]:
+        """What it was trained on, first to last: one, or several where it switches."""
+        return tuple(stage.trained_on for stage in self._firsts)
+
+    @property
+    def switch(self) -> int | None:
+        """Step at which the second of its objectives starts; None with one."""
+        return self._firsts[1].start if len(self._firsts) > 1 else None
 
     @property
     def objective(self) -> str:
-        """`clm`, `mlm` or `clm+mlm` (any two stages)."""
+        """`clm`, `mlm`, `clm+mlm` or `clm+mlm+clm`."""
         return "+".join(objective.name for objective in self.objectives)
 
     @property
     def ratio(self) -> int | None:
-        """Masking ratio of the last stage in percent; None when it is CLM."""
-        return self.objectives[-1].ratio
+        """Masking ratio of the last step in percent; None when it is CLM."""
+        return self.stages[-1].lasting_ratio
 
     @property
-    def first_share(self) -> float:
-        """Share of the budget spent on the first stage's objective, 0 to 1 (1 with one stage)."""
-        return 1.0 if self.switch is None else self.switch / self.steps
+    def clm_share(self) -> float:
+        """Share of its steps that are CLM, 0 to 1."""
+        return self.clm_steps / self.steps
+
+    @property
+    def clm_steps(self) -> int:
+        """Steps of CLM."""
+        return sum(stage.steps for stage in self.stages if stage.objective == "clm")
 
     def label(self) -> str:
         """Return how tables and figures write what it was trained on: `MLM 40 %`, `CLM + MLM 40 %`."""
-        return " + ".join(objective.label() for objective in self.objectives)
-
-    @cached_property
-    def stages(self) -> tuple[Stage, ...]:
-        """All steps that lead to the checkpoint, in order, as stages that other models may share."""
-        first, trunk = self.objectives[0], f"{self.size}-{self.objectives[0]}"
-        last_stable = self.steps - (self.decay_steps if self.decayed else 0)
-        stages: list[Stage] = []
-        parent: str | None = None
-
-        def add(stage: str, objective: StageObjective, start: int, end: int, phase: str) -> None:
-            nonlocal parent
-            if self.seed and stage != self.name:
-                stage = f"{stage}-s{self.seed}"
-            if end > start:  # a switch where the decay begins leaves no stable steps
-                stages.append(
-                    Stage(
-                        name=stage,
-                        objective=objective.name,
-                        ratio=objective.ratio,
-                        start=start,
-                        end=end,
-                        phase=phase,
-                        parent=parent if parent != stage else None,
-                    )
-                )
-                parent = stage
-
-        if self.switch is None:
-            add(trunk, first, 0, last_stable, "stable")
-            add(self.name, first, last_stable, self.steps, "decay")
-            return tuple(stages)
-        second, switch = self.objectives[1], format_steps(self.switch)
-        if self.kind == "continued":
-            add(trunk, first, 0, self.switch - self.decay_steps, "stable")
-            add(f"{trunk}-{switch}", first, self.switch - self.decay_steps, self.switch, "decay")
-            switch = f"dec{switch}"
-        else:
-            add(trunk, first, 0, self.switch, "stable")
-        add(f"{trunk}-{switch}-{second}", second, self.switch, last_stable, "stable")
-        add(self.name, second, max(last_stable, self.switch), self.steps, "decay")
-        return tuple(stages)
+        return " + ".join(
+            stage.label() + (f" on {stage.data.rstrip('/').rpartition('/')[2]}" if stage.data else "")
+            for stage in self._firsts
+        )
 
     @property
     def figures(self) -> tuple[int, ...]:
         """Numbers of the paper's figures that show this model."""
         return tuple(number for number, names in FIGURES.items() if self.name in names)
+
+
+def _grammar() -> str:
+    return (
+        rf"(?P<size>[a-z0-9.]+)(?P<stages>(?:-(?:{_objectives()})-(?:dec)?{_STEPS})*-(?:{_objectives()})-{_STEPS})"
+        r"(?:-(?P<at>\d+))?"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,44 +395,42 @@ class Design:
             raise UserError(
                 f"a model's name has at most {_LONGEST} characters, not {len(name)}: {name[:40]!r}..."
             )
+        if not self.sizes:
+            raise UserError(f"unknown model {name!r}; the study has no sizes, so that names say nothing")
         arm, seed = arm_of(name)
         match = (
             re.fullmatch(_grammar(), arm.removeprefix(self.prefix)) if name.startswith(self.prefix) else None
         )
-        if match is None or match["size"] not in self.sizes:
+        pairs = [] if match is None else re.findall(rf"-({_objectives()})-(dec)?({_STEPS})", match["stages"])
+        if match is None or match["size"] not in self.sizes or (match["at"] and len(pairs) > 1):
             known = tuple(MODELS) if self is PAPER else ()
             raise UserError(
                 f"unknown model {name!r}; a name reads SIZE-OBJECTIVE-STEPS such as "
                 f"{self.prefix}{self.sizes[-1]}-mlm40-42k, with SIZE one of {', '.join(self.sizes)} and masking "
                 f"ratios from 1 to 99{nearest(name, known)}"
             )
-        objectives = tuple(_stage_objective(word) for word in match.group("first", "second") if word)
-        switch, longest = None, None
-        if match["second"]:
-            kind = "continued" if match["switch"].startswith("dec") else "two-stage"
-            switch, steps = _parse_steps(match["switch"].removeprefix("dec")), _parse_steps(match["total"])
-            shortest = switch + self.decay_steps
-        elif match["at"]:
-            kind, steps, shortest = "intermediate", int(match["at"]), 1
-            longest = _parse_steps(match["steps"]) - self.decay_steps
-        else:
-            kind, steps, shortest = "base", _parse_steps(match["steps"]), self.decay_steps
-        if steps < shortest or (longest is not None and steps > longest):
-            limit = f"at least {shortest}" if steps < shortest else f"at most {longest}"
+        specs: list[StageSpec] = []
+        for number, (word, decayed, steps) in enumerate(pairs, 1):
+            begin, end, cut = specs[-1].end if specs else 0, parse_steps(steps), None
+            decay = self.decay_steps if decayed or number == len(pairs) else 0
+            if match["at"]:
+                cut = int(match["at"])
+                self._check(name, "last step", cut, 1, end - decay)
+            else:
+                what = "last step" if number == len(pairs) else "switch"
+                self._check(name, what, end, begin + (decay or 1))
+            specs.append(StageSpec(objective=parse_objective(word), end=end, decay_steps=decay, cut=cut))
+        size = f"{self.prefix}{match['size']}"
+        stages = make_stages(size, specs, usual_decay=self.decay_steps, seed=seed)
+        return Model(name=name, size=size, stages=stages, seed=seed)
+
+    def _check(self, name: str, what: str, step: int, least: int, most: int | None = None) -> None:
+        if step < least or (most is not None and step > most):
+            limit = f"at least {least}" if step < least else f"at most {most}"
             raise UserError(
-                f"there is no model {name!r}: with a decay of {self.decay_steps} steps its last step "
-                f"must be {limit}, not {steps}"
+                f"there is no model {name!r}: with a decay of {self.decay_steps} steps its {what} must be {limit}, "
+                f"not {step}"
             )
-        return Model(
-            name=name,
-            size=f"{self.prefix}{match['size']}",
-            kind=kind,
-            objectives=objectives,
-            switch=switch,
-            steps=steps,
-            decay_steps=self.decay_steps,
-            seed=seed,
-        )
 
 
 def arm_of(name: str) -> tuple[str, int]:
@@ -297,7 +444,8 @@ def format_steps(steps: int) -> str:
     return f"{steps // 1000}k" if steps and steps % 1000 == 0 else str(steps)
 
 
-def _parse_steps(text: str) -> int:
+def parse_steps(text: str) -> int:
+    """Return 12,000 for `12k` or `12000`."""
     return int(text.removesuffix("k")) * (1000 if text.endswith("k") else 1)
 
 
@@ -368,14 +516,27 @@ parse = PAPER.parse
 """The model that a name stands for in the paper's scheme."""
 
 
+OWN: dict[str, Model] = {}
+"""Models by the names of one's own that a study file gives them, once `figure` or `table` were told the file."""
+
+
+def own_model(name: str) -> Model | None:
+    """Return the model of a name in `OWN`, or of another pretraining of one; None for other names."""
+    arm, seed = arm_of(name)
+    found = OWN.get(name) or OWN.get(arm)
+    return found.again(seed) if found is not None and found.name != name else found
+
+
 def find_model(name: str) -> Model | None:
-    """Return the model of a name in the scheme, of any study and size such as `toy-s` or `2b`; None for other names."""
-    if name in MODELS:
-        return MODELS[name]
+    """Return the model of a name in the scheme, of any study and size such as `toy-s` or `2b`, or of one in `OWN`; None
+    for other names."""
+    if (known := MODELS.get(name) or own_model(name)) is not None:
+        return known
     match = re.match(rf"(?P<prefix>(?:[^-]+-)*?)(?P<size>[^-]+)-(?:{_objectives()})-", name)
     if match is None:
         return None
     try:
-        return Design(prefix=match["prefix"], sizes=(match["size"],), decay_steps=0).parse(name)
+        # How long the decay is, the name does not say; one step is always of it.
+        return Design(prefix=match["prefix"], sizes=(match["size"],), decay_steps=1).parse(name)
     except UserError:
         return None

@@ -23,7 +23,7 @@ LIGHT_MODULES = {
 """What `analysis` and `paper_figures` may import from the rooms above them."""
 
 SHARED_READERS = {
-    "benchmarks.commands", "benchmarks.results_json", "pretraining.names",
+    "benchmarks.commands", "benchmarks.results_json", "pretraining.names", "pretraining.plan.study_plan",
 }  # fmt: skip
 """The same for what two rooms read, a format or names; these need what the small environment holds."""
 

@@ -18,7 +18,7 @@ from analysis.records import records
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, DATASETS, PAPER, STANDARD, TASKS, datasets_of
 from common.errors import UserError
-from pretraining.models import MODELS, TABLES, Model, find_model, format_steps, parse
+from pretraining.models import MODELS, TABLES, Model, find_model, format_steps, own_model, parse
 from pretraining.paper_settings import SHAPES, TRAINING
 
 __all__ = ["Table", "TableEntry", "build_table"]
@@ -136,8 +136,8 @@ class _Layout:
     stubs: tuple[str, ...]
     label: Callable[[Model], tuple[str, ...]]
     """Returns a model's entries under `stubs`."""
-    kind: str
-    """The kind of model that has its rows here (`pretraining.models.Model.kind`)."""
+    kinds: tuple[str, ...]
+    """The kinds of models that have their rows here (`pretraining.models.Model.kind`)."""
     takes_foreign: bool = False
     """Whether models whose names are outside the study's scheme have their rows here."""
 
@@ -154,12 +154,12 @@ class _Layout:
     def has(self, name: str) -> bool:
         """Whether a model that the paper does not have belongs here."""
         model = _model(name)
-        return self.takes_foreign if model is None else model.kind == self.kind
+        return self.takes_foreign if model is None else model.kind in self.kinds
 
 
 def _model(name: str) -> Model | None:
-    if name in MODELS:
-        return MODELS[name]
+    if (known := MODELS.get(name) or own_model(name)) is not None:
+        return known
     try:
         return parse(name)
     except UserError:
@@ -180,15 +180,17 @@ def _step_label(model: Model) -> tuple[str, ...]:
 
 
 def _mix_label(model: Model) -> tuple[str, ...]:
-    clm = model.switch if model.switch is not None else (model.steps if model.objective == "clm" else 0)
+    clm = model.clm_steps
     mlm = model.steps - clm
     mix = f"{_thousands(clm)}+{_thousands(mlm)}"
-    usual = model.ratio in (40, None) and model.objective in ("clm", "mlm", "clm+mlm")
+    usual = model.label() in ("CLM", "MLM 40 %", "CLM + MLM 40 %")
     stages = "" if usual else f" ({model.label()})"
     return _own_size(model, _thousands(model.steps)), f"{mix}{stages}"
 
 
 def _cpt_label(model: Model) -> tuple[str, ...]:
+    if model.start:
+        return f"{model.origin} ({model.label()})", _thousands(model.steps)
     steps = "-" if model.switch is None else _thousands(model.steps - model.switch)
     return _own_size(model, model.objectives[0].label()), steps
 
@@ -200,13 +202,13 @@ def _own_size(model: Model, text: str) -> str:
 
 _LAYOUTS = (
     _Layout(title="model size and pretraining objective, 42K steps", stubs=("Size", "Objective"),
-            label=_size_label, kind="base", takes_foreign=True),
+            label=_size_label, kinds=("base",), takes_foreign=True),
     _Layout(title="checkpoints during pretraining, 610M", stubs=("Objective", "Step"),
-            label=_step_label, kind="intermediate"),
+            label=_step_label, kinds=("intermediate",)),
     _Layout(title="training budget and its split into CLM and MLM steps, 610M", stubs=("Budget", "CLM+MLM"),
-            label=_mix_label, kind="two-stage"),
+            label=_mix_label, kinds=("two-stage", "multi-stage")),
     _Layout(title="continued pretraining with MLM after CLM or MLM, 610M", stubs=("Start", "CPT steps"),
-            label=_cpt_label, kind="continued"),
+            label=_cpt_label, kinds=("continued", "adapted")),
 )  # fmt: skip
 """In the paper's order; within each the tasks in theirs."""
 

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from benchmarks.commands import DATA, DatasetName, Definitions
-from benchmarks.finetuning.model_files import resolve
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.protocol import FINE_TUNING, Dataset, HeadName  # noqa: F401  (inherited options are read here)
@@ -29,6 +28,7 @@ from benchmarks.sweep.request import (
 from benchmarks.sweep.status import cell_status, models_of, status_code, status_table, touched
 from common.cli import MANY, shared_options
 from common.errors import UserError
+from common.model_files import resolve
 from common.registry import Registry
 
 __all__ = ["run", "status"]

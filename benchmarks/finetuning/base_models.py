@@ -20,9 +20,9 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from benchmarks.finetuning.model_files import read_config
 from benchmarks.finetuning.tokenization import end_of_text
 from common.errors import UserError, first_line, nearest
+from common.model_files import read_config
 from pretraining.model.model_folder import MODEL_TYPES, load_encoder
 from pretraining.model.modeling import EuroBertModel
 

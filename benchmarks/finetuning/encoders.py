@@ -19,10 +19,10 @@ from torch import Tensor, nn
 
 from benchmarks.finetuning.base_models import FirstToken, NoPooler, load_base, load_tokenizer
 from benchmarks.finetuning.directions import Trial, try_out
-from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import packed_cost
 from common.errors import UserError
+from common.model_files import resolve, tokenizer_hash, weights_hash
 from pretraining.model.attention import AttentionBackend, AttentionLayout, dense_attention
 from pretraining.model.model_folder import check_model
 from pretraining.model.modeling import EuroBertModel, rotary_tables

@@ -18,13 +18,13 @@ from typing import Any
 from benchmarks.datasets.local_dataset import read_manifest
 from benchmarks.finetuning.device import choose_precision
 from benchmarks.finetuning.heads import POOLINGS
-from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
 from benchmarks.protocol import PROTOCOL_VERSION
 from benchmarks.runs import RESULTS, RESULTS_VERSION, RUN, RunKey, cell_keys, found_keys
 from benchmarks.sweep.request import RunRequest
 from benchmarks.sweep.status import folder_of, state_of
 from common.description import difference
 from common.errors import UserError
+from common.model_files import resolve, tokenizer_hash, weights_hash
 from common.plain_text import redacted
 
 __all__ = [

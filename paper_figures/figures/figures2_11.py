@@ -50,19 +50,21 @@ def clm_share(model: Model) -> float | None:
 
     The paper's splits are whole thousands of steps (22.7 to 77.3 %) and are drawn at their nominal 25, 50 and 75 %.
     """
-    if model.kind == "base" and model.objective in ("mlm", "clm"):
-        return 100.0 * (model.objective == "clm")
-    if model.kind == "two-stage" and model.objective == "clm+mlm":
-        share = 100 * model.first_share
-        return float(25 * round(share / 25)) if model.name in _SPLITS else share
-    return None
+    if model.kind not in ("base", "two-stage", "multi-stage"):
+        return None
+    names = {objective.name for objective in model.objectives}
+    if names not in ({"clm"}, {"clm", "mlm"}) and model.objective != "mlm":
+        return None
+    share = 100 * model.clm_share
+    return float(25 * round(share / 25)) if model.name in _SPLITS else share
 
 
 def _cpt_steps(model: Model) -> int | None:
     """Return the steps of MLM at 40 % added to a decayed base model of the full budget; 0 for that base."""
     if model.kind == "base" and model.steps == BUDGET:
         return 0
-    continued = model.kind == "continued" and str(model.objectives[1]) == "mlm40" and model.switch == BUDGET
+    then = [str(objective) for objective in model.objectives[1:]]
+    continued = model.kind == "continued" and then == ["mlm40"] and model.switch == BUDGET
     return model.steps - BUDGET if continued else None
 
 
@@ -75,34 +77,40 @@ def by_size(model: Model) -> AxisPosition | None:
     """Return the point of a model in the group of its size: MLM at 40 % or CLM of the full budget, or one's own."""
     if model.kind == "intermediate":
         return None
-    is_usual = model.kind == "base" and model.steps == BUDGET and model.ratio in (40, None)
-    return AxisPosition(series=model.objective.upper() if is_usual else model.name, x=model.size.upper())
+    is_usual = model.kind == "base" and model.steps == BUDGET and model.label() in ("MLM 40 %", "CLM")
+    size = model.origin or model.size.upper()
+    return AxisPosition(series=model.objective.upper() if is_usual else model.name, x=size)
 
 
 def by_ratio(model: Model) -> AxisPosition | None:
     """Return the point of an MLM base model, whatever its ratio, on the line of its size and budget."""
-    if model.kind != "base" or model.objective != "mlm" or model.ratio is None:
+    changes = any(objective.last_ratio for objective in model.objectives)
+    if model.kind != "base" or model.objective != "mlm" or model.ratio is None or changes:
         return None
     return AxisPosition(series=_series(model, model.size.upper(), steps=BUDGET), x=float(model.ratio))
 
 
 def _series(model: Model, *words: str, steps: int = 0, ratio: int | None = None) -> str:
-    """Return the words with what a model of one's own has that is not the figure's: its ratio, its budget."""
-    own_ratio = f"MLM {model.ratio} %" if ratio and model.ratio not in (ratio, None) else ""
+    """Return the words with what a model of one's own has that is not the figure's: its ratio or stages, its budget."""
+    own_mix = ""
+    if ratio and model.objective not in ("clm", "mlm", "clm+mlm"):
+        own_mix = model.label()
+    elif ratio and model.label().removeprefix("CLM + ") not in (f"MLM {ratio} %", "CLM"):
+        own_mix = model.label().removeprefix("CLM + ")
     own_steps = "" if model.steps == steps else f"{format_steps(model.steps).upper()} steps"
-    return ", ".join(filter(None, (*words, own_ratio, own_steps)))
+    return ", ".join(filter(None, (*words, own_mix, own_steps)))
 
 
 def by_steps(model: Model) -> AxisPosition | None:
     """Return the point of an undecayed checkpoint, x in thousands of steps, on the line of its objective."""
-    if model.kind != "intermediate":
+    if model.kind != "intermediate" or model.switch is not None:
         return None
     return AxisPosition(series=objective_series(model), x=model.steps / 1000)
 
 
 def by_flops(model: Model) -> AxisPosition | None:
     """Return the point of an undecayed checkpoint, x in 1e20 FLOPs, on the line of its objective."""
-    if model.kind != "intermediate" or model.size not in SHAPES:
+    if model.kind != "intermediate" or model.switch is not None or model.size not in SHAPES:
         return None
     return AxisPosition(series=objective_series(model), x=training_flops(model) / 1e20)
 

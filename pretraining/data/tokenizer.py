@@ -18,7 +18,6 @@ import hashlib
 import io
 import json
 import logging
-import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -37,6 +36,7 @@ from common.errors import UserError, first_line
 from common.files import write_text
 from common.packed import unzstd
 from common.reading import MOST_BYTES, read_bounded, strict_json
+from pretraining.data.mask_token import MASKS, name_a_mask
 from pretraining.paper_settings import SPECIAL_TOKENS
 
 if TYPE_CHECKING:
@@ -50,9 +50,8 @@ __all__ = [
 
 BEGIN, END, MASK = SPECIAL_TOKENS.begin, SPECIAL_TOKENS.end, SPECIAL_TOKENS.mask
 _RESERVED = "<|reserved_special_token_{}|>"
-_ENDS = (END, "<|endoftext|>", "</s>", "[SEP]")
-_BEGINS = (BEGIN, "<s>", "[CLS]")
-_MASKS = (MASK, "[MASK]", "<mask>")
+_ENDS = (END, "<|endoftext|>", "</s>", "[SEP]", "<eos>", "<|im_end|>")
+_BEGINS = (BEGIN, "<s>", "[CLS]", "<bos>")
 
 FILES = ("tokenizer.json", "tokenizer.model", "tokenizer.model.zst")
 """Files that make a folder a tokenizer's, the first one found counts."""
@@ -225,9 +224,7 @@ def _pre_tokenizer() -> pre_tokenizers.PreTokenizer:
 def _from_json(text: bytes, where: str) -> TextTokenizer:
     try:
         content: dict[str, Any] = strict_json(text)
-        added = {item["content"] for item in content["added_tokens"]}
-        if not added & set(_MASKS):
-            _name_a_mask(content, where)
+        name_a_mask(content)
         # Begin and end of text are put by this project alone, never by the tokenizer's own template.
         content["post_processor"] = None
         inner = tokenizers.Tokenizer.from_str(json.dumps(content))
@@ -240,38 +237,16 @@ def _from_json(text: bytes, where: str) -> TextTokenizer:
     return _finish(inner, where)
 
 
-def _name_a_mask(content: dict[str, Any], where: str) -> None:
-    """Rename a reserved special token to the mask: that with the mask's id, as the paper did with Llama 3's first.
-
-    Without a reserved token of that id, as in other tokenizers, it is the first.
-    """
-    pattern = re.compile(r"<\|(reserved_special_token|extra_id|reserved)_\d+\|>")
-    reserved = sorted(
-        (item for item in content["added_tokens"] if pattern.fullmatch(item["content"])),
-        key=lambda item: int(item["id"]),
-    )
-    if not reserved:
-        raise UserError(
-            f"{where}: no mask token and no reserved one to make it from; add {MASK} to its special tokens"
-        )
-    chosen = next((item for item in reserved if item["id"] == SPECIAL_TOKENS.mask_id), reserved[0])
-    old = chosen["content"]
-    chosen["content"] = MASK
-    vocabulary = content["model"].get("vocab", {})
-    if old in vocabulary:
-        vocabulary[MASK] = vocabulary.pop(old)
-
-
 def _finish(inner: tokenizers.Tokenizer, where: str) -> TextTokenizer:
     inner.encode_special_tokens = True
 
     def first(names: Sequence[str]) -> int | None:
         return next((i for i in map(inner.token_to_id, names) if i is not None), None)
 
-    eos, mask = first(_ENDS), first(_MASKS)
+    eos, mask = first(_ENDS), first(MASKS)
     if eos is None or mask is None:
         raise UserError(
-            f"{where} needs an end-of-text token ({', '.join(_ENDS)}) and a mask token ({', '.join(_MASKS)})"
+            f"{where} needs an end-of-text token ({', '.join(_ENDS)}) and a mask token ({', '.join(MASKS)})"
         )
     return TextTokenizer(inner=inner, bos_id=first(_BEGINS), eos_id=eos, mask_id=mask)
 

@@ -1,1 +1,1 @@
-"""The encoder in plain torch: configuration, layers, heads, masks, loss, other checkpoint forms."""
+"""The encoder in plain torch, and any other of transformers: layers, masks, loss, folders of all of them."""

@@ -34,8 +34,21 @@ from pretraining.model.configuration import EncoderConfig, native_config
 from pretraining.model.modeling import HEAD, EuroBertForMaskedLM, EuroBertPreTrainedModel
 
 __all__ = [
-    "MANIFEST", "MODEL_TYPES", "PACKAGES", "State", "check_model", "check_state", "export", "from_released",
-    "load_encoder", "model_card", "parameter_shapes", "read_config", "read_state",
+    "MANIFEST",
+    "MODEL_TYPES",
+    "PACKAGES",
+    "TOKENIZER_FILES",
+    "State",
+    "card_rows",
+    "check_model",
+    "check_state",
+    "export",
+    "from_released",
+    "load_encoder",
+    "model_card",
+    "parameter_shapes",
+    "read_config",
+    "read_state",
 ]  # fmt: skip
 
 logger = logging.getLogger(__name__)
@@ -130,8 +143,13 @@ def model_card(config: EncoderConfig, manifest: Mapping[str, Any]) -> str:
         direction="causal" if config.is_causal else "bidirectional",
         layers=config.num_hidden_layers,
         width=config.hidden_size,
-        rows="\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in _flat(manifest)),
+        rows=card_rows(manifest),
     )
+
+
+def card_rows(manifest: Mapping[str, Any]) -> str:
+    """Return everything a manifest knows as rows of a Markdown table."""
+    return "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in _flat(manifest))
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -32,6 +32,7 @@ from pretraining.model.attention import (
     resolve_backend,
 )
 from pretraining.model.configuration import EncoderConfig
+from pretraining.model.cross_entropy import linear_cross_entropy
 from pretraining.model.packed_batch import PackedBatch, positions_of
 
 __all__ = ["HEAD", "EuroBertForMaskedLM", "EuroBertModel", "EuroBertPreTrainedModel", "RMSNorm", "initialise"]
@@ -309,6 +310,18 @@ class EuroBertForMaskedLM(EuroBertPreTrainedModel):
         if labels is not None:
             output.loss = F.cross_entropy(logits.flatten(0, -2).float(), labels.flatten())
         return output
+
+    def encode(self, batch: PackedBatch, *, is_causal: bool | None = None) -> Tensor:
+        """Return what the head reads, (T, H), of a packed batch."""
+        return self.model.encode(batch, is_causal=is_causal)
+
+    def loss_of(
+        self, features: Tensor, labels: Tensor, *, weights: Tensor | None = None, chunk: int | None = None
+    ) -> Tensor:
+        """Return the summed cross-entropy of features (M, H) against labels (M,), each times its weight if given."""
+        return linear_cross_entropy(
+            features, self.lm_head.weight, labels, chunk, weights=weights, fused=self.blocks_compiled
+        )
 
 
 def initialise(model: EuroBertPreTrainedModel, seed: int) -> None:

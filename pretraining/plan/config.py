@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -212,9 +213,17 @@ class TrainingConfig:
             skips.append(skip)
         return tuple(skips)
 
-    def batch_number(self, step: int) -> int:
-        """Return which batch of the order a step trains on."""
-        return step + sum(count for at, count in self.skips if at <= step)
+    def batch_number(self, step: int, spans: Iterable[tuple[int, int]] = ((0, _MOST),)) -> int:
+        """Return which batch of the order a step trains on.
+
+        Args:
+            step: a step of the last span.
+            spans: the steps [first, end) whose batches come from the same data, all of them by default.
+        """
+        taken = sum(max(0, min(end, step) - first) for first, end in spans)
+        return taken + sum(
+            count for at, count in self.skips if at <= step and any(first <= at < end for first, end in spans)
+        )
 
     def interventions(self, step: int) -> dict[str, object]:
         """Return what was changed before a step, as its checkpoint records it."""

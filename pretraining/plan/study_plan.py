@@ -16,6 +16,9 @@ The paper's study is built in, others are TOML files:
     [settings]                       # fields of pretraining.plan.config.TrainingConfig
     global_batch = 16
 
+Models that no name says, with a start, other data or decays of their own, have a table each
+(`pretraining.plan.model_tables`).
+
 A stage is one run of the optimiser with one objective and one phase: the trunk `610m-clm`, the stage
 `610m-clm-10k-mlm40` that branches off it at step 10,000, and that stage's decay `610m-clm-10k-mlm40-42k`.
 Models that need the same steps share them; the checkpoints at which others branch off are kept. Another masking ratio,
@@ -32,10 +35,11 @@ from typing import Any
 
 from common.errors import UserError, nearest
 from common.settings import need_table, read_settings, read_toml, refuse_code
-from pretraining.models import MODELS, PAPER, Design, Model, Stage
+from pretraining.models import MODELS, PAPER, Design, Model, Stage, arm_of
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import OPTIMIZER_BYTES, TrainingConfig
 from pretraining.plan.flops import gpu_hours, hoffmann_flops_per_token, model_flops_per_token
+from pretraining.plan.model_tables import Shapes, models_of_tables
 
 __all__ = [
     "PAPER_STUDY",
@@ -75,6 +79,9 @@ class Study:
         """
         if name in self.models:
             return self.models[name]
+        arm, seed = arm_of(name)
+        if arm in self.models and seed:
+            return self.models[arm].again(seed)
         try:
             return self.design.parse(name)
         except UserError as error:
@@ -95,8 +102,8 @@ class _File:
     """Put before every name."""
     decay_steps: int = PAPER.decay_steps
     """Length of the decay that closes every budget."""
-    models: tuple[str, ...] = ()
-    """Names of the study's models."""
+    models: Any = ()
+    """Names of the study's models, or a table for each."""
     sizes: dict[str, Any] = field(default_factory=dict)
     """A table for each size."""
     settings: dict[str, Any] = field(default_factory=dict)
@@ -111,6 +118,12 @@ class _File:
             )
         if not 1 <= self.decay_steps < 2**31:
             raise UserError(f"decay_steps must be at least 1 and below 2^31, not {self.decay_steps}")
+        if not isinstance(self.models, dict | tuple):
+            raise UserError(
+                f"models takes a list, not {self.models!r:.60}; give names, or a table [models.NAME] for each"
+            )
+        if bad := [item for item in self.models if not isinstance(item, str)]:
+            raise UserError(f"models takes a list; each text, not {bad[0]!r:.60}; a table is [models.NAME]")
 
 
 def load_study(path: Path | None) -> Study:
@@ -122,7 +135,8 @@ def load_study(path: Path | None) -> Study:
     if path is None:
         return PAPER_STUDY
     file = read_settings(_File, read_toml(path), str(path), base=_File())
-    if not file.sizes:
+    tables = file.models if isinstance(file.models, dict) else {name: {} for name in file.models}
+    if not file.sizes and not all(isinstance(one, dict) and one.get("start") for one in tables.values()):
         raise UserError(f"{path}: a study needs at least one [sizes.NAME] table")
     shapes = {}
     for size, fields in file.sizes.items():
@@ -135,16 +149,13 @@ def load_study(path: Path | None) -> Study:
             )
         shapes[f"{file.prefix}{size}"] = read_settings(Shape, table, f"{path} [{where}]")
     design = Design(sizes=tuple(file.sizes), prefix=file.prefix, decay_steps=file.decay_steps)
-    try:
-        models = {name: design.parse(name) for name in file.models}
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
+    models = models_of_tables(design, tables, path)
     settings = file.settings
     refuse_code(settings, f"{path} [settings]")
     if "microbatch" in settings:  # before there were groups, it decided the gradient, too
         settings = {"loss_group": settings["microbatch"], **settings}
     config = read_settings(TrainingConfig, settings, f"{path} [settings]")
-    return Study(name=path.stem, design=design, shapes=shapes, models=models, config=config)
+    return Study(name=path.stem, design=design, shapes=Shapes(shapes, models), models=models, config=config)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,10 +232,19 @@ class Plan:
             ),
         )
 
+    def tokens_of(self, data: str) -> float:
+        """Return the unique tokens of some data that every model can be trained on without a second epoch.
+
+        Args:
+            data: as stages name it; empty: the data of the command.
+        """
+        taken = (sum(stage.steps for stage in model.stages if stage.data == data) for model in self.models)
+        return max(taken, default=0) * self.study.config.tokens_per_step
+
     @property
     def data_tokens(self) -> float:
-        """Unique tokens that every model can be trained on without a second epoch."""
-        return max((model.steps for model in self.models), default=0) * self.study.config.tokens_per_step
+        """The same of the data of the command."""
+        return self.tokens_of("")
 
     @property
     def data_bytes(self) -> float:
@@ -240,11 +260,25 @@ class Plan:
 
         The end decides them only where the rate falls towards it: a trunk may be trained further.
         """
-        before = [] if stage.parent is None else self.lineage(self.stage(stage.parent))
-        own: dict[str, object] = {
-            key: getattr(stage, key) for key in ("name", "objective", "ratio", "start", "phase")
-        }
-        return [*before, own | {"end": stage.end if stage.phase == "decay" else None}]
+        return [
+            {key: getattr(item, key) for key in ("name", "objective", "ratio", "start", "phase")}
+            | {"end": item.end if item.phase == "decay" else None}
+            | item.extras()
+            for item in self.ancestry(stage)
+        ]
+
+    def ancestry(self, stage: PlannedStage) -> list[PlannedStage]:
+        """Return the stages that lead to one, itself last."""
+        before = [] if stage.parent is None else self.ancestry(self.stage(stage.parent))
+        return [*before, stage]
+
+    def steps_on_its_data(self, stage: PlannedStage) -> tuple[tuple[int, int], ...]:
+        """Return the steps [first, end) that lead to the end of a stage and are trained on the same shards."""
+        line = self.ancestry(stage)
+        ends = [*(later.start for later in line[1:]), stage.end]
+        return tuple(
+            (item.start, end) for item, end in zip(line, ends, strict=True) if item.data == stage.data
+        )
 
     def children(self, name: str | None) -> list[PlannedStage]:
         """Return the stages that branch off the named one, in order of the step; the first ones for None."""

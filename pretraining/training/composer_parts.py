@@ -27,6 +27,7 @@ from composer.models import ComposerModel
 from torch.nn.parallel import DistributedDataParallel
 
 from common.errors import UserError, first_line
+from pretraining.model.adapted import AdaptedModel
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.plan.config import TrainingConfig
 from pretraining.training.dataloader import StepBatch
@@ -49,7 +50,7 @@ def close(trainer: Trainer) -> None:
 class PretrainingModel(ComposerModel):  # type: ignore[misc]  # composer is untyped
     """The model as Composer calls it: forward is the whole loss, so that DDP sees every parameter used."""
 
-    def __init__(self, model: EuroBertForMaskedLM) -> None:
+    def __init__(self, model: EuroBertForMaskedLM | AdaptedModel) -> None:
         """Train this model."""
         super().__init__()
         self.model = model

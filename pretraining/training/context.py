@@ -15,8 +15,10 @@ from common.errors import UserError
 from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.configuration import config_of
+from pretraining.model.start_weights import check_start, data_config
 from pretraining.plan.config import RESULTS, TrainingConfig
 from pretraining.plan.study_plan import PlannedStage, Targets
+from pretraining.starts import Start
 from pretraining.training import checkpoints
 from pretraining.training.dataloader import Data
 from pretraining.training.ranks import Ranks
@@ -35,6 +37,8 @@ class TrainingContext:
     out: Path
     ranks: Ranks
     stop_file: Path | None = None
+    start: Start | None = None
+    """What the first stage starts from in place of the seed's random weights."""
 
     def __post_init__(self) -> None:
         """Open the data.
@@ -49,13 +53,37 @@ class TrainingContext:
         self.plan = self.targets.plan
         self.shape = self.plan.study.shapes[self.targets.model.size]
         self.data_folder, remote = find_shards(self.source)
-        self.model_config = config_of(self.shape, load_manifest(self.data_folder)["tokenizer"])
+        tokenizer = load_manifest(self.data_folder)["tokenizer"]
+        if self.start is not None:
+            check_start(self.start, tokenizer, str(self.source))
+        self.model_config = (
+            config_of(self.shape, tokenizer) if self.start is None else data_config(self.start, tokenizer)
+        )
         self.data = Data(self.data_folder, config, self.model_config, remote)
+        self._others = {text: self._other(text) for text in self._needed() if text}
         if config.global_batch < self.ranks.world:
             raise UserError(
                 f"global_batch={config.global_batch} leaves some of {self.ranks.world} processes without a sequence; "
                 f"start fewer processes"
             )
+
+    def _needed(self) -> list[str]:
+        """Return the data of the stages to train and of those before them, as the study file gives them."""
+        chains = [self.plan.ancestry(stage) for stage, _ in self.targets.stages]
+        return list(dict.fromkeys(stage.data for chain in chains for stage in chain))
+
+    def _other(self, text: str) -> Data:
+        folder, remote = find_shards(text)
+        data = Data(folder, self.config, self.model_config, remote)
+        if data.manifest["tokenizer"]["sha256"] != self.data.manifest["tokenizer"]["sha256"]:
+            raise UserError(
+                f"{text} was written with another tokenizer than {self.source}; write its shards with the same one"
+            )
+        return data
+
+    def data_of(self, stage: PlannedStage) -> Data:
+        """Return the data that a stage is trained on: those of the command, or its own."""
+        return self._others[stage.data] if stage.data else self.data
 
     def folder(self, stage: str) -> Path:
         """Return the folder of a stage's checkpoints and log."""
@@ -69,7 +97,12 @@ class TrainingContext:
             "data": self.data.manifest["sha256"],
             "shape": asdict(self.shape),
             "science": self.config.science(),
-            "stages": self.plan.lineage(stage),
+            "stages": [
+                item
+                | ({"data": self._others[str(item["data"])].manifest["sha256"]} if "data" in item else {})
+                for item in self.plan.lineage(stage)
+            ],
+            **({} if self.start is None else {"start": self.start.identity}),
         }
 
     def check(self, state: Mapping[str, Any], stage: PlannedStage, step: int, where: str) -> None:
@@ -81,7 +114,10 @@ class TrainingContext:
             step: updates that it has had.
             where: its path, for messages.
         """
-        mine = {**self.identity(stage), "interventions": self.config.interventions(step)}
+        # Of a start there is nothing in what began from random weights.
+        mine = {
+            "start": None, **self.identity(stage), "interventions": self.config.interventions(step),
+        }  # fmt: skip
         theirs = {part: state.get(part) for part in mine}
         if (earlier := theirs["interventions"]) and not earlier.get("peak_lr_from"):
             # Of version 1, which could change the peak rate from a step on; here it was not.
@@ -97,7 +133,7 @@ class TrainingContext:
         )
 
     def start_of(self, stage: PlannedStage, target: int) -> checkpoints.Checkpoint | None:
-        """Return the checkpoint to resume a stage from; None for random weights.
+        """Return the checkpoint to resume a stage from; None for the start, or for random weights.
 
         Raises:
             UserError: the stage's parent has no checkpoint at the step where it branches off, or the checkpoint is
@@ -134,6 +170,7 @@ def _stages(stages: list[dict[str, Any]] | None) -> str:
     return ", then ".join(
         f"{item.get('name')} from step {item.get('start')}"
         + ("" if item.get("end") is None else f" to {item.get('end')}")
+        + (f" on data {item['data']:.12}" if item.get("data") else "")
         for item in stages or []
     )
 
@@ -142,7 +179,8 @@ _REMEDIES = {
     "results": "continue with the version of this package that made it",
     "tokenizer": "use its original --data",
     "data": "use its original --data",
-    "stages": "use its original --study",
+    "start": "give its original start",
+    "stages": "use its original --study and the data that it names",
     "interventions": "change only later steps",
 }
 """What else can be done, by the part of the description that differs."""

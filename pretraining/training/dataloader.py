@@ -132,12 +132,12 @@ class Data:
         self._opened: set[tuple[int, int]] = set()
 
     def step(
-        self, step: int, objective: str, ratio: int | None = None, *, rank: int = 0, world: int = 1
+        self, step: int, objective: str, ratio: float | None = None, *, rank: int = 0, world: int = 1
     ) -> StepBatch:
         """Return one rank's share of a step.
 
         Args:
-            step: update, counted from 0 at the start of pretraining.
+            step: the batch's number in the order: that of the update, where all were trained on these data.
             objective: a name in `pretraining.models.OBJECTIVES`.
             ratio: masking ratio in percent; None for objectives without one.
             rank: number of the rank.
@@ -200,7 +200,7 @@ class Data:
                     return
 
     def validation(
-        self, objective: str, ratio: int | None = None, *, rank: int = 0, world: int = 1
+        self, objective: str, ratio: float | None = None, *, rank: int = 0, world: int = 1
     ) -> Iterator[ObjectiveBatch]:
         """Yield one rank's share of the validation micro-batches, whose masks never change."""
         count = min(self._cut.count(self._validation.tokens), self._config.eval_sequences)
@@ -238,7 +238,9 @@ class Data:
         packed = PackedBatch.of(sequences, ids, epoch=epoch, max_length=self._config.max_length)
         return packed, np.array(of_sample, np.int64)
 
-    def _prepare(self, packed: PackedBatch, objective: str, ratio: int | None, stream: int) -> ObjectiveBatch:
+    def _prepare(
+        self, packed: PackedBatch, objective: str, ratio: float | None, stream: int
+    ) -> ObjectiveBatch:
         rule = None
         if ratio is not None:
             seed = self._config.seed

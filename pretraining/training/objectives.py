@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from pretraining.model.cross_entropy import IGNORE, linear_cross_entropy
+from pretraining.model.adapted import AdaptedModel
+from pretraining.model.cross_entropy import IGNORE
 from pretraining.model.masking import MaskRule, batch_mask
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.model.packed_batch import PackedBatch
@@ -126,7 +127,9 @@ def prepare(batch: PackedBatch, objective: str, rule: MaskRule | None) -> Object
     return function(batch, rule)
 
 
-def loss_sum(model: EuroBertForMaskedLM, batch: ObjectiveBatch, *, chunk: int | None = None) -> LossSum:
+def loss_sum(
+    model: EuroBertForMaskedLM | AdaptedModel, batch: ObjectiveBatch, *, chunk: int | None = None
+) -> LossSum:
     """Return the loss of one pass, as a sum over its predicted tokens, each times its group's weight if it has one.
 
     Args:
@@ -134,16 +137,14 @@ def loss_sum(model: EuroBertForMaskedLM, batch: ObjectiveBatch, *, chunk: int | 
         batch: on the model's device.
         chunk: positions whose logits exist at a time; chosen by the vocabulary's size when left out.
     """
-    hidden = model.model.encode(batch.inputs, is_causal=batch.is_causal)
+    hidden = model.encode(batch.inputs, is_causal=batch.is_causal)
     if batch.positions is not None:
         hidden = hidden.index_select(0, batch.positions)
     weights = None
     if batch.weights is not None:
         assert batch.groups is not None, "weights are those of groups"
         weights = batch.weights.index_select(0, batch.groups)
-    total = linear_cross_entropy(
-        hidden, model.lm_head.weight, batch.labels, chunk, weights=weights, fused=model.blocks_compiled
-    )
+    total = model.loss_of(hidden, batch.labels, weights=weights, chunk=chunk)
     return LossSum(total=total, count=batch.count)
 
 

@@ -11,6 +11,7 @@ start of pretraining, in every stage and every branch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
-from pretraining.models import Model, Stage
+from pretraining.models import CURVES, Model, Stage
 from pretraining.plan.config import TrainingConfig
 
 __all__ = [
@@ -94,7 +95,9 @@ class WSD:
     decay_start: int | None = None
     """First step of the decay; None for a trunk, which never decays."""
     decay_steps: int = 0
-    """Length of the linear decay to zero."""
+    """Length of the decay to zero."""
+    curve: str = CURVES[0]
+    """How it falls after a share x of its steps: `linear` to 1 - x, `sqrt` to 1 - sqrt(x)."""
     rewarm_start: int | None = None
     """First step after a decayed checkpoint (CPT); None when there is none."""
     rewarm_steps: int = 0
@@ -115,7 +118,8 @@ class WSD:
         if self.rewarm_start is not None and 0 <= step - self.rewarm_start < self.rewarm_steps:
             value = min(value, (step - self.rewarm_start + 1) / self.rewarm_steps)
         if self.decay_start is not None and step >= self.decay_start:
-            value = min(value, 1.0 - (step - self.decay_start + 1) / self.decay_steps)
+            share = (step - self.decay_start + 1) / self.decay_steps
+            value = min(value, 1.0 - (math.sqrt(share) if self.curve == "sqrt" else share))
         return value
 
 
@@ -125,12 +129,13 @@ def stage_schedule(model: Model, stage: Stage, *, warmup_steps: int, rewarm_step
     A second stage or a decay that continues an undecayed trunk stays on the trunk's plateau; only what follows
     a decayed checkpoint is warmed up again, over `rewarm_steps` (the paper does not say how).
     """
-    continued = model.kind == "continued" and model.switch is not None and stage.start >= model.switch
+    ends = [item.end for item in model.stages if item.phase == "decay" and item.end <= stage.start]
     decays = stage.phase == "decay"
     return WSD(
         warmup_steps=warmup_steps,
         decay_start=stage.start if decays else None,
         decay_steps=stage.steps if decays else 0,
-        rewarm_start=model.switch if continued else None,
-        rewarm_steps=rewarm_steps if continued else 0,
+        curve=stage.curve,
+        rewarm_start=max(ends, default=None),
+        rewarm_steps=rewarm_steps if ends else 0,
     )

@@ -30,8 +30,10 @@ from composer.loggers import Logger
 from common.errors import UserError
 from common.processes import on_first_interrupt, on_stop_signal
 from common.progress import Meter
+from pretraining.model.adapted import AdaptedModel
 from pretraining.model.attention import resolve_backend
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
+from pretraining.model.start_weights import Trained, load_start
 from pretraining.plan.flops import mfu, model_flops_per_token
 from pretraining.plan.study_plan import PlannedStage
 from pretraining.training import checkpoints
@@ -58,11 +60,12 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
     """One stage being trained; Composer calls it around every update."""
 
     def __init__(self, context: TrainingContext, stage: PlannedStage, target: int) -> None:
-        """Take weights and the optimizer's state of the last checkpoint, or the seed's weights."""
+        """Take weights and the optimizer's state of the last checkpoint, or the weights of the start or the seed."""
         start = context.start_of(stage, target)
         self.context, self.stage, self.target = context, stage, target
         self.config, self.ranks = context.config, context.ranks
         self.folder = context.folder(stage.name)
+        self.stage_data, self.spans = context.data_of(stage), context.plan.steps_on_its_data(stage)
         self.model, self.attention = build_model(context, is_seeded=start is None)
         self.optimizer = build_optimizer(self.model, self.config, self.ranks.device)
         self.step, self.tokens = 0, 0
@@ -294,16 +297,18 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         )  # fmt: skip
 
     def _batch(self, step: int) -> StepBatch:
-        stage, ranks, data = self.stage, self.ranks, self.context.data
-        number = self.config.batch_number(step)
+        stage, ranks, data = self.stage, self.ranks, self.stage_data
+        number = self.config.batch_number(step, self.spans)
         data.open_ahead(number, ranks.local_rank, ranks.local_world)
-        batch = data.step(number, stage.objective, stage.ratio, rank=ranks.rank, world=ranks.world)
+        ratio = stage.ratio_at(step)
+        batch = data.step(number, stage.objective, ratio, rank=ranks.rank, world=ranks.world)
         return replace(batch, step=step)
 
     def _announce_epochs(self) -> None:
         """Say at which step the next epoch begins, and in which the stage ends."""
-        each = self.context.data.order.steps_per_epoch
-        epochs = [self.config.batch_number(step) // each + 1 for step in range(self.step, self.target)]
+        each = self.stage_data.order.steps_per_epoch
+        steps = range(self.step, self.target)
+        epochs = [self.config.batch_number(step, self.spans) // each + 1 for step in steps]
         later = [(step, epoch) for step, epoch in enumerate(epochs, self.step) if epoch > epochs[0]]
         if later:
             logger.warning(
@@ -318,13 +323,14 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         if self.stage.parent is None:
             return True
         parent = self.context.plan.stage(self.stage.parent)
-        return (parent.objective, parent.ratio) != (self.stage.objective, self.stage.ratio)
+        before, now = ((of.objective, of.lasting_ratio, of.data) for of in (parent, self.stage))
+        return before != now
 
     def _validate(self) -> float:
         """Log the loss on the validation split at its fixed masks and return it."""
         stage, ranks = self.stage, self.ranks
-        batches = self.context.data.validation(
-            stage.objective, stage.ratio, rank=ranks.rank, world=ranks.world
+        batches = self.stage_data.validation(
+            stage.objective, stage.lasting_ratio, rank=ranks.rank, world=ranks.world
         )
         self.model.eval()
         total = count = 0.0
@@ -340,36 +346,41 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
 
     def _write(self, split: str, row: dict[str, float | int | str]) -> None:
         if self.log is not None:
-            of_stage = {
-                "objective": self.stage.objective,
-                "ratio": self.stage.ratio,
-                "stage": self.stage.name,
-            }
+            stage = self.stage
+            ratio = stage.ratio_at(self.step - 1) if split == "train" else stage.lasting_ratio
+            of_stage = {"objective": stage.objective, "ratio": ratio, "stage": stage.name}
             self.log.write({"step": self.step, "split": split} | of_stage | row | {"tokens": self.tokens})
 
 
-def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[EuroBertForMaskedLM, str]:
+def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, str]:
     """Return a model on the context's device as the settings want it, and its attention backend.
 
     Args:
         context: settings and device.
-        is_seeded: give it the seed's weights; others are going to be loaded.
+        is_seeded: give it the start's weights, or the seed's; others are going to be loaded.
     """
     config, device = context.config, context.ranks.device
-    model = EuroBertForMaskedLM(context.model_config)
-    if is_seeded:
-        initialise(model, config.seed)
+    model: Trained
+    if context.start is not None:
+        rows = context.data.manifest["tokenizer"]["vocab_size"]
+        model = load_start(context.start, rows, config.seed).train()
+    else:
+        model = EuroBertForMaskedLM(context.model_config)
+        if is_seeded:
+            initialise(model, config.seed)
     model.to(device)
-    model.fuse_projections(device.type == "cuda")
     dtype = torch.bfloat16 if context.bf16 else torch.float32
-    attention = resolve_backend(config.backend, device, dtype, context.model_config.head_dim).name
+    if isinstance(model, EuroBertForMaskedLM):
+        model.fuse_projections(device.type == "cuda")
+        head_dim = model.config.head_dim
+    else:
+        head_dim = model.head_dim
+    attention = resolve_backend(config.backend, device, dtype, head_dim).name
     model.set_attention_backend(attention)
     return model, attention
 
 
-def compile_model(
-    model: EuroBertForMaskedLM, batch: Callable[[], ObjectiveBatch], context: TrainingContext
-) -> str:
+def compile_model(model: Trained, batch: Callable[[], ObjectiveBatch], context: TrainingContext) -> str:
     """Compile the blocks where that is wanted and works; return `on`, `off` or why it is off.
 
     Args:
@@ -381,7 +392,7 @@ def compile_model(
         torch.OutOfMemoryError: the pass does not fit.
     """
     wanted, device = context.config.compile, context.ranks.device
-    if wanted == "off" or (wanted == "auto" and device.type != "cuda"):
+    if wanted == "off" or (wanted == "auto" and device.type != "cuda") or isinstance(model, AdaptedModel):
         return "off"
     model.compile_blocks()
     try:

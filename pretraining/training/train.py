@@ -41,10 +41,12 @@ from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import check_tokenizer, load_manifest
 from pretraining.model.configuration import config_of
 from pretraining.model.model_folder import MANIFEST, PACKAGES, check_model, export
+from pretraining.model.start_weights import export_start
 from pretraining.models import OBJECTIVES
 from pretraining.paper_settings import Shape
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import PlannedStage, Targets
+from pretraining.starts import Start, start_of
 from pretraining.training import checkpoints
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import LOG, log_text, read_log
@@ -63,6 +65,7 @@ def train(
     out: Path,
     config: TrainingConfig | None = None,
     stop_file: Path | None = None,
+    start: Start | None = None,
 ) -> bool:
     """Train a model, or one stage of the plan such as the trunk `610m-clm`, as far as it is not done.
 
@@ -73,6 +76,8 @@ def train(
         out: folder of checkpoints, logs and models, shared by the models of a study.
         config: settings in place of the study's.
         stop_file: once this file exists, save and end: what a signal does, where signals do not reach.
+        start: what to start from in place of random weights: its weights alone, the optimizer's state is new. Left out:
+            what the model's `start` says.
 
     Returns:
         False when a stop was requested; the same call resumes.
@@ -83,6 +88,8 @@ def train(
     if stop_file is not None and stop_file.exists():
         raise UserError(f"{stop_file} already exists and would stop training at once; remove it first")
     model = targets.model
+    if start is None and model.start:
+        start = start_of(model.start)
     config = config or targets.plan.study.config
     config = replace(config, seed=config.seed + model.seed)
     ranks = Ranks.here()
@@ -90,7 +97,7 @@ def train(
         # Only the first process logs.
         logging.getLogger("pretraining").setLevel(logging.WARNING)
     context = TrainingContext(
-        targets=targets, config=config, source=data, out=out, ranks=ranks, stop_file=stop_file
+        targets=targets, config=config, source=data, out=out, ranks=ranks, stop_file=stop_file, start=start
     )
     finished = out / "models" / model.name
     if targets.is_model and _is_finished(context, *targets.stages[-1], finished):
@@ -127,11 +134,11 @@ def _is_finished(context: TrainingContext, last: PlannedStage, step: int, finish
     return True
 
 
-def export_checkpoint(checkpoint: Path, data: Path | str, out: Path) -> None:
+def export_checkpoint(checkpoint: Path, data: Path | str, out: Path, *, start: Start | None = None) -> None:
     """Write any checkpoint as a Hugging Face folder.
 
     Raises:
-        UserError: it is no checkpoint, or was trained with another tokenizer than the data's.
+        UserError: it is no checkpoint, or was trained with another tokenizer than the data's, or from another start.
     """
     saved = next(
         (c for c in checkpoints.checkpoint_steps(checkpoint.parent) if c.path.name == checkpoint.name), None
@@ -145,6 +152,9 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path) -> None:
         raise UserError(
             f"{checkpoint} was trained with a different tokenizer from the one in {data}; use its original --data"
         )
+    if state.get("start") != (None if start is None else start.identity):
+        what = "needs its --start" if start is None else f"was not trained from {start.text}"
+        raise UserError(f"{checkpoint} {what}: give what it was started from (its hashes are in state.json)")
     causal = OBJECTIVES[state["objective"]].is_causal
     shape = read_settings(Shape, state["shape"], str(checkpoint))
     config = config_of(shape, shards["tokenizer"], is_causal=causal)
@@ -153,7 +163,12 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path) -> None:
         "tokens_seen": state["tokens"],
         **{key: value for key, value in state.items() if key not in ("files", "format")},
     }
-    export(checkpoints.load_weights(saved), config, folder / "tokenizer", manifest, out)
+    weights = checkpoints.load_weights(saved)
+    if start is None or start.is_own:
+        export(weights, config, folder / "tokenizer", manifest, out)
+    else:
+        # Whatever it was trained on last: another class has no causal form here, and says which it was.
+        export_start(start, weights, manifest, out, rows=shards["tokenizer"]["vocab_size"])
     logger.info("%s: written", out)
 
 
@@ -186,30 +201,44 @@ def _export(
         # Whoever removed the log has it again.
         write_text(finished / LOG, log)
         return
-    sizes = {name: {k: split[k] for k in ("documents", "tokens")} for name, split in data["splits"].items()}
+    other = {
+        item.name: _source_of(context.data_of(item).manifest)
+        for item in context.plan.ancestry(last)
+        if item.data
+    }
     manifest = {
         "model": name,
         "study": context.plan.study.name,
         "steps": step,
         "tokens_seen": state["tokens"],
         "recipe": context.config.recipe(),
-        "data_source": data["source"] | {"splits": sizes},
+        "data_source": _source_of(data),
+        **({"data_source_of_stages": other} if other else {}),
         **{key: state[key] for key in ("precision", "compile", "attention")},
         **context.identity(last),
         "interventions": state["interventions"],
     }
+    weights = checkpoints.load_weights(saved)
+    origin = provenance("full", PACKAGES) | {"machine": f"{ranks.world} x {ranks.device_name}"}
     causal = OBJECTIVES[last.objective].is_causal
-    config = config_of(context.shape, data["tokenizer"], is_causal=causal)
-    export(
-        checkpoints.load_weights(saved),
-        config,
-        context.data_folder / "tokenizer",
-        manifest,
-        finished,
-        texts={LOG: log},
-        origin=provenance("full", PACKAGES) | {"machine": f"{ranks.world} x {ranks.device_name}"},
-    )
+    if context.start is not None and not context.start.is_own:
+        if causal:
+            raise UserError(
+                f"{name} ends in {last.objective}, but its start is exported as an encoder; end with MLM"
+            )
+        rows = data["tokenizer"]["vocab_size"]
+        export_start(context.start, weights, manifest, finished, rows=rows, texts={LOG: log}, origin=origin)
+    else:
+        config = config_of(context.shape, data["tokenizer"], is_causal=causal)
+        tokenizer = context.data_folder / "tokenizer"
+        export(weights, config, tokenizer, manifest, finished, texts={LOG: log}, origin=origin)
     logger.info("%s: written after %d steps and %s tokens", finished, step, f"{state['tokens']:,}")
+
+
+def _source_of(data: dict[str, Any]) -> dict[str, Any]:
+    sizes = {name: {k: split[k] for k in ("documents", "tokens")} for name, split in data["splits"].items()}
+    source: dict[str, Any] = data["source"]
+    return source | {"splits": sizes}
 
 
 def _rows(context: TrainingContext, stages: list[PlannedStage], step: int) -> Iterator[dict[str, Any]]:

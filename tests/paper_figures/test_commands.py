@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 from analysis.sources import EXAMPLE
@@ -83,3 +84,38 @@ def test_of_the_release_only_the_models_that_are_drawn_are_asked_for(
     assert asked == [FIGURES[3], tuple(dict.fromkeys(FIGURES[3] + FIGURES[8])), FIGURES[2]]
     text = (tmp_path / "3" / "figure3.txt").read_text()
     assert "Source: the authors' released runs (4,320 runs of 12 models)" in text
+
+
+def test_models_of_a_study_file_take_their_place_by_their_stages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their names say nothing: share of CLM, ratio and data come from the file, in figures and tables."""
+    monkeypatch.setattr("pretraining.models.OWN", own := {})
+    monkeypatch.setattr("analysis.options.OWN", own)
+    (tmp_path / "own.toml").write_text(
+        """
+        [sizes."610m"]
+        hidden = 1152
+        layers = 26
+        heads = 18
+        kv_heads = 6
+        mlp = 4096
+        [models.sandwich]
+        stages = ["mlm40:10k", {train = "clm", steps = "11k", data = "s3://bucket/news"}, "mlm40-15:21k"]
+        """
+    )
+    names = ["sandwich", "sandwich-s1", "610m-mlm40-42k"]
+    write_runs(tmp_path / "runs.parquet", made_up_runs(names))
+    words = ["--source", str(tmp_path / "runs.parquet")]
+    study = ["--study", str(tmp_path / "own.toml")]
+    assert not main(["figure", "6", *words, *study, "--format", "svg", "--out", str(tmp_path)])
+    drawn = pd.read_csv(tmp_path / "figure6.csv")
+    label = "MLM 40 % + CLM on news + MLM 40 to 15 %"
+    rows = drawn[drawn["model"] == "sandwich"]  # its repetition is not a model of its own
+    assert (set(rows["series"]), len(rows)) == ({f"{label}, 42K steps"}, 4)
+    assert list(rows["x"]) == pytest.approx([100 * 11 / 42] * 4)
+    capsys.readouterr()
+    assert not main(["table", "10", *words, *study, "--format", "csv"])
+    first, again = [line for line in capsys.readouterr().out.splitlines() if "news" in line]
+    assert first.startswith(f"sandwich,42K,11K+31K ({label}),")
+    assert again.startswith(f'sandwich-s1,42K,"11K+31K ({label}), pretraining seed 1",')

@@ -43,7 +43,7 @@ def test_figures_show_what_their_axes_say() -> None:
     assert sorted(FIGURES) == list(range(1, 13))
     assert len(FIGURES[3]) == 12
     assert {MODELS[name].ratio for name in FIGURES[3]} == {20, 30, 40, 50}
-    shares = [round(100 * MODELS[name].first_share) for name in FIGURES[6] if "clm" in name]
+    shares = [round(100 * MODELS[name].clm_share) for name in FIGURES[6] if "clm" in name]
     assert sorted(set(shares)) == [23, 24, 25, 50, 75, 76, 77, 100]
     assert set(FIGURES[4]) == {name for name, model in MODELS.items() if model.kind == "intermediate"}
     assert MODELS["610m-mlm40-42k"].figures == (1, 2, 3, 5, 6, 7, 8, 9)
@@ -93,7 +93,7 @@ def test_stages_are_consecutive_and_add_up() -> None:
 def test_what_a_two_stage_name_says() -> None:
     model = MODELS["610m-clm-10k-mlm40-42k"]
     assert (model.size, model.objective, model.ratio) == ("610m", "clm+mlm", 40)
-    assert model.first_share == pytest.approx(0.238, abs=0.001)
+    assert model.clm_share == pytest.approx(0.238, abs=0.001)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +105,12 @@ def test_what_a_two_stage_name_says() -> None:
         ("700m-mlm40-42k", "unknown model"),
         ("610m-clm-41k-mlm40-42k", "at least 43000"),
         ("610m-clm-42k-41000", "at most 40000"),
+        ("610m-clm-0-mlm40-42k", "its switch must be at least 1, not 0"),
+        ("610m-clm-dec1k-mlm40-42k", "its switch must be at least 2000, not 1000"),
+        ("610m-clm-10k-mlm40-9k-clm-42k", "its switch must be at least 10001, not 9000"),
+        ("610m-clm-10k-mlm40-dec42k", "unknown model"),
+        ("610m-clm-10k-mlm40-42k-20000", "unknown model"),
+        ("610m-mlm40to40-42k", "does not change; write mlm40"),
         ("610m-clm-42k-s0", "did you mean '610m-clm-42k'"),
         ("bert-base-uncased", "a name reads SIZE-OBJECTIVE-STEPS"),
         ("", "unknown model"),

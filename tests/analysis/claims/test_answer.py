@@ -87,7 +87,7 @@ def test_the_headline_names_split_models_budgets_and_tasks(assessment: Assessmen
     assert (one.parts, one.count) == (other.parts, len(other.parts) / 2)
     better = [parse(one.models[0]) for one in comparisons(ANSWERS[SPLIT].body)]
     alone = [parse(one.models[1]) for one in comparisons(ANSWERS[SPLIT].body)]
-    assert all(abs(100 * model.first_share - SPLIT) < 3 for model in better)
+    assert all(abs(100 * model.clm_share - SPLIT) < 3 for model in better)
     assert {(m.size, m.ratio) for m in (*better, *alone)} == {("610m", 40)}
     assert {m.objective for m in better} == {"clm+mlm"} and {m.objective for m in alone} == {"mlm"}
     assert [m.steps for m in better] == [m.steps for m in alone]

@@ -87,7 +87,7 @@ def test_own_models_become_rows_of_the_table_of_their_kind() -> None:
 def test_a_row_of_an_own_model_fills_every_stub() -> None:
     layout = _Layout(
         title="", stubs=("Size", "Layers", "Objective"), label=lambda model: (model.size, "12", model.objective),
-        kind="base", takes_foreign=True,
+        kinds=("base",), takes_foreign=True,
     )  # fmt: skip
     for name in ("610m-mlm60-42k", "bert-base", "toy-s-clm-120"):
         assert len(layout.label_of(name)) == 3

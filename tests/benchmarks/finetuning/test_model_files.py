@@ -13,8 +13,8 @@ from tokenizers import Tokenizer
 
 from benchmarks.finetuning.base_models import load_tokenizer
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
 from common.errors import UserError
+from common.model_files import resolve, tokenizer_hash, weights_hash
 from tests.benchmarks.finetuning.test_encoders import KINDS
 from tests.flips import flip
 

@@ -28,6 +28,12 @@ OWN: dict[tuple[int, str], tuple[str, float | str]] = {
     (6, "610m-clm-8k-mlm40-32k"): ("32K steps", 25.0),
     (6, "610m-clm-21k-mlm15-42k"): ("MLM 15 %, 42K steps", 50.0),
     (6, "toy-s-clm-60-mlm25-120"): ("TOY-S, MLM 25 %, 120 steps", 50.0),
+    (6, "610m-mlm40to15-42k"): ("MLM 40 to 15 %, 42K steps", 0.0),
+    (6, "610m-clm-21k-mlm50to40-42k"): ("MLM 50 to 40 %, 42K steps", 50.0),
+    (6, "610m-clm-11k-mlm40-22k-clm-44k"): ("CLM + MLM 40 % + CLM, 44K steps", 75.0),
+    (6, "610m-mlm40-11k-clm-22k-mlm40-44k"): ("MLM 40 % + CLM + MLM 40 %, 44K steps", 25.0),
+    (11, "1b-clm-21k-mlm40to15-42k"): ("1B, MLM 40 to 15 %", 50.0),
+    (2, "610m-mlm50to40-42k"): ("610m-mlm50to40-42k", "610M"),
     (8, "610m-mlm20-dec42k-mlm40-64k"): ("MLM 20 % start", "CPT"),
     (8, "610m-mlm20-42k"): ("MLM 20 % start", "Base"),
     (8, "2b-clm-dec42k-mlm40-64k"): ("2B CLM start", "CPT"),
@@ -38,11 +44,12 @@ OWN: dict[tuple[int, str], tuple[str, float | str]] = {
 """By figure and model: series and x. The paper's own are in `test_published`."""
 ELSEWHERE = {
     figures2_11.by_size: "610m-clm-42k-1000",
-    figures2_11.by_ratio: "610m-clm-42k 610m-clm-40k-mlm20-42k",
+    figures2_11.by_ratio: "610m-clm-42k 610m-clm-40k-mlm20-42k 610m-mlm40to15-42k",
     figures2_11.by_steps: "610m-mlm40-42k",
     figures2_11.at_610m: "610m-clm-dec42k-mlm40-64k 610m-mlm40-21k-mlm20-42k",
     figures2_11.at_1b: "1b-clm-42k-1000",
-    figures2_11.before_and_after: "610m-clm-dec42k-mlm40-54k 610m-clm-dec42k-mlm20-64k",
+    figures2_11.before_and_after: "610m-clm-dec42k-mlm40-54k 610m-clm-dec42k-mlm20-64k "
+    "610m-clm-dec42k-mlm40to20-64k",
     figures2_11.by_length: "610m-clm-22k 610m-clm-10k-mlm40-42k",
     position_by_share: "610m-clm-3k-mlm40-12k",
 }

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pretraining.models import MODELS, parse
+from pretraining.models import CURVES, MODELS, Model, StageSpec, make_stages, parse, parse_objective
 from pretraining.paper_settings import TRAINING
 from pretraining.plan.config import TrainingConfig
 from pretraining.training.optimizer import (
@@ -104,6 +105,34 @@ def test_shortest_continued_model_warms_up_inside_its_decay() -> None:
     assert max(map(decay, range(42_000, 44_000))) < 1
 
 
+def test_a_sqrt_decay_is_one_minus_the_root_of_the_share_that_is_done() -> None:
+    schedule = WSD(warmup_steps=0, decay_start=100, decay_steps=400, curve="sqrt")
+    done = np.arange(1, 401) / 400
+    assert [schedule(step) for step in range(100, 500)] == pytest.approx(list(1 - done**0.5), abs=1e-15)
+    assert (schedule(99), schedule(199), schedule(499)) == (1, 0.5, 0)
+
+
+def test_whatever_follows_a_decay_is_warmed_up_again() -> None:
+    words = ("clm", 0, 10, 4), ("mlm40", 10, 30, 6), ("clm", 30, 50, 0), ("mlm40", 50, 60, 10)
+    specs = [
+        StageSpec(objective=parse_objective(word), end=end, decay_steps=decay, curve="sqrt")
+        for word, _, end, decay in words
+    ]
+    model = Model(name="mine", size="s", stages=make_stages("s", specs, usual_decay=4))
+    rates = [
+        stage_schedule(model, stage, warmup_steps=2, rewarm_steps=3)(step)
+        for stage in model.stages
+        for step in range(stage.start, stage.end)
+    ]
+
+    def fall(steps: int) -> list[float]:
+        return [1 - (place / steps) ** 0.5 for place in range(1, steps + 1)]
+
+    again = [1 / 3, 2 / 3]
+    expected = [0.5, *[1.0] * 5, *fall(4), *again, *[1.0] * 12, *fall(6), *again, *[1.0] * 18, *fall(10)]
+    assert rates == pytest.approx(expected, abs=1e-15)
+
+
 def test_branches_share_one_curve() -> None:
     """Where two models share a stage, they ask for the same rates."""
     seen: dict[tuple[str, int], float] = {}
@@ -115,11 +144,11 @@ def test_branches_share_one_curve() -> None:
                 assert seen.setdefault(key, schedule(step)) == schedule(step)
 
 
-@given(st.integers(0, 50), st.integers(0, 200), st.integers(1, 50))
+@given(st.integers(0, 50), st.integers(0, 200), st.integers(1, 50), st.sampled_from(CURVES))
 def test_multipliers_lie_in_zero_to_one_and_only_fall_in_the_decay(
-    warmup: int, start: int, decay: int
+    warmup: int, start: int, decay: int, curve: str
 ) -> None:
-    schedule = WSD(warmup_steps=warmup, decay_start=max(start, warmup), decay_steps=decay)
+    schedule = WSD(warmup_steps=warmup, decay_start=max(start, warmup), decay_steps=decay, curve=curve)
     values = [schedule(step) for step in range(max(start, warmup) + decay)]
     assert all(0 <= value <= 1 for value in values)
     assert values[-1] == 0

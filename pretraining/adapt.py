@@ -1,0 +1,180 @@
+"""The defaults of `adapt`, by the start's size, each with its reason; and what one adaptation trains.
+
+What published recipes agree on, and where they do not, is in docs/build-an-encoder.md. No torch.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from common.errors import UserError
+from common.settings import assignments, read_settings
+from pretraining.models import (
+    OBJECTIVES,
+    Design,
+    Model,
+    StageSpec,
+    format_steps,
+    make_stages,
+    parse_objective,
+)
+from pretraining.paper_settings import Shape
+from pretraining.plan.config import TrainingConfig
+from pretraining.plan.study_plan import Study, Targets, targets_of
+from pretraining.starts import Start
+
+__all__ = ["Adaptation", "Advice", "adaptation"]
+
+_RATES = ((100e6, 5e-4), (300e6, 2e-4), (2e9, 1e-4), (math.inf, 2e-5))
+"""Peak learning rates, each up to a number of parameters."""
+_MUCH = 1e9
+"""Tokens from which a decayed start is trained at the whole rate."""
+_LENGTH, _TOKENS = 512, 2**18
+_WARMUP, _DECAY = 0.03, 0.2
+_LAST_RATIO = 15
+"""Masking ratio of the decay, in percent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """A setting that was chosen, and why."""
+
+    setting: str
+    """Its name in `TrainingConfig`, or `decay`."""
+    value: object
+    """Its value."""
+    reason: str
+    """One clause."""
+
+    def __str__(self) -> str:
+        value = f"{self.value:g}" if isinstance(self.value, float) else self.value
+        return f"{self.setting} = {value}: {self.reason}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adaptation:
+    """One model to train from a start."""
+
+    targets: Targets
+    """Its stages."""
+    config: TrainingConfig
+    """Its settings."""
+    advice: tuple[Advice, ...]
+    """What was chosen for it."""
+
+
+def adaptation(
+    start: Start,
+    shape: Shape,
+    *,
+    objective: str = "mlm30",
+    steps: int | None = None,
+    tokens: float | None = None,
+    changes: Sequence[str] = (),
+) -> Adaptation:
+    """Return what `adapt` trains.
+
+    Args:
+        start: what to start from.
+        shape: its size.
+        objective: what it is trained on, as a model's name says it.
+        steps: updates; either these or tokens.
+        tokens: tokens to train on, at least.
+        changes: settings as `KEY=VALUE`.
+
+    Raises:
+        UserError: neither steps nor tokens or both, an unknown objective or setting.
+    """
+    if (steps is None) == (tokens is None):
+        raise UserError("give either --steps or --tokens: how long to train")
+    first_on = parse_objective(objective)
+    if OBJECTIVES[first_on.name].is_causal:
+        raise UserError(
+            f"--objective {objective} looks back only, and makes no encoder; give mlm30 or another ratio"
+        )
+    length = min(_LENGTH, shape.max_length)
+    batch = max(1, _TOKENS // length)
+    first = _changed({"max_length": length, "min_length": 1, "cut": "fixed", "global_batch": batch}, changes)
+    steps = math.ceil(tokens / first.tokens_per_step) if steps is None and tokens is not None else steps
+    assert steps is not None
+    if steps < 2:
+        raise UserError(f"give at least 2 steps, not {steps}: one takes {first.tokens_per_step:,.0f} tokens")
+    total = steps * first.tokens_per_step
+    decay, warmup = max(1, round(_DECAY * steps)), round(_WARMUP * steps)
+    falls = first_on.ratio is not None and first_on.last_ratio is None and first_on.ratio > _LAST_RATIO
+    last_on = first_on._replace(ratio=_LAST_RATIO) if falls else first_on
+    size = shape.encoder_parameters
+    rate = next(rate for most, rate in _RATES if size <= most)
+    few = total < _MUCH
+    advice = (
+        Advice(
+            setting="peak_lr",
+            value=rate / 2 if few else rate,
+            reason=f"for {size / 1e6:,.0f} M parameters {rate:g}"
+            + (
+                f", halved because {total:,.0f} tokens are less than 1 B for a start that has decayed"
+                if few
+                else ""
+            )
+            + "; recipes differ, so try a third and three times of it on 2 % of the steps",
+        ),
+        Advice(
+            setting="warmup_steps",
+            value=warmup,
+            reason="3 % of the steps: the optimizer's moments begin anew",
+        ),
+        Advice(
+            setting="decay",
+            value=decay,
+            reason=f"1-sqrt to zero over the last 20 % of the steps, with {last_on}",
+        ),
+        Advice(
+            setting="max_length", value=length, reason="documents end to end, up to the start's positions"
+        ),
+        Advice(setting="cut", value="fixed", reason="every sequence is full"),
+        Advice(setting="attention", value="document", reason="no token sees another document"),
+        Advice(setting="global_batch", value=batch, reason=f"{batch * length:,} tokens a step"),
+        Advice(setting="weighting", value="token", reason="the loss is the mean over all predicted tokens"),
+        Advice(setting="beta2", value=0.98, reason="as most published encoders"),
+        Advice(setting="eps", value=1e-8, reason="as most published encoders"),
+        Advice(
+            setting="weight_decay",
+            value=0.01,
+            reason="as most published encoders; the start was decayed before",
+        ),
+        Advice(
+            setting="eval_sequences",
+            value=min(512, 2 * batch),
+            reason="validation at masks that never change",
+        ),
+        Advice(setting="eval_every", value=max(1, steps // 10), reason="ten times"),
+        Advice(
+            setting="save_every",
+            value=max(1, min(1000, steps // 10)),
+            reason="so much is lost at most by a kill",
+        ),
+        Advice(setting="tensorboard", value=False, reason="the log has the losses"),
+    )
+    chosen = {item.setting: item.value for item in advice if item.setting != "decay"} | {"min_length": 1}
+    config = _changed(chosen, changes)
+    kept = tuple(
+        item for item in advice if item.setting == "decay" or getattr(config, item.setting) == item.value
+    )
+    size_name = re.sub(r"[^a-z0-9]+", ".", start.name.lower()).strip(".")[:40] or "start"
+    decayed = StageSpec(objective=last_on, end=steps, decay_steps=decay, curve="sqrt")
+    specs = [StageSpec(objective=first_on, end=steps - decay), decayed] if falls else [decayed]
+    name = f"{size_name}-{first_on}-{format_steps(steps)}"
+    stages = make_stages(size_name, specs, usual_decay=0)
+    model = Model(name=name, size=size_name, stages=stages, start=start.text)
+    design = Design(sizes=(size_name,), decay_steps=decay)
+    study = Study(name="adapt", design=design, shapes={size_name: shape}, models={name: model}, config=config)
+    return Adaptation(targets=targets_of(name, study), config=config, advice=kept)
+
+
+def _changed(chosen: dict[str, object], changes: Sequence[str]) -> TrainingConfig:
+    known = {item.name for item in fields(TrainingConfig)}
+    base = TrainingConfig(**{key: value for key, value in chosen.items() if key in known})  # type: ignore[arg-type]
+    return read_settings(TrainingConfig, assignments(tuple(changes)), "--set", base=base, typed=False)

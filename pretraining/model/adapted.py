@@ -1,0 +1,398 @@
+"""Any language model of transformers, trained like our own: packed sequences, both directions, logits where wanted.
+
+Nothing in a model's code is changed. Its attention goes through transformers' own door: a function registered with
+`AttentionInterface`, and one of the same name with `AttentionMaskInterface` that returns, in place of a mask, how far a
+token sees to its left and to its right. Both follow from what the class itself asks for, so that sliding windows are
+those of its plain use. A batch is one row, with position ids that begin again at each sequence.
+
+The last linear layer of the head is left out of the model's own pass. What it would have read is gathered at the
+positions that predict, and taken to the loss a chunk at a time: all logits never exist. What stands before that layer
+(a transform) and after it (a bias, a soft cap) is kept.
+
+`AdaptedModel` offers what training asks of `EuroBertForMaskedLM`: `encode` and `loss_of`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.attention.varlen import varlen_attn
+from torch.utils.checkpoint import checkpoint
+from transformers import AttentionInterface, AttentionMaskInterface
+
+from common.errors import UserError, first_line
+from pretraining.model.attention import (
+    AUTO,
+    SDPA,
+    VARLEN,
+    AttentionLayout,
+    activation_dtype,
+    packed_layout,
+    resolve_backend,
+)
+from pretraining.model.cross_entropy import IGNORE, linear_cross_entropy, rows_per_chunk
+from pretraining.model.packed_batch import PackedBatch, positions_of
+
+__all__ = ["AdaptedModel", "both_ways", "packed_attention", "try_out", "turn"]
+
+_NAME = "clm_or_mlm_packed"
+"""What the attention and its mask are registered as."""
+_ALL = 2**30
+"""A reach without an end."""
+_pass: ContextVar[AttentionLayout | None] = ContextVar(
+    "the layout of the pass that is being computed", default=None
+)
+_OWN_FLAG = ("gemma3_text", "gemma3")
+"""Types whose direction is `use_bidirectional_attention` alone: with `is_causal` as well, they have a third window."""
+_CLOSE = 5e-5
+"""Relative difference that another order of sums may make on a few tokens, in float32."""
+
+
+def turn(config: Any, *, is_causal: bool) -> None:
+    """Make a configuration's direction causal or bidirectional, as transformers >= 5.2 reads it.
+
+    Gemma 3 halves its window when it looks both ways, which its configuration does only when it is made.
+    """
+    if config.model_type not in _OWN_FLAG:
+        config.is_causal = is_causal
+    elif bool(config.use_bidirectional_attention) == is_causal:
+        window = config.sliding_window
+        config.use_bidirectional_attention = not is_causal
+        config.sliding_window = 2 * (window - 1) if is_causal else window // 2 + 1
+
+
+def packed_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    layout: AttentionLayout,
+    *,
+    scaling: float,
+    reach: tuple[int, int] = (_ALL, _ALL),
+    softcap: float | None = None,
+) -> Tensor:
+    """Return attention within each packed sequence, (T, heads, value dimension).
+
+    Args:
+        q: (T, heads, head_dim).
+        k: (T, kv_heads, head_dim); each serves heads / kv_heads query heads.
+        v: (T, kv_heads, value dimension).
+        layout: from `packed_layout`; causal ones end each token's reach at itself.
+        scaling: factor of the scores.
+        reach: how many tokens to the left and to the right of itself a token sees.
+        softcap: bound c of the scores, c tanh(score / c).
+    """
+    left, right = reach[0], 0 if layout.is_causal else reach[1]
+    if layout.backend is VARLEN and not softcap:
+        # Rotated in float32 under autocast, queries and keys come in another type than values.
+        q, k, v = (x.to(activation_dtype(v)) for x in (q, k, v))
+        window = tuple(-1 if side >= layout.max_length else side for side in (left, right))
+        bounds, longest = (layout.cu_seqlens,) * 2, (layout.max_length,) * 2
+        call: Any = varlen_attn
+        out: Tensor = call(
+            q, k, v, *bounds, *longest, scale=scaling, window_size=window, enable_gqa=q.shape[1] != k.shape[1]
+        )
+        return out
+    if (groups := q.shape[1] // k.shape[1]) > 1:
+        k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+    assert layout.cu_seqlens is not None
+    lengths = list(layout.lengths or layout.cu_seqlens.diff().tolist())
+    rows = (torch.split(x.transpose(0, 1), lengths, dim=1) for x in (q, k, v))
+    parts = [_one(a, b, c, left, right, scaling, softcap) for a, b, c in zip(*rows, strict=True)]
+    return torch.cat(parts, dim=1).transpose(0, 1)
+
+
+def _one(
+    q: Tensor, k: Tensor, v: Tensor, left: int, right: int, scaling: float, softcap: float | None
+) -> Tensor:
+    """Return one sequence's attention: q, k and v are (heads, L, dimension)."""
+    length, seen = q.shape[1], None
+    is_causal = right == 0 and left >= length - 1 and softcap is None
+    if not is_causal and min(left, right) < length - 1:
+        places = torch.arange(length, device=q.device)
+        ahead = places[None, :] - places[:, None]
+        seen = (ahead >= -left) & (ahead <= right)
+    if softcap is None:
+        out = F.scaled_dot_product_attention(
+            q[None], k[None], v[None], attn_mask=seen, is_causal=is_causal, scale=scaling
+        )
+        return out[0]
+    scores = torch.tanh(q @ k.transpose(1, 2) * (scaling / softcap)) * softcap
+    if seen is not None:
+        scores = scores.masked_fill(~seen, -torch.inf)
+    return scores.float().softmax(-1).to(v.dtype) @ v
+
+
+def _attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """Attend as transformers' modules ask: q, k and v are (1, heads, T, dimension)."""
+    del module, others
+    layout = _pass.get()
+    assert layout is not None, "only `AdaptedModel.encode` comes here"
+    if s_aux is not None:
+        raise UserError("its attention has sinks (s_aux), which packed attention does not know")
+    reach = (_ALL, _ALL)
+    if attention_mask is not None:
+        left, right = attention_mask.flatten().tolist()
+        reach = int(left), int(right)
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
+    return packed_attention(q, k, v, layout, scaling=scale, reach=reach, softcap=softcap)[None], None
+
+
+def _reach(*, mask_function: Callable[..., Any], local_size: int | None = None, **others: Any) -> Tensor:
+    """Return (1, 1, 1, 2): how far a token in the middle of a long sequence sees to the left and to the right."""
+    del others
+    middle = (local_size or 1) + 1
+    places = torch.arange(2 * middle + 1)
+    seen = torch.as_tensor(mask_function(0, 0, torch.tensor(middle), places)).expand(len(places)).tolist()
+    ends = [_ALL if all(side) else side.index(False) for side in (seen[middle::-1], seen[middle:])]
+    return torch.tensor([end if end == _ALL else end - 1 for end in ends]).view(1, 1, 1, 2)
+
+
+AttentionInterface.register(_NAME, _attend)
+AttentionMaskInterface.register(_NAME, _reach)
+
+
+class AdaptedModel(nn.Module):
+    """A model of transformers with a head for tokens, read and trained in packed batches."""
+
+    blocks_compiled = False
+    """Whether its blocks are compiled; other classes' never are."""
+
+    def __init__(self, inner: Any) -> None:
+        """Take a `*ForCausalLM` or `*ForMaskedLM` in float32, and never drop anything out: a step is then repeatable.
+
+        Raises:
+            UserError: the class has no door for packed sequences.
+        """
+        super().__init__()
+        self.inner = inner
+        self.config = inner.config
+        self.attention_backend = AUTO
+        for module in inner.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+        known = inspect.signature(inner.forward).parameters
+        if "position_ids" not in known or not inner._can_set_attn_implementation():
+            raise UserError(
+                f"{type(inner).__name__} has no door for packed sequences (position ids, transformers' "
+                "AttentionInterface), so it cannot be a start; give a model of another family"
+            )
+        self._more = {"use_cache": False} if "use_cache" in known else {}
+        tables = [
+            module
+            for name, module in inner.named_modules()
+            if name.rpartition(".")[2] == "position_embeddings" and isinstance(module, nn.Embedding)
+        ]
+        # RoBERTa's kind counts positions from behind that of the padding.
+        self.first_position = next((t.padding_idx + 1 for t in tables if t.padding_idx is not None), 0)
+
+    @property
+    def head(self) -> nn.Linear:
+        """The last layer, from features to logits."""
+        layer: nn.Linear = self.inner.get_output_embeddings()
+        return layer
+
+    @property
+    def softcap(self) -> float | None:
+        """Bound of the logits; None where there is none."""
+        cap: float | None = getattr(self.config, "final_logit_softcapping", None)
+        return cap
+
+    @property
+    def head_dim(self) -> int:
+        """Dimension of one attention head."""
+        config = self.config
+        own = getattr(config, "head_dim", None)
+        return int(own or config.hidden_size // config.num_attention_heads)
+
+    def set_attention_backend(self, backend: str) -> None:
+        """Choose the backend of packed batches; whatever is not `varlen` is the reference, one sequence at a time."""
+        self.attention_backend = backend
+
+    def encode(self, batch: PackedBatch, *, is_causal: bool | None = None) -> Tensor:
+        """Return what the head's last layer reads, (T, D), of a packed batch.
+
+        Args:
+            batch: on the model's device.
+            is_causal: whether attention looks back only; as the configuration says when left out.
+        """
+        causal = bool(getattr(self.config, "is_causal", False)) if is_causal is None else is_causal
+        device = batch.tokens.device
+        dtype = activation_dtype(next(self.parameters()))
+        backend = resolve_backend(self.attention_backend, device, dtype, self.head_dim)
+        backend = backend if backend is VARLEN else SDPA
+        layout = packed_layout(batch.cu_seqlens, batch.max_length, is_causal=causal, backend=backend)
+        positions = positions_of(batch.cu_seqlens, batch.num_tokens) + self.first_position
+        token = _pass.set(layout)
+        try:
+            with self._set(_NAME, causal), self._features():
+                out = self.inner(
+                    input_ids=batch.tokens[None],
+                    # With a mask of ones transformers does not look for sequences in the position ids.
+                    attention_mask=torch.ones_like(batch.tokens)[None],
+                    position_ids=positions[None],
+                    **self._more,
+                )
+        finally:
+            _pass.reset(token)
+        features: Tensor = out.logits[0]
+        return features
+
+    def loss_of(
+        self, features: Tensor, labels: Tensor, *, weights: Tensor | None = None, chunk: int | None = None
+    ) -> Tensor:
+        """Return the summed cross-entropy of features (M, D) against labels (M,), each times its weight if given."""
+        head, cap = self.head, self.softcap
+        bias: Tensor | None = head.bias
+        if bias is None and cap is None:
+            return linear_cross_entropy(features, head.weight, labels, chunk, weights=weights)
+        rows = rows_per_chunk(head.weight.shape[0], features.device) if chunk is None else chunk
+        total = torch.zeros((), device=features.device)
+        for start in range(0, len(labels), rows):
+            part = slice(start, start + rows)
+            factor = None if weights is None else weights[part]
+            args = (features[part], head.weight, bias, labels[part], factor, cap)
+            total = total + checkpoint(_chunk_loss, *args, use_reentrant=False, preserve_rng_state=False)
+        return total
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Return the logits of features, (..., V)."""
+        return _capped(F.linear(features, self.head.weight, self.head.bias), self.softcap)
+
+    def plain(
+        self, ids: Tensor, mask: Tensor | None = None, *, is_causal: bool, attention: str = "eager"
+    ) -> Tensor:
+        """Return the model's own logits (B, L, V) of a padded batch, as transformers computes them."""
+        with self._set(attention, is_causal):
+            out: Tensor = self.inner(input_ids=ids, attention_mask=mask, **self._more).logits
+        return out
+
+    @contextlib.contextmanager
+    def _set(self, attention: str, is_causal: bool) -> Iterator[None]:
+        config = self.config
+        before = config._attn_implementation
+        was_causal = config.__dict__.get("is_causal")
+        if before != attention:
+            self.inner.set_attn_implementation(attention)
+        turn(config, is_causal=is_causal)
+        try:
+            yield
+        finally:
+            turn(config, is_causal=False if was_causal is None else was_causal)
+            if before != attention:
+                self.inner.set_attn_implementation(before)
+
+    @contextlib.contextmanager
+    def _features(self) -> Iterator[None]:
+        """Let the model's pass end before its last layer, and before the soft cap of its logits."""
+        head, cap = self.head, self.softcap
+        head.forward = lambda hidden: hidden  # type: ignore[method-assign, assignment]
+        if cap is not None:
+            self.config.final_logit_softcapping = None
+        try:
+            yield
+        finally:
+            del head.forward
+            if cap is not None:
+                self.config.final_logit_softcapping = cap
+
+
+def _capped(logits: Tensor, cap: float | None) -> Tensor:
+    return logits if cap is None else torch.tanh(logits / cap) * cap
+
+
+def _chunk_loss(
+    features: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    factor: Tensor | None,
+    cap: float | None,
+) -> Tensor:
+    logits = _capped(F.linear(features, weight, bias), cap).float()
+    each = F.cross_entropy(logits, labels, ignore_index=IGNORE, reduction="none")
+    return (each if factor is None else each * factor.to(each.dtype)).sum()
+
+
+@torch.no_grad()
+def try_out(model: AdaptedModel, where: str) -> None:
+    """Refuse a model that cannot be trained packed and in both directions: by trying, on a few tokens.
+
+    In plain transformers the first token's output must change with the last token's, padded or not, and padding must
+    change nothing. Packed, two sequences must come out as each does alone, in each direction that the class has.
+
+    Raises:
+        UserError: what stands in the way, in one sentence.
+    """
+    was_training = model.training
+    model.eval()
+    rows = model.head.weight.shape[0]
+    drawn = torch.Generator().manual_seed(0)
+    device = next(model.parameters()).device
+    ids = torch.randint(rows // 2, rows, (1, 18), generator=drawn).to(device)
+    first, second = ids[:, :11], ids[:, 11:]
+    try:
+        if not both_ways(lambda tokens, mask: model.plain(tokens, mask, is_causal=False), first):
+            raise UserError(
+                f"{where} cannot be made bidirectional: with transformers' is_causal=False, the first token's output "
+                "does not change with the last token, or padding changes it; give a model of another family"
+            )
+        batch = PackedBatch.of([first[0].cpu().numpy(), second[0].cpu().numpy()]).to(device)
+        is_decoder = _gap(model.plain(first, is_causal=False), model.plain(first, is_causal=True)) > 1e-6
+        for causal in (False, True) if is_decoder else (False,):
+            packed = model.logits(model.encode(batch, is_causal=causal))
+            alone = torch.cat([model.plain(one, is_causal=causal)[0] for one in (first, second)])
+            if _gap(alone, packed) > _CLOSE:
+                raise UserError(
+                    f"{where} cannot be trained: packed with another sequence, a sequence's logits differ from those "
+                    f"that it has alone (by {_gap(alone, packed):.1g} of the largest); its layers do not keep to "
+                    "transformers' AttentionInterface, so give a model of another family"
+                )
+    except UserError as error:
+        raise error if where in str(error) else UserError(f"{where}: {error}") from None
+    except Exception as error:  # whatever the code of a model of any class may raise
+        raise UserError(
+            f"{where} cannot be trained: a pass of a few tokens failed ({first_line(error)})"
+        ) from None
+    finally:
+        model.train(was_training)
+
+
+def both_ways(outputs: Callable[[Tensor, Tensor | None], Tensor], ids: Tensor) -> bool:
+    """Return whether the first token's output depends on the last token, padded or not, and padding changes nothing.
+
+    Args:
+        outputs: gives (B, L, ...) for ids (B, L) and a mask (B, L), or None for no padding.
+        ids: one row of a few tokens, (1, L).
+    """
+    changed, more = ids.clone(), ids[:, :3]
+    changed[0, -1] = ids[0, 0] if ids[0, -1] != ids[0, 0] else ids[0, 1]
+    mask = torch.ones_like(torch.cat([ids, more], dim=1))
+    mask[:, ids.shape[1] :] = 0
+    alone, other = outputs(ids, None), outputs(changed, None)
+    padded, padded_other = (outputs(torch.cat([x, more], dim=1), mask) for x in (ids, changed))
+    scale = float(alone.abs().max()) + 1e-9
+    sees = [float((a - b)[:, 0].abs().max()) / scale for a, b in ((alone, other), (padded, padded_other))]
+    return min(sees) > 1e-7 and _gap(alone, padded[:, : ids.shape[1]]) < _CLOSE
+
+
+def _gap(a: Tensor, b: Tensor) -> float:
+    return float((a - b).abs().max()) / (float(a.abs().max()) + 1e-9)

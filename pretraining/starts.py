@@ -1,0 +1,163 @@
+"""What a pretraining starts from in place of random weights: a model of transformers, of the authors, or of our own.
+
+A start is a folder, or a hub id: its configuration, its safetensors and its tokenizer. No code that comes with a model
+is run, and pickled weights are not opened. Its identity is the hash of these files; checkpoints record it, so that none
+is resumed with another start. No torch: what is wrong with a folder is said at once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from common.errors import UserError
+from common.model_files import read_config, resolve, tokenizer_hash, weights_hash
+from common.reading import read_bounded
+from pretraining.data.mask_token import MaskToken, name_a_mask
+from pretraining.paper_settings import Shape
+
+__all__ = ["Start", "start_of"]
+
+OWN_TYPES = ("eurobert", "sl_model")
+"""Values of `model_type` of our own exports and of the authors' folders."""
+_PARTS = {
+    "vision_config": "it has a part for images; give a model of text alone",
+    "audio_config": "it has a part for sound; give a model of text alone",
+    "quantization_config": "its weights are quantised; give the model in bf16 or fp32",
+}
+"""Fields of a configuration that no start can have, and why."""
+_CHECKPOINT = re.compile(r"step-\d{8}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """A model whose weights a pretraining starts from."""
+
+    text: str
+    """Folder or hub id, as given."""
+    folder: Path
+    """Where its files are."""
+    config: Mapping[str, Any] = field(repr=False)
+    """Its `config.json`."""
+
+    @property
+    def name(self) -> str:
+        """Its last name."""
+        return Path(self.text.rstrip("/")).name
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is a `eurobert` or one of the authors' models."""
+        return self.config.get("model_type") in OWN_TYPES
+
+    @cached_property
+    def identity(self) -> dict[str, str]:
+        """Return what makes two starts the same: the hashes of weights with configuration, and of the tokenizer."""
+        return {"weights": weights_hash(self.folder), "tokenizer": tokenizer_hash(self.folder)}
+
+    @cached_property
+    def tokenizer_json(self) -> dict[str, Any]:
+        """The content of its `tokenizer.json`, with a mask token in it."""
+        return self._named[0]
+
+    @property
+    def mask(self) -> MaskToken:
+        """Its mask token, and where that comes from."""
+        return self._named[1]
+
+    @cached_property
+    def _named(self) -> tuple[dict[str, Any], MaskToken]:
+        content: dict[str, Any] = json.loads(read_bounded(self.folder / "tokenizer.json"))
+        return content, name_a_mask(content)
+
+    @cached_property
+    def licence(self) -> str:
+        """Its licence, as the front matter of its README says, else the first line of its LICENSE; empty if unknown."""
+        for name in ("README.md", "LICENSE", "LICENSE.txt", "LICENSE.md"):
+            path = self.folder / name
+            if not path.is_file():
+                continue
+            lines = read_bounded(path).decode("utf-8", "replace").splitlines()
+            if name != "README.md":
+                return next((line.strip()[:120] for line in lines if line.strip()), "")
+            found = {
+                match[1]: match[2].strip("\"' ")
+                for line in lines[:80]
+                if (match := re.fullmatch(r"(license|license_name):\s*(\S.*)", line))
+            }
+            if found:
+                return found.get("license_name") or found["license"]
+        return ""
+
+    @cached_property
+    def shape(self) -> Shape:
+        """Its size, for the plan's FLOPs and hours: near enough where the family has other layers than a Llama's.
+
+        Raises:
+            UserError: its configuration lacks a width, layers or heads.
+        """
+        config, where = self.config, self.folder / "config.json"
+
+        def number(*names: str, default: int = 0) -> int:
+            found = next((config[name] for name in names if isinstance(config.get(name), int)), default)
+            if not found:
+                raise UserError(f"{where} has no {names[0]}; give a model whose configuration is complete")
+            return int(found)
+
+        hidden = number("hidden_size", "n_embd", "dim", "d_model")
+        heads = number("num_attention_heads", "n_head", "n_heads")
+        return Shape(
+            hidden=hidden,
+            layers=number("num_hidden_layers", "n_layer", "n_layers"),
+            heads=heads,
+            kv_heads=number("num_key_value_heads", default=heads),
+            mlp=number("intermediate_size", "n_inner", "hidden_dim", "ffn_dim", default=4 * hidden),
+            vocab=number("vocab_size"),
+            max_length=number("max_position_embeddings", "n_positions", default=2048),
+        )
+
+
+def start_of(text: str, *, revision: str | None = None) -> Start:
+    """Return the start that a folder or hub id is.
+
+    Args:
+        text: a folder with `config.json`, safetensors and `tokenizer.json`, or a hub id OWNER/NAME.
+        revision: branch, tag or commit of a hub id.
+
+    Raises:
+        UserError: it is none, and why, in one sentence.
+    """
+    path = Path(text).expanduser()
+    if _CHECKPOINT.fullmatch(path.name) and (path / "state.json").is_file():
+        raise UserError(
+            f"{path} is a checkpoint to resume from; write it as a model first: clm-or-mlm pretraining export {path} "
+            "--data SHARDS --out FOLDER, and start from FOLDER"
+        )
+    folder = resolve(text, revision=revision)
+    config = read_config(folder)
+    if (folder / "adapter_config.json").is_file():
+        raise UserError(
+            f"{folder} contains an adapter (adapter_config.json); merge it into the weights (peft's merge_and_unload) "
+            "and save them as a model first"
+        )
+    for name, why in _PARTS.items():
+        if config.get(name):
+            raise UserError(f"{folder} cannot be a start: {why}")
+    if config.get("is_encoder_decoder"):
+        raise UserError(f"{folder} cannot be a start: it is an encoder-decoder; give a decoder or an encoder")
+    if not (folder / "tokenizer.json").is_file():
+        raise UserError(
+            f"{folder} has no tokenizer.json; load its tokenizer with transformers' AutoTokenizer and save it there "
+            "with save_pretrained"
+        )
+    if not any(folder.glob("*.safetensors")):
+        raise UserError(
+            f"{folder} has no safetensors; pickled weights (*.bin) are not opened: save the model with transformers' "
+            "save_pretrained"
+        )
+    return Start(text=text, folder=folder, config=config)

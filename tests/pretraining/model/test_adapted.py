@@ -1,0 +1,101 @@
+"""Packed passes of transformers' classes beside each sequence alone, and what is refused."""
+
+import pytest
+import torch
+import transformers as hf
+
+from common.errors import UserError
+from pretraining.model.adapted import AdaptedModel, both_ways, try_out
+from pretraining.model.packed_batch import PackedBatch
+from tests.pretraining.families import DECODERS, FAMILIES, ROWS
+
+LENGTHS = (5, 21, 1, 40, 3)
+
+
+def made(family: str) -> AdaptedModel:
+    torch.manual_seed(0)
+    inner = FAMILIES[family]()
+    if (
+        family == "gemma3"
+    ):  # as a start is loaded: its window follows from the flag when the configuration is made
+        fields = {**inner.config.to_dict(), "use_bidirectional_attention": True}
+        torch.manual_seed(0)
+        inner = type(inner)(type(inner.config)(**fields))
+    return AdaptedModel(inner).eval()
+
+
+def sequences() -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randint(3, 297, (length,), generator=generator) for length in LENGTHS]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_packed_logits_are_those_of_each_sequence_alone_under_eager(family: str) -> None:
+    model, texts = made(family), sequences()
+    batch = PackedBatch.of([text.numpy() for text in texts])
+    with torch.no_grad():
+        for causal in (False, True) if family in DECODERS else (False,):
+            packed = model.logits(model.encode(batch, is_causal=causal))
+            alone = [model.plain(text[None], is_causal=causal)[0] for text in texts]
+            torch.testing.assert_close(packed, torch.cat(alone), rtol=1e-5, atol=1e-5)
+    try_out(model, family)
+
+
+@pytest.mark.parametrize("family", ["gemma2", "bert", "llama", "gemma3"])
+def test_the_loss_and_its_gradient_are_those_of_the_plain_logits(family: str) -> None:
+    model, (text, *_) = made(family), sequences()[1:2]
+    labels, weights = text.roll(3), torch.linspace(0.5, 2.0, len(text))
+    labels[::4] = -100
+    found = model.loss_of(
+        model.encode(PackedBatch.of([text.numpy()]), is_causal=False), labels, weights=weights, chunk=8
+    )
+    found.backward()
+    ours = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    plain = model.plain(text[None], is_causal=False)[0]
+    each = torch.nn.functional.cross_entropy(plain, labels, ignore_index=-100, reduction="none")
+    wanted = (each * weights).sum()
+    wanted.backward()
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            torch.testing.assert_close(ours[name], parameter.grad, rtol=1e-4, atol=1e-4, msg=name)
+
+
+def test_the_soft_caps_of_the_large_weights_are_met() -> None:
+    model = made("gemma2")
+    with torch.no_grad():
+        capped = model.plain(sequences()[1][None], is_causal=False)
+        model.config.final_logit_softcapping = None
+        assert (model.plain(sequences()[1][None], is_causal=False) - capped).abs().max() > 1
+
+
+def test_deberta_is_refused_in_one_sentence() -> None:
+    config = hf.DebertaV2Config(
+        vocab_size=ROWS, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4
+    )
+    with pytest.raises(UserError, match="no door for packed sequences"):
+        AdaptedModel(hf.DebertaV2ForMaskedLM(config))
+
+
+def test_a_class_whose_layers_mix_neighbouring_sequences_is_refused() -> None:
+    config = hf.Lfm2Config(
+        vocab_size=ROWS, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, layer_types=["conv", "full_attention"],
+    )  # fmt: skip
+    with pytest.raises(UserError, match="lfm cannot be trained"):
+        try_out(AdaptedModel(hf.Lfm2ForCausalLM(config)), "lfm")
+
+
+def test_both_ways_knows_a_causal_output_and_one_that_padding_changes() -> None:
+    ids = torch.arange(1, 8)[None]
+
+    def mean(tokens: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        seen = torch.ones_like(tokens) if mask is None else mask
+        return ((tokens * seen).sum(1, keepdim=True) / seen.sum(1, keepdim=True)).expand(tokens.shape)[
+            ..., None
+        ]
+
+    assert both_ways(mean, ids)
+    assert not both_ways(lambda tokens, mask: tokens.float().cumsum(1)[..., None], ids)
+    assert not both_ways(lambda tokens, mask: mean(tokens, None), ids)

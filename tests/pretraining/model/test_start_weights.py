@@ -1,0 +1,168 @@
+"""Starts: loaded, given a mask, exported in their own class, and read by plain transformers."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import transformers as hf
+from safetensors.torch import load_file
+
+from common.errors import UserError
+from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
+from pretraining.model.adapted import AdaptedModel
+from pretraining.model.configuration import config_for
+from pretraining.model.encoder_folder import checked_encoder
+from pretraining.model.model_folder import export
+from pretraining.model.modeling import EuroBertForMaskedLM, initialise
+from pretraining.model.packed_batch import PackedBatch
+from pretraining.model.start_weights import export_llama, export_start, load_start
+from pretraining.starts import start_of
+from tests.pretraining.documents import make_documents
+from tests.pretraining.families import FAMILIES, save_start
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_start_comes_back_as_its_own_class_and_sees_both_sides(family: str, tmp_path: Path) -> None:
+    start = start_of(str(save_start(tmp_path / family, family)))
+    model = load_start(start, 300, seed=0)
+    out = export_start(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out", rows=300)
+    fields = json.loads((out / "config.json").read_text())
+    assert fields["model_type"] == start.config["model_type"]
+    assert fields.get("is_causal") is (None if family == "gemma3" else False)
+    if family in ("llama", "mistral", "qwen2", "qwen3", "gemma3"):
+        assert fields["use_bidirectional_attention"] is True
+    assert (start.licence, start.mask.origin) == ("apache-2.0", "was <file_sep>")
+    assert len(checked_encoder(out)) == 3
+    before, after = load_file(start.folder / "model.safetensors"), load_file(out / "model.safetensors")
+    assert all(torch.equal(before[name], after[name]) for name in after)
+    tokenizer = hf.AutoTokenizer.from_pretrained(out)
+    assert tokenizer.mask_token_id == 299
+    assert tokenizer.pad_token is not None
+    # The export is a start again.
+    again = load_start(start_of(str(out)), 300, seed=0)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+
+
+def test_a_llama_runs_in_our_own_class_without_any_difference(tmp_path: Path) -> None:
+    start = start_of(str(save_start(tmp_path / "llama", "llama")))
+    model = load_start(start, 300, seed=0)
+    assert isinstance(model, EuroBertForMaskedLM)
+    assert model.lm_head.weight is model.model.embed_tokens.weight
+    plain = AdaptedModel(hf.LlamaForCausalLM.from_pretrained(start.folder, attn_implementation="sdpa"))
+    ids = torch.randint(3, 297, (1, 30), generator=torch.Generator().manual_seed(0))
+    batch = PackedBatch.of([ids[0].numpy()])
+    with torch.no_grad():
+        for causal in (False, True):
+            ours = model.lm_head(model.model.encode(batch, is_causal=causal))
+            theirs = plain.plain(ids, is_causal=causal, attention="sdpa")[0]
+            torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["llama", "bert", "gpt2", "qwen2"])
+def test_a_new_mask_has_the_mean_row_and_the_vocabulary_a_multiple_of_64(family: str, tmp_path: Path) -> None:
+    folder = save_start(tmp_path / family, family, mask="new", rows=299)
+    start = start_of(str(folder))
+    assert (start.mask.id, start.mask.origin) == (299, "new")
+    model = load_start(start, 300, seed=0)
+    inner = (
+        model.model.embed_tokens
+        if isinstance(model, EuroBertForMaskedLM)
+        else model.inner.get_input_embeddings()
+    )
+    assert inner.weight.shape[0] == 320
+    torch.testing.assert_close(inner.weight[299], inner.weight[:299].mean(0))
+    tied = start.config.get("tie_word_embeddings", family in ("bert", "gpt2"))
+    head = model.lm_head if isinstance(model, EuroBertForMaskedLM) else model.head
+    assert (head.weight is inner.weight) is tied
+    out = export_start(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out", rows=300)
+    assert hf.AutoModel.from_pretrained(out).get_input_embeddings().weight.shape[0] == 320
+
+
+def test_a_new_mask_takes_a_row_that_the_tokenizer_leaves_unused(tmp_path: Path) -> None:
+    start = start_of(str(save_start(tmp_path / "qwen2", "qwen2", mask="new")))
+    model = load_start(start, 300, seed=0)
+    assert isinstance(model, AdaptedModel)
+    rows = model.inner.get_input_embeddings().weight
+    assert rows.shape[0] == 320
+    torch.testing.assert_close(rows[299], rows[:299].mean(0))
+
+
+def test_shards_have_the_ids_of_the_start(tmp_path: Path) -> None:
+    for number, mask in enumerate(("reserved", "new", "own")):
+        start = start_of(str(save_start(tmp_path / str(number), "qwen2", mask=mask)))
+        assert load_tokenizer(str(start.folder)).mask_id == start.mask.id == 299
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"vision_config": {"depth": 2}}, "images"),
+        ({"quantization_config": {"bits": 4}}, "quantised"),
+        ({"is_encoder_decoder": True}, "encoder-decoder"),
+    ],
+)
+def test_what_cannot_be_a_start_is_refused_by_its_configuration(
+    change: dict, says: str, tmp_path: Path
+) -> None:
+    folder = save_start(tmp_path / "a", "qwen2")
+    fields = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(fields | change))
+    with pytest.raises(UserError, match=says):
+        start_of(str(folder))
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    folder = save_start(tmp_path / "a", "qwen2")
+    (folder / "tokenizer.json").rename(folder / "other.json")
+    with pytest.raises(UserError, match=r"tokenizer\.json"):
+        start_of(str(folder))
+    (folder / "other.json").rename(folder / "tokenizer.json")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(UserError, match="pickled"):
+        start_of(str(folder))
+    with pytest.raises(UserError, match="no model folder"):
+        start_of(str(tmp_path / "nothing"))
+
+
+def test_a_changed_export_is_found(tmp_path: Path) -> None:
+    start = start_of(str(save_start(tmp_path / "a", "qwen2")))
+    model = load_start(start, 300, seed=0)
+    out = export_start(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out", rows=300)
+    fields = json.loads((out / "config.json").read_text()) | {"is_causal": True}
+    (out / "config.json").write_text(json.dumps(fields))
+    with pytest.raises(UserError, match="damaged"):
+        checked_encoder(out)
+    (out / "manifest.json").unlink()
+    with pytest.raises(UserError, match="does not see both sides"):
+        checked_encoder(out)
+
+
+def test_the_llama_twin_of_an_own_model_gives_the_same_states(tmp_path: Path) -> None:
+    model = EuroBertForMaskedLM(config_for("tiny", vocab_size=320, bos_token_id=297, eos_token_id=298,
+                                           pad_token_id=298, mask_token_id=299))  # fmt: skip
+    initialise(model, 3)
+    train_tokenizer(make_documents(40), 300).save(tmp_path / "tokenizer")
+    own = export(model.state_dict(), model.config, tmp_path / "tokenizer", {"model": "own"}, tmp_path / "own")
+    twin = export_llama(own, tmp_path / "twin")
+    assert export_llama(own, tmp_path / "twin") == twin
+    fields = json.loads((twin / "config.json").read_text())
+    assert (fields["architectures"], fields["is_causal"], fields["use_bidirectional_attention"]) == (
+        ["LlamaModel"], False, True,
+    )  # fmt: skip
+    ids, mask = torch.randint(3, 297, (2, 12), generator=torch.Generator().manual_seed(0)), torch.ones(2, 12)
+    mask[1, 7:] = 0
+    theirs = hf.AutoModel.from_pretrained(twin).eval()
+    with torch.no_grad():
+        for given in (None, mask.long()):
+            ours = model.model(ids, given).last_hidden_state
+            found = theirs(input_ids=ids, attention_mask=given).last_hidden_state
+            seen = torch.ones(2, 12, dtype=torch.bool) if given is None else given.bool()
+            torch.testing.assert_close(ours[seen], found[seen], rtol=0, atol=2e-6)
+    assert len(checked_encoder(twin)) == 3
+    model.config.is_causal = True
+    causal = export(
+        model.state_dict(), model.config, tmp_path / "tokenizer", {"model": "c"}, tmp_path / "causal"
+    )
+    with pytest.raises(UserError, match="causally"):
+        export_llama(causal, tmp_path / "other")

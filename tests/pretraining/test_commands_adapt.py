@@ -1,0 +1,256 @@
+"""The three commands from a decoder's folder and a text to an encoder, and what they refuse."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import transformers as hf
+from safetensors.torch import load_file, save_file
+
+from clm_or_mlm.__main__ import main
+from pretraining.data.tokenizer import train_tokenizer
+from pretraining.training.log import read_log
+from tests.messages import refused
+from tests.pretraining.documents import make_documents
+from tests.pretraining.families import ROWS, save_start
+
+SMALL = [
+    word
+    for setting in ("global_batch=4", "max_length=24", "eval_sequences=4", "callbacks=")
+    for word in ("--set", setting)
+]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A start, a text and its shards."""
+    folder = tmp_path_factory.mktemp("builder")
+    save_start(folder / "start", "qwen2")
+    (folder / "texts.txt").write_text("\n\n".join(make_documents(60)))
+    words = ["--source", f"{folder}/texts.txt", "--tokenizer", f"{folder}/start", "--out", f"{folder}/shards"]
+    main(["shards", *words, "--validation-share", "0.05", "--workers", "0"])
+    return folder
+
+
+def test_three_commands_make_a_folder_for_sentence_transformers(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    words = [
+        "adapt",
+        f"{place}/start",
+        "--data",
+        f"{place}/shards",
+        "--steps",
+        "4",
+        "--out",
+        f"{tmp_path}",
+        *SMALL,
+    ]
+    main([*words, "--merge", "0.5"])
+    merged, made = capsys.readouterr().out.splitlines()[-2:]
+    assert merged == f"{made}-merge50"
+    for said in (
+        "mask token <|mask|>, id 299, was <file_sep>",
+        "apache-2.0",
+        "peak_lr = ",
+        "decay = 1: ",
+        "FLOPs",
+    ):
+        assert said in caplog.text
+    for folder in (made, merged):
+        main(["check", folder])
+        assert "sees the last" in capsys.readouterr().out
+    parts = json.loads((Path(made) / "modules.json").read_text())
+    assert [part["path"] for part in parts] == ["", "1_Pooling"]
+    pooling = json.loads((Path(made) / "1_Pooling/config.json").read_text())
+    assert (pooling["pooling_mode"], pooling["pooling_mode_mean_tokens"]) == ("mean", True)
+    main(words)
+    assert "nothing to do; the model is complete" in caplog.text
+
+
+def _config(**changes: object) -> Callable[[Path], None]:
+    def change(start: Path) -> None:
+        path = start / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return change
+
+
+def _cut_short(start: Path) -> None:
+    path = start / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+def _without_a_weight(start: Path) -> None:
+    tensors = load_file(start / "model.safetensors")
+    del tensors["model.layers.1.mlp.up_proj.weight"]
+    save_file(tensors, start / "model.safetensors", metadata={"format": "pt"})
+
+
+def _pickled(start: Path) -> None:
+    (start / "model.safetensors").rename(start / "pytorch_model.bin")
+
+
+def _other_tokenizer(start: Path) -> None:
+    train_tokenizer(make_documents(40, seed=5), 290).save(start)
+
+
+def _saved(kind: Callable[[], hf.PreTrainedModel]) -> Callable[[Path], None]:
+    def change(start: Path) -> None:
+        (start / "model.safetensors").unlink()
+        kind().save_pretrained(start)
+
+    return change
+
+
+_PLAIN = {
+    "vocab_size": ROWS, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+}  # fmt: skip
+_SINKS = {**_PLAIN, "num_key_value_heads": 2, "num_local_experts": 2, "num_experts_per_tok": 1, "head_dim": 8}
+
+
+def _missing(name: str) -> Callable[[Path], None]:
+    return lambda start: (start / name).unlink()
+
+
+@pytest.mark.parametrize(
+    ("break_it", "named"),
+    [
+        (shutil.rmtree, ["no model folder"]),
+        (_missing("config.json"), ["no model config.json"]),
+        (_missing("tokenizer.json"), ["tokenizer.json", "save_pretrained"]),
+        (_other_tokenizer, ["another tokenizer", "shards --tokenizer"]),
+        (_pickled, ["pickled", "save_pretrained"]),
+        (_cut_short, ["cannot be loaded"]),
+        (_config(vision_config={"depth": 2}), ["images", "text alone"]),
+        (_config(quantization_config={"bits": 4}), ["quantised", "bf16"]),
+        (_config(is_encoder_decoder=True), ["encoder-decoder"]),
+        (_config(model_type="unheard_of"), ["cannot be loaded", "unheard_of"]),
+        (
+            _config(model_type="unheard_of", auto_map={"AutoConfig": "code.Config", "AutoModel": "code.Model"}),
+            ["code that comes with a model is not run"],
+        ),
+        (_without_a_weight, ["lacks weights", "fetch the model again"]),
+        (lambda start: (start / "adapter_config.json").write_text("{}"), ["merge_and_unload"]),
+        (_saved(lambda: hf.DebertaV2ForMaskedLM(hf.DebertaV2Config(**_PLAIN))), ["no door", "another family"]),
+        (
+            _saved(
+                lambda: hf.Lfm2ForCausalLM(
+                    hf.Lfm2Config(**_PLAIN, num_key_value_heads=2, layer_types=["conv", "full_attention"])
+                )
+            ),
+            ["another sequence", "another family"],
+        ),
+        (_saved(lambda: hf.GptOssForCausalLM(hf.GptOssConfig(**_SINKS))), ["sinks"]),
+    ],
+)  # fmt: skip
+def test_a_start_that_cannot_be_used_is_refused_in_a_sentence(
+    break_it: Callable[[Path], None], named: list[str], place: Path, tmp_path: Path
+) -> None:
+    start = shutil.copytree(place / "start", tmp_path / "start")
+    break_it(start)
+    with refused(*named):
+        main(
+            [
+                "adapt",
+                f"{start}",
+                "--data",
+                f"{place}/shards",
+                "--steps",
+                "4",
+                "--out",
+                f"{tmp_path}/out",
+                *SMALL,
+            ]
+        )
+    assert not any((tmp_path / "out").rglob("*.safetensors"))
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ([], ["--steps", "--tokens"]),
+        (["--steps", "4", "--tokens", "1e6"], ["either"]),
+        (["--steps", "1"], ["at least 2 steps"]),
+        (["--steps", "4", "--objective", "clm"], ["no encoder", "mlm30"]),
+        (["--steps", "4", "--objective", "mlm"], ["masking"]),
+        (["--steps", "4", "--merge", "1.5"], ["--merge", "1.5"]),
+        (["--steps", "4", "--set", "peak_rl=1"], ["peak_rl", "peak_lr"]),
+        (["--steps", "4", "--set", "precision=bf16"], ["GPU"]),
+        (["--steps", "4", "--set", "max_length=2000"], ["max_length=2000", "96"]),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_in_a_sentence(
+    words: list[str], named: list[str], place: Path, tmp_path: Path
+) -> None:
+    with refused(*named):
+        main(
+            [
+                "adapt",
+                f"{place}/start",
+                "--data",
+                f"{place}/shards",
+                "--out",
+                f"{tmp_path}/out",
+                *SMALL,
+                *words,
+            ]
+        )
+
+
+def test_missing_shards_are_named_with_the_command_that_writes_them(place: Path, tmp_path: Path) -> None:
+    with refused("no shards here", f"--tokenizer {place}/start"):
+        main(["adapt", f"{place}/start", "--data", f"{tmp_path}", "--steps", "4", "--out", f"{tmp_path}/out"])
+
+
+def test_a_folder_that_holds_something_else_is_not_overwritten(place: Path, tmp_path: Path) -> None:
+    taken = tmp_path / "models/start-mlm30-4"
+    taken.mkdir(parents=True)
+    (taken / "notes.txt").write_text("mine")
+    with refused(taken, "choose another folder"):
+        main(
+            [
+                "adapt",
+                f"{place}/start",
+                "--data",
+                f"{place}/shards",
+                "--steps",
+                "4",
+                "--out",
+                f"{tmp_path}",
+                *SMALL,
+            ]
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["minilm-l6", "smollm2-135m"])
+def test_real_models_become_encoders(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A BERT without a head for tokens, and a tied Llama whose mask was a separator of files."""
+    if not os.environ.get("REAL_MODELS"):
+        pytest.skip("REAL_MODELS is not set")
+    start = Path(os.environ["REAL_MODELS"], name)
+    (tmp_path / "texts.txt").write_text("\n\n".join(make_documents(200)))
+    shards = [
+        "--source",
+        f"{tmp_path}/texts.txt",
+        "--out",
+        f"{tmp_path}/shards",
+        "--validation-share",
+        "0.05",
+    ]
+    main(["shards", *shards, "--tokenizer", f"{start}"])
+    caplog.set_level("INFO")
+    words = ["--data", f"{tmp_path}/shards", "--out", f"{tmp_path}/out", "--steps", "3", *SMALL]
+    main(["adapt", f"{start}", *words, "--set", "eval_every=1"])
+    assert ("its own" if name == "minilm-l6" else "was <file_sep>") in caplog.text
+    made = capsys.readouterr().out.splitlines()[-1]
+    losses = [row["loss"] for row in read_log(Path(made) / "log.jsonl") if row["split"] == "validation"]
+    assert losses[-1] < losses[0] - 0.1
+    main(["check", made])

@@ -1,0 +1,248 @@
+"""Training from a start: beside a loop in plain transformers, resumed to the bit, refused with another start."""
+
+import json
+import os
+import signal
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+import transformers as hf
+from composer.core import Callback
+from safetensors.torch import load_file, save_file
+
+from common.errors import UserError
+from common.files import sha256_file
+from pretraining.adapt import Adaptation, adaptation
+from pretraining.data.build_shards import build
+from pretraining.data.shard_index import ShardSettings
+from pretraining.data.tokenizer import train_tokenizer
+from pretraining.model.configuration import config_for
+from pretraining.model.encoder_folder import checked_encoder
+from pretraining.model.model_folder import export
+from pretraining.model.modeling import EuroBertForMaskedLM, initialise
+from pretraining.model.start_weights import load_start, start_shape, write_merged
+from pretraining.plan.study_plan import targets_of
+from pretraining.starts import Start, start_of
+from pretraining.training.context import TrainingContext
+from pretraining.training.log import read_log
+from pretraining.training.ranks import Ranks
+from pretraining.training.train import export_checkpoint, train
+from tests.pretraining.documents import make_documents, write_jsonl
+from tests.pretraining.families import DECODERS, FAMILIES, save_start
+
+SETTINGS = (
+    "global_batch=4", "microbatch=2", "max_length=24", "eval_sequences=4", "eval_every=10", "save_every=4",
+    "callbacks=",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shards")
+    start = save_start(folder / "start", "llama")
+    file = write_jsonl(folder / "documents.jsonl", make_documents(60))
+    build([str(file)], str(start), folder / "data", ShardSettings(validation_share=0.05), workers=0)
+    return folder / "data"
+
+
+def made(start: Start, *settings: str, objective: str = "mlm30", steps: int = 20) -> Adaptation:
+    found = adaptation(
+        start, start_shape(start), objective=objective, steps=steps, changes=(*SETTINGS, *settings)
+    )
+    # A rate at which tiny random models move.
+    return replace(found, config=replace(found.config, peak_lr=1e-3))
+
+
+def run(start: Start, what: Adaptation, shards: Path, out: Path) -> bool:
+    return train(what.targets, data=shards, out=out, config=what.config, start=start)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_twenty_losses_are_those_of_a_plain_loop_on_the_same_batches(
+    family: str, shards: Path, tmp_path: Path
+) -> None:
+    start = start_of(str(save_start(tmp_path / family, family)))
+    what = made(start)
+    assert run(start, what, shards, tmp_path / "out")
+    model = what.targets.model
+    rows = read_log(tmp_path / "out/models" / model.name / "log.jsonl")
+    ours = [row["loss"] for row in rows if row["split"] == "train"]
+    context = TrainingContext(
+        targets=what.targets, config=what.config, source=shards, out=tmp_path, ranks=Ranks.here(), start=start
+    )
+    torch.testing.assert_close(
+        torch.tensor(ours), torch.tensor(_plain_losses(context, start, family)), rtol=0, atol=1e-4
+    )
+    out = tmp_path / "out/models" / model.name
+    assert len(checked_encoder(out)) == 3
+    assert json.loads((out / "manifest.json").read_text())["start"] == start.identity
+
+
+def _plain_losses(context: TrainingContext, start: Start, family: str) -> list[float]:
+    """Return the losses of a loop without anything of ours but the batches: each sequence alone, under eager."""
+    direction = {"use_bidirectional_attention": True} if family == "gemma3" else {}
+    auto = hf.AutoModelForCausalLM if family in DECODERS else hf.AutoModelForMaskedLM
+    plain = hf.AutoConfig.from_pretrained(start.folder, **direction)
+    if family != "gemma3":  # an argument of a name that the file lacks would be ignored
+        plain.is_causal = False
+    inner = auto.from_pretrained(start.folder, config=plain, attn_implementation="eager")
+    config, losses = context.config, []
+    inner.eval()  # nothing is dropped out
+    optimizer = torch.optim.AdamW(
+        inner.parameters(), lr=config.peak_lr, betas=(config.beta1, config.beta2), eps=config.eps,
+        weight_decay=config.weight_decay,
+    )  # fmt: skip
+    for step in range(20):
+        rate = (step + 1) / 1 if step < 1 else 1.0
+        rate = min(rate, 1.0 if step < 16 else 1 - ((step - 16 + 1) / 4) ** 0.5)
+        parts = context.data.step(step, "mlm", 30 if step < 16 else 15).microbatches
+        total, count = 0.0, 0
+        for part in parts:
+            bounds = part.inputs.cu_seqlens.tolist()
+            labels = torch.full_like(part.inputs.tokens, -100)
+            labels[part.positions] = part.labels
+            for first, last in pairwise(bounds):
+                logits = inner(input_ids=part.inputs.tokens[None, first:last]).logits[0]
+                total = total + torch.nn.functional.cross_entropy(logits, labels[first:last], reduction="sum")
+            count += part.count
+        loss = total / count
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(inner.parameters(), 1.0)
+        optimizer.param_groups[0]["lr"] = config.peak_lr * rate
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(float(loss.detach()))
+    return losses
+
+
+class StopAtFive(Callback):
+    """Ask this process to stop in the fifth update, as a cluster does."""
+
+    def batch_start(self, state: object, logger: object) -> None:
+        if int(state.timestamp.batch) == 5:  # type: ignore[attr-defined]
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_three_stages_stopped_and_resumed_give_the_same_bytes(
+    family: str, shards: Path, tmp_path: Path
+) -> None:
+    start = start_of(str(save_start(tmp_path / family, family)))
+    first = "clm" if family in DECODERS else "mlm15"
+    what = made(start, steps=12)
+    study = what.targets.plan.study
+    name = f"{what.targets.model.size}-{first}-4-mlm40-12"
+    what = replace(what, targets=targets_of(name, replace(study, models={name: study.design.parse(name)})))
+    assert len(what.targets.stages) == 3
+    assert run(start, what, shards, tmp_path / "whole")
+    stopping = replace(what, config=replace(what.config, callbacks=f"{__name__}:StopAtFive"))
+    assert not run(start, stopping, shards, tmp_path / "halves")
+    assert run(start, what, shards, tmp_path / "halves")
+    files = [
+        f"models/{name}/{file}" for file in ("model.safetensors", "config.json", "log.jsonl", "manifest.json")
+    ]
+    for file in files:
+        assert sha256_file(tmp_path / "whole" / file) == sha256_file(tmp_path / "halves" / file), file
+
+
+def test_a_checkpoint_is_not_resumed_with_another_start_or_without_it(shards: Path, tmp_path: Path) -> None:
+    start = start_of(str(save_start(tmp_path / "a", "qwen2")))
+    other = start_of(str(save_start(tmp_path / "a2", "qwen3")))
+    what = made(start, steps=4)
+    assert run(start, what, shards, tmp_path / "out")
+    assert run(start, what, shards, tmp_path / "out")  # the export fits, and is used
+    with pytest.raises(UserError, match="original start"):
+        run(other, what, shards, tmp_path / "out")
+    alone = replace(what.targets, model=replace(what.targets.model, start=""))
+    with pytest.raises(UserError):
+        train(alone, data=shards, out=tmp_path / "out", config=what.config)
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_an_own_export_and_a_released_model_are_starts_and_stay_eurobert(
+    released: bool, shards: Path, tmp_path: Path
+) -> None:
+    model = EuroBertForMaskedLM(
+        config_for(
+            "tiny", vocab_size=320, bos_token_id=297, eos_token_id=298, pad_token_id=298, mask_token_id=299
+        )
+    )
+    initialise(model, 3)
+    own = export(model.state_dict(), model.config, shards / "tokenizer", {"model": "own"}, tmp_path / "own")
+    if released:  # as the authors' are: another type, a base model without a head
+        state = load_file(own / "model.safetensors")
+        base = {
+            name.removeprefix("model."): tensor for name, tensor in state.items() if name != "lm_head.weight"
+        }
+        save_file(base, own / "model.safetensors")
+        fields = json.loads((own / "config.json").read_text())
+        (own / "config.json").write_text(json.dumps(fields | {"model_type": "sl_model"}))
+        (own / "manifest.json").unlink()
+    start = start_of(str(own))
+    what = made(start, steps=4)
+    assert run(start, what, shards, tmp_path / "out")
+    finished = tmp_path / "out/models" / what.targets.model.name
+    assert json.loads((finished / "config.json").read_text())["model_type"] == "eurobert"
+    assert json.loads((finished / "manifest.json").read_text())["start"] == start.identity
+    assert len(checked_encoder(finished)) == 2
+    with pytest.raises(UserError, match="original start"):
+        run(start_of(str(save_start(tmp_path / "a", "qwen2"))), what, shards, tmp_path / "out")
+    assert write_merged(start, finished, 0.5).name.endswith("merge50")
+
+
+def test_an_undecayed_checkpoint_is_exported_with_its_start_and_is_a_start_itself(
+    shards: Path, tmp_path: Path
+) -> None:
+    start = start_of(str(save_start(tmp_path / "a", "qwen2")))
+    what = made(start, steps=8)
+    assert run(start, what, shards, tmp_path / "out")
+    trunk = what.targets.stages[0][0].name
+    (checkpoint,) = (tmp_path / "out/stages" / trunk).glob("step-*")
+    with pytest.raises(UserError, match=r"pretraining export .*step-0000"):
+        start_of(str(checkpoint))
+    with pytest.raises(UserError, match="--start"):
+        export_checkpoint(checkpoint, shards, tmp_path / "trunk")
+    export_checkpoint(checkpoint, shards, tmp_path / "trunk", start=start)
+    assert len(checked_encoder(tmp_path / "trunk")) == 3
+    again = start_of(str(tmp_path / "trunk"))
+    assert run(again, made(again, steps=4), shards, tmp_path / "again")
+
+
+def test_shards_of_another_tokenizer_are_refused_with_the_command(shards: Path, tmp_path: Path) -> None:
+    train_tokenizer(make_documents(40, seed=5), 290).save(save_start(tmp_path / "a", "qwen2"))
+    start = start_of(str(tmp_path / "a"))
+    with pytest.raises(UserError, match=r"shards --tokenizer .*a"):
+        run(start, made(start, steps=4), shards, tmp_path / "out")
+
+
+def test_the_average_lies_between_start_and_encoder(shards: Path, tmp_path: Path) -> None:
+    start = start_of(str(save_start(tmp_path / "a", "llama")))
+    what = made(start, steps=4)
+    assert run(start, what, shards, tmp_path / "out")
+    finished = tmp_path / "out/models" / what.targets.model.name
+    merged = write_merged(start, finished, 0.25)
+    before, after, mean = (
+        load_start(item, 300, 0).state_dict()
+        for item in (start, start_of(str(finished)), start_of(str(merged)))
+    )
+    for name, tensor in mean.items():
+        torch.testing.assert_close(tensor, 0.75 * after[name] + 0.25 * before[name])
+    assert len(checked_encoder(merged)) == 3
+
+
+def test_every_choice_is_printed_with_its_reason_unless_it_was_the_users(tmp_path: Path) -> None:
+    start = start_of(str(save_start(tmp_path / "a", "qwen2")))
+    found = adaptation(
+        start, start.shape, tokens=1e6, changes=("peak_lr=3e-4", "max_length=32", "global_batch=8")
+    )
+    assert found.targets.model.steps == 3907
+    said = {item.setting: str(item) for item in found.advice}
+    assert "peak_lr" not in said
+    assert found.config.peak_lr == 3e-4
+    assert said["decay"].startswith("decay = 781: ")
+    for steps, tokens in ((None, None), (3, 1e6), (1, None)):
+        with pytest.raises(UserError, match="give"):
+            adaptation(start, start.shape, steps=steps, tokens=tokens)
