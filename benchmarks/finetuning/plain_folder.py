@@ -121,9 +121,9 @@ def _as_eurobert(config: Any) -> Any | None:
     if config.model_type != "llama" or config.attention_bias or config.mlp_bias:
         return None
     left_out = ("model_type", "architectures", "transformers_version", FLAG, "is_causal")
-    return transformers.EuroBertConfig(
-        **{name: value for name, value in config.to_dict().items() if name not in left_out}, is_causal=False
-    )
+    given = {name: value for name, value in config.to_dict().items() if name not in left_out}
+    mask = given.pop("mask_token_id", None) or 0  # a field that must be there; a classifier masks nothing
+    return transformers.EuroBertConfig(**given, mask_token_id=mask, is_causal=False)
 
 
 def _has_head(kind: Any) -> bool:

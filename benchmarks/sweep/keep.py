@@ -207,7 +207,7 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     kind = read_manifest(folder / MANIFEST, "run this command again")["class"]
     if dataset.labels is None:
         reads = "A title goes before the text of its document: `TITLE. TEXT`."
-        return card(request, key, kind, _SEARCH, reads)
+        return card(request, key, kind, _use("search"), reads)
     longest = read_json(folder / "tokenizer_config.json", "run this command again")["model_max_length"]
     reads = f"A text is read as it is, up to {longest:,} tokens, with the end of text behind it."
     if form == "QA":
@@ -229,53 +229,13 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
         lines = [pool, f"logits = {linear.format('vector')}"]
         if form.startswith("SC") and request.pooling == "late":
             lines.append("logits = (logits * mask).sum(1) / mask.sum(1)")
-        return card(request, key, kind, _BESIDE + "\n".join(lines), reads)
+        return card(request, key, kind, "\n".join([_use("head_beside"), *lines]), reads)
     if form == "QA":
-        return card(request, key, kind, _ANSWER, reads)
+        return card(request, key, kind, _use("answer"), reads)
     task = "token-classification" if form == "TC" else "text-classification"
-    return card(request, key, kind, _PIPELINE.format(task), reads)
+    return card(request, key, kind, _use("pipeline").replace("TASK", task), reads)
 
 
-_SEARCH = """\
-from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer("FOLDER")
-queries, documents = model.encode_query(["a question"]), model.encode_document(["a text"])
-print(model.similarity(queries, documents))"""
-
-_PIPELINE = """\
-from transformers import pipeline
-
-predict = pipeline("{}", model="FOLDER")
-print(predict("a text"))"""
-
-_ANSWER = """\
-from transformers import AutoModelForTokenClassification, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained("FOLDER")
-model = AutoModelForTokenClassification.from_pretrained("FOLDER").eval()
-question, context = "a question", "a text with the answer"
-batch = tokenizer(f"Question: {question}\\nContext: ", context, truncation="only_second",
-                  return_offsets_mapping=True, return_tensors="pt")
-offsets = batch.pop("offset_mapping")[0].tolist()
-tokens = [i for i, part in enumerate(batch.sequence_ids(0)) if part == 1][:-1]
-outside, inside = model(**batch).logits[0].T.tolist()
-best = (0.0, "")
-for first in range(len(tokens)):
-    total = 0.0
-    for token in tokens[first:]:
-        total += inside[token] - outside[token]
-        best = max(best, (total, context[offsets[tokens[first]][0] : offsets[token][1]].strip()))
-print(best)"""
-
-_BESIDE = """\
-import torch
-import torch.nn.functional as F
-from safetensors.torch import load_file
-from transformers import AutoModel, AutoTokenizer
-
-tokenizer, head = AutoTokenizer.from_pretrained("FOLDER"), load_file("FOLDER/head.safetensors")
-model = AutoModel.from_pretrained("FOLDER").eval()
-batch = tokenizer(["a text"], padding=True, return_tensors="pt")
-hidden, mask = model(**batch).last_hidden_state, batch["attention_mask"][..., None]
-"""
+def _use(name: str) -> str:
+    """Return Python code for a card."""
+    return Path(__file__).with_name("templates").joinpath(f"{name}.txt").read_text("utf-8").rstrip()
