@@ -75,19 +75,22 @@ def words_of(model: Path, data: Path, store: Path, *names: str) -> list[str]:
 
 @torch.no_grad()
 @pytest.mark.parametrize(
-    ("kind", "own_class"),
+    ("kind", "own_class", "pooling"),
     [
-        ("ours", "EuroBertForSequenceClassification"),
-        ("llama", "EuroBertForSequenceClassification"),
-        ("qwen3", "Qwen3Model"),
-        ("bert", "BertForSequenceClassification"),
-        ("modernbert", "ModernBertForSequenceClassification"),
+        ("ours", "EuroBertForSequenceClassification", "mean"),
+        ("llama", "EuroBertForSequenceClassification", "mean"),
+        ("ours", "EuroBertForSequenceClassification", "late"),
+        ("ours", "EuroBertModel", "last"),
+        ("qwen3", "Qwen3Model", "mean"),
+        ("qwen3", "Qwen3Model", "late"),
+        ("bert", "BertForSequenceClassification", "mean"),
+        ("modernbert", "ModernBertForSequenceClassification", "mean"),
     ],
 )
 def test_a_classifier_scores_the_same_in_plain_transformers(
-    kind: str, own_class: str, model_folder: Callable[..., Path], data: Path, tmp_path: Path
+    kind: str, own_class: str, pooling: str, model_folder: Callable[..., Path], data: Path, tmp_path: Path
 ) -> None:
-    keep(words_of(model_folder(kind), data, tmp_path, "sst2"))
+    keep([*words_of(model_folder(kind), data, tmp_path, "sst2"), "--pooling", pooling])
     folder = kept(tmp_path, "sst2")
     model, test = plain(folder), load(data, "sst2").tables["test"]
     assert type(model).__name__ == own_class
