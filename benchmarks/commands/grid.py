@@ -18,6 +18,7 @@ from benchmarks.own_datasets.definitions import known_datasets, stored_definitio
 from benchmarks.protocol import FINE_TUNING, Dataset, HeadName  # noqa: F401  (inherited options are read here)
 from benchmarks.sweep.request import (
     Computation,
+    Keep,  # noqa: F401  (inherited options are read here)
     RunRequest,
     dataset_names,
     learning_rates,
@@ -131,6 +132,7 @@ def run(
       clm-or-mlm benchmarks run --model pretrained/models/610m-clm-42k --data data/ --out results/
       clm-or-mlm benchmarks run --model google-bert/bert-base-uncased --dataset sst2 IR --lr 1e-5 5e-5 --seed 0 1
       clm-or-mlm benchmarks run --model google-bert/bert-base-uncased --dataset sst2 --dry-run
+      clm-or-mlm benchmarks run --model google-bert/bert-base-uncased --dataset IR --keep best
 
     Args:
         retry_failed: repeat runs that failed

@@ -1,4 +1,7 @@
-"""Whether a model looks both ways, in all of its parts, and whether padding changes what it computes: by trying."""
+"""Whether a model looks both ways, in all of its parts, and whether padding changes what it computes: by trying.
+
+transformers >= 5.2 makes most decoders bidirectional by a field of their configuration, which is tried first.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,46 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
-__all__ = ["Trial", "try_out"]
+__all__ = ["FLAG", "Trial", "is_turned_decoder", "try_out", "turn"]
+
+FLAG = "use_bidirectional_attention"
+"""Gemma 3's own field; `is_causal` as well would give it a third window."""
 
 _LENGTH = 11
 _NEAR = 1e-3
 """Relative difference that rounding may make where padding changes nothing."""
+
+
+def _has_own_flag(config: Any) -> bool:
+    """Return whether a class is turned by `FLAG` and not by `is_causal`."""
+    return str(config.model_type).startswith("gemma3") and hasattr(config, FLAG)
+
+
+def is_turned_decoder(config: Any) -> bool:
+    """Return whether a configuration is of a class of decoders, and says that it looks both ways."""
+    flagged = getattr(config, "is_causal", None) is False or bool(getattr(config, FLAG, False))
+    return flagged and _is_decoder(config)
+
+
+def _is_decoder(config: Any) -> bool:
+    kind = type(config)
+    return kind in AutoModelForCausalLM._model_mapping and kind not in AutoModelForMaskedLM._model_mapping
+
+
+def turn(config: Any, looks_both_ways: Callable[[], bool]) -> None:
+    """Switch a decoder's causal mask off in its configuration, unless it looks both ways as it is.
+
+    Gemma 3 halves its windows, as its configuration does when it is made with the flag.
+    """
+    if not _is_decoder(config) or is_turned_decoder(config) or looks_both_ways():
+        return
+    if _has_own_flag(config):
+        setattr(config, FLAG, True)
+        config.sliding_window = config.sliding_window // 2 + 1
+    else:
+        config.is_causal = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,8 @@
 """Any Hugging Face encoder behind one interface: loaded without remote code, bidirectional.
 
-Decoders are measured with the causal mask lifted, as the paper measures its CLM models. Whether a model really
-looks both ways is not taken from its config: `load` tries out every layer, and whether padding changes an output.
+Decoders are measured without their causal mask, as the paper measures its CLM models: switched off by the flag that
+their class reads, which a saved folder keeps, or else lifted by a full mask. Whether a model really looks both ways is
+not taken from its config: `load` tries out every layer, and whether padding changes an output.
 
 Shape suffixes: B examples, L padded length, T real tokens, H hidden size.
 """
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.finetuning.base_models import FirstToken, NoPooler, load_base, load_tokenizer
-from benchmarks.finetuning.directions import Trial, try_out
+from benchmarks.finetuning.directions import Trial, is_turned_decoder, try_out, turn
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import packed_cost
 from common.errors import UserError
@@ -91,9 +92,17 @@ class Encoder(nn.Module):
         return int(size)  # type: ignore[arg-type]
 
     @property
+    def is_decoder(self) -> bool:
+        """Whether its class is one of decoders, whose heads read the last token."""
+        return self.lifted or is_turned_decoder(self.base.config)
+
+    @property
     def description(self) -> str:
         """What the model is taken to be, in words."""
-        words = ["decoder, causal mask lifted" if self.lifted else "encoder" + self.part, "bidirectional"]
+        kind = "encoder" + self.part
+        if self.is_decoder:
+            kind = f"decoder, causal mask {'lifted' if self.lifted else 'switched off'}"
+        words = [kind, "bidirectional"]
         if self.alone:
             words.append("batched by length, because padding would change its outputs")
         return ", ".join(words)
@@ -271,6 +280,7 @@ def _both_ways(base: nn.Module, model: str) -> Encoder:
     Raises:
         UserError: that cannot be; the sentence says what stands in the way.
     """
+    turn(base.config, lambda: try_out(Encoder(base)).sees_later)
     switches: list[Any] = [base.config, *base.modules()]
     for switch in switches:
         if getattr(switch, "is_causal", None) is True:

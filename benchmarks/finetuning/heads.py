@@ -185,7 +185,7 @@ def _class_head(
     whole = AutoModel._model_mapping.get(type(config), None)
     own = whole is not None and isinstance(encoder.base, whole)
     kind = auto._model_mapping.get(type(config), None) if own else None
-    if kind is None or head == "ours" or encoder.lifted or config.model_type in MODEL_TYPES:
+    if kind is None or head == "ours" or encoder.is_decoder or config.model_type in MODEL_TYPES:
         return None
     if kind not in encoder.heads:
         encoder.heads[kind] = _fault(encoder, kind, labels, shape)

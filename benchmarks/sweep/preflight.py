@@ -16,6 +16,7 @@ from benchmarks.finetuning.encoders import Encoder, LoadedModel, load
 from benchmarks.finetuning.heads import POOLINGS, Pooling
 from benchmarks.finetuning.tokenization import end_of_text, texts_of
 from benchmarks.protocol import HeadName
+from benchmarks.sweep.keep import check_keeping
 from benchmarks.sweep.request import RunRequest
 from benchmarks.sweep.run_jobs import compared_jobs
 from benchmarks.tasks.base import TaskModel
@@ -49,6 +50,8 @@ def preflight(request: RunRequest) -> tuple[LoadedModel, Precision]:
         dry_run(dataset, loaded, precision, POOLINGS[request.pooling], request.head)
     for dataset in sets.values():
         family_of(dataset.dataset).check(dataset, loaded)
+    if request.keep == "best":
+        check_keeping(request, loaded)
     return loaded, precision
 
 
@@ -202,4 +205,6 @@ def validate(request: RunRequest) -> Iterator[str]:
         f"memory of each parallel run (--workers): {model} for weights, gradients and optimiser in {precision.name}, "
         f"{moving} for the activations of {positions:,} token positions (--positions)"
     )
+    if request.keep == "best":
+        yield f"kept: the weights of the best run of each dataset, in {request.store / 'encoders'}"
     yield f"{left} runs to do; everything they need is available"

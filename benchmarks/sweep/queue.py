@@ -31,9 +31,10 @@ from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.own_datasets.definitions import store_definitions
 from benchmarks.runs import RunKey
+from benchmarks.sweep.keep import write_cards
 from benchmarks.sweep.preflight import load_model, preflight, run_bytes
 from benchmarks.sweep.request import RunRequest
-from benchmarks.sweep.run_jobs import RunJob, check_finished, compared_jobs, forget_failed
+from benchmarks.sweep.run_jobs import RunJob, check_finished, compared_jobs, forget_failed, lost_jobs
 from benchmarks.sweep.status import CellStatus, cell_status, claim_path, note_request
 from benchmarks.sweep.work import ResettableModel, prepare
 from benchmarks.tasks.base import Setting
@@ -58,17 +59,24 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
         forget_failed(jobs)
     store_definitions(request.store, [request.known[name] for name in request.datasets])
     note_request(request)
-    if _left(jobs):
+    keeps = request.keep == "best"
+    if _left(jobs) or (keeps and lost_jobs(jobs)):
         threads = torch.get_num_threads()
         try:
             if not choose_kind(request.device).gpu:
                 torch.set_num_threads(1)  # more would not survive the workers' forks
             loaded, precision = preflight(request)
-            _share(jobs, request, loaded, precision)
+            if _left(jobs):
+                _share(jobs, request, loaded, precision)
+            if keeps and (lost := lost_jobs(jobs)):
+                _say(f"{request.name}: repeating {_left(lost)} best runs whose weights were not kept")
+                _share(lost, request, loaded, precision)
         finally:
             torch.set_num_threads(threads)
         # A call with other settings that began before any run was there may have done some of them.
         check_finished(request, jobs[0].descriptions)
+    for folder in write_cards(request) if keeps else ():
+        log.info("the best run's encoder is in %s", folder)
     return [
         cell_status(request.store, request.name, request.known[name], request.lrs, request.seeds)
         for name in request.datasets

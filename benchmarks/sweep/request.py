@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from benchmarks.protocol import (
     DATASETS,
@@ -22,6 +23,7 @@ from common.errors import UserError, nearest
 
 __all__ = [
     "Computation",
+    "Keep",
     "RunRequest",
     "dataset_names",
     "learning_rates",
@@ -29,6 +31,9 @@ __all__ = [
     "seeds_of",
     "store_of",
 ]
+
+Keep = Literal["none", "best"]
+"""Which runs' weights are kept."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -58,6 +63,8 @@ class Computation:
     """parallel runs, spread over the GPUs (default: 1; on a CPU, as many as cores, OMP_NUM_THREADS and memory allow)"""
     trust_remote_code: bool = False
     """run the code that comes with the model (read it first)"""
+    keep: Keep = "none"
+    """best: keep the weights of each dataset's best run, by validation, in encoders/ next to results/"""
 
 
 @dataclass(frozen=True, kw_only=True)

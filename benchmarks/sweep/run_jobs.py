@@ -12,7 +12,7 @@ import dataclasses
 import json
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchmarks.datasets.local_dataset import read_manifest
@@ -20,6 +20,7 @@ from benchmarks.finetuning.device import choose_precision
 from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.protocol import PROTOCOL_VERSION
 from benchmarks.runs import RESULTS, RESULTS_VERSION, RUN, RunKey, cell_keys, found_keys
+from benchmarks.sweep.kept import best_run, is_lost
 from benchmarks.sweep.request import RunRequest
 from benchmarks.sweep.status import folder_of, state_of
 from common.description import difference
@@ -34,6 +35,7 @@ __all__ = [
     "descriptions",
     "forget_failed",
     "jobs_of",
+    "lost_jobs",
 ]
 
 log = logging.getLogger(__name__)
@@ -54,6 +56,8 @@ class RunJob:
     """The datasets that are evaluated: itself, or retrieval datasets."""
     descriptions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
     """For each dataset what its runs are made from (`descriptions`)."""
+    again: frozenset[RunKey] = frozenset()
+    """Done runs that are repeated while they are their cell's best and their weights are not kept."""
 
     def __str__(self) -> str:
         return f"{self.request.name} on {self.trained_on}"
@@ -70,8 +74,10 @@ class RunJob:
 
         def waits(key: RunKey) -> bool:
             state = state_of(self.request.store, key)
-            if state.done or state.reason is None:
-                return not state.done
+            if state.done:
+                return key in self.again and is_lost(self.request.store, key, self.request.known[key.dataset])
+            if state.reason is None:
+                return True
             before = state.description  # a failure under other settings is no reason not to try
             return before is not None and bool(difference(before, self.descriptions.get(key.dataset, before)))
 
@@ -102,6 +108,22 @@ def compared_jobs(request: RunRequest) -> list[RunJob]:
         if (fault := state_of(request.store, key).fault) is not None:
             log.warning("%s %s; the run will be repeated", folder_of(request.store, key), fault)
     return jobs
+
+
+def lost_jobs(jobs: Iterable[RunJob]) -> list[RunJob]:
+    """Return what has to be repeated so that the weights of each cell's best run are kept; cells may share a run."""
+    found: list[RunJob] = []
+    for job in jobs:
+        asked, runs = job.request, dict[tuple[float, int], list[RunKey]]()
+        for name in job.datasets:
+            best = best_run(asked.store, asked.name, asked.known[name])
+            if best is not None and is_lost(asked.store, best, asked.known[name]):
+                runs.setdefault((best.lr, best.seed), []).append(best)
+        for (lr, seed), keys in runs.items():
+            names = tuple(key.dataset for key in keys)
+            own = replace(asked, datasets=names, lrs=(lr,), seeds=(seed,))
+            found.append(replace(job, request=own, datasets=names, again=frozenset(keys)))
+    return found
 
 
 def forget_failed(jobs: Iterable[RunJob]) -> None:

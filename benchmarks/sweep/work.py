@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,9 +30,10 @@ from benchmarks.runs import (
     clusters_hash,
     results_text,
 )
+from benchmarks.sweep.keep import Keeper
 from benchmarks.sweep.preflight import check_labels
 from benchmarks.sweep.run_jobs import RunJob
-from benchmarks.sweep.status import folder_of
+from benchmarks.sweep.status import folder_of, state_of
 from benchmarks.tasks.base import Evaluator, Setting, TaskModel
 from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
 from common.description import description_hash
@@ -41,6 +43,8 @@ from common.manifest import write_manifest
 from common.plain_text import redacted
 from common.provenance import provenance
 from pretraining.model.modeling import EuroBertModel
+
+log = logging.getLogger(__name__)
 
 __all__ = ["Prepared", "ResettableModel", "prepare"]
 
@@ -106,6 +110,8 @@ class Prepared:
     """Optimiser steps of a fine-tuning."""
     provenance: dict[str, object]
     """Code, versions and command, as each run records them."""
+    keeper: Keeper | None = None
+    """What keeps the best runs' weights, where they are wanted."""
 
     def run(self, keys: Sequence[RunKey], watch: Watch = iter) -> str:
         """Do one fine-tuning, write its run on each dataset, failed ones if it cannot end; return scores in words."""
@@ -127,7 +133,7 @@ class Prepared:
             for key in keys:
                 words.append(self._evaluate(key, model, done, seconds))
         except FineTuningError as error:
-            for key in keys[len(words) :]:
+            for key in (key for key in keys[len(words) :] if not self._is_done(key)):
                 self._write(key, {"status": "failed", "reason": str(error)}, {})
             words.append(f"failed: {error}")
         return "; ".join(words)
@@ -150,6 +156,10 @@ class Prepared:
                 "train_positions": done.train_positions,
             },
         }
+        if self._is_done(key):  # repeated for its weights
+            if (folder_of(self.job.request.store, key) / RESULTS).read_text("utf-8") != results_text(scores):
+                log.warning("%s: repeated for its weights, the run has other scores here", key.folder)
+            return self._kept(key, model, scores)
         details: dict[str, Any] = {
             "losses": [round(loss, 6) for loss in done.losses],
             STANDARD: {split: evaluations[split].instances for split in SPLITS},
@@ -159,6 +169,15 @@ class Prepared:
             details[CLUSTERS], content[CLUSTERS] = clusters, clusters_hash(clusters)
         texts = {DETAILS: json.dumps(details, indent=1) + "\n", RESULTS: results_text(scores)}
         self._write(key, content, texts)
+        return self._kept(key, model, scores)
+
+    def _is_done(self, key: RunKey) -> bool:
+        return state_of(self.job.request.store, key).done
+
+    def _kept(self, key: RunKey, model: TaskModel, scores: Mapping[str, Sequence[float]]) -> str:
+        """Keep the model of a run that is written, where that is wanted; return the run's scores in words."""
+        if self.keeper is not None:
+            self.keeper.keep(key, model)
         means = (f"{split} {100 * sum(scores[split]) / len(scores[split]):.2f}" for split in SPLITS)
         return f"{key.dataset} {', '.join(means)}"
 
@@ -208,6 +227,9 @@ def prepare(job: RunJob, resettable: ResettableModel) -> Prepared:
         },
         steps=fine_tuning_steps(sets[job.trained_on], setting.fine_tuning),
         provenance=provenance("full", PACKAGES),
+        keeper=Keeper(request=job.request, setting=setting, sets=sets)
+        if job.request.keep == "best"
+        else None,
     )
 
 

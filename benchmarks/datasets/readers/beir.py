@@ -6,6 +6,7 @@ release. The 8.8 million passages are read once, a batch at a time.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -41,6 +42,8 @@ Judgement = tuple[str, str, int]
 _ID = ("_id", "id", "docid", "doc_id", "query_id", "pid", "qid")
 _QUERY_ID, _DOC_ID = ("query-id", "query_id", "qid"), ("corpus-id", "corpus_id", "doc_id", "docid", "pid")
 _RELEVANCE = ("score", "relevance", "label")
+_HELD_OUT, _MOST_HELD_OUT, _FEWEST = 0.1, 2_000, 20
+"""Share and largest number of the queries that are held out of pairs alone, and how many there must be."""
 _NO_NEGATIVES = "the negatives of the training file are left out"
 
 
@@ -238,6 +241,8 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
         inputs: pairs to train on, where it is trained on itself; judgements; texts of queries and documents.
         titles: whether documents have theirs.
     """
+    if inputs.dataset.content and {role for role, paths in inputs.files.items() if paths} == {"train"}:
+        return _of_pairs(inputs)
     splits = {
         role: [found for path in inputs.of(role) for found in judgements(path, inputs.dataset)]
         for role in ("validation", "test")
@@ -258,6 +263,39 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
     queries = _query_texts(inputs, asked)
     docs = _documents(inputs, _judged(splits), titles=titles)
     tables |= retrieval(splits, queries, docs, inputs)
+    return DatasetContent(tables=tables, splits=how, notes=tuple(inputs.notes))
+
+
+def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
+    """Read pairs alone: of a tenth of the queries, all pairs are for validation or test, among their documents."""
+    every = pairs(inputs.of("train"), inputs).to_pylist()
+    asked = sorted({row["query"] for row in every})
+    if len(asked) < _FEWEST:
+        raise UserError(
+            f"{inputs.dataset.name} has pairs of {len(asked)} different queries, too few to hold some of them out; "
+            f"give at least {_FEWEST}, or judgements (--test) with --queries and --corpus"
+        )
+    number = min(_MOST_HELD_OUT, max(2, round(_HELD_OUT * len(asked))))
+    held = random.Random(HALVES_SEED).sample(asked, number)
+    chosen = halve(held)
+    queries = {text: f"q{place}" for place, text in enumerate(held)}
+    docs: dict[str, str] = {}
+    splits: dict[str, dict[Judgement, None]] = {"validation": {}, "test": {}}
+    for row in every:
+        if row["query"] in queries:
+            doc = docs.setdefault(row["positive"], f"d{len(docs)}")
+            splits["validation" if row["query"] in chosen else "test"][queries[row["query"]], doc, 1] = None
+    tables = retrieval(
+        {split: list(found) for split, found in splits.items()},
+        {name: text for text, name in queries.items()},
+        {name: {"title": None, "text": text} for text, name in docs.items()},
+        inputs,
+    )
+    tables["pairs"] = table("IR", "pairs", [row for row in every if row["query"] not in queries])
+    how = (
+        f"{number} of {len(asked)} queries are held out, random.Random({HALVES_SEED}).sample of them sorted, half of "
+        "them for validation; they are asked of their own documents"
+    )
     return DatasetContent(tables=tables, splits=how, notes=tuple(inputs.notes))
 
 

@@ -16,7 +16,7 @@ ENCODERS = [
 ]  # fmt: skip
 DECODERS = [
     "llama", "qwen2", "qwen3", "gemma2", "gemma3_text", "mistral", "phi", "olmo", "gpt2", "gpt_neox",
-    "gpt_oss", "granite",
+    "gpt_oss", "granite", "opt", "bloom",
 ]  # fmt: skip
 HYBRIDS = ["lfm2", "qwen3_5_text", "qwen3_next", "granitemoehybrid", "jamba", "recurrent_gemma", "mamba"]
 
@@ -25,7 +25,7 @@ def test_what_researchers_bring_runs_and_hybrids_are_refused() -> None:
     said = said_on(PAGE.read_text())
     assert page(said) == PAGE.read_text()
     assert all(said[name].startswith("runs: encoder") for name in ENCODERS)
-    assert all(said[name] == "runs: decoder, causal mask lifted, bidirectional" for name in DECODERS)
+    assert all(said[name] == "runs: decoder, causal mask switched off, bidirectional" for name in DECODERS)
     for name in HYBRIDS:
         assert "a token sees only one side in" in said[name]
 
@@ -35,6 +35,8 @@ def test_what_researchers_bring_runs_and_hybrids_are_refused() -> None:
     [
         "bart",
         "lfm2",
+        "opt",
+        "bloom",
         *(pytest.param(name, marks=pytest.mark.slow) for name in (*ENCODERS, *DECODERS, *HYBRIDS)),
     ],
 )

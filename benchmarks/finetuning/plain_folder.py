@@ -1,0 +1,295 @@
+"""A fine-tuned model as a folder that plain transformers and sentence-transformers load, without code of ours.
+
+A head goes into the class of transformers that computes the same; where there is none, the folder is the base model
+with the head's weights beside it. What was written is loaded again and compared with the model, padded or not, before
+it counts. A classifier's tokenizer ends every text as in fine-tuning; that of retrieval is left as it is, since the
+paper's evaluation reads texts with it (D6).
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from safetensors.torch import save_file
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from transformers import AutoModelForTokenClassification, AutoTokenizer, PreTrainedTokenizerFast
+
+from benchmarks.finetuning.base_models import FirstToken
+from benchmarks.finetuning.device import Device
+from benchmarks.finetuning.directions import FLAG
+from benchmarks.finetuning.encoders import Encoder
+from benchmarks.finetuning.heads import ClassHead, Head, Pooling, SequenceHead, TokenHead
+from benchmarks.finetuning.tokenization import document_text, end_of_text, query_text
+from common.errors import UserError
+from common.files import write_text
+from pretraining.model.configuration import native_config
+from pretraining.model.modeling import EuroBertModel
+
+__all__ = ["HEAD_FILE", "write_model", "write_pooling", "write_tokenizer"]
+
+HEAD_FILE = "head.safetensors"
+"""The head of a model for which transformers has no class."""
+_SERVERS = ("llama", "mistral", "qwen2", "qwen3")
+"""Types of which text-embeddings-inference reads `FLAG` in place of `is_causal`."""
+_EUROBERT_POOLINGS = {"mean": "mean", "first": "bos", "late": "late"}
+_POOLING_MODES = {"mean": "mean", "late": "mean", "first": "cls", "last": "lasttoken"}
+
+
+def write_model(
+    encoder: Encoder, head: Head | None, folder: Path, device: Device, labels: Sequence[str], problem: str
+) -> str:
+    """Write a model's configuration and weights, and return the name of the class that they are of.
+
+    Args:
+        encoder: the model.
+        head: its head; None for retrieval.
+        folder: where to, a folder that is there.
+        device: where the model is, and the precision that it was evaluated in.
+        labels: names of the head's outputs.
+        problem: what transformers calls the problem: `single_label_classification`, ...; empty for tags.
+
+    Raises:
+        UserError: plain transformers cannot compute what the model computes.
+    """
+    for kind, config in _classes(encoder, head, labels, problem):
+        state = _state(kind, config, encoder, head)
+        if state is None:
+            continue
+        with torch.device("meta"), torch.random.fork_rng(devices=[]):
+            model = kind(config)
+        model.load_state_dict(state, strict=False, assign=True)
+        for old in folder.glob("*.safetensors*"):
+            old.unlink()
+        model.save_pretrained(folder)
+        beside = head is not None and not _has_head(kind)
+        if beside:
+            assert head is not None
+            save_file(_on_cpu(head.state_dict()), folder / HEAD_FILE)
+        if _computes_the_same(kind, folder, encoder, None if beside else head, device):
+            return str(kind.__name__)
+    raise UserError(
+        f"--keep best cannot keep this model ({encoder.description}): plain transformers does not compute the same "
+        f"from a folder of {type(encoder.base).__name__}; leave out --keep"
+    )
+
+
+def _classes(
+    encoder: Encoder, head: Head | None, labels: Sequence[str], problem: str
+) -> Iterator[tuple[Any, Any]]:
+    """Yield classes of transformers with their configurations: with such a head, then the base model's own."""
+    ours = isinstance(encoder.base, EuroBertModel)
+    base: Any = encoder.base
+    if ours:
+        dtype = str(next(base.parameters()).dtype).removeprefix("torch.")
+        config = transformers.EuroBertConfig(**native_config(base.config, dtype=dtype, head=False))
+    else:
+        config = copy.deepcopy(base.config)
+    if config.model_type in _SERVERS and getattr(config, "is_causal", None) is False:
+        setattr(config, FLAG, True)
+    config.dtype = next(base.parameters()).dtype
+    plain = copy.deepcopy(config)
+    if head is not None:
+        config.num_labels = len(labels)
+        config.id2label = dict(enumerate(labels))
+        config.label2id = {name: number for number, name in enumerate(labels)}
+        config.problem_type = problem or None
+    if isinstance(head, ClassHead):
+        yield type(head.model), config
+    elif isinstance(head, TokenHead):
+        if (kind := AutoModelForTokenClassification._model_mapping.get(type(config), None)) is not None:
+            yield kind, config
+    elif isinstance(head, SequenceHead) and head.pooling.name in _EUROBERT_POOLINGS:
+        eurobert = config if ours else _as_eurobert(config)
+        if eurobert is not None:
+            eurobert.classifier_pooling = _EUROBERT_POOLINGS[head.pooling.name]
+            yield transformers.EuroBertForSequenceClassification, eurobert
+    yield (transformers.EuroBertModel if ours else type(base)), plain
+
+
+def _as_eurobert(config: Any) -> Any | None:
+    """Return the configuration of the EuroBERT that a Llama is without its mask; None where there is none.
+
+    EuroBERT has the study's head on the mean of the tokens, which no class of decoders has.
+    """
+    if config.model_type != "llama" or config.attention_bias or config.mlp_bias:
+        return None
+    left_out = ("model_type", "architectures", "transformers_version", FLAG, "is_causal")
+    given = {name: value for name, value in config.to_dict().items() if name not in left_out}
+    mask = given.pop("mask_token_id", None) or 0  # a field that must be there; a classifier masks nothing
+    return transformers.EuroBertConfig(**given, mask_token_id=mask, is_causal=False)
+
+
+def _has_head(kind: Any) -> bool:
+    return "Classification" in kind.__name__
+
+
+def _state(kind: Any, config: Any, encoder: Encoder, head: Head | None) -> dict[str, Tensor] | None:
+    """Return the weights under a class's names; None where they are not all that it has."""
+    prefix = f"{kind.base_model_prefix}." if _has_head(kind) else ""
+    found = {f"{prefix}{name}": tensor for name, tensor in encoder.base.state_dict().items()}
+    pooler: Any = encoder.pooler.layer if isinstance(encoder.pooler, FirstToken) else encoder.pooler
+    if pooler is not None:
+        found |= {f"{prefix}pooler.{name}": tensor for name, tensor in pooler.state_dict().items()}
+    with torch.device("meta"), torch.random.fork_rng(devices=[]):
+        wanted = kind(config).state_dict()
+    if prefix and head is not None:
+        own = [name for name in wanted if not name.startswith(prefix)]
+        given = head.state_dict()
+        if isinstance(head, ClassHead):
+            found |= {name.removeprefix("model."): tensor for name, tensor in given.items()}
+        elif isinstance(head, SequenceHead):
+            names = {"classifier": "out", "dense": "dense"}
+            found |= {
+                f"{new}.{part}": given[f"{old}.{part}"]
+                for new, old in names.items()
+                for part in ("weight", "bias")
+            }
+        elif len(own) == 2:  # a linear layer, whatever its name
+            found |= {name: given[f"out.{name.rpartition('.')[2]}"] for name in own}
+    if any(name not in found or found[name].shape != wanted[name].shape for name in wanted):
+        return None
+    return _on_cpu({name: found[name] for name in wanted})
+
+
+def _on_cpu(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
+
+
+@torch.no_grad()
+def _computes_the_same(kind: Any, folder: Path, encoder: Encoder, head: Head | None, device: Device) -> bool:
+    """Return whether the folder's model gives the logits, or hidden states, of two rows of eleven and six tokens."""
+    plain = kind.from_pretrained(folder, dtype=next(encoder.parameters()).dtype).eval()
+    plain.to(device.torch_device)
+    rows = plain.get_input_embeddings().weight.shape[0]
+    ids = torch.randint(rows // 2, rows, (2, 11), generator=torch.Generator().manual_seed(0))
+    modules: list[nn.Module] = [encoder, *([] if head is None else [head])]
+    was_training = encoder.training
+    full, short = torch.tensor([11, 11]), torch.tensor([6, 6])
+    cases = [(ids, full), (ids[:, :6], short), *([] if encoder.alone else [(ids, torch.tensor([11, 6]))])]
+    close = 1e-3 if device.precision.name == "fp32" else 5e-2
+    try:
+        for module in modules:
+            module.eval()
+        for read, lengths in cases:
+            read, there = read.to(device.torch_device), lengths.to(device.torch_device)
+            mask = torch.arange(read.shape[1], device=read.device) < there[:, None]
+            with device.autocast():
+                hidden = encoder(read, lengths)
+                wanted = hidden if head is None else head(hidden, there)
+                out = plain(input_ids=read, attention_mask=mask.long())
+            found = out.last_hidden_state if head is None else out.logits
+            if found.shape != wanted.shape:
+                return False
+            both = (wanted.float(), found.float())
+            if wanted.dim() == 3:
+                both = (both[0][mask], both[1][mask])
+            if not float((both[0] - both[1]).abs().max()) <= close * float(both[0].abs().max() + 1e-6):
+                return False
+    finally:
+        for module in modules:
+            module.train(was_training)
+    return True
+
+
+def write_tokenizer(
+    tokenizer: Any, folder: Path, *, ends_texts: bool, max_length: int, texts: Sequence[tuple[str, ...]]
+) -> None:
+    """Write a tokenizer that reads texts as fine-tuning and evaluation read them.
+
+    Args:
+        tokenizer: the model's.
+        folder: where to.
+        ends_texts: whether each text, or pair, ends with the end of text and has no other special token; else the
+            tokenizer's own special tokens.
+        max_length: longest input in tokens.
+        texts: examples, texts or pairs, on which both are compared.
+
+    Raises:
+        UserError: one is read otherwise.
+    """
+    backend = json.loads(tokenizer.backend_tokenizer.to_str())
+    backend["truncation"] = backend["padding"] = None
+    end = end_of_text(tokenizer)
+    if ends_texts:
+        backend["post_processor"] = _ending(
+            backend["post_processor"], end, tokenizer.convert_tokens_to_ids(end)
+        )
+    PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(backend)),
+        model_max_length=max_length,
+        padding_side="right",
+        truncation_side="right",
+        model_input_names=tokenizer.model_input_names,
+        **tokenizer.special_tokens_map,
+    ).save_pretrained(folder)
+    again = AutoTokenizer.from_pretrained(folder)
+    for text in texts:
+        ended = (*text[:-1], text[-1] + end)
+        wanted = tokenizer(*ended, add_special_tokens=False) if ends_texts else tokenizer(*text)
+        if again(*text)["input_ids"] != wanted["input_ids"]:
+            raise UserError(
+                f"--keep best cannot keep this model: its tokenizer, written to a folder, reads {text[-1][:40]!r} "
+                "otherwise; leave out --keep"
+            )
+
+
+def _ending(before: dict[str, Any] | None, end: str, number: int) -> dict[str, Any]:
+    """Return a post-processor that ends texts, and handles offsets as the one before it does."""
+    steps = [] if before is None else before.get("processors", [before])
+    kept = [step for step in steps if step["type"] == "ByteLevel"]
+    kept += [
+        {"type": "ByteLevel", "use_regex": True}
+        | {name: step[name] for name in ("add_prefix_space", "trim_offsets")}
+        for step in steps
+        if step["type"] == "RobertaProcessing"
+    ]
+
+    def part(name: str, kind: int) -> dict[str, Any]:
+        return {"Sequence": {"id": name, "type_id": kind}}
+
+    ends = [{"SpecialToken": {"id": end, "type_id": kind}} for kind in (0, 1)]
+    template = {
+        "type": "TemplateProcessing",
+        "single": [part("A", 0), ends[0]],
+        "pair": [part("A", 0), part("B", 1), ends[1]],
+        "special_tokens": {end: {"id": end, "ids": [number], "tokens": [end]}},
+    }
+    return {"type": "Sequence", "processors": [*kept, template]}
+
+
+def write_pooling(folder: Path, width: int, pooling: Pooling, max_length: int) -> None:
+    """Write what makes a model's folder one of sentence-transformers: its parts, its pooling in both spellings, the
+    prefixes of queries and documents, the longest input and the similarity."""
+    mode = _POOLING_MODES[pooling.name]
+    names = {"cls": "cls_token", "mean": "mean_tokens", "lasttoken": "lasttoken"}
+    older = {f"pooling_mode_{name}": each == mode for each, name in names.items()}
+    files: dict[str, Any] = {
+        "modules.json": [
+            {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+            {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+        ],
+        "1_Pooling/config.json": {
+            "word_embedding_dimension": width,
+            "embedding_dimension": width,
+            "pooling_mode": mode,
+            **older,
+            "pooling_mode_max_tokens": False,
+            "pooling_mode_mean_sqrt_len_tokens": False,
+            "include_prompt": True,
+        },
+        "sentence_bert_config.json": {"max_seq_length": max_length, "do_lower_case": False},
+        "config_sentence_transformers.json": {
+            "prompts": {"query": query_text(""), "document": document_text("")},
+            "default_prompt_name": None,
+            "similarity_fn_name": "cosine",
+        },
+    }
+    for name, content in files.items():
+        write_text(folder / name, json.dumps(content, indent=2) + "\n")

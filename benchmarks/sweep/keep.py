@@ -1,0 +1,241 @@
+"""Keeping the encoder of each cell's best run, by validation, where `benchmarks.sweep.kept` says.
+
+A run's scores are written first and never depend on this. A better run's folder appears whole before the one that it
+replaces is removed. Where the best run's weights are not there, as after a killed process or in a store of runs without
+`--keep`, that one run is repeated (`lost_jobs`): its seed makes it the same.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from benchmarks.datasets.local_dataset import LocalDataset, load
+from benchmarks.finetuning.device import choose_device, choose_precision
+from benchmarks.finetuning.encoders import LoadedModel
+from benchmarks.finetuning.heads import POOLINGS
+from benchmarks.finetuning.plain_folder import HEAD_FILE, write_model, write_pooling, write_tokenizer
+from benchmarks.finetuning.tokenization import classification_text, question_text, texts_of
+from benchmarks.runs import RunKey, key_of
+from benchmarks.sweep.kept import CARD, MANIFEST, best_run, card, is_kept, is_lost, kept_folder
+from benchmarks.sweep.request import RunRequest
+from benchmarks.sweep.status import state_of
+from benchmarks.tasks.base import Setting, TaskModel
+from benchmarks.tasks.families import family_of
+from common.description import description_hash
+from common.errors import UserError
+from common.files import atomic_folder, sha256_file, write_text
+from common.locks import wait_for_lock
+from common.manifest import read_manifest, write_manifest
+from common.reading import read_json
+
+__all__ = ["Keeper", "check_keeping", "write_cards"]
+
+_PROBLEMS = {
+    "SC": "single_label_classification",
+    "SC-labels": "multi_label_classification",
+    "SC-value": "regression",
+}
+"""What transformers calls a form."""
+_OUTPUTS = {"QA": ("outside", "inside"), "SC-value": ("value",)}
+"""Names of a head's outputs that are no labels of the data."""
+_POOLED = {
+    "mean": "vector = (hidden * mask).sum(1) / mask.sum(1)",
+    "first": "vector = hidden[:, 0]",
+    "last": 'vector = hidden[torch.arange(len(hidden)), batch["attention_mask"].sum(1) - 1]',
+    "late": "vector = hidden  # the mean is taken of the logits",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keeper:
+    """What keeps fine-tuned models of a request."""
+
+    request: RunRequest
+    """Store, datasets and settings."""
+    setting: Setting
+    """The model with its tokenizer, and the device that it is on."""
+    sets: Mapping[str, LocalDataset]
+    """The datasets by name."""
+
+    def keep(self, key: RunKey, model: TaskModel) -> None:
+        """Keep the model of a run that is written, if that is the best of its cell, and remove what it replaces.
+
+        Raises:
+            UserError: it cannot be written, or something else is in its place.
+        """
+        store, dataset = self.request.store, self.request.known[key.dataset]
+        lock = store / "locks" / f"{key.model}__{key.dataset}__keep.lock"
+        with wait_for_lock(lock, f"another process is keeping the best run of {key.model} on {key.dataset}"):
+            if not is_lost(store, key, dataset):
+                return
+            folder = kept_folder(store, key)
+            try:
+                with atomic_folder(folder) as making:
+                    kind = self.write(key.dataset, model, making)
+                    record = {
+                        "model": key.model,
+                        "dataset": key.dataset,
+                        "lr": key.lr,
+                        "seed": key.seed,
+                        "class": kind,
+                        "description_sha256": description_hash(state_of(store, key).description or {}),
+                    }
+                    paths = sorted(path for path in making.rglob("*") if path.is_file())
+                    hashes = {path.relative_to(making).as_posix(): sha256_file(path) for path in paths}
+                    write_manifest(making / MANIFEST, record, hashes)
+                    write_text(making / CARD, _card(self.request, key, making))
+            except SafetensorError as error:
+                raise UserError(
+                    f"{folder} could not be written: {error}; the run's scores are there, and the same command keeps "
+                    "its weights once the cause is gone"
+                ) from None
+            for other in folder.parent.iterdir():
+                is_run = key_of(other.name, key.model, dataset) is not None
+                if other != folder and (is_run or other.name.startswith(".")):
+                    shutil.rmtree(other)
+
+    def write(self, name: str, model: TaskModel, folder: Path) -> str:
+        """Write a model that was fine-tuned for a dataset into a folder; return the name of its class.
+
+        Raises:
+            UserError: plain transformers cannot compute or read what the run did.
+        """
+        local, loaded = self.sets[name], self.setting.loaded
+        form = local.dataset.form
+        retrieval = local.dataset.labels is None
+        labels = _OUTPUTS.get(form, local.labels)
+        kind = write_model(
+            model.encoder, model.head, folder, self.setting.device, labels, _PROBLEMS.get(form, "")
+        )
+        limit = loaded.limits.paper_retrieval if retrieval else loaded.limits.labelled
+        rows = next(iter(local.evaluated().values())).slice(0, 4).to_pylist()
+        texts: list[tuple[str, ...]] = [
+            (text.strip(),) for row in rows for text in texts_of(local.dataset, row)
+        ]
+        if form == "QA":
+            texts = [(question_text(row["question"]), row["context"]) for row in rows]
+        tokenizer = loaded.retrieval_tokenizer if retrieval else loaded.tokenizer
+        write_tokenizer(tokenizer, folder, ends_texts=not retrieval, max_length=limit, texts=texts)
+        if retrieval:
+            write_pooling(folder, model.encoder.hidden_size, self.setting.pooling, limit)
+        return kind
+
+
+def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
+    """Refuse what could not be kept, before anything is fine-tuned: each form of model is written once and removed.
+
+    Raises:
+        UserError: code of strangers, half a model, a store that cannot be written, too little disk, or a model that
+            plain transformers does not compute.
+    """
+    if request.trust_remote_code:
+        raise UserError(
+            "--keep best writes folders without code, so it cannot keep a model that needs --trust-remote-code; leave "
+            "one of them out"
+        )
+    if loaded.encoder.part:
+        raise UserError(
+            f"--keep best cannot keep {loaded.source}: plain transformers has no class for the "
+            f"encoder{loaded.encoder.part} alone; leave out --keep"
+        )
+    place = next(folder for folder in (request.store, *request.store.absolute().parents) if folder.is_dir())
+    if not os.access(place, os.W_OK):
+        raise UserError(
+            f"{place} cannot be written, so no encoder can be kept there; choose another store with --out"
+        )
+    _check_disk(request, loaded, place)
+    sets = {name: load(request.data, request.known[name]) for name in request.datasets}
+    setting = Setting(
+        loaded=loaded,
+        device=choose_device("cpu", "fp32"),
+        pooling=POOLINGS[request.pooling],
+        head=request.head,
+    )
+    keeper = Keeper(request=request, setting=setting, sets=sets)
+    for name in {data.dataset.form: name for name, data in sets.items()}.values():
+        head = family_of(sets[name].dataset).head(
+            sets[name].dataset, loaded.encoder, setting.pooling, setting.head
+        )
+        if head is not None:
+            head.draw(loaded.encoder.init_std, 0)
+        with tempfile.TemporaryDirectory(prefix=".keep-", dir=place) as folder:
+            keeper.write(name, TaskModel(loaded.encoder, head), Path(folder))
+
+
+def _check_disk(request: RunRequest, loaded: LoadedModel, place: Path) -> None:
+    """Refuse a disk without room for the weights of all cells, one of them twice while it is replaced."""
+    each = choose_precision(request.device, request.precision).weights.itemsize
+    size = each * sum(parameter.numel() for parameter in loaded.encoder.parameters())
+    lacking = 0
+    for name in request.datasets:
+        best = best_run(request.store, request.name, request.known[name])
+        lacking += best is None or not is_kept(request.store, best)
+    needed, free = size * (lacking + 1), shutil.disk_usage(place).free
+    if free < needed:
+        raise UserError(
+            f"--keep best needs {needed / 1e9:,.1f} GB for {lacking} encoders and a copy, but {place} has "
+            f"{free / 1e9:,.1f} GB free; make room, or run fewer datasets at a time with --dataset"
+        )
+
+
+def write_cards(request: RunRequest) -> list[Path]:
+    """Write the cards of a request's kept encoders again, with the scores of all seeds; return their folders."""
+    found = []
+    for name in request.datasets:
+        key = best_run(request.store, request.name, request.known[name])
+        if key is None or not is_kept(request.store, key):
+            continue
+        folder = kept_folder(request.store, key)
+        text = _card(request, key, folder)
+        if not (folder / CARD).is_file() or (folder / CARD).read_text("utf-8") != text:
+            write_text(folder / CARD, text)
+        found.append(folder)
+    return found
+
+
+def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
+    """Return the card of a kept run, with its use in Python."""
+    dataset = request.known[key.dataset]
+    form = dataset.form
+    kind = read_manifest(folder / MANIFEST, "run this command again")["class"]
+    if dataset.labels is None:
+        reads = "A title goes before the text of its document: `TITLE. TEXT`."
+        return card(request, key, kind, _use("search"), reads)
+    longest = read_json(folder / "tokenizer_config.json", "run this command again")["model_max_length"]
+    reads = f"A text is read as it is, up to {longest:,} tokens, with the end of text behind it."
+    if form == "QA":
+        reads = (
+            "The answer is the run of tokens whose logits of `inside` exceed those of `outside` most in sum."
+        )
+    elif form == "TC":
+        reads = "Words are joined by one space; each token has its word's tag."
+    elif dataset.prompt or dataset.content.get("kind") == "pair" or "Text 1" not in dataset.segments:
+        pattern = classification_text(dataset, "FIRST", "SECOND").replace("\n", "\\n")
+        reads = f"A text, or a pair of texts, is read as `{pattern}`."
+    if (folder / HEAD_FILE).is_file():
+        linear = [
+            'F.linear({}, head["out.weight"], head["out.bias"])',
+            'F.linear(F.gelu(F.linear({}, head["dense.weight"], head["dense.bias"])), '
+            'head["out.weight"], head["out.bias"])',
+        ][form.startswith("SC")]
+        pool = _POOLED[request.pooling] if form.startswith("SC") else "vector = hidden"
+        lines = [pool, f"logits = {linear.format('vector')}"]
+        if form.startswith("SC") and request.pooling == "late":
+            lines.append("logits = (logits * mask).sum(1) / mask.sum(1)")
+        return card(request, key, kind, "\n".join([_use("head_beside"), *lines]), reads)
+    if form == "QA":
+        return card(request, key, kind, _use("answer"), reads)
+    task = "token-classification" if form == "TC" else "text-classification"
+    return card(request, key, kind, _use("pipeline").replace("TASK", task), reads)
+
+
+def _use(name: str) -> str:
+    """Return Python code for a card."""
+    return Path(__file__).with_name("templates").joinpath(f"{name}.txt").read_text("utf-8").rstrip()
