@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
-from analysis.evidence.evidence import seed_scores
 from scipy import stats
 
 from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.evidence import Evidence, Settings
+from analysis.evidence.evidence import Evidence, Settings, seed_scores
 from analysis.store.runs_table import COLUMNS
 from benchmarks.protocol import AVERAGE, LEARNING_RATES, datasets_of
 
