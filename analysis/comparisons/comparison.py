@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from analysis.comparisons.contestants import OVERALL, Contestants, Place, contestants_of, places_in_order
-from analysis.comparisons.differences import Difference, compare_pair, pairwise
+from analysis.comparisons.differences import Difference, against, compare_pair
 from analysis.comparisons.ranking import Ranking, rank_models
 from analysis.evidence.evidence import Settings
 from analysis.sources import Source
-from analysis.statistics.crossed import MEMBERS
+from analysis.statistics.crossed import MEMBERS, run_key
 from analysis.statistics.learning_rate_selection import select_runs
 from benchmarks.protocol import AVERAGE
 from common.errors import UserError
 from pretraining.models import arm_of
 
-__all__ = ["Comparison", "compare", "with_arms"]
+__all__ = ["Comparison", "compare", "leader", "with_arms"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Comparison:
     """Where the scores come from, with what has to be said of them first."""
     contestants: Contestants
     differences: tuple[Difference, ...]
-    """The difference of every pair, in the order of the field, on every scope that the pair has."""
+    """Of two models on every scope that both have; of many, those of the first of the ranking and each other one."""
     ranking: Ranking | None
     """None for two models, and where no dataset is common to all."""
     notes: tuple[str, ...]
@@ -79,13 +79,18 @@ def compare(
             raise UserError(f"{first} and {second} have no dataset in common in {source.label}")
         found = compare_pair(contestants, first, second, margin=margin)
     else:
-        found = pairwise(contestants, margin=margin)
         datasets = [place for place in places if place.is_dataset]
         ranking = rank_models(contestants, datasets) if datasets else None
+        found = against(contestants, leader(contestants, ranking), margin=margin)
     return Comparison(
         source=source.words, contestants=contestants, differences=tuple(found), ranking=ranking,
         notes=tuple(_notes(source, contestants, found, settings)), settings=settings, replicates=tuple(replicates),
     )  # fmt: skip
+
+
+def leader(contestants: Contestants, ranking: Ranking | None) -> str:
+    """Return the model that is held against the others: the best, or the first where there is no ranking."""
+    return contestants.models[0] if ranking is None else ranking.ranked[0].model
 
 
 def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd.DataFrame:
@@ -126,7 +131,7 @@ def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd
         rows = chosen[chosen["model"].isin(members)]
         cells = rows.groupby(["model", "task", "dataset"], as_index=False, observed=True)
         means = cells[["validation_score", "test_score"]].mean()
-        runs_of = rows[["model", "lr", "seed"]].apply(tuple, axis=1)
+        runs_of = rows[run_key(rows)].apply(tuple, axis=1)
         keys = [rows[name] for name in ("model", "task", "dataset")]
         means[MEMBERS] = runs_of.groupby(keys, observed=True).agg(list).to_numpy()
         sizes = rows.drop_duplicates(["model", "task", "dataset"])
@@ -154,8 +159,12 @@ def _notes(
     if OVERALL not in contestants.shared():
         yield "No difference over all tasks: it needs two tasks for which every model has all datasets."
     yield from _seed_notes(contestants, everywhere)
-    if any(one.result.test.startswith("Welch") for one in found) and not printed:
-        yield "Models with fewer than two seeds in common are compared as independent, by Welch's t test."
+    if alike := [one for one in found if one.at_limit]:
+        where = ", ".join(dict.fromkeys(one.place.title for one in alike))
+        yield (
+            f"On {where}, models that score alike are not called practically equal: one of them is within the margin "
+            "of 0, of 100 or of what guessing gets."
+        )
     if len(contestants.models) > 2 and not any(place.is_dataset for place in contestants.shared()):
         yield "No ranking: no dataset is common to all models."
     if settings.method.needs_instances and printed:

@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 
 from analysis.claims.wording import format_p
-from analysis.comparisons.comparison import Comparison
+from analysis.comparisons.comparison import Comparison, leader
 from analysis.comparisons.contestants import OVERALL, Place
 from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN, Difference
 from analysis.comparisons.ranking import Ranking
-from analysis.evidence.intervals import INTERVALS, caption_of
+from analysis.evidence.intervals import INTERVALS, POOLED, caption_of
 from analysis.statistics.inference import stratified_words, superiority_words
 from common.tables import Grid, TableDocument, signed
 
@@ -66,7 +66,8 @@ def _record(one: Difference, is_pair: bool) -> dict[str, Any]:
     found = one.result
     row: dict[str, Any] = {
         "first": one.first, "second": one.second, "task": one.place.task, "dataset": one.place.dataset,
-        "effect": found.effect, "low": found.low, "high": found.high, "p": found.p_zero, "p_holm": one.p_holm,
+        "effect": found.effect, "effect_in_sd": one.standardised, "low": found.low, "high": found.high,
+        "p": found.p_zero, "p_holm": one.p_holm,
         "superiority": one.superiority, "superiority_low": one.superiority_low,
         "superiority_high": one.superiority_high, "margin": one.margin,
         "p_equal": found.p_for if found.known else math.nan, "outcome": one.outcome, "test": found.test,
@@ -121,9 +122,7 @@ def difference_tables(comparison: Comparison) -> Iterator[tuple[str, list[list[s
     if comparison.is_pair:
         yield "", _pair_rows(comparison)
         return
-    first = (
-        comparison.contestants.models[0] if comparison.ranking is None else comparison.ranking.ranked[0].model
-    )
+    first = leader(comparison.contestants, comparison.ranking)
     for place in dict.fromkeys(one.place for one in comparison.differences if not one.place.is_dataset):
         rows = _against(comparison, first, place)
         if len(rows) > 1:
@@ -190,11 +189,11 @@ def ranking_rows(ranking: Ranking) -> list[list[str]]:
 
 def ranking_sentences(ranking: Ranking) -> list[str]:
     """Return what the ranking is over, Friedman's test, and which models are not distinguished."""
-    count = len(ranking.datasets)
+    count, intervals = len(ranking.datasets), caption_of(ranking.intervals, n_cells=ranking.cells)
     sentences = [
         f"Mean rank is over the {count} datasets that all models have. Its interval and P(first) come from draws of "
-        f"every mean; the middle 95 % of a mean's draws form its {caption_of(ranking.intervals)}. IQM: interquartile "
-        f"mean of runs, minus the models' mean on the dataset; {stratified_words('iqm')}."
+        f"every mean; the middle 95 % of a mean's draws form its {intervals}. IQM: interquartile mean of runs, minus "
+        f"the models' mean on the dataset; {stratified_words('iqm')}."
     ]
     if not math.isnan(ranking.critical_difference):
         sentences.append(
@@ -212,11 +211,12 @@ def ranking_sentences(ranking: Ranking) -> list[str]:
 
 def footer(comparison: Comparison) -> list[str]:
     """Return how it was done and what limits it, a line each."""
-    known = [one.result for one in comparison.differences if one.result.known]
-    seen = {(min(one.seeds), one.interval) for one in known}
+    known = [one for one in comparison.differences if one.result.known]
+    seen = {(min(one.result.seeds), one.result.interval) for one in known}
+    cells = comparison.contestants.cells(one.place for one in known if one.result.interval == POOLED.name)
     names = ", ".join(name for name in INTERVALS if name in {name for _, name in seen})
     lines = (
-        [f"Intervals for differences ({names}): {caption_of(seen, '; for a single mean, it ')}."]
+        [f"Intervals for differences ({names}): {caption_of(seen, '; for a single mean, it ', cells)}."]
         if seen
         else []
     )

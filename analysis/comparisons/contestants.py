@@ -17,7 +17,8 @@ from analysis.evidence.contrasts import Contrast, Term
 from analysis.evidence.evidence import Evidence, Settings
 from analysis.published_cells import published_values
 from analysis.sources import Source
-from benchmarks.protocol import AVERAGE, DATASETS, TASKS, in_order, title_of
+from analysis.statistics.estimates import LIMITS
+from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, in_order, title_of
 from common.errors import UserError, nearest
 from pretraining.models import MODELS
 
@@ -73,6 +74,8 @@ class Contestants:
     """By model what it has scores on, by task: its datasets, its average; all tasks last."""
     tasks: tuple[str, ...]
     """The tasks of which every model has all datasets: those that the mean over all tasks is over."""
+    guessing: Mapping[str, float] = field(default_factory=dict)
+    """By dataset, of those whose score is the share of right classes, the percent that guessing gets."""
 
     def shared(self, *models: str) -> list[Place]:
         """Return the scopes that some models, or all, have."""
@@ -93,6 +96,27 @@ class Contestants:
         terms = self._terms(1.0, model, place)
         return math.fsum(term.weight * self.evidence.summary(term.cell)[0] for term in terms)
 
+    def spread(self, model: str, place: Place) -> float:
+        """Return the standard deviation of the score over seeds, in points; nan of one seed."""
+        parts = ((term.weight, *self.evidence.summary(term.cell)) for term in self._terms(1.0, model, place))
+        return math.hypot(*(weight * error * math.sqrt(count) for weight, _, error, count in parts))
+
+    def at_limit(self, model: str, place: Place, parts: Sequence[Place], margin: float) -> bool:
+        """Return whether a score's interval comes within a margin of what guessing gets, of 0 or of 100.
+
+        Args:
+            model: its name.
+            place: what the score is over.
+            parts: the datasets of the place.
+            margin: in points.
+        """
+        found = self.evidence.estimate(self.level(model, place))
+        if found is None:
+            return True
+        low, high = found.estimate.interval()
+        floor = sum(self.guessing.get(one.dataset, 0.0) for one in parts) / max(1, len(parts))
+        return low <= floor + margin or high >= LIMITS[1] - margin
+
     def seeds(self, model: str, place: Place) -> int:
         """Return the number of seeds behind a score."""
         return min(self.evidence.summary(term.cell)[2] for term in self._terms(1.0, model, place))
@@ -110,6 +134,11 @@ class Contestants:
             for place in places:
                 found = self.evidence.estimate(self.level(model, place))
                 yield self.seeds(model, place), found.interval if found else self.evidence.settings.interval
+
+    def cells(self, places: Iterable[Place]) -> int | None:
+        """Return how many models the smallest pool of errors has on some places, for a caption."""
+        terms = [term for place in places for term in self._terms(1.0, self.models[0], place)]
+        return self.evidence.pools.cells(terms) or None if terms else None
 
     def datasets(self, place: Place, places: Sequence[Place]) -> list[Place]:
         """Return the datasets of `places` that a scope is over; an average is over the paper's."""
@@ -156,8 +185,15 @@ def contestants_of(source: Source, names: Sequence[str], settings: Settings) -> 
     }
     return Contestants(
         models=tuple(models), printed=frozenset(set(models) - set(known)), evidence=evidence, places=places,
-        tasks=tasks,
+        tasks=tasks, guessing=_guessing(source),
     )  # fmt: skip
+
+
+def _guessing(source: Source) -> dict[str, float]:
+    if source.protocol != PAPER:
+        return {}
+    classes = {name: one.labels or 0 for name, one in source.datasets.items() if one.task == "SC"}
+    return {name: 100 / count for name, count in classes.items() if count > 1}
 
 
 def _chosen(source: Source, names: Sequence[str], known: list[str], printed: list[str]) -> list[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from typing import Any
 
 from scipy import special
 
@@ -21,7 +21,7 @@ from analysis.statistics.inference import (
     probability_of_improvement,
 )
 
-__all__ = ["Difference", "compare_pair", "margin_of", "pairwise"]
+__all__ = ["Difference", "against", "compare_pair", "margin_of"]
 
 AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN = "ahead", "behind", "equal", "open", "unknown"
 """What is said of the first model: better, worse, practically equal, not decided, no test possible."""
@@ -36,9 +36,13 @@ class Difference:
     place: Place
     result: Result
     """About the region of practical equivalence, (-margin, margin): the p for is that of two one-sided tests. Seeds are
-    those of the pair, once where they are paired, else of each model. With one seed only the effect is known."""
+    those of each model, once where they are paired. With one seed only the effect is known."""
     p_holm: float = math.nan
-    """Adjusted over the scopes of a kind (the datasets, the tasks), or over the pairs of many models."""
+    """Adjusted over the scopes of a kind (the datasets, the tasks), or over all pairs of many models."""
+    spread: float = math.nan
+    """Standard deviation of a score over seeds, in points: the root of the mean of both models' variances."""
+    at_limit: bool = False
+    """Whether a score is within the margin of a limit: 0 or 100 %, or what guessing a class gets."""
     superiority: float = math.nan
     """P(A > B): the chance that a run of the first scores above one of the second, ties counted half."""
     superiority_low: float = math.nan
@@ -66,7 +70,12 @@ class Difference:
             return UNKNOWN
         if self.p_holm <= ALPHA:
             return AHEAD if self.result.effect > 0 else BEHIND
-        return EQUAL if self.result.p_for <= ALPHA else OPEN
+        return EQUAL if self.result.p_for <= ALPHA and not self.at_limit else OPEN
+
+    @property
+    def standardised(self) -> float:
+        """The difference in units of the spread over seeds; nan where there is none."""
+        return self.result.effect / self.spread if self.spread > 0 else math.nan
 
 
 def margin_of(place: Place, tasks: Iterable[str], given: float | None = None) -> float:
@@ -99,12 +108,14 @@ def compare_pair(
         half = margin_of(place, contestants.tasks, margin)
         contrast = replace(contestants.difference(first, second, place), low=-half, high=half)
         result = _result(contestants, first, second, place, contrast)
-        chance, low, high = _superiority(
-            contestants, first, second, contestants.datasets(place, places), details=details
-        )
+        parts = contestants.datasets(place, places)
+        chance, low, high = _superiority(contestants, first, second, parts, details=details)
         rows.append(
             Difference(
                 first=first, second=second, place=place, result=result, superiority=chance, superiority_low=low,
+                spread=math.hypot(*(contestants.spread(model, place) for model in (first, second))) / math.sqrt(2),
+                at_limit=result.p_for <= ALPHA
+                and any(contestants.at_limit(model, place, parts, half) for model in (first, second)),
                 superiority_high=high, seeds_to_find=_seeds_to_find(contestants, contrast, result) if details else None,
             )
         )  # fmt: skip
@@ -114,25 +125,41 @@ def compare_pair(
     )
 
 
-def pairwise(contestants: Contestants, *, margin: float | None = None) -> list[Difference]:
-    """Return the differences of all pairs, the p's adjusted over the pairs of each scope (Holm)."""
+def against(contestants: Contestants, first: str, *, margin: float | None = None) -> list[Difference]:
+    """Return the differences of a model and each of the others, the first of the field first in each.
+
+    Which model is held against the others is for the scores to say, so that all pairs of models might have been: on
+    each place the p's are adjusted over all of them (Holm), with the p's of the pairs that are not computed as 1.
+    """
     rows = [
         one
-        for first, second in combinations(contestants.models, 2)
-        for one in compare_pair(contestants, first, second, margin=margin, details=False)
+        for other in contestants.models
+        if other != first
+        for one in compare_pair(
+            contestants, *sorted((first, other), key=contestants.models.index), margin=margin, details=False
+        )
     ]
-    return _with_holm(rows, [one.place for one in rows])
+    models = {
+        place: sum(place in held for held in contestants.places.values())
+        for place in {one.place for one in rows}
+    }
+    pairs = {place: count * (count - 1) // 2 for place, count in models.items()}
+    return _with_holm(rows, [one.place for one in rows], pairs)
 
 
-def _with_holm(rows: list[Difference], groups: Sequence[object]) -> list[Difference]:
-    """Return the rows with Holm's p's within each group of those that have a p."""
+def _with_holm(
+    rows: list[Difference], groups: Sequence[object], tests: Mapping[Any, int] | None = None
+) -> list[Difference]:
+    """Return the rows with Holm's p's within each group of those that have a p, or of more `tests` than these."""
     places: dict[object, list[int]] = {}
     for place, (one, group) in enumerate(zip(rows, groups, strict=True)):
         if one.result.known:
             places.setdefault(group, []).append(place)
     adjusted = list(rows)
-    for held in places.values():
-        for place, p in zip(held, holm([rows[place].result.p_zero for place in held]), strict=True):
+    for group, held in places.items():
+        unseen = [1.0] * max(0, (tests or {}).get(group, 0) - len(held))
+        seen = holm([*(rows[place].result.p_zero for place in held), *unseen])
+        for place, p in zip(held, seen[: len(held)], strict=True):
             adjusted[place] = replace(rows[place], p_holm=p)
     return adjusted
 

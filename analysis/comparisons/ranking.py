@@ -52,6 +52,8 @@ class Ranking:
     """Nemenyi's: mean ranks further apart than this differ at the level of 0.05."""
     intervals: frozenset[tuple[int, str]] = frozenset()
     """Numbers of seeds and the intervals that the draws behind the ranks are by."""
+    cells: int | None = None
+    """Models in the smallest pool of errors."""
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
@@ -111,6 +113,7 @@ def rank_models(contestants: Contestants, places: Sequence[Place]) -> Ranking:
         if several
         else math.nan,
         intervals=frozenset(contestants.intervals(places)),
+        cells=contestants.cells(places),
     )
 
 

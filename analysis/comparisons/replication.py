@@ -1,14 +1,15 @@
 """Is a run store a replication of another? Prediction intervals for its cells, bands for its loss curves.
 
 A fine-tuning study is compared with the seeds of the reference, a study that pretrained its models again with the
-reference's pretrainings (`NAME`, `NAME-s1`, ...). Scores are compared on the arcsine scale, where the spread of shares
-does not depend on their level. All tests are adjusted together by Holm, so that one honest replication in twenty fails.
+reference's pretrainings (`NAME`, `NAME-s1`, ...). Shares are compared on the arcsine scale, where their spread does not
+depend on their level; scores of a dataset with a negative one, as correlations have, as they are. All tests are
+adjusted together by Holm, so that one honest replication in twenty fails.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,9 @@ def replication_of(
         UserError: no cell in common, or no spread to expect anything from.
     """
     runs, known = source.need_runs("certify"), reference.need_runs("--reference")
-    cells = pd.DataFrame(_cells(_units(runs, pretrained), _units(known, pretrained)))
+    negative = {name for table in (runs, known) for name in table.loc[table["test_score"] < 0, "dataset"]}
+    judged, expected = (_units(table, pretrained, negative) for table in (runs, known))
+    cells = pd.DataFrame(_cells(judged, expected, lambda name: _score if name in negative else _share))
     if cells.empty:
         again = "two pretrainings" if pretrained else "two seeds"
         raise UserError(
@@ -101,7 +104,8 @@ def replication_of(
     mine, theirs = map(_logged, logs) if logs else ({}, {})
     losses = _curves(mine, theirs)
     curves = pd.DataFrame(losses, columns=["stage", "step", "loss", "expected", "low", "high", "p"])
-    adjusted = holm([*cells["p"], *curves["p"]])
+    # What cannot be compared is no replication.
+    adjusted = holm([0.0 if math.isnan(p) else p for p in (*cells["p"], *curves["p"])])
     same = runs.merge(known, on=[*_CELL, "seed"], suffixes=("", "_reference"))
     return Replication(
         cells=cells.assign(p_holm=adjusted[: len(cells)]), curves=curves.assign(p_holm=adjusted[len(cells) :]),
@@ -111,19 +115,28 @@ def replication_of(
     )  # fmt: skip
 
 
-def _units(runs: pd.DataFrame, pretrained: bool) -> pd.DataFrame:
-    """Return the scores that are exchangeable, as angles: runs, or the means of pretrainings, of one model each."""
-    table = runs.assign(score=np.arcsin(np.sqrt(runs["test_score"])))
+def _units(runs: pd.DataFrame, pretrained: bool, negative: set[str]) -> pd.DataFrame:
+    """Return the scores that are exchangeable: runs, or the means of pretrainings, of one model each.
+
+    They are angles, but of datasets with negative scores the scores themselves.
+    """
+    scores = runs["test_score"]
+    table = runs.assign(
+        score=scores.where(runs["dataset"].isin(negative), np.arcsin(np.sqrt(scores.clip(0))))
+    )
     if not pretrained:
         return table
     means: pd.DataFrame = table.groupby(_CELL, as_index=False, observed=True)[["score"]].mean()
     return means.assign(model=[arm_of(name)[0] for name in means["model"]])
 
 
-def _cells(judged: pd.DataFrame, known: pd.DataFrame) -> Iterator[dict[str, object]]:
+def _cells(
+    judged: pd.DataFrame, known: pd.DataFrame, percent_of: Callable[[str], Callable[[float], float]]
+) -> Iterator[dict[str, object]]:
     """Yield a row for each cell; the spread is its own, drawn towards that of its dataset and rate."""
     observed = {key: part.to_numpy() for key, part in judged.groupby(_CELL, observed=True)["score"]}
-    for _, rows in known.groupby(["dataset", "lr"], observed=True):
+    for (dataset, _), rows in known.groupby(["dataset", "lr"], observed=True):
+        percent = percent_of(str(dataset))
         parts = {key: part.to_numpy() for key, part in rows.groupby(_CELL, observed=True)["score"]}
         squares = sum(float(((part - part.mean()) ** 2).sum()) for part in parts.values())
         freedom = sum(len(part) - 1 for part in parts.values())
@@ -137,11 +150,15 @@ def _cells(judged: pd.DataFrame, known: pd.DataFrame) -> Iterator[dict[str, obje
             row = _predicted(
                 float(observed[key].mean()), float(part.mean()), variance, len(observed[key]), len(part), df
             )
-            p, ends = row.pop("p"), {name: _percent(angle) for name, angle in row.items()}
+            p, ends = row.pop("p"), {name: percent(one) for name, one in row.items()}
             yield {**dict(zip(_CELL, key, strict=True)), "mean": ends.pop("value"), **ends, "p": p}
 
 
-def _percent(angle: float) -> float:
+def _score(score: float) -> float:
+    return 100 * min(max(score, -1.0), 1.0)
+
+
+def _share(angle: float) -> float:
     return 100 * math.sin(min(max(angle, 0.0), math.pi / 2)) ** 2
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -24,6 +24,7 @@ from benchmarks.protocol import AVERAGE
 
 __all__ = [
     "AnyContrast", "Cell", "Contrast", "Result", "Spread", "Term", "contrast_result", "spread_result",
+    "weights_of",
 ]  # fmt: skip
 
 Cell = tuple[str, str, str]
@@ -44,6 +45,14 @@ class Term:
     def cell(self) -> Cell:
         """(model, task, dataset)."""
         return self.model, self.task, self.dataset
+
+
+def weights_of(terms: Sequence[Term]) -> dict[Cell, float]:
+    """Return the weight of every cell that counts, each cell once."""
+    weights: dict[Cell, float] = {}
+    for term in terms:
+        weights[term.cell] = weights.get(term.cell, 0.0) + term.weight
+    return {cell: weight for cell, weight in weights.items() if abs(weight) > 1e-12}
 
 
 class _Region:

@@ -32,6 +32,7 @@ from analysis.evidence.contrasts import (
     Term,
     contrast_result,
     spread_result,
+    weights_of,
 )
 from analysis.evidence.intervals import DEFAULT_OF_RUNS, INTERVALS, PAPER, Estimated, Interval, T
 from analysis.evidence.pooled import ResidualPools
@@ -234,9 +235,11 @@ class Evidence:
 
     def welch(self, terms: Sequence[Term]) -> Student | None:
         """Return Welch's estimate from each cell's own seeds, which may be printed; None where a cell has one seed."""
-        means, errors, counts = np.array([self.summary(term.cell) for term in terms], dtype=np.float64).T
-        weights = np.array([term.weight for term in terms])
-        return None if counts.min() < 2 else welch_estimate(means, errors, counts, weights)
+        weights = weights_of(terms) or {terms[0].cell: 0.0}
+        means, errors, counts = np.array([self.summary(cell) for cell in weights], dtype=np.float64).T
+        return (
+            None if counts.min() < 2 else welch_estimate(means, errors, counts, np.array([*weights.values()]))
+        )
 
     def seed_resamples(self, count: int) -> Resamples:
         """Return resamples of `count` seeds."""
@@ -360,7 +363,7 @@ class Evidence:
             found = self.estimate(contrast)
             estimate = None if found is None else found.estimate
             if isinstance(estimate, Student) and estimate.instance_share:
-                estimate = self.paired(
+                estimate = self.welch(
                     contrast.terms
                 )  # what instances add is drawn for all contrasts together
             if estimate is None:

@@ -18,9 +18,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.evidence.contrasts import Cell, Term
-from analysis.evidence.pooled import FEWEST_SEEDS
-from analysis.statistics.estimates import LIMITS, Estimate, Student, is_flat, seed_bootstrap, student_estimate
+from analysis.evidence.contrasts import Term, weights_of
+from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS
+from analysis.statistics.estimates import (
+    LIMITS,
+    Estimate,
+    Student,
+    apart_bootstrap,
+    is_flat,
+    seed_bootstrap,
+    student_estimate,
+)
+from benchmarks.protocol import is_paired
 from common.errors import UserError
 from common.registry import Registry
 
@@ -29,12 +38,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COVERAGE_FILE", "CROSSED", "DEFAULT_OF_CELLS", "DEFAULT_OF_RUNS", "ENOUGH", "INTERVALS", "PAPER", "POOLED",
-    "SHOWN_SHAPES", "Estimated", "Interval", "T", "caption_of", "coverage_words", "measured_coverage", "too_narrow",
+    "SHOWN_SHAPES", "SOURCE_CELLS", "Estimated", "Interval", "T", "caption_of", "coverage_words", "measured_coverage",
+    "too_narrow",
 ]  # fmt: skip
 
 COVERAGE_FILE = "interval_coverage.csv"
 SHOWN_SHAPES = {"normal": "of the time", "collapse": "if one seed in ten collapses"}
 """The shapes whose coverage captions say, and how."""
+SOURCE_CELLS = 46
+"""Simulated cells that are one source, as many as the released runs have of a dataset."""
 ENOUGH = 0.94
 """Coverage with normal seeds below which a nominal 95 % interval is known to be too narrow."""
 
@@ -75,9 +87,9 @@ class Interval:
     needs_instances: bool = False
     """Whether it needs per-instance scores, so that it is about other test instances too."""
 
-    def caption(self, n_seeds: int, link: str = ", which ") -> str:
+    def caption(self, n_seeds: int, link: str = ", which ", n_cells: int | None = None) -> str:
         """Return the words of a caption: the interval, and its measured coverage with so many seeds, at least 2."""
-        return link.join(filter(None, (self.words, coverage_words(self.name, n_seeds))))
+        return link.join(filter(None, (self.words, coverage_words(self.name, n_seeds, n_cells))))
 
     def need_cells(self) -> Callable[[Student], Student]:
         """Return `of_cells`, or raise a `UserError` that names the intervals that printed cells can give."""
@@ -100,17 +112,13 @@ class Interval:
 
 
 def _t(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
-    paired = cells.paired(terms)
-    if paired is not None:
-        return _within_seeds(paired, int(paired.df) + 1, "t", "paired by seed, t")
-    welch = cells.welch(terms)
+    # A model against itself differs by nothing, and has the width of one test instance.
+    welch = cells.welch(terms) if weights_of(terms) else cells.paired(terms)
     if welch is None:
         return None
-    return Estimated(estimate=welch, interval="t", test="Welch (no seeds in common)")
-
-
-def _within_seeds(estimate: Estimate, count: int, interval: str, test: str) -> Estimated:
-    return Estimated(estimate=estimate, interval=interval, test=test, seeds=(count,))
+    return Estimated(
+        estimate=welch, interval="t", test="Student's t" if len(weights_of(terms)) == 1 else "Welch"
+    )
 
 
 def _normal(estimate: Student) -> Student:
@@ -118,24 +126,20 @@ def _normal(estimate: Student) -> Student:
 
 
 def _paper(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
-    values = cells.within_seeds(terms)
-    if values is not None:
-        estimate = _normal(student_estimate(values))  # seeds that agree keep an error of 0, as in the paper
-        return _within_seeds(estimate, len(values), "paper", "paired by seed, normal")
     welch = cells.welch(terms)
     if welch is None:
         return None
-    return Estimated(
-        estimate=_normal(welch), interval="paper", test="normal approximation (no seeds in common)"
-    )
+    if len(terms) == 1 and terms[0].weight == 1:
+        row = cells.by_seed(terms[0].cell)
+        welch = student_estimate(
+            row[np.isfinite(row)]
+        )  # seeds that agree keep an error of 0, as in the paper
+    return Estimated(estimate=_normal(welch), interval="paper", test="normal approximation")
 
 
 def _pooled(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
-    weights: dict[Cell, float] = {}
-    for term in terms:
-        weights[term.cell] = weights.get(term.cell, 0.0) + term.weight
-    # In one order, so that A - B mirrors B - A.
-    used = sorted(cell for cell, weight in weights.items() if abs(weight) > 1e-12)
+    weights = weights_of(terms)
+    used = sorted(weights)  # in one order, so that A - B mirrors B - A
     if not used:
         return _t(cells, terms)
     means, errors, counts = np.array([cells.summary(cell) for cell in used], dtype=np.float64).T
@@ -147,33 +151,45 @@ def _pooled(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
 
 
 def _bootstrap(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
-    values = cells.within_seeds(terms)
+    weights = weights_of(terms)
+    rows = [row[np.isfinite(row)] for row in map(cells.by_seed, weights)]
     # Two or three seeds have 3 or 10 distinct resamples: too few for a tail of 2.5 %.
-    if values is None or len(values) < FEWEST_SEEDS or is_flat(values):
+    if not rows or min(map(len, rows)) < FEWEST_SEEDS or all(map(is_flat, rows)):
         return _t(cells, terms)
-    estimate = seed_bootstrap(values, cells.seed_resamples(len(values)))
-    return _within_seeds(estimate, len(values), "bootstrap", "percentile bootstrap over paired seeds")
+    if len(rows) == 1:
+        [weight] = weights.values()
+        estimate = seed_bootstrap(weight * rows[0], cells.seed_resamples(len(rows[0])))
+    else:
+        estimate = apart_bootstrap(rows, [*weights.values()], cells.settings.resamples, cells.settings.seed)
+    return Estimated(
+        estimate=estimate, interval="bootstrap", test="percentile bootstrap over each cell's seeds"
+    )
 
 
 def _crossed(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
     from analysis.statistics.crossed import crossed_estimate  # not for those who hold instances fixed
 
     values = cells.within_seeds(terms)
-    if values is None:
+    apart = values is None or any(cells.summary(term.cell)[2] > len(values) for term in terms)
+    if len(terms) > 1 and not any(is_paired(name) for _, _, name in cells.weighted(terms)):
+        apart = True  # no test instance is shared
+    if values is None or apart:
         return _crossed_apart(cells, terms)
     covariance = cells.covariance(terms)
     if covariance is None:
         found = _t(cells, terms)
-        return found and replace(found, interval="crossed", test="paired by seed (instances missing)")
+        return found and replace(found, interval="crossed", test=f"{found.test} (instances missing)")
     is_level = len(terms) == 1 and terms[0].weight == 1  # a score, which ends where the metric does
     estimate = crossed_estimate(values, *covariance, limits=LIMITS if is_level else None)
     if estimate.error == 0:
         estimate = cells.paired(terms) or estimate
-    return _within_seeds(estimate, len(values), "crossed", "paired by seed and instance")
+    return Estimated(
+        estimate=estimate, interval="crossed", test="paired by seed and instance", seeds=(len(values),)
+    )
 
 
 def _crossed_apart(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
-    """Return the estimate of cells without common seeds: Welch's, with what they share through the test instances."""
+    """Return the estimate of cells with seeds of their own: Welch's, with what they share through the instances."""
     found, welch = _t(cells, terms), cells.welch(terms)
     shared = None if cells.covariances is None else cells.covariances.between_cells(cells.weighted(terms))
     if shared is None or welch is None or welch.error == 0:
@@ -185,13 +201,13 @@ def _crossed_apart(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
         effect=welch.effect, error=math.sqrt(total), instance_share=variance / total,
         df=total**2 / (own**2 / welch.df + variance**2 / freedom),
     )  # fmt: skip
-    return Estimated(estimate=estimate, interval="crossed", test="Welch and by instance (no seeds in common)")
+    return Estimated(estimate=estimate, interval="crossed", test="Welch and by instance")
 
 
 PAPER = Interval(
     name="paper",
     words="95 % interval of the paper (\u00b11.96 sd/\u221an)",
-    tests="the normal distribution on differences within seeds",
+    tests="the normal distribution",
     of_runs=_paper,
     of_cells=_normal,
     tests_of_cells="normal tests",
@@ -200,7 +216,7 @@ PAPER = Interval(
 T = Interval(
     name="t",
     words="95 % interval by Student's t",
-    tests="Student's t on differences within seeds",
+    tests="Welch's t",
     of_runs=_t,
     of_cells=lambda welch: welch,
     tests_of_cells="Welch's t tests",
@@ -216,7 +232,7 @@ POOLED = Interval(
 BOOTSTRAP = Interval(
     name="bootstrap",
     words="95 % percentile bootstrap interval over seeds",
-    tests="a percentile bootstrap over seeds of differences within seeds",
+    tests="a percentile bootstrap over each model's seeds",
     of_runs=_bootstrap,
     is_resampled=True,
 )
@@ -238,12 +254,13 @@ DEFAULT_OF_CELLS = T
 """The interval of published cells unless another is named: the printed one with Student's quantile in place of 1.96."""
 
 
-def caption_of(seen: Iterable[tuple[int, str]], link: str = ", which ") -> str:
+def caption_of(seen: Iterable[tuple[int, str]], link: str = ", which ", n_cells: int | None = None) -> str:
     """Return the words of a caption for the intervals seen, with their measured coverages.
 
     Args:
         seen: of every score its number of seeds and the name of its interval; single seeds have none.
         link: between an interval and its coverage.
+        n_cells: cells of the smallest pool, where they are known.
     """
     fewest: dict[str, int] = {}
     for n_seeds, name in sorted(seen, reverse=True):
@@ -252,32 +269,37 @@ def caption_of(seen: Iterable[tuple[int, str]], link: str = ", which ") -> str:
     if not fewest:
         return "single seeds, which have no interval"
     (first, seeds), *others = fewest.items()
-    words = [INTERVALS[first].caption(seeds, link)]
-    words += [f"with {seeds} seeds {INTERVALS[name].caption(seeds, link)}" for name, seeds in others]
+    words = [INTERVALS[first].caption(seeds, link, n_cells)]
+    words += [f"with {seeds} seeds {INTERVALS[name].caption(seeds, link, n_cells)}" for name, seeds in others]
     return "; ".join(words)
 
 
 @cache
-def _coverages() -> dict[tuple[str, str, int], float]:
+def _coverages() -> dict[tuple[str, str, int, int], float]:
     path = resources.files("analysis") / "data" / COVERAGE_FILE
     with path.open(encoding="utf-8") as file:
         return {
-            (row["interval"], row["shape"], int(row["n_seeds"])): float(row["coverage"])
+            (row["interval"], row["shape"], int(row["n_seeds"]), int(row["n_cells"])): float(row["coverage"])
             for row in csv.DictReader(file)
         }
 
 
-def measured_coverage(interval: str, shape: str, n_seeds: int) -> tuple[float, int] | None:
-    """Return the coverage (0 to 1) and the seeds it was simulated with: as many, or the next fewer number.
+def measured_coverage(
+    interval: str, shape: str, n_seeds: int, n_cells: int = SOURCE_CELLS
+) -> tuple[float, int, int] | None:
+    """Return the coverage (0 to 1), and the seeds and the cells of a dataset that were simulated.
+
+    As many as asked for, or the next fewer. What depends on no other cells was simulated with `SOURCE_CELLS`.
 
     None: nothing was simulated for that interval, or not with so few seeds.
     """
-    known = [
-        seeds for name, of, seeds in _coverages() if (name, of) == (interval, shape) and seeds <= n_seeds
-    ]
+    known = [key for key in _coverages() if key[:2] == (interval, shape) and key[2] <= n_seeds]
     if not known:
         return None
-    return _coverages()[interval, shape, max(known)], max(known)
+    seeds = max(key[2] for key in known)
+    cells = sorted(key[3] for key in known if key[2] == seeds)
+    most = max((count for count in cells if count <= n_cells), default=cells[0])
+    return _coverages()[interval, shape, seeds, most], seeds, most
 
 
 def too_narrow(interval: str, n_seeds: int) -> str:
@@ -286,16 +308,33 @@ def too_narrow(interval: str, n_seeds: int) -> str:
     return f"covers {100 * known[0]:.0f} %" if known is not None and known[0] < ENOUGH else ""
 
 
-def coverage_words(interval: str, n_seeds: int) -> str:
-    """Return `covers the true mean 95 % of the time in simulations (...)`, or nothing if not known."""
-    found = {words: measured_coverage(interval, shape, n_seeds) for shape, words in SHOWN_SHAPES.items()}
-    known = {words: one for words, one in found.items() if one is not None}
+def coverage_words(interval: str, n_seeds: int, n_cells: int | None = None) -> str:
+    """Return `covers the true mean 95 % of the time in simulations (...)`, or nothing if not known.
+
+    Args:
+        interval: its name.
+        n_seeds: of the score with the fewest.
+        n_cells: of the smallest pool; None: not known, so that the range over what was simulated is said.
+    """
+    asked = [FEWEST_CELLS, SOURCE_CELLS] if n_cells is None else [n_cells]
+    known: dict[str, list[tuple[float, int, int]]] = {}
+    for shape, words in SHOWN_SHAPES.items():
+        found = [measured_coverage(interval, shape, n_seeds, cells) for cells in asked]
+        if seen := [one for one in found if one is not None]:
+            known[words] = seen
     if not known:
         return ""
-    seeds = next(iter(known.values()))[1]
-    first, *others = (f"{100 * share:.0f} % {words}" for words, (share, _) in known.items())
+    first, *others = (f"{_range(100 * one[0] for one in seen)} % {words}" for words, seen in known.items())
     more = f" ({', '.join(others)})" if others else ""
-    return f"covers the true mean {first} in simulations with {seeds} seeds{more}"
+    seen = next(iter(known.values()))
+    models = f" and {_range(one[2] for one in seen)} models" if interval == POOLED.name else ""
+    return f"covers the true mean {first} in simulations with {seen[0][1]} seeds{models}{more}"
+
+
+def _range(values: Iterable[float]) -> str:
+    """Return `94` or `92 to 94`."""
+    low, *more = dict.fromkeys(f"{value:.0f}" for value in sorted(values))
+    return f"{low} to {more[-1]}" if more else low
 
 
 def _refusal(why: str, others: Callable[[Interval], bool]) -> UserError:

@@ -13,21 +13,24 @@ from __future__ import annotations
 import math
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from analysis.evidence.contrasts import Term
 from analysis.statistics.estimates import Student, Studentised, is_flat, welch_estimate
 from benchmarks.protocol import AVERAGE
 
-__all__ = ["FEWEST_CELLS", "FEWEST_SEEDS", "ResidualPools"]
+__all__ = ["EQUAL_TAILS_FROM", "FEWEST_CELLS", "FEWEST_SEEDS", "ResidualPools"]
 
 Array = npt.NDArray[np.float64]
 
-FEWEST_CELLS = 4
+FEWEST_CELLS = 5
 """Cells of a dataset below which there is no pool."""
+EQUAL_TAILS_FROM = 10
+"""Cells from which levels have equal tails: the skew of a smaller pool is often that of one of its cells."""
 FEWEST_SEEDS = 4
 """Seeds of a cell below which it is given Student's t."""
 
@@ -52,13 +55,18 @@ class ResidualPools:
         }
         """By task and dataset the standardised residuals, ascending, and the number of cells with a spread."""
 
+    def cells(self, terms: Iterable[Term]) -> int:
+        """Return the number of cells in the smallest pool of some scores; 0 of a cell that is printed."""
+        return min(self._pools.get((term.task, term.dataset), (None, 0))[1] for term in terms)
+
     def estimate(
         self, places: Sequence[tuple[str, str]], weights: Array, means: Array, errors: Array, counts: Array
     ) -> Student | Studentised | None:
         """Return the weighted sum of the means of some cells.
 
-        Levels (weights that do not sum to 0) have equal tails, so that a tail of collapsed seeds is on one side; in
-        differences what is skewed cancels, and they are symmetric with Welch's quantile as the least.
+        Levels (weights that do not sum to 0) have equal tails, so that a tail of collapsed seeds is on one side, if
+        there are `EQUAL_TAILS_FROM` cells. In differences what is skewed cancels: they are symmetric, with Welch's
+        quantile as the least.
 
         Args:
             places: of each cell, the task and the dataset (or `average`).
@@ -67,7 +75,8 @@ class ResidualPools:
         Returns:
             The estimate; None where a cell has fewer than `FEWEST_SEEDS`, or a place fewer cells than `FEWEST_CELLS`.
         """
-        if counts.min() < FEWEST_SEEDS or min(self._pools[place][1] for place in places) < FEWEST_CELLS:
+        cells = min(self._pools[place][1] for place in places)
+        if counts.min() < FEWEST_SEEDS or cells < FEWEST_CELLS:
             return None
         welch = welch_estimate(means, errors, counts, weights)
         top, below = np.zeros((2, self._resamples))
@@ -82,7 +91,7 @@ class ResidualPools:
             return welch
         return Studentised(
             effect=welch.effect, error=welch.error, df=welch.df, ratios=np.sort(top[sound] / np.sqrt(below[sound])),
-            symmetric=abs(float(weights.sum())) < 1e-9,
+            symmetric=cells < EQUAL_TAILS_FROM or abs(float(weights.sum())) < 1e-9,
         )  # fmt: skip
 
     def _bank(self, place: tuple[str, str], count: int, nth: int) -> tuple[Array, Array]:

@@ -2,21 +2,20 @@
 
 The difference between two arms has the squared error
 
-    2 (tau^2 / R + sigma^2 / (R n D))
+    2 (tau^2 / R + sigma^2 / (R n))
 
-for n fine-tuning seeds of each of an arm's R pretrainings, averaged over D datasets: all datasets are judged on the
-same pretrainings.
+for n fine-tuning seeds of each of an arm's R pretrainings; tau and sigma are the deviations over pretrainings and seeds
+of what is compared, a dataset's score or a task average, which each seed has one of.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +24,7 @@ from scipy import special
 
 from analysis.evidence.contrasts import Contrast, Term
 from analysis.evidence.evidence import Evidence, Settings
-from analysis.evidence.intervals import POOLED
+from analysis.evidence.intervals import POOLED, SOURCE_CELLS
 from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
@@ -35,7 +34,7 @@ from common.errors import UserError
 from common.tables import Grid, TableDocument
 
 __all__ = [
-    "MOST_SEEDS", "SOURCE_CELLS", "AssumedSpread", "PlannedStudy", "PlannedTest", "design_document", "design_table",
+    "MOST_SEEDS", "AssumedSpread", "PlannedStudy", "PlannedTest", "design_document", "design_table",
     "planned_test", "seeds_needed", "seeds_needed_paired",
 ]  # fmt: skip
 
@@ -43,8 +42,6 @@ MOST_SEEDS = 100_000
 """More of anything are not said to be enough."""
 POWER = 0.8
 """The wanted chance to find a difference."""
-SOURCE_CELLS = 46
-"""Simulated cells that are one source, as many as the released runs have of a dataset."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,14 +64,12 @@ class PlannedStudy:
 
 @dataclass(frozen=True, kw_only=True)
 class AssumedSpread:
-    """What moves the scores of a dataset: medians over the cells of a source, in points."""
+    """What moves the scores of a dataset or a task average."""
 
     sd: float
-    """Standard deviation of a score over fine-tuning seeds."""
-    paired_sd: float
-    """Standard deviation of two models' difference within a seed."""
-    cells: int = FEWEST_CELLS
-    """Cells whose seeds do not all agree: too few of them and the pooled bootstrap gives way to a paired t."""
+    """Standard deviation of a score over fine-tuning seeds, in points: the median over the cells of a source."""
+    cells: int = SOURCE_CELLS
+    """Cells whose seeds do not all agree: too few of them and the pooled bootstrap gives way to Welch's t."""
 
 
 class PlannedTest(NamedTuple):
@@ -147,42 +142,40 @@ def fewest(power_at: Callable[[int], float], power: float, least: int) -> int | 
     return more[place] if place < len(more) else None
 
 
-def planned_test(study: PlannedStudy, spreads: Sequence[AssumedSpread]) -> PlannedTest:
-    """Return the test of a difference averaged over datasets, which have these spreads."""
-    seeds, pretrainings, datasets = study.seeds, study.pretrainings, len(spreads)
-    alpha = ALPHA / study.tests
-    trained = study.pretraining_sd**2 / pretrainings
-    arms = [one.sd**2 / (pretrainings * seeds * datasets**2) for one in spreads]
+def planned_test(study: PlannedStudy, spread: AssumedSpread) -> PlannedTest:
+    """Return the test of the difference between two scores that have this spread."""
+    seeds, pretrainings, alpha = study.seeds, study.pretrainings, ALPHA / study.tests
+    trained, tuned = study.pretraining_sd**2 / pretrainings, spread.sd**2 / (pretrainings * seeds)
     if pretrainings > 1:
-        parts = np.array([(trained + math.fsum(arms), pretrainings - 1, 2)])
-        return PlannedTest("over pretrainings", parts, alpha)
-    known = 2 * trained, math.inf, 1
-    if min(one.cells for one in spreads) < FEWEST_CELLS or seeds < FEWEST_SEEDS:
-        variance = math.fsum(one.paired_sd**2 for one in spreads) / (seeds * datasets**2)
-        return PlannedTest("paired t", np.array([(variance, seeds - 1, 1), known]), alpha)
-    parts = np.array([*((own, seeds - 1, 2) for own in arms), known])
-    return PlannedTest(POOLED.name, parts, alpha, _widening(seeds, datasets, alpha))
+        return PlannedTest("over pretrainings", np.array([(trained + tuned, pretrainings - 1, 2)]), alpha)
+    parts = np.array([(tuned, seeds - 1, 2), (2 * trained, math.inf, 1)])
+    if spread.cells < FEWEST_CELLS or seeds < FEWEST_SEEDS:
+        return PlannedTest("Welch", parts, alpha)
+    return PlannedTest(POOLED.name, parts, alpha, _widening(seeds, min(spread.cells, SOURCE_CELLS), alpha))
 
 
 @cache
-def _widening(seeds: int, datasets: int, alpha: float) -> float:
+def _widening(seeds: int, cells: int, alpha: float) -> float:
     """Return by how much the pooled bootstrap's limit is farther out than Student's, of normal seeds: as it gives it.
 
-    With five seeds it is 3 % at a level of 0.05 and 9 % at 0.05 / 12.
+    With five seeds of 46 cells it is 3 % at a level of 0.05 and 9 % at 0.05 / 12.
     """
-    if 2 * datasets * (seeds - 1) > 50:
+    if seeds > 26:
         return 1.0
-    names = [f"{place}" for place in range(datasets)]
-    axes = {"model": [f"{model}" for model in range(SOURCE_CELLS)], "task": ["SC"], "dataset": names}
-    index = pd.MultiIndex.from_product(list(axes.values()), names=list(axes))
-    values = np.random.default_rng([seeds, datasets]).standard_normal((len(index), seeds))
-    evidence = Evidence(Settings(), values=pd.DataFrame(values, index=index))
     limits = []
-    for model in range(0, SOURCE_CELLS, 2):
-        found = evidence.estimate(_difference(f"{model}", f"{model + 1}", "SC", names))
-        assert found is not None
-        half = found.estimate.interval(1 - alpha)[1] - found.estimate.effect
-        limits.append(half / found.estimate.error / special.stdtrit(found.estimate.df, 1 - alpha / 2))
+    for source in range(math.ceil(SOURCE_CELLS / cells)):
+        keys = [(f"{model}", "SC", "planned") for model in range(cells)]
+        index = pd.MultiIndex.from_tuples(keys, names=["model", "task", "dataset"])
+        values = np.random.default_rng([seeds, cells, source]).standard_normal((cells, seeds))
+        evidence = Evidence(Settings(seed=source), values=pd.DataFrame(values, index=index))
+        for one, other in zip(keys[::2], keys[1::2], strict=False):
+            ends = (
+                Term(weight=w, model=m, task=t, dataset=d) for w, (m, t, d) in ((1.0, one), (-1.0, other))
+            )
+            found = evidence.estimate(Contrast(label="", terms=tuple(ends)))
+            assert found is not None
+            half = found.estimate.interval(1 - alpha)[1] - found.estimate.effect
+            limits.append(half / found.estimate.error / special.stdtrit(found.estimate.df, 1 - alpha / 2))
     return float(np.mean(limits))
 
 
@@ -204,27 +197,25 @@ def design_table(source: Source, study: PlannedStudy) -> pd.DataFrame:
         raise UserError(
             f"{source.label}: no model was fine-tuned with two seeds on any dataset, so no variance can be estimated"
         )
-    scopes = {(one.task, one.name): [one.name] for one in source.datasets.values()}
-    scopes |= {(task, AVERAGE): list(source.datasets_of(task)) for task in TASKS}
-    rows = []
-    for (task, dataset), names in scopes.items():
-        own = [spreads[task, name] for name in names if (task, name) in spreads]
-        if own and len(own) == len(names):
-            rows.append({"task": task, "dataset": dataset, **_row(study, own)})
+    places = [(one.task, one.name) for one in source.datasets.values()] + [(task, AVERAGE) for task in TASKS]
+    rows = [
+        {"task": task, "dataset": dataset, **_row(study, spreads[task, dataset])}
+        for task, dataset in places
+        if (task, dataset) in spreads
+    ]
     return pd.DataFrame(rows)
 
 
-def _row(study: PlannedStudy, spreads: Sequence[AssumedSpread]) -> dict[str, object]:
+def _row(study: PlannedStudy, spread: AssumedSpread) -> dict[str, object]:
     def needed(what: str, least: int) -> float:
         def power_at(count: int) -> float:
-            return planned_test(replace(study, **{what: count}), spreads).power(study.effect)
+            return planned_test(replace(study, **{what: count}), spread).power(study.effect)
 
         return fewest(power_at, study.power, least) or math.nan
 
-    test = planned_test(study, spreads)
+    test = planned_test(study, spread)
     return {
-        "n_cells": min(one.cells for one in spreads),
-        "sd": math.hypot(*(one.sd for one in spreads)) / len(spreads), "test": test.name,
+        "n_cells": spread.cells, "sd": spread.sd, "test": test.name,
         "seeds": needed("seeds", 1 if study.pretrainings > 1 else 2),
         "pretrainings": needed("pretrainings", 1 if study.seeds > 1 else 2),
         "power": test.power(study.effect), "find": test.detectable(study.power),
@@ -232,36 +223,16 @@ def _row(study: PlannedStudy, spreads: Sequence[AssumedSpread]) -> dict[str, obj
 
 
 def _spreads(source: Source) -> Iterator[tuple[tuple[str, str], AssumedSpread]]:
-    """Yield task and dataset with their spread, wherever a cell has two seeds."""
+    """Yield task and dataset, or `average`, with their spread, wherever a cell has two seeds."""
     if source.is_published:
-        for key, half in published_values().groupby(["task", "dataset"])["ci95"]:
-            sd = float(half.median()) / NORMAL_QUANTILE * math.sqrt(N_SEEDS)
-            yield (
-                (str(key[0]), str(key[1])),
-                AssumedSpread(sd=sd, paired_sd=sd * math.sqrt(2), cells=len(half)),
-            )
-        return
-    evidence = source.evidence(Settings(resamples=100))  # errors need no resamples
-    values = evidence.values[evidence.values.notna().sum(axis=1) >= 2]
-    for key, cells in values.drop(index=AVERAGE, level=2, errors="ignore").groupby(level=["task", "dataset"]):
-        task, name = map(str, key)
-        sds, pairs = cells.std(axis=1), pairwise(cells.index.get_level_values("model"))
-        found = [evidence.result(_difference(*models, task, [name])) for models in pairs]
-        own = [one.error**2 * min(one.seeds) for one in found if one.known]
-        yield (task, name), AssumedSpread(
-            sd=float(sds.median()), paired_sd=math.sqrt(np.median(own or 2 * sds.median() ** 2)),
-            cells=int((sds > 0).sum()),
-        )  # fmt: skip
-
-
-def _difference(first: str, second: str, task: str, datasets: Sequence[str]) -> Contrast:
-    ends = ((1 / len(datasets), first), (-1 / len(datasets), second))
-    terms = (
-        Term(weight=weight, model=model, task=task, dataset=name)
-        for weight, model in ends
-        for name in datasets
-    )
-    return Contrast(label="", terms=tuple(terms))
+        sds = published_values().set_index(["task", "dataset"])["ci95"] / NORMAL_QUANTILE * math.sqrt(N_SEEDS)
+    else:
+        values = source.evidence(Settings()).values
+        sds = values[values.notna().sum(axis=1) >= 2].std(axis=1)
+    for key, cells in sds.groupby(level=["task", "dataset"]):
+        task, name = (str(part) for part in cast("tuple[str, str]", key))
+        seen = cells.size if source.is_published else int((cells > 0).sum())
+        yield (task, name), AssumedSpread(sd=float(cells.median()), cells=seen)
 
 
 def design_document(source: Source, study: PlannedStudy) -> TableDocument:

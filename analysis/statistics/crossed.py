@@ -22,12 +22,14 @@ from scipy import special
 from analysis.records import records
 from analysis.statistics.estimates import LEVEL, Student
 from analysis.store.instances import read_clusters, read_instances
+from analysis.store.stand_ins import RECORDED_AS
 from benchmarks.protocol import DATASETS, in_order, is_paired
 from common.progress import progress
 
 __all__ = [
     "MEMBERS", "BoundedStudent", "Clusters", "InstanceCovariance", "Weighted", "covariance_of_means",
     "crossed_estimate", "crossed_variance", "freedom_of", "note_single_instances",
+    "run_key",
 ]  # fmt: skip
 
 logger = logging.getLogger(__name__)
@@ -38,7 +40,7 @@ Clusters = npt.NDArray[np.int64]
 Weighted = tuple[float, str, str]
 """A weight, a model and a dataset."""
 MEMBERS = "members"
-"""Column of a runs table: (model, learning rate, seed) of the runs whose mean a row is; missing where it is a run."""
+"""Column of a runs table: `run_key` of the runs whose mean a row is; missing where it is a run."""
 
 _ADDED = 2
 """Clusters added at either limit where the data reach it: half the square of 1.96, as Agresti and Coull (1998) add."""
@@ -314,6 +316,11 @@ class InstanceCovariance:
         return sum(variance for variance, _ in variances), _satterthwaite(variances)
 
 
+def run_key(runs: pd.DataFrame) -> list[str]:
+    """Return the columns by which the instances of a run are found."""
+    return ["model", "lr", "seed", *([RECORDED_AS] if RECORDED_AS in runs else [])]
+
+
 def _satterthwaite(variances: Sequence[tuple[float, float]]) -> float:
     """Return the degrees of freedom of a sum of independent variances with their own."""
     squares = sum(variance**2 / freedom for variance, freedom in variances)
@@ -322,10 +329,11 @@ def _satterthwaite(variances: Sequence[tuple[float, float]]) -> float:
 
 def _runs_of(rows: pd.DataFrame) -> tuple[pd.DataFrame, Array]:
     """Return the runs behind some rows, and the weight of each in each row: (n_rows, n_runs)."""
+    names = run_key(rows)
     listed = [
         members if isinstance(members, list) else [own]
-        for members, own in zip(rows[MEMBERS], records(rows, "model", "lr", "seed"), strict=True)
+        for members, own in zip(rows[MEMBERS], records(rows, *names), strict=True)
     ]
     weights = np.repeat(np.eye(len(rows)), [len(runs) for runs in listed], axis=1)
-    runs = pd.DataFrame([run for runs in listed for run in runs], columns=["model", "lr", "seed"])
+    runs = pd.DataFrame([run for runs in listed for run in runs], columns=names)
     return runs, weights / weights.sum(axis=1, keepdims=True)

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import math
 import operator
+import zlib
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, reduce
 from itertools import combinations_with_replacement
@@ -25,7 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEVEL", "LIMITS", "MOST_ENUMERATED", "Estimate", "Resampled", "Resamples", "Student", "Studentised",
-    "every_resample", "is_flat", "seed_bootstrap", "standard_error", "student_estimate", "welch_estimate",
+    "apart_bootstrap", "every_resample", "is_flat", "seed_bootstrap", "standard_error", "student_estimate",
+    "welch_estimate",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
@@ -321,6 +325,25 @@ def seed_bootstrap(values: Array, resamples: Resamples) -> Resampled:
     # Summed in one order, so that every machine rounds alike.
     means = np.sort(np.repeat(reduce(operator.add, drawn.T) / len(values), resamples.counts))
     return Resampled(effect=float(values.mean()), drawn=means)
+
+
+def apart_bootstrap(rows: Sequence[Array], weights: Sequence[float], resamples: int, seed: int) -> Resampled:
+    """Return the percentile bootstrap of a weighted sum of means, the seeds of each drawn apart.
+
+    Args:
+        rows: of each mean the (n_seeds,) scores.
+        weights: of the means.
+        resamples: how many.
+        seed: of the generator; A - B is the mirror of B - A.
+    """
+    drawn = np.zeros(resamples)
+    copies: Counter[bytes] = Counter()
+    for row, weight in zip(rows, weights, strict=True):
+        rng = np.random.default_rng([seed, zlib.crc32(row.tobytes()), copies[row.tobytes()]])
+        copies[row.tobytes()] += 1
+        drawn += weight * row[rng.integers(0, len(row), (resamples, len(row)))].mean(axis=1)
+    effect = math.fsum(weight * row.mean() for row, weight in zip(rows, weights, strict=True))
+    return Resampled(effect=effect, drawn=np.sort(drawn))
 
 
 def _reaching(ordered: Array, shares: npt.ArrayLike) -> Array:

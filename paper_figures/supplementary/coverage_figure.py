@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from analysis.evidence.intervals import SOURCE_CELLS
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet
 from paper_figures.drawing.style import INK, LIGHT, PAPER
 from paper_figures.figure import FigureInputs, FigureSpec
@@ -39,7 +40,7 @@ class _Coverage(FigureSpec):
         del inputs
         with (resources.files("analysis") / "data" / "interval_coverage.csv").open(encoding="utf-8") as file:
             data = pd.read_csv(file)
-        shown = data[data["n_seeds"].isin(_SEEDS)]
+        shown = data[data["n_seeds"].isin(_SEEDS) & (data["n_cells"] == SOURCE_CELLS)]
         return shown[["shape", "n_seeds", "interval", "coverage"]].reset_index(drop=True)
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:

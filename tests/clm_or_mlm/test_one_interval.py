@@ -134,7 +134,7 @@ def test_every_command_that_reads_scores_names_the_default_wherever_it_prints_an
     elif re.search(r"95 ?%", text):
         printed_alone = name == "table" and kind == "published"
         assert HOLDS.search(text), text[-600:]
-        assert printed_alone or default.name in text or default.caption(5) in text
+        assert printed_alone or default.name in text or default.words in text
         others = {other.name for other in INTERVALS.values() if f"({other.name})" in text}
         assert others <= {default.name}
 

@@ -139,7 +139,7 @@ def test_an_interval_has_its_own_numbers_in_scores_and_claims() -> None:
         ours, paper = (
             Evidence(Settings(interval=name), runs=runs).result(gap) for name in ("population", "paper")
         )
-        assert ours.test == "paired by seed, sd over n"
+        assert ours.test == "normal, sd over n"
         assert ours.effect == paper.effect
         assert (ours.high - ours.low) / (paper.high - paper.low) == pytest.approx(0.8**0.5)
     assert "population" not in intervals.INTERVALS

@@ -5,6 +5,10 @@
 writes again the file that captions and the figure `coverage` read: cells of 2 to 20 seeds from distributions of several
 shapes.
 
+    python -m tests.speed.interval_coverage cells --trials 9200
+
+prints the coverage of five-seed cells and their differences in sources of 4 to 46 cells, of more shapes.
+
     python -m tests.speed.interval_coverage published
 
 prints the coverage of five-seed cells with the variances of the printed ones. A run's score is  m + b + a_k + e_k:  m
@@ -26,9 +30,10 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from analysis.evidence.contrasts import Cell, Contrast, Term
 from analysis.evidence.evidence import DEFAULT_SEED, SMALLEST_HALF_WIDTH, Evidence, Settings, level_of
-from analysis.evidence.intervals import INTERVALS, T
-from analysis.precision.design import SOURCE_CELLS
+from analysis.evidence.intervals import INTERVALS, POOLED, SOURCE_CELLS, T
+from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, TEST_INSTANCES, published_values
 from analysis.statistics.crossed import crossed_estimate
 from benchmarks.protocol import AVERAGE, DATASETS, is_paired
@@ -41,6 +46,8 @@ Draw = Callable[[tuple[int, int], np.random.Generator], Array]
 """From (n_cells, n_seeds) and a generator to deviations from the mean over all seeds, in any unit; their mean is 0."""
 
 SEED_COUNTS = (2, 3, 4, 5, 6, 7, 8, 10, 15, 20)
+FEWER_CELLS = (FEWEST_CELLS, 6, 10)
+"""Cells of a source besides `SOURCE_CELLS` that the pooled bootstrap is simulated with."""
 RESAMPLES = 1_000
 OVER_SEEDS = tuple(name for name, one in INTERVALS.items() if not one.needs_instances)
 CROSSED = tuple(name for name, one in INTERVALS.items() if one.needs_instances)
@@ -52,6 +59,10 @@ _ROUNDING = 1e-9
 _RELEASED = ROOT / "tests" / "data" / "released_sst2_610m-mlm40-42k.csv"
 _COLLAPSING, _FALL = 0.1, (5.0, 10.0)
 """Share of the seeds that collapse, and by how many standard deviations."""
+_MIXED = 0.3
+"""Share of the seeds that collapse in the cells of `_mixed` that do."""
+_SKEW = 0.7
+"""Sd of the logarithm in `_lognormal`."""
 _QUERIES, _UNSETTLED, _FALLS = 43, 8, 0.3
 """Queries of a test set, those that drop from rank 1 to 2 in some seeds, and in what share of them."""
 _SECOND = 1 / np.log2(3)
@@ -76,6 +87,20 @@ def _queries(size: tuple[int, int], rng: np.random.Generator) -> Array:
     second = rng.binomial(_UNSETTLED, _FALLS, size=size)
     lost: Array = (_UNSETTLED * _FALLS - second) * (1 - _SECOND) / _QUERIES
     return lost
+
+
+def _lognormal(size: tuple[int, int], rng: np.random.Generator) -> Array:
+    deviations: Array = np.exp(_SKEW**2 / 2) - rng.lognormal(sigma=_SKEW, size=size)
+    return deviations
+
+
+def _mixed(size: tuple[int, int], rng: np.random.Generator) -> Array:
+    """Return draws of one source: in three seeds of ten an eighth of its cells collapse, and no other does."""
+    values = rng.normal(size=size)
+    few = max(1, size[0] // 8)
+    fallen = rng.random((few, size[1])) < _MIXED
+    values[:few] += _MIXED * sum(_FALL) / 2 - fallen * rng.uniform(*_FALL, size=fallen.shape)
+    return values
 
 
 SHAPES: dict[str, Draw] = {
@@ -146,28 +171,41 @@ def simulate_cells(
     return shares
 
 
-def seed_bounds(values: Array, kind: str, resamples: int) -> tuple[Array, str]:
+def seed_bounds(
+    values: Array, kind: str, resamples: int, n_cells: int = SOURCE_CELLS, *, differences: bool = False
+) -> tuple[Array, str]:
     """Return the intervals of simulated cells by the engine that reads runs.
 
     Args:
-        values: (n_cells, n_seeds) scores; every `SOURCE_CELLS` of them are one source.
+        values: (n_cells, n_seeds) scores; every `n_cells` of them are one source.
         kind: of the interval, one that needs no instances.
         resamples: of a bootstrap.
+        n_cells: of a source.
+        differences: of each cell and the next one of its source, in place of the cells' own.
 
     Returns:
         (n_cells, 2) bounds, and the kind that was used in place of this one with so few seeds.
     """
     bounds, used = [], ""
-    for start in range(0, len(values), SOURCE_CELLS):
-        part = values[start : start + SOURCE_CELLS]
+    for start in range(0, len(values), n_cells):
+        part = values[start : start + n_cells]
         keys = [(str(row), "SC", "simulated") for row in range(len(part))]
         index = pd.MultiIndex.from_tuples(keys, names=["model", "task", "dataset"])
         settings = Settings(interval=kind, resamples=resamples, seed=start)
         evidence = Evidence(settings, values=pd.DataFrame(part, index=index))
-        found = [one for one in (evidence.estimate(level_of(key)) for key in keys) if one is not None]
+        asked = map(level_of, keys)
+        if differences:
+            asked = (_difference(one, other) for one, other in zip(keys[::2], keys[1::2], strict=False))
+        found = [one for one in map(evidence.estimate, asked) if one is not None]
         bounds += [one.estimate.interval() for one in found]
         used = used or found[0].interval
     return np.array(bounds), used
+
+
+def _difference(one: Cell, other: Cell) -> Contrast:
+    ends = ((1.0, one), (-1.0, other))
+    terms = (Term(weight=weight, model=key[0], task=key[1], dataset=key[2]) for weight, key in ends)
+    return Contrast(label="", terms=tuple(terms))
 
 
 def holding(bounds: Array, truth: Array | float) -> float:
@@ -192,17 +230,25 @@ def _crossed_bounds(
 
 
 def of_shape(name: str, count: int, trials: int, resamples: int) -> Iterator[dict[str, object]]:
-    """Yield a row for each interval over seeds of `trials` cells: coverage of the mean over seeds, widths over t's."""
+    """Yield a row for each interval over seeds of `trials` cells: coverage of the mean over seeds, widths over t's.
+
+    Of sources with fewer cells a fifth of the trials is enough.
+    """
     rank = list(SHAPES).index(name) * len(SEED_COUNTS) + SEED_COUNTS.index(count)
     values = SHAPES[name]((trials, count), np.random.default_rng([DEFAULT_SEED, rank]))
     student = np.ptp(seed_bounds(values, T.name, resamples)[0], axis=1)
-    for kind in OVER_SEEDS:
-        bounds, used = seed_bounds(values, kind, resamples)
+    asked = [(kind, SOURCE_CELLS) for kind in OVER_SEEDS]
+    asked += [
+        (POOLED.name, cells) for cells in FEWER_CELLS if count >= FEWEST_SEEDS and POOLED.name in OVER_SEEDS
+    ]
+    for kind, cells in asked:
+        few = len(values) if cells == SOURCE_CELLS else trials // 5 // cells * cells
+        bounds, used = seed_bounds(values[:few], kind, resamples, cells)
         widths = np.ptp(bounds, axis=1)
         yield {
-            "shape": name, "n_seeds": count, "interval": kind, "used": used, "coverage": holding(bounds, 0.0),
-            "width": float(np.median(widths) / np.median(student)),
-            "mean_width": float(widths.mean() / student.mean()),
+            "shape": name, "n_seeds": count, "n_cells": cells, "interval": kind, "used": used,
+            "coverage": holding(bounds, 0.0), "width": float(np.median(widths) / np.median(student[:few])),
+            "mean_width": float(widths.mean() / student[:few].mean()),
         }  # fmt: skip
 
 
@@ -214,8 +260,8 @@ def with_instances(count: int, trials: int, resamples: int) -> Iterator[dict[str
     shares = simulate_cells(cells, CROSSED, trials=trials, resamples=resamples, rng=rng, n_seeds=count)
     for kind in CROSSED:
         yield {
-            "shape": "normal", "n_seeds": count, "interval": kind, "used": kind, "coverage": shares[kind, TARGETS[1]],
-            "width": np.nan, "mean_width": np.nan,
+            "shape": "normal", "n_seeds": count, "n_cells": SOURCE_CELLS, "interval": kind, "used": kind,
+            "coverage": shares[kind, TARGETS[1]], "width": np.nan, "mean_width": np.nan,
         }  # fmt: skip
 
 
@@ -246,7 +292,32 @@ def published(trials: int, resamples: int = RESAMPLES) -> pd.DataFrame:
     return pd.concat([frame, means.assign(dataset=AVERAGE)], ignore_index=True)[list(frame.columns)]
 
 
-SIMULATIONS = {"shapes": by_shape, "published": published}
+def by_cells(trials: int, resamples: int = RESAMPLES) -> pd.DataFrame:
+    """Return the coverage of five-seed cells and of their differences by shape and number of a source's cells.
+
+    In `mixed`, an eighth of a source's cells, one at least, collapse in three seeds of ten and the others are normal;
+    `affected` is the coverage of those.
+    """
+    shapes = {**SHAPES, "lognormal": _lognormal, "mixed": _mixed}
+    rows = []
+    for rank, (name, draw) in enumerate(progress(shapes.items(), "shapes", total=len(shapes))):
+        for cells in (FEWEST_CELLS - 1, *FEWER_CELLS, SOURCE_CELLS):
+            rng = np.random.default_rng([DEFAULT_SEED, rank, cells])
+            values = np.concatenate([draw((cells, N_SEEDS), rng) for _ in range(trials // cells)])
+            row: dict[str, object] = {"shape": name, "n_cells": cells}
+            few = np.arange(len(values)) % cells < max(1, cells // 8)
+            widths = {}
+            for kind in (T.name, POOLED.name):
+                bounds, _ = seed_bounds(values, kind, resamples, cells)
+                apart, _ = seed_bounds(values, kind, resamples, cells, differences=True)
+                row |= {kind: holding(bounds, 0.0), f"{kind}_difference": holding(apart, 0.0)}
+                row[f"{kind}_affected"] = holding(bounds[few], 0.0) if name == "mixed" else np.nan
+                widths[kind] = float(np.median(np.ptp(bounds, axis=1)))
+            rows.append({**row, "width": widths[POOLED.name] / widths[T.name]})
+    return pd.DataFrame(rows)
+
+
+SIMULATIONS = {"shapes": by_shape, "cells": by_cells, "published": published}
 
 
 def main() -> None:

@@ -40,10 +40,10 @@ def test_the_words_on_tests_are_those_of_the_interval():
 
 def test_where_another_interval_stands_in_for_few_seeds_the_words_are_its():
     test, *_ = how_tested("pooled", [found_by("t", 2)], published=False)
-    assert test.startswith("Tests and 95 % intervals (t): Student's t ") and "bootstrap" not in test
+    assert test.startswith("Tests and 95 % intervals (t): Welch's t ") and "bootstrap" not in test
     both, *_ = how_tested("pooled", [found_by("pooled", 5), found_by("t", 2)], published=False)
     assert both.startswith("Tests and 95 % intervals (pooled, t): a bootstrap t ")
-    assert ", or Student's t " in both
+    assert ", or Welch's t " in both
 
 
 def test_what_no_number_of_seeds_would_decide_is_said_of_what_can_be_computed_alone():

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.power import TTestPower
-from statsmodels.stats.weightstats import ttost_paired
+from statsmodels.stats.power import TTestIndPower
+from statsmodels.stats.weightstats import ttost_ind
 
 from analysis.claims.catalogue.terms import MARGINS
 from analysis.comparisons.contestants import OVERALL, Place, contestants_of
-from analysis.comparisons.differences import compare_pair, margin_of, pairwise
+from analysis.comparisons.differences import against, compare_pair, margin_of
 from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source
@@ -40,19 +40,22 @@ def improvement_by_rliable(x, y):
     return np.mean(chances)
 
 
-def test_paired_runs_one_model_real_agree_with_scipy():
+def test_runs_one_model_real_agree_with_scipy():
     source = real_and_made_up()
     x, y = by_seed(source, REAL), by_seed(source, MADE_UP)
     one = compared(source)[SST2]
-    by_scipy = stats.ttest_rel(x, y)
+    by_scipy = stats.ttest_ind(x, y, equal_var=False)
     interval = by_scipy.confidence_interval(0.95)
     assert (one.result.effect, one.result.p_zero) == pytest.approx((np.mean(x - y), by_scipy.pvalue))
+    assert one.standardised == pytest.approx(
+        np.mean(x - y) / np.sqrt((np.var(x, ddof=1) + np.var(y, ddof=1)) / 2)
+    )
     assert (one.result.low, one.result.high) == pytest.approx((interval.low, interval.high))
-    assert one.result.p_for == pytest.approx(ttost_paired(x, y, -0.5, 0.5)[0])
+    assert one.result.p_for == pytest.approx(ttost_ind(x, y, -0.5, 0.5, usevar="unequal")[0])
     assert one.superiority == pytest.approx(improvement_by_rliable([x], [y]))
-    assert one.result.seeds == (5,)
-    wanted = max(abs(one.result.effect), 0.5) / np.std(x - y, ddof=1)
-    exact = TTestPower().solve_power(wanted, power=0.8, alpha=0.05)
+    assert one.result.seeds == (5, 5)
+    wanted = max(abs(one.result.effect), 0.5) / one.spread
+    exact = TTestIndPower().solve_power(wanted, power=0.8, alpha=0.05)
     assert one.seeds_to_find == pytest.approx(np.ceil(exact), abs=1)
     assert one.seeds_still == max(0, one.seeds_to_find - 5)
 
@@ -72,7 +75,10 @@ def test_unpaired_and_incomplete_runs_agree_with_scipy():
     one = compared(
         Source(label="x", runs=best_runs({REAL: {"sst2": partly[0]}, MADE_UP: {"sst2": partly[1]}}))
     )[SST2]
-    assert one.result.p_zero == pytest.approx(stats.ttest_rel(partly[0][:3], partly[1][:3]).pvalue)
+    by_scipy = stats.ttest_ind(*partly, equal_var=False, nan_policy="omit")
+    assert one.result.p_zero == pytest.approx(by_scipy.pvalue)
+    assert (one.result.low, one.result.high) == pytest.approx(by_scipy.confidence_interval(0.95))
+    assert one.result.effect == pytest.approx(np.mean(partly[0]) - np.nanmean(partly[1]), abs=1e-12)
     assert one.superiority == pytest.approx(improvement_by_rliable([partly[0]], [partly[1][:3]]))
     assert np.isnan(one.superiority_low)  # three seeds are too few for a bootstrap
 
@@ -125,7 +131,7 @@ def test_all_tasks_are_those_of_all_models_in_effect_margin_and_chance_alike():
     contestants = contestants_of(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP, third], SETTINGS)
     [one] = [
         one
-        for one in pairwise(contestants)
+        for one in against(contestants, REAL)
         if one.place == OVERALL and (one.first, one.second) == (REAL, MADE_UP)
     ]
     x, y = ([scores[model][name] for name in names] for model in (REAL, MADE_UP))
@@ -145,10 +151,11 @@ def test_holm_is_over_datasets_and_over_tasks_and_over_pairs():
         Source(label="x", runs=best_runs(drawn({REAL: 0.4, MADE_UP: 0.0, "610m-mlm20-42k": 0.1}))),
         ["610m-*"], SETTINGS,
     )  # fmt: skip
-    pairs = [one for one in pairwise(contestants) if one.place == OVERALL]
-    assert [one.p_holm for one in pairs] == pytest.approx(
-        list(multipletests([one.result.p_zero for one in pairs], method="holm")[1])
-    )
+    pairs = [one for one in against(contestants, REAL) if one.place == OVERALL]
+    # Of three pairs the one without the best is not computed, and counts as if its p were 1.
+    adjusted = multipletests([*(one.result.p_zero for one in pairs), 1.0], method="holm")[1]
+    assert len(pairs) == 2
+    assert [one.p_holm for one in pairs] == pytest.approx(list(adjusted[:2]))
 
 
 def test_the_outcome_says_ahead_behind_equal_or_open():
@@ -185,3 +192,14 @@ def test_margins_are_the_claims_by_task_and_their_mean_over_all():
     assert margin_of(SST2, ["SC", "QA"]) == 0.5
     assert margin_of(OVERALL, ["SC", "QA"]) == 0.75
     assert margin_of(OVERALL, ["SC"], 0.1) == 0.1
+
+
+@pytest.mark.parametrize("level", [0.4, 50.2, 99.7])
+def test_two_models_at_a_limit_are_not_practically_equal(level: float):
+    """0 and 100 % of answers, and half of two classes right, are what no training gets."""
+    jitter = np.array([0.0, 0.1, -0.1, 0.05, -0.05])
+    runs = best_runs({REAL: {"sst2": list(level + jitter)}, MADE_UP: {"sst2": list(level - jitter)}})
+    one = compared(Source(label="x", runs=runs))[SST2]
+    assert one.result.p_for < 0.05 and one.outcome == "open"
+    away = runs.assign(test_score=runs["test_score"] - level / 100 + 0.8)
+    assert compared(Source(label="x", runs=away))[SST2].outcome == "equal"

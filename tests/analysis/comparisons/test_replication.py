@@ -169,3 +169,28 @@ def test_nothing_in_common_is_one_sentence() -> None:
     runs = study(np.random.default_rng(7)).assign(model="mine")
     with pytest.raises(UserError, match="share no combination of model, dataset and learning rate"):
         replication_of(source(runs), REFERENCE)
+
+
+def test_scores_below_zero_are_compared_as_they_are() -> None:
+    """A correlation of -3 % against one of 55 %, and a collapsed seed among good ones, are no replication."""
+
+    def correlations(level: float, rng: np.random.Generator) -> pd.DataFrame:
+        runs = study(rng)
+        return runs.assign(test_score=(level + rng.normal(0, 0.5, len(runs))) / 100)
+
+    known = correlations(-3.0, np.random.default_rng(0))
+    again = replication_of(source(correlations(-3.0, np.random.default_rng(1))), source(known))
+    assert not again.faults and np.isfinite(again.cells["p"]).all()
+    off = replication_of(source(correlations(55.0, np.random.default_rng(2))), source(known))
+    assert len(off.faults) == len(off.cells) == 24 and (off.cells["p_holm"] < 0.05).all()
+    [row] = off.cells[
+        (off.cells["model"] == MODELS[0]) & (off.cells["dataset"] == "nq") & (off.cells["lr"] == 1e-4)
+    ].to_dict("records")
+    assert row["expected"] == pytest.approx(-3, abs=1) and row["mean"] == pytest.approx(55, abs=1)
+
+
+def test_a_p_that_is_not_a_number_is_a_fault() -> None:
+    runs = study(np.random.default_rng(0))
+    broken = runs.assign(test_score=runs["test_score"].where(runs["dataset"] != "nq", np.nan))
+    found = replication_of(source(broken), source(runs))
+    assert len(found.faults) == 6 and all("nq" in fault for fault in found.faults)

@@ -72,7 +72,7 @@ def test_cells_without_common_seeds_have_welchs_error_and_what_their_instances_s
     assert (found.low, found.high) == pytest.approx(
         stats.t.interval(0.95, df, welch.effect, math.sqrt(total))
     )
-    assert (found.test, found.interval) == ("Welch and by instance (no seeds in common)", "crossed")
+    assert (found.test, found.interval) == ("Welch and by instance", "crossed")
 
 
 def test_without_the_instances_of_a_run_crossed_is_over_seeds_and_says_so(stored) -> None:
@@ -82,12 +82,12 @@ def test_without_the_instances_of_a_run_crossed_is_over_seeds_and_says_so(stored
     del places[CLM, 4]
     found, alone = known.result(on_dataset("sst2")), evidence(runs).result(on_dataset("sst2"))
     assert (found.effect, found.error, found.df) == (alone.effect, alone.error, alone.df)
-    assert (found.interval, found.test) == ("crossed", "paired by seed (instances missing)")
+    assert (found.interval, found.test) == ("crossed", "Welch (instances missing)")
     places.clear()
     apart = runs[(runs["seed"] < 2) == (runs["model"] == MLM)]
     known = Evidence(Settings(interval="crossed"), runs=apart, instances=folder)
     known.covariances._places["sst2"].clear()
-    assert known.result(on_dataset("sst2")).test == "Welch (no seeds in common)"
+    assert known.result(on_dataset("sst2")).test == "Welch"
 
 
 def test_a_model_against_its_copy_under_crossed_has_the_width_of_one_instance(stored) -> None:

@@ -31,7 +31,7 @@ from common.provenance import ROOT
 from tests.analysis.made_up import made_up_runs
 from tests.speed.interval_coverage import SEED_COUNTS, SHAPES
 
-MODELS = ("610m-mlm40-42k", "610m-clm-42k", "x", "y")
+MODELS = ("610m-mlm40-42k", "610m-clm-42k", *"qrstuvwxyz")
 LEVEL = level_of((MODELS[0], "SC", "sst2"))
 GAP = Contrast(
     label="", terms=tuple(Term(weight=w, model=m, task="SC") for w, m in ((1.0, MODELS[0]), (-1.0, MODELS[1])))
@@ -53,7 +53,8 @@ def test_few_seeds_get_students_interval_under_its_own_name(interval: str, contr
         found, student = estimated(interval, seeds, contrast), estimated("t", seeds, contrast)
         resampled = INTERVALS[interval].is_resampled
         assert found.interval == ("t" if resampled and seeds < FEWEST_SEEDS else interval)
-        assert (found.estimate.interval() == student.estimate.interval()) == (found.interval == "t")
+        if contrast is LEVEL:  # differences may be as wide as Welch's, which is the least
+            assert (found.estimate.interval() == student.estimate.interval()) == (found.interval == "t")
 
 
 @pytest.mark.parametrize("interval", OVER_SEEDS)
@@ -72,7 +73,7 @@ def test_every_interval_holds_its_estimate_and_grows_with_its_level(interval: st
         assert [low for low, _ in ends] == sorted((low for low, _ in ends), reverse=True)
         assert [high for _, high in ends] == sorted(high for _, high in ends)
         assert ends[1][0] <= found.estimate.effect <= ends[1][1]
-        assert found.seeds in ((5,), ()) and (found.seeds == ()) == (interval == "pooled")
+        assert found.seeds == ()
 
 
 def test_printed_cells_have_students_or_the_normal_distribution() -> None:
@@ -197,3 +198,13 @@ def test_students_interval_is_said_to_hold_the_mean_of_normal_seeds_in_95_percen
     )
     assert shown and int(shown[1]) == pytest.approx(95, abs=0.5) and 75 < int(shown[2]) < 95
     assert coverage_words("t", 1) == coverage_words("none", 5) == ""
+
+
+def test_the_coverage_of_a_pool_is_said_by_the_number_of_its_cells() -> None:
+    few, many, unknown = (coverage_words("pooled", 5, cells) for cells in (7, 46, None))
+    assert "5 seeds and 6 models" in few and "5 seeds and 46 models" in many
+    assert "5 seeds and 5 to 46 models" in unknown and "90 to 94 % if one seed in ten collapses" in unknown
+    collapsing = [measured_coverage("pooled", "collapse", 5, cells) for cells in (5, 6, 10, 46)]
+    shares = [one[0] for one in collapsing if one is not None]
+    assert shares == sorted(shares) and len(shares) == 4
+    assert coverage_words("t", 5, 7) == coverage_words("t", 5, 46) == coverage_words("t", 5)

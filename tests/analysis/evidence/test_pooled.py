@@ -13,11 +13,11 @@ from scipy import stats
 
 from analysis.evidence.contrasts import Contrast, Term
 from analysis.evidence.evidence import Evidence, Settings
-from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS, ResidualPools
+from analysis.evidence.pooled import EQUAL_TAILS_FROM, FEWEST_CELLS, FEWEST_SEEDS, ResidualPools
 from analysis.statistics.estimates import Student, Studentised
 from tests.analysis.made_up import made_up_runs
 
-MODELS = tuple("abcdefgh")
+MODELS = tuple("abcdefghijk")
 
 
 def frame_of(scores: dict[tuple[str, str], Sequence[float]]) -> pd.DataFrame:
@@ -27,7 +27,7 @@ def frame_of(scores: dict[tuple[str, str], Sequence[float]]) -> pd.DataFrame:
 
 
 def made_up(shape: Callable[[np.random.Generator], np.ndarray] | None = None) -> pd.DataFrame:
-    """Skewed seeds of eight models on three datasets: five each, but one cell has four and one has five that agree."""
+    """Skewed seeds of eleven models on three datasets: five each, but one cell has four and one has five that agree."""
     rng = np.random.default_rng(1)
     scores = {
         (model, dataset): 80 - rng.uniform(0.1, 3) * (rng.gamma(1.0, size=5) if shape is None else shape(rng))
@@ -229,7 +229,7 @@ def test_with_few_cells_or_seeds_it_is_students_t_and_says_so(models: int, seeds
     found = evidence(values).result(LEVEL)
     pooled = models >= FEWEST_CELLS and seeds >= FEWEST_SEEDS
     assert (found.interval, found.test) == (
-        ("pooled", "pooled bootstrap t") if pooled else ("t", "paired by seed, t")
+        ("pooled", "pooled bootstrap t") if pooled else ("t", "Student's t")
     )
     scores = scores_of("a", "one", values)
     student = stats.t.interval(0.95, seeds - 1, np.mean(scores), stats.sem(scores))
@@ -238,6 +238,7 @@ def test_with_few_cells_or_seeds_it_is_students_t_and_says_so(models: int, seeds
 
 def test_cells_without_a_spread_and_single_seeds_lend_no_residuals() -> None:
     cells = {("a", "one"): [1.0, 2, 3, 5], ("b", "one"): [1.0, 2, 3, 9], ("c", "one"): [4.0, 2, 3, 5]}
+    cells["f", "one"] = [1.0, 2, 4, 9]
     cells |= {("d", "one"): [2.0, 2, 2, 2], ("e", "one"): [2.0, np.nan, np.nan, np.nan]}
     assert evidence(frame_of(cells)).result(LEVEL).interval == "t"
     cells["e", "one"] = [2.0, 3.0, np.nan, np.nan]
@@ -296,8 +297,20 @@ def test_the_average_of_one_dataset_is_the_dataset_and_that_of_two_is_not() -> N
 
 def test_resamples_of_one_value_alone_are_left_out() -> None:
     """Half of the pool's residuals are one number, so that one resample in sixteen has no spread at all."""
-    cells = {(model, "one"): [0.0, 0.0, place + 1.0, place + 1.0] for place, model in enumerate("abcd")}
+    cells = {(model, "one"): [0.0, 0.0, place + 1.0, place + 1.0] for place, model in enumerate("abcde")}
     estimate = evidence(frame_of(cells)).estimate(LEVEL).estimate
     assert isinstance(estimate, Studentised)
     assert np.isfinite(estimate.ratios).all() and 0.8 * 2_000 < len(estimate.ratios) < 0.95 * 2_000
-    assert (FEWEST_CELLS, FEWEST_SEEDS) == (4, 4)  # docs/intervals.md
+    assert (FEWEST_CELLS, FEWEST_SEEDS) == (5, 4)  # docs/intervals.md
+
+
+def test_levels_have_equal_tails_from_ten_cells_on() -> None:
+    for cells in (5, EQUAL_TAILS_FROM - 1, EQUAL_TAILS_FROM):
+        values = frame_of(
+            {
+                (f"{place:02}", "one"): np.random.default_rng(place).gamma(1.0, size=5)
+                for place in range(cells)
+            }
+        )
+        estimate = evidence(values).estimate(contrast((1, "00", "one"))).estimate
+        assert isinstance(estimate, Studentised) and estimate.symmetric == (cells < EQUAL_TAILS_FROM)
