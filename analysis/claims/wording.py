@@ -73,7 +73,7 @@ def how_tested(interval: str, results: Iterable[Result], *, published: bool) -> 
         )
     else:
         tests = (INTERVALS[name].tests for name in used)
-        test = f"{', or '.join(tests)} (Welch's t where models share no seeds)"
+        test = f"{', or '.join(tests)} (Welch's t with fewer than five models)"
         over = "fine-tuning seeds and test instances" if INTERVALS[interval].needs_instances else over
     known = "".join(
         f"; the {name} interval of a single mean {words}"

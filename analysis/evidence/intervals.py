@@ -14,15 +14,17 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from analysis.evidence.contrasts import Term, weights_of
-from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS
+from analysis.evidence.contrasts import Cell, Term, weights_of
+from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS, ResidualPools
 from analysis.statistics.estimates import (
     LIMITS,
     Estimate,
+    Resamples,
     Student,
     apart_bootstrap,
     is_flat,
@@ -34,7 +36,7 @@ from common.errors import UserError
 from common.registry import Registry
 
 if TYPE_CHECKING:
-    from analysis.evidence.evidence import Evidence
+    from analysis.statistics.crossed import InstanceCovariance, Weighted
 
 __all__ = [
     "COVERAGE_FILE", "CROSSED", "DEFAULT_OF_CELLS", "DEFAULT_OF_RUNS", "ENOUGH", "INTERVALS", "PAPER", "POOLED",
@@ -64,6 +66,44 @@ class Estimated:
     """The seeds that the cells share, where it is within seeds; empty: each cell's own."""
 
 
+class Cells(Protocol):
+    """What a kind of interval may ask of cells with runs: `analysis.evidence.evidence.Evidence`, which says more."""
+
+    settings: Any
+
+    def by_seed(self, cell: Cell, /) -> npt.NDArray[np.float64]:
+        """Return a cell's scores by seed."""
+
+    def summary(self, cell: Cell, /) -> tuple[float, float, int]:
+        """Return mean, standard error and number of seeds."""
+
+    def within_seeds(self, terms: Sequence[Term], /) -> npt.NDArray[np.float64] | None:
+        """Return the contrast within each seed that all cells have."""
+
+    def paired(self, terms: Sequence[Term], /) -> Student | None:
+        """Return Student's estimate from the seeds that all cells share."""
+
+    def welch(self, terms: Sequence[Term], /) -> Student | None:
+        """Return Welch's estimate from each cell's own seeds."""
+
+    def seed_resamples(self, count: int, /) -> Resamples:
+        """Return resamples of so many seeds."""
+
+    def covariance(self, terms: Sequence[Term], /) -> tuple[npt.NDArray[np.float64], float] | None:
+        """Return the covariance of `within_seeds` over the test instances, and its degrees of freedom."""
+
+    def weighted(self, terms: Sequence[Term], /) -> list[Weighted]:
+        """Return weight, model and dataset of every score of a contrast."""
+
+    @property
+    def covariances(self) -> InstanceCovariance | None:
+        """The covariances between runs over test instances."""
+
+    @property
+    def pools(self) -> ResidualPools:
+        """The errors of seeds that the cells of a dataset lend each other."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Interval:
     """A kind of 95 % interval."""
@@ -74,7 +114,7 @@ class Interval:
     """The interval in the words of captions."""
     tests: str
     """The test of contrasts of runs, for the legend of the findings."""
-    of_runs: Callable[[Evidence, Sequence[Term]], Estimated | None]
+    of_runs: Callable[[Cells, Sequence[Term]], Estimated | None]
     """The estimate of a contrast whose cells have runs; None where they do not decide it."""
     of_cells: Callable[[Student], Student] | None = None
     """From Welch's estimate of printed cells to this kind's; None: only runs can give it."""
@@ -111,7 +151,7 @@ class Interval:
             )
 
 
-def _t(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
+def _t(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     # A model against itself differs by nothing, and has the width of one test instance.
     welch = cells.welch(terms) if weights_of(terms) else cells.paired(terms)
     if welch is None:
@@ -125,7 +165,7 @@ def _normal(estimate: Student) -> Student:
     return Student(effect=estimate.effect, error=estimate.error, df=math.inf)
 
 
-def _paper(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
+def _paper(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     welch = cells.welch(terms)
     if welch is None:
         return None
@@ -137,7 +177,7 @@ def _paper(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
     return Estimated(estimate=_normal(welch), interval="paper", test="normal approximation")
 
 
-def _pooled(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
+def _pooled(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     weights = weights_of(terms)
     used = sorted(weights)  # in one order, so that A - B mirrors B - A
     if not used:
@@ -150,7 +190,7 @@ def _pooled(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
     return Estimated(estimate=estimate, interval="pooled", test="pooled bootstrap t")
 
 
-def _bootstrap(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
+def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     weights = weights_of(terms)
     rows = [row[np.isfinite(row)] for row in map(cells.by_seed, weights)]
     # Two or three seeds have 3 or 10 distinct resamples: too few for a tail of 2.5 %.
@@ -166,7 +206,7 @@ def _bootstrap(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
     )
 
 
-def _crossed(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
+def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     from analysis.statistics.crossed import crossed_estimate  # not for those who hold instances fixed
 
     values = cells.within_seeds(terms)
@@ -188,7 +228,7 @@ def _crossed(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
     )
 
 
-def _crossed_apart(cells: Evidence, terms: Sequence[Term]) -> Estimated | None:
+def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     """Return the estimate of cells with seeds of their own: Welch's, with what they share through the instances."""
     found, welch = _t(cells, terms), cells.welch(terms)
     shared = None if cells.covariances is None else cells.covariances.between_cells(cells.weighted(terms))

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import orjson
-
-if TYPE_CHECKING:
-    from analysis.store.cell import Run
 
 __all__ = ["differences", "made_from", "other_weights"]
 
@@ -22,6 +19,26 @@ _OF_COMPARISON = ("tuning", "pooling", "head", "training_data", "evaluation_data
 """What all runs on a dataset share, whatever the model."""
 _SHOWN = 3
 """Differences, and models and datasets of one, that a sentence names."""
+
+
+class StoredRun(Protocol):
+    """What is asked of a run (`analysis.store.cell.Run`)."""
+
+    @property
+    def model(self) -> str:
+        """Its model's name."""
+
+    @property
+    def dataset(self) -> str:
+        """Its dataset's name."""
+
+    @property
+    def path(self) -> str:
+        """Its folder, below `results`."""
+
+    @property
+    def made(self) -> str:
+        """What `made_from` returned for it."""
 
 
 def made_from(record: Mapping[str, Any]) -> str:
@@ -41,7 +58,7 @@ def made_from(record: Mapping[str, Any]) -> str:
     return orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def other_weights(runs: Sequence[Run]) -> dict[str, str]:
+def other_weights(runs: Sequence[StoredRun]) -> dict[str, str]:
     """Return the runs made from other weights or another tokenizer than most of their model's, each with a sentence.
 
     Where no half of a model's runs agrees, nobody knows which weights its name means, and all are named.
@@ -73,7 +90,7 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
     return found
 
 
-def differences(runs: Sequence[Run]) -> str:
+def differences(runs: Sequence[StoredRun]) -> str:
     """Return a sentence on what differs between runs that stand side by side, settings or data; empty for nothing."""
     values: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     for run, made in zip(runs, _read(runs), strict=True):
@@ -99,7 +116,7 @@ def differences(runs: Sequence[Run]) -> str:
     )
 
 
-def _read(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def _read(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     known = {text: orjson.loads(text) if text else {} for text in {run.made for run in runs}}
     return [known[run.made] for run in runs]
 

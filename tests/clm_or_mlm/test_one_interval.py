@@ -25,7 +25,7 @@ from paper_figures.words import caption
 from tests.analysis.made_up import made_up_runs
 
 MODELS = [f"{size}-{kind}-42k" for size in ("210m", "610m", "1b") for kind in ("clm", "mlm40")]
-HOLDS = re.compile(r"covers the true mean \d+\s% of the time")
+HOLDS = re.compile(r"covers the true mean \d+(?:\s% of|\sto\s\d+\s% of) the time")
 PAPERS = PAPER.caption(5)
 
 
@@ -122,7 +122,7 @@ def test_every_command_that_reads_scores_names_the_default_wherever_it_prints_an
         runs = sources["runs"].runs
         assert runs is not None
         given = str(tmp_path / "runs.parquet")
-        write_runs(Path(given), runs[runs["model"].isin(MODELS[:4])])
+        write_runs(Path(given), runs[runs["model"].isin(MODELS[:5])])
     main([*name.split(), *WORDS.get(name, []), "--source", given, *(["--format", form] if form else [])])
     said = capsys.readouterr().out
     text = " ".join(said.replace("\u00a0", " ").replace("\\%", "%").split())

@@ -55,7 +55,10 @@ def test_the_caption_counts_what_is_drawn_so_that_more_runs_beside_it_change_not
     figure = paper_figure(8)
     few, many = (
         Source(label="released", runs=made_up_runs(names))
-        for names in (STUDY_FIGURES[8], dict.fromkeys(STUDY_FIGURES[8] + STUDY_FIGURES[2]))
+        for names in (
+            dict.fromkeys(STUDY_FIGURES[8] + STUDY_FIGURES[2]),  # enough models for the pooled interval
+            dict.fromkeys(STUDY_FIGURES[8] + STUDY_FIGURES[2] + STUDY_FIGURES[3]),
+        )
     )
     one, two = (FigureInputs(source=source) for source in (few, many))
     assert source_sentence(figure, figure.collect(one), one) == source_sentence(
