@@ -26,13 +26,13 @@ from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import draw_figures
 from pretraining.models import TABLES
 
-__all__ = ["Outcome", "reproduce"]
+__all__ = ["Reproduction", "reproduce"]
 
 PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "statsmodels", "matplotlib")
 
 
 @dataclass(kw_only=True)
-class Outcome:
+class Reproduction:
     """The files that a reproduction made, and the reasons for those it could not make."""
 
     made: list[str] = field(default_factory=list)
@@ -54,7 +54,7 @@ def reproduce(
     *,
     selection: str = "seed",
     logs: Path | None = None,
-) -> Outcome:
+) -> Reproduction:
     """Write scores, tables, audit, letter, findings and figures of a source under `out`, with their record.
 
     Args:
@@ -67,7 +67,7 @@ def reproduce(
         UserError: a selection rule that the source cannot give.
     """
     settings = source.with_interval(Settings(selection=selection))
-    outcome = Outcome()
+    outcome = Reproduction()
     for what, documents in progress(_DOCUMENTS.items(), "reproduce", unit="step"):
         try:
             for stem, document, forms in documents(source, settings):

@@ -20,9 +20,9 @@ from workflow.doctor import examine, try_steps
 from workflow.engine import PROFILES, run_workflow
 from workflow.job_image import check_image
 from workflow.jobs import Job
-from workflow.preflight import cautions, missing, sample_of
 from workflow.slurm_jobs import refuse_what_slurm_refuses
 from workflow.study import models_of, place_stand_ins, study_of, workflow_of
+from workflow.study_checks import cautions, missing, sample_of
 from workflow.study_progress import Progress, progress_of
 from workflow.study_settings import StudySettings, load_settings
 

@@ -12,8 +12,8 @@ from common.errors import UserError
 from common.manifest import write_manifest
 from pretraining.paper_settings import SHAPES
 from workflow.jobs import Workflow
-from workflow.preflight import cautions, missing, sample_of, training_gb
 from workflow.study import workflow_of
+from workflow.study_checks import cautions, missing, sample_of, training_gb
 from workflow.study_settings import StudySettings, load_settings
 
 READY = StudySettings(
@@ -55,7 +55,7 @@ def test_what_the_start_refuses(
 
 
 def test_an_environment_without_torch_needs_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workflow.preflight.find_spec", lambda name: None)
+    monkeypatch.setattr("workflow.study_checks.find_spec", lambda name: None)
     (found,) = _missing(READY, tmp_path)
     assert "--image build/full.sif" in found and ".venv/full/bin/clm-or-mlm" in found
     image = tmp_path / "full.sif"
