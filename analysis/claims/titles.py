@@ -8,7 +8,7 @@ It imports nothing, so that commands can offer the findings and their figures wi
 __all__ = ["ANSWER", "ANSWER_TITLE", "TITLES"]
 
 ANSWER, ANSWER_TITLE = "answer", "CLM then MLM beats MLM alone in half or more"
-"""The statement by which the paper's question is answered; it is ours, and stands beside the findings."""
+"""The statement by which the paper's question is answered; it is ours, and stands next to the findings."""
 
 
 TITLES = {

@@ -1,7 +1,7 @@
 """A fine-tuned model as a folder that plain transformers and sentence-transformers load, without code of ours.
 
 A head goes into the class of transformers that computes the same; where there is none, the folder is the base model
-with the head's weights beside it. What was written is loaded again and compared with the model, padded or not, before
+with the head's weights next to it. What was written is loaded again and compared with the model, padded or not, before
 it counts. A classifier's tokenizer ends every text as in fine-tuning; that of retrieval is left as it is, since the
 paper's evaluation reads texts with it (D6).
 """
