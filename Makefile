@@ -82,7 +82,7 @@ gpu-check: ## the tests that need a GPU, ten minutes (GPU_PYTHON=python on a mac
 	@if [ "$(GPU_PYTHON)" = "$(FULL)/bin/python" ]; then $(MAKE) --silent $(FULL)/.installed; fi
 	@$(GPU_PYTHON) -m tests.speed.gpu_check $(if $(ARGS),$(ARGS),--device cuda)
 
-## Images (docs/container.md) and clusters (docs/hpc.md)
+## Images and clusters (docs/hpc.md)
 .PHONY: image image-full image-test doctor study study-status study-detached study-archive study-tiny audit
 image: $(CLUSTER)/.installed ## build/analysis.sif, the small Apptainer image (OCI=1: build/analysis.tar, for Podman)
 	@$(CLUSTER)/bin/python -m clm_or_mlm build analysis $(if $(OCI),--oci) $(ARGS)

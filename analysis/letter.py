@@ -119,7 +119,7 @@ def _against_its_code(result: Audit) -> Section:
     return Section(
         title=Reference.CODE.heading,
         lead="Here the released code contradicts the paper. Choices of the code that the paper does not mention, such "
-        "as its metrics, and what they change are listed in docs/deviations.md and docs/footguns.md.",
+        "as its metrics, and what they change are listed in docs/deviations.md.",
         points=_differing(result.checks(Reference.CODE)),
     )
 

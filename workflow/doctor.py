@@ -66,7 +66,7 @@ def runtimes(machine: Machine, images: Iterable[Path] = ()) -> Iterator[CheckLin
         try:
             identity_of(image, machine=machine)
         except UserError as error:
-            yield fail(image.name, str(error), "see docs/container.md")
+            yield fail(image.name, str(error), "see docs/hpc.md")
         else:
             yield ok(image.name, "starts here")
 
@@ -109,7 +109,7 @@ def driver(machine: Machine) -> CheckLine:
         return fail(what, problem, "use apptainer run --nv ..., or clm-or-mlm container run, which sets it")
     if not machine.path("/dev/nvidiactl").exists():
         if machine.path("/dev/kfd").exists():
-            return warn(what, "an AMD GPU: --rocm is used", "the image has CUDA builds; see docs/rocm.md")
+            return warn(what, "an AMD GPU: --rocm is used", "the image has CUDA builds; see docs/hpc.md")
         return ok(what, "no GPU on this machine, as on most login nodes; run doctor in a GPU job too")
     code, text = machine.output(
         ["nvidia-smi", "--query-gpu=driver_version,mig.mode.current", "--format=csv,noheader"]

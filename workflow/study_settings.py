@@ -291,7 +291,7 @@ def load_settings(path: Path | None, site: str = "") -> StudySettings:
     if wrong := [key for key in environment if not _VARIABLES.fullmatch(key)]:
         raise UserError(
             f"[environment] sets {wrong[0]!r}; a file may set variables of networks, caches and cores alone "
-            "(docs/security.md), so set this one in your own shell, from which jobs get it"
+            "(docs/maintainers.md), so set this one in your own shell, from which jobs get it"
         )
     return replace(settings, jobs=queues, environment=environment)
 

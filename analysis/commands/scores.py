@@ -75,7 +75,7 @@ def export(
     score: Settings = Settings(),
     out: Annotated[Path, Parameter(metavar="DIR")],
 ) -> None:
-    """Write scores and their runs as Hugging Face model cards (docs/model-cards.md).
+    """Write scores and their runs as Hugging Face model cards (docs/run-store.md).
 
     example: clm-or-mlm analysis export --source results/ --out build/cards
 

@@ -11,7 +11,7 @@ from common.provenance import ROOT
 from tests.commands import python
 
 DECLARED_BY = {"mosaicml", "mosaicml-streaming"}
-"""Whose bounds may be lifted (docs/dependencies.md)."""
+"""Whose bounds may be lifted (docs/maintainers.md)."""
 
 _BROKEN = re.compile(r"(?P<package>\S+) \S+ has requirement (?P<bound>[\w.-]+).*, but you have \S+ \S+$")
 

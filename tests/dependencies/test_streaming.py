@@ -1,6 +1,6 @@
 """What `pretraining.data.token_stream` relies on in streaming: the bytes of MDS, its readers and its codecs.
 
-streaming 0.13.0 declares bounds that requirements/overrides.txt lifts (docs/dependencies.md).
+streaming 0.13.0 declares bounds that requirements/overrides.txt lifts (docs/maintainers.md).
 `tests/pretraining/data/test_token_stream.py` has its `StreamingDataset` read what we write.
 """
 

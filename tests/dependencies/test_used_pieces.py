@@ -1,4 +1,4 @@
-"""docs/dependencies.md lists every name that is used of Composer and streaming, each with a test that exists."""
+"""docs/maintainers.md lists every name that is used of Composer and streaming, each with a test that exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each error that docs/faq.md quotes is what its command says now."""
+"""Each error that docs/install.md quotes is what its command says now."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def test_the_effects_of_the_faq_are_those_that_compare_prints() -> None:
     compared = cm.compare("610m-clm-10k-mlm40-42k", "610m-mlm40-42k").set_index(["task", "dataset"])
     for task in ("SC", "TC", "QA", "IR"):
         one = compared.loc[(task, "average")]
-        assert f"{one['effect']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}]" in words_of("docs/faq.md")
+        assert f"{one['effect']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}]" in words_of("docs/install.md")
 
 
 def test_the_chances_of_the_faq_are_those_that_compare_prints(capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,11 +120,11 @@ def test_the_chances_of_the_faq_are_those_that_compare_prints(capsys: pytest.Cap
         ranked = json.loads(capsys.readouterr().out)["ranking"]["ranked"]
         chances.append(sum(row["p_first"] for row in ranked if row["model"] in mixed[:2]))
     first, second, third = (f"{chance:.2f}" for chance in chances)
-    assert f"is {first}, {second} and {third} at 12K, 22K and 42K steps" in words_of("docs/faq.md")
+    assert f"is {first}, {second} and {third} at 12K, 22K and 42K steps" in words_of("docs/install.md")
 
 
 def test_the_hours_of_the_faq_are_those_of_the_plan() -> None:
-    study, page = load_study(None), words_of("docs/faq.md")
+    study, page = load_study(None), words_of("docs/install.md")
     counted = {
         name: [study.model(name)] for name in ("210m-mlm40-42k", "610m-clm-10k-mlm40-42k", "1b-mlm40-42k")
     }
@@ -139,7 +139,7 @@ def test_what_bfloat16_weights_reach_is_said_of_the_right_split() -> None:
     means = 100 * runs.groupby("lr")[["validation_score", "test_score"]].mean()
     (low, low_test), (high, high_test) = means.loc[1e-5], means.loc[1e-4]
     said = f"SST-2's validation split reaches {low:.0f} at a learning rate of 1e-5 and {high:.0f} at 1e-4"
-    assert f"{said} (test: {low_test:.0f} and {high_test:.0f})" in words_of("docs/footguns.md")
+    assert f"{said} (test: {low_test:.0f} and {high_test:.0f})" in words_of("docs/deviations.md")
 
 
 def test_the_api_page_is_what_the_docstrings_say_and_has_every_public_name() -> None:

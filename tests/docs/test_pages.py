@@ -115,7 +115,7 @@ def test_make_targets_exist() -> None:
 def test_the_readme_has_every_room_and_the_tree_every_folder_with_a_phrase() -> None:
     rooms = re.findall(r"^\| \[`(\w+)/`\]\(\1\) \|", TEXTS["README.md"], flags=re.MULTILINE)
     assert set(rooms) == set(ALLOWED)
-    (tree,) = re.findall(r"^```\n(.*?)^```", TEXTS["docs/architecture.md"], flags=re.DOTALL | re.MULTILINE)
+    (tree,) = re.findall(r"^```\n(.*?)^```", TEXTS["docs/extend.md"], flags=re.DOTALL | re.MULTILINE)
     named, above = set(), [ROOT]
     for line in tree.splitlines():
         indent, name = re.fullmatch(r"((?: {4})*)(\S+)  +\S.*", line).groups()  # type: ignore[union-attr]

@@ -96,7 +96,7 @@ def test_no_p_falls_and_no_interval_narrows_with_a_spread(interval: str, seeds: 
 
 
 def test_the_page_says_how_many_comparisons_of_f8_are_left() -> None:
-    """docs/sensitivity.md and the README."""
+    """docs/how-sure.md and the README."""
     left = [
         judge_finding(FINDINGS["F8"], with_pretraining_spread(FOUND, sd, MODELS_APART)).tree.hold
         for sd in (0.1, 0.2, 0.5, 1.0)
