@@ -14,6 +14,7 @@ TARGET ?= figure3
 STORE ?=
 ARGS ?=
 SMALL := .venv/analysis
+DOCS := .venv/docs
 CLUSTER := .venv/cluster
 FULL := .venv/full
 export PYTHONNOUSERSITE := 1
@@ -56,7 +57,7 @@ new-environment:
 	@echo "installed; to use it: source .venv/$(ENVIRONMENT)/bin/activate" >&2
 
 ## Results
-.PHONY: reproduce-figure3 reproduce report findings
+.PHONY: reproduce-figure3 reproduce report findings docs
 reproduce-figure3: $(SMALL)/.installed ## Figure 3, its numbers and where they come from (SOURCE=published|released|miniature|PATH)
 	@$(SMALL)/bin/python -m clm_or_mlm figure 3 --source "$(SOURCE)" --out "$(OUT)/figures" $(ARGS)
 
@@ -68,6 +69,13 @@ report: $(SMALL)/.installed ## one self-contained page of everything: build/repo
 
 findings: $(SMALL)/.installed ## regenerate docs/findings.md from the published cells
 	@$(SMALL)/bin/python -m clm_or_mlm claims --source published --format markdown --out docs/findings.md
+
+docs: $(SMALL)/.installed $(DOCS)/.installed ## these pages as a site with search, a gallery and the Python reference: build/docs
+	@for source in published miniature; do rm -rf build/site-figures/$$source; \
+	$(SMALL)/bin/python -m clm_or_mlm figure all claims coverage --source $$source --format svg \
+	--out build/site-figures/$$source >/dev/null; done
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --quiet
+	@echo "build/docs/index.html; its search needs a server: python3 -m http.server -d build/docs"
 
 ## A study in miniature (docs/miniature.md)
 .PHONY: miniature
@@ -149,3 +157,4 @@ lock: ## regenerate the hash-locked requirements from pyproject.toml and the .in
 	@$(UV) -c requirements/full.txt requirements/cluster.in -o requirements/cluster.txt
 	@$(UV) --excludes requirements/oracle-borrowed.txt requirements/oracle.in -o requirements/oracle.txt
 	@$(UV) requirements/validators.in -o requirements/validators.txt
+	@$(UV) requirements/docs.in -o requirements/docs.txt

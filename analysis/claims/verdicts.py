@@ -16,7 +16,7 @@ from common.registry import Registry
 
 __all__ = [
     "ALPHA", "FAILS", "HOLDS", "IN_PART", "OPEN", "OUTCOMES", "Branch", "Outcome", "ResultOf", "Verdict", "judge",
-    "judge_finding", "shown_to_hold", "unsupported",
+    "judge_finding", "shown_to_hold",
 ]  # fmt: skip
 
 ResultOf = Callable[[AnyContrast], Result]
@@ -299,12 +299,3 @@ def _evaluate(node: Node, result_of: ResultOf) -> Branch:
         node=node, p_for=p_for, p_against=p_against, decides_for=joined[place_for].decides_for,
         decides_against=joined[place_against].decides_against, parts=parts,
     )  # fmt: skip
-
-
-def unsupported(branch: Branch) -> list[Branch]:
-    """Return the smallest parts that a statement needs and that do not hold on their own, in order."""
-    if branch.p_for <= ALPHA:
-        return []
-    if branch.needs_all:
-        return [one for part in branch.parts for one in unsupported(part)]
-    return [branch]

@@ -100,6 +100,6 @@ def test_the_page_says_by_how_much_another_pretraining_widens_an_interval(exampl
     sds = table.pivot(index="dataset", columns="component", values="sd")
     seeds = sds["fine-tuning seed"] / 5**0.5
     wider = np.hypot(seeds, sds["pretraining"]) / seeds
-    page = " ".join((ROOT / "docs" / "miniature.md").read_text("utf-8").split())
+    page = " ".join((ROOT / "docs" / "how-sure.md").read_text("utf-8").split())
     assert f"would have to be {wider.min():.1f} to {wider.max():.1f} times as wide" in page
     assert set(table["pretrainings"]) == {5}

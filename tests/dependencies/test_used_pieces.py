@@ -8,7 +8,7 @@ from pathlib import Path
 
 from common.provenance import ROOT
 
-PAGE = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "maintainers.md").read_text(encoding="utf-8")
 
 
 def used(module: Path) -> set[str]:

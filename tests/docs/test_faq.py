@@ -13,7 +13,7 @@ from common.errors import UserError
 from common.provenance import ROOT
 from tests.docs.console import Step, steps
 
-PAGE = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
 TEXT = " ".join(PAGE.split())
 STEPS = steps(PAGE)
 

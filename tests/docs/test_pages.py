@@ -17,7 +17,6 @@ from tests.test_project import TRACKED
 
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
 TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
-INDEX = "docs/README.md"
 TOPS = {name.split("/")[0] for name in TRACKED if "/" in name}
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 EXAMPLES = {
@@ -99,9 +98,12 @@ def test_links_lead_somewhere_and_every_page_is_found_from_the_readme() -> None:
             assert target.startswith(("http://", "https://")) or ((ROOT / page).parent / target).exists(), (
                 page, target,
             )  # fmt: skip
-    linked = re.findall(r"\]\(([^)]+)\)", TEXTS[INDEX])
-    assert [page for page in PAGES[1:] if page != INDEX and page.removeprefix("docs/") not in linked] == []
-    assert f"({INDEX})" in TEXTS["README.md"]
+    linked = re.findall(r"\]\(([^)]+)\)", TEXTS["README.md"])
+    assert [page for page in PAGES[1:] if page not in linked] == []
+
+
+def test_the_pages_are_few_and_short() -> None:
+    assert len(PAGES) <= 24 and sum(len(text.split()) for text in TEXTS.values()) <= 25_000
 
 
 def test_make_targets_exist() -> None:
@@ -115,7 +117,9 @@ def test_make_targets_exist() -> None:
 def test_the_readme_has_every_room_and_the_tree_every_folder_with_a_phrase() -> None:
     rooms = re.findall(r"^\| \[`(\w+)/`\]\(\1\) \|", TEXTS["README.md"], flags=re.MULTILINE)
     assert set(rooms) == set(ALLOWED)
-    (tree,) = re.findall(r"^```\n(.*?)^```", TEXTS["docs/extend.md"], flags=re.DOTALL | re.MULTILINE)
+    (tree,) = re.findall(
+        r"^```\n(pretraining/.*?)^```", TEXTS["docs/extend.md"], flags=re.DOTALL | re.MULTILINE
+    )
     named, above = set(), [ROOT]
     for line in tree.splitlines():
         indent, name = re.fullmatch(r"((?: {4})*)(\S+)  +\S.*", line).groups()  # type: ignore[union-attr]
@@ -227,6 +231,17 @@ def test_every_deviation_says_what_we_do_and_names_tests_that_exist() -> None:
     assert numbers <= {name for row in rows for name in re.findall(r"[DU]\d+", row[0])}
 
 
-def test_the_readme_is_short_and_begins_with_a_picture() -> None:
-    words = [re.sub(r"[|#`-]+", " ", part).split() for part in TEXTS["README.md"].split("![", maxsplit=1)]
-    assert len(words[0]) <= 120 and sum(map(len, words)) <= 900
+def test_the_readmes_first_screen_is_short_and_has_answer_picture_doubt_readers_and_commands() -> None:
+    screen = TEXTS["README.md"].split("\n## Rooms")[0]
+    words = re.sub(r"\]\([^)]*\)|[|#`-]+", " ", screen).split()
+    assert len(words) <= 350
+    answer, rest = screen.split("![")
+    doubt, readers = rest.split("| I want to |")
+    assert "**Probably" in answer and "**How sure?**" in doubt
+    assert not re.search(r"\b(SC|TC|QA|IR|CPT|simultaneous|at least)\b", screen)
+    rows = re.findall(r"^\| .+ \| \[.+\]\(docs/.+\) \|$", readers, flags=re.MULTILINE)
+    assert len(rows) == 5
+    commands = [line.split("#")[0].split() for line in re.findall(r"^    (.+)$", readers, flags=re.MULTILINE)]
+    assert [words[:2] for words in commands] == [
+        ["git", "clone"], ["cd", "clm-or-mlm"], ["make", "reproduce-figure3"], ["make", "test"],
+    ]  # fmt: skip

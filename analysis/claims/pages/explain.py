@@ -20,8 +20,8 @@ from analysis.claims.pages.dataset_tables import (
     short_dataset_sentences,
 )
 from analysis.claims.pages.finding_records import contrasts_frame, verdicts_data, verdicts_frame
-from analysis.claims.statements import AtLeast, shared_trunks
-from analysis.claims.verdicts import OPEN, OUTCOMES, Branch, Verdict, unsupported
+from analysis.claims.statements import AtLeast
+from analysis.claims.verdicts import OPEN, OUTCOMES, Branch, Verdict
 from analysis.claims.wording import (
     format_effect,
     format_p,
@@ -37,8 +37,6 @@ from common.tables import TableDocument, plain_table, show
 __all__ = ["explanations", "findings_page", "verdicts_document", "verdicts_text"]
 
 _LONGEST = 12
-_NAMED = 2
-"""Parts that the page of findings names; `--explain` has all."""
 
 
 def verdicts_document(
@@ -197,36 +195,25 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
         answer=answer(assessment) if len(shown) == len(assessment.rows) else None,
         shown=shown,
         summary=", ".join(f"{counted[name]} {name}" for name in OUTCOMES if counted[name]),
-        counted=_hold_and_fail,
         format_typical=format_typical,
-        by_dataset=lambda verdict: counted_by_dataset(assessment.datasets[verdict.finding.id]),
         options=options,
         tests=assessment.tests,
-        levels=levels_in_words(),
         families=[(title, verdicts) for title, verdicts in members.items() if verdicts],
-        format_effect=format_effect,
         p_texts=p_texts,
         points=lambda verdict: _points(assessment, verdict),
     )
 
 
 def _points(assessment: Assessment, verdict: Verdict) -> str:
-    """Return what the table does not say of a finding: its most adverse comparison, what it lacks, by dataset."""
+    """Return what the table does not say of a finding: its most adverse comparison and the datasets behind it."""
     if not verdict.known:
         missing = next(result.missing for result in verdict.tree.results)
         return f"Open, since it cannot be tested: {missing}. {verdict.finding.remark}".rstrip()
-    decisive = verdict.decisive.comparison
-    said = [f"Most adverse: {decisive.label} (claimed: {decisive.region})."]
-    if verdict.outcome is OPEN and (words := seeds_in_words(verdict.decisive, "this comparison")):
+    decisive = verdict.decisive
+    region = decisive.comparison.region
+    said = [f"Most adverse: {decisive.comparison.label}, {format_effect(decisive)} (claimed: {region})."]
+    if verdict.outcome is OPEN and (words := seeds_in_words(decisive, "this comparison")):
         said.append(f"{words}.")
-    lacking = [] if verdict.outcome.sided > 0 else unsupported(verdict.tree)
-    if len(lacking) > 1:
-        names = _NAMED if len(lacking) > _NAMED + 1 else len(lacking)
-        named = [branch.node.label for branch in lacking[:names]]
-        more = f"; and {len(lacking) - names} more" if len(lacking) > names else ""
-        said.append(f"Not significant individually: {'; '.join(named)}{more}.")
-    if verdict.typical is not None and (shared := shared_trunks(verdict.known)):
-        said.append(f"{shared[0].upper()}{shared[1:]}.")
     said += short_dataset_sentences(assessment.datasets[verdict.finding.id])
     said += [verdict.finding.remark] if verdict.finding.remark else []
     return " ".join(said)

@@ -1,4 +1,4 @@
-"""Which model classes of the installed transformers run: `python -m tests.benchmarks.families.table` writes the page.
+"""Which model classes of the installed transformers run; `python -m tests.benchmarks.families.table` writes the list.
 
 Each is tiny, drawn at random, and fine-tuned for five steps of each task by the commands that a user calls.
 """
@@ -27,34 +27,29 @@ from common.errors import UserError
 from tests.benchmarks.families.tiny_models import families, save_tiny
 from tests.benchmarks.finetuning.tokenizer_kinds import train
 
-__all__ = ["PAGE", "page", "said_on", "tried"]
+__all__ = ["page", "said_on", "section", "tried"]
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "model-families.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "fine-tuning.md"
 NAMES = ("sst2", "uner_en", "squad", "msmarco")
 _RUNS = "runs"
 
-_HEAD = """# Which models can be measured?
+_HEAD = """## Which models can be measured?
 
-We tried to fine-tune a tiny, randomly initialised model of each text-only class of transformers {version} for five
-steps on each of the four tasks with `clm-or-mlm benchmarks run`. The command tests each model: its outputs must depend
-on later tokens, and every module must see both sides of a token. If padding changes the outputs, texts are batched by
-length. Where a class's head needs more than hidden states (GTE, Nomic BERT, Longformer, XLNet), the package uses its
-standard head. `run`, with or without `--dry-run`, prints the result of this test.
-`python -m tests.benchmarks.families.table` writes this page.
+A tiny model of each text-only class of transformers {version}, with random weights, was fine-tuned for five steps of
+each task (`python -m tests.benchmarks.families.table` writes this section). `run` tests every model in the same way:
+its outputs must depend on later tokens, and each of its modules must see both sides of a token.
 
 | kind of model | model types |
 |---|---|
 """
 _REFUSED = """
-## Refused
-
-| reason | model types |
+| refused, because | model types |
 |---|---|
 """
 _ONE_SIDED = """
-These models cannot be made bidirectional: whatever the mask, some of their modules see only one side of a token.
+These see one side of a token only, whatever the mask:
 
-| number and class of one-sided modules | model types |
+| one-sided modules | model types |
 |---|---|
 """
 _ONE_SIDE = (
@@ -109,8 +104,14 @@ def _said(words: list[str]) -> str:
     return out.getvalue()
 
 
+def section() -> str:
+    """Return the page's last section, which this module writes."""
+    text = PAGE.read_text(encoding="utf-8")
+    return text[text.index(_HEAD.partition("\n")[0]) :]
+
+
 def page(found: dict[str, str]) -> str:
-    """Return the page for what was said of each model type."""
+    """Return the section for what was said of each model type."""
     runs, refused = defaultdict(list), defaultdict(list)
     for name, said in sorted(found.items()):
         kind, _, what = said.partition(": ")
@@ -129,7 +130,7 @@ def _row(what: str, names: list[str]) -> str:
 
 
 def said_on(text: str) -> dict[str, str]:
-    """Return what a page says of each model type, as `tried` does."""
+    """Return what the section says of each model type, as `tried` does."""
     runs, rest = text.split(_REFUSED)
     refused, sided = rest.split(_ONE_SIDED)
     found = {}
@@ -161,6 +162,5 @@ if __name__ == "__main__":
     os.environ["TQDM_DISABLE"] = "1"
     logging.disable(logging.CRITICAL)
     torch.set_num_threads(1)
-    (print if "PAGE_SKIP" in os.environ else PAGE.write_text)(
-        page(_all(sys.argv[2:], Path(sys.argv[1] if len(sys.argv) > 1 else "families.jsonl")))
-    )
+    made = page(_all(sys.argv[2:], Path(sys.argv[1] if len(sys.argv) > 1 else "families.jsonl")))
+    PAGE.write_text(PAGE.read_text(encoding="utf-8").replace(section(), made), encoding="utf-8")
