@@ -89,7 +89,7 @@ def write_files(folder: Path) -> None:
 
 @pytest.fixture
 def my_toml(tmp_path: Path) -> Path:
-    code, _ = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (code,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (tmp_path / "my.toml").write_text(code)
     write_files(tmp_path)
     return tmp_path / "my.toml"

@@ -195,23 +195,27 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
         answer=answer(assessment) if len(shown) == len(assessment.rows) else None,
         shown=shown,
         summary=", ".join(f"{counted[name]} {name}" for name in OUTCOMES if counted[name]),
-        format_typical=format_typical,
+        outcomes=[
+            (name, [one for one in shown if one.outcome.name == name]) for name in OUTCOMES if counted[name]
+        ],
         options=options,
         tests=assessment.tests,
         families=[(title, verdicts) for title, verdicts in members.items() if verdicts],
-        p_texts=p_texts,
         points=lambda verdict: _points(assessment, verdict),
     )
 
 
 def _points(assessment: Assessment, verdict: Verdict) -> str:
-    """Return what the table does not say of a finding: its most adverse comparison and the datasets behind it."""
+    """Return the numbers of a finding, and the datasets behind it."""
     if not verdict.known:
         missing = next(result.missing for result in verdict.tree.results)
         return f"Open, since it cannot be tested: {missing}. {verdict.finding.remark}".rstrip()
     decisive = verdict.decisive
-    region = decisive.comparison.region
-    said = [f"Most adverse: {decisive.comparison.label}, {format_effect(decisive)} (claimed: {region})."]
+    said = [] if verdict.typical is None else [f"Typical: {format_typical(verdict)}."]
+    said += [
+        f"Most adverse: {decisive.comparison.label}, {format_effect(decisive)}.",
+        f"p: {p_texts(verdict)[1]}.",
+    ]
     if verdict.outcome is OPEN and (words := seeds_in_words(decisive, "this comparison")):
         said.append(f"{words}.")
     said += short_dataset_sentences(assessment.datasets[verdict.finding.id])

@@ -6,6 +6,7 @@ Each is tiny, drawn at random, and fine-tuned for five steps of each task by the
 from __future__ import annotations
 
 import contextlib
+import csv
 import io
 import json
 import logging
@@ -13,48 +14,25 @@ import os
 import re
 import sys
 import tempfile
-from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
 import torch
-import transformers
 
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
+from common.provenance import ROOT
 from tests.benchmarks.families.tiny_models import families, save_tiny
 from tests.benchmarks.finetuning.tokenizer_kinds import train
 
-__all__ = ["page", "said_on", "section", "tried"]
+__all__ = ["listed", "tried"]
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "fine-tuning.md"
+LIST = ROOT / "docs" / "model-types.csv"
+_HEAD = ("model type", "what the commands say")
 NAMES = ("sst2", "uner_en", "squad", "msmarco")
 _RUNS = "runs"
-
-_HEAD = """## Which models can be measured?
-
-A tiny model of each text-only class of transformers {version}, with random weights, was fine-tuned for five steps of
-each task (`python -m tests.benchmarks.families.table` writes this section). `run` tests every model in the same way:
-its outputs must depend on later tokens, and each of its modules must see both sides of a token.
-
-| kind of model | model types |
-|---|---|
-"""
-_REFUSED = """
-| refused, because | model types |
-|---|---|
-"""
-_ONE_SIDED = """
-These see one side of a token only, whatever the mask:
-
-| one-sided modules | model types |
-|---|---|
-"""
-_ONE_SIDE = (
-    "cannot be made bidirectional: whatever the mask, a token sees only one side in {} of its modules ({})"
-)
 
 
 def tried(name: str, config: type, folder: Path) -> str:
@@ -104,45 +82,16 @@ def _said(words: list[str]) -> str:
     return out.getvalue()
 
 
-def section() -> str:
-    """Return the page's last section, which this module writes."""
-    text = PAGE.read_text(encoding="utf-8")
-    return text[text.index(_HEAD.partition("\n")[0]) :]
+def listed() -> dict[str, str]:
+    """Return what the list says of each model type, as `tried` does."""
+    with LIST.open(encoding="utf-8", newline="") as file:
+        return dict(list(csv.reader(file))[1:])  # type: ignore[arg-type]
 
 
-def page(found: dict[str, str]) -> str:
-    """Return the section for what was said of each model type."""
-    runs, refused = defaultdict(list), defaultdict(list)
-    for name, said in sorted(found.items()):
-        kind, _, what = said.partition(": ")
-        (runs if kind == _RUNS else refused)[what].append(f"`{name}`")
-    text = _HEAD.format(version=transformers.__version__.partition(".")[0])
-    text += "".join(_row(what, names) for what, names in sorted(runs.items(), key=_size))
-    pattern = re.escape(_ONE_SIDE).replace(r"\{\}", "(.*)")
-    sided = {what: match for what in refused if (match := re.fullmatch(pattern, what))}
-    text += _REFUSED + "".join(_row(what, refused[what]) for what in sorted(refused.keys() - sided.keys()))
-    modules = {f"{match[1]} {match[2]}": refused[what] for what, match in sided.items()}
-    return text + _ONE_SIDED + "".join(_row(what, names) for what, names in sorted(modules.items()))
-
-
-def _row(what: str, names: list[str]) -> str:
-    return f"| {what} | {', '.join(names)} |\n"
-
-
-def said_on(text: str) -> dict[str, str]:
-    """Return what the section says of each model type, as `tried` does."""
-    runs, rest = text.split(_REFUSED)
-    refused, sided = rest.split(_ONE_SIDED)
-    found = {}
-    for words, part in ((f"{_RUNS}: {{}}", runs), ("refused: {}", refused), (f"refused: {_ONE_SIDE}", sided)):
-        for what, names in re.findall(r"^\| (.*) \| (`.*`) \|$", part, re.MULTILINE):
-            slots = what.split(" ", 1) if part is sided else [what]
-            found |= dict.fromkeys(re.findall("`(.*?)`", names), words.format(*slots))
-    return found
-
-
-def _size(item: tuple[str, list[str]]) -> tuple[int, str]:
-    return -len(item[1]), item[0]
+def write(found: dict[str, str]) -> None:
+    """Write the list."""
+    with LIST.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([_HEAD, *sorted(found.items())])
 
 
 def _all(names: Iterable[str], record: Path) -> dict[str, str]:
@@ -162,5 +111,4 @@ if __name__ == "__main__":
     os.environ["TQDM_DISABLE"] = "1"
     logging.disable(logging.CRITICAL)
     torch.set_num_threads(1)
-    made = page(_all(sys.argv[2:], Path(sys.argv[1] if len(sys.argv) > 1 else "families.jsonl")))
-    PAGE.write_text(PAGE.read_text(encoding="utf-8").replace(section(), made), encoding="utf-8")
+    write(_all(sys.argv[2:], Path(sys.argv[1] if len(sys.argv) > 1 else "families.jsonl")))

@@ -1,4 +1,4 @@
-"""The page of model types is what the commands do, and those that researchers bring run all four tasks."""
+"""docs/model-types.csv is what the commands do, and those that researchers bring run all four tasks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.families.table import page, said_on, section, tried
+from tests.benchmarks.families.table import listed, tried
 from tests.benchmarks.families.tiny_models import families
 
 ENCODERS = [
@@ -22,8 +22,7 @@ HYBRIDS = ["lfm2", "qwen3_5_text", "qwen3_next", "granitemoehybrid", "jamba", "r
 
 
 def test_what_researchers_bring_runs_and_hybrids_are_refused() -> None:
-    said = said_on(section())
-    assert page(said) == section()
+    said = listed()
     assert all(said[name].startswith("runs: encoder") for name in ENCODERS)
     assert all(said[name] == "runs: decoder, causal mask switched off, bidirectional" for name in DECODERS)
     for name in HYBRIDS:
@@ -40,5 +39,5 @@ def test_what_researchers_bring_runs_and_hybrids_are_refused() -> None:
         *(pytest.param(name, marks=pytest.mark.slow) for name in (*ENCODERS, *DECODERS, *HYBRIDS)),
     ],
 )
-def test_a_model_type_does_what_the_page_says(name: str, tmp_path: Path) -> None:
-    assert tried(name, families()[name], tmp_path) == said_on(section())[name]
+def test_a_model_type_does_what_the_list_says(name: str, tmp_path: Path) -> None:
+    assert tried(name, families()[name], tmp_path) == listed()[name]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -154,9 +153,8 @@ FETCHED = (
 """One of each form."""
 
 
-PAGE = ROOT / "docs/add-a-dataset.md"
-EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[-1]
-"""The definitions that the page has of more languages."""
+EXAMPLES = (ROOT / "docs/languages.toml").read_text(encoding="utf-8")
+"""Definitions to copy, of more languages."""
 
 
 @pytest.mark.parametrize("word", [*FETCHED, *tomllib.loads(EXAMPLES)])

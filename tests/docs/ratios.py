@@ -1,0 +1,35 @@
+"""The masking ratios of Figure 3 as lines over the model size."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from paper_figures.figures.figures2_11 import BUDGET
+from paper_figures.figures.task_figures import AxisPosition, TaskFigure, describe_points, size_rank
+from pretraining.models import FIGURES as STUDY_FIGURES
+from pretraining.models import Model
+
+__all__ = ["FIGURES"]
+
+
+def position(model: Model) -> AxisPosition | None:
+    """Return the point of a full-budget MLM base model on its ratio's line."""
+    if model.kind != "base" or model.steps != BUDGET or model.objective != "mlm":
+        return None
+    return AxisPosition(series=f"{model.ratio} %", x=size_rank(model.size) / 1e6)
+
+
+FIGURES = (
+    TaskFigure(
+        name="ratios",
+        title="Model size by MLM masking ratio",
+        models=STUDY_FIGURES[3],
+        tables="Tables 2\u20135",
+        position=position,
+        x_label="Parameters (millions)",
+        log_x=True,
+        seen="Lines in four panels, one per task: score against model size, one line per masking ratio.",
+        numbers=partial(describe_points, x_text="{:g}M"),
+        note="42K steps. The y-axes differ by panel and need not start at 0.",
+    ),
+)
