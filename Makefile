@@ -71,8 +71,9 @@ findings: $(SMALL)/.installed ## regenerate docs/findings.md from the published 
 	@$(SMALL)/bin/python -m clm_or_mlm claims --source published --format markdown --out docs/findings.md
 
 docs: $(SMALL)/.installed $(DOCS)/.installed ## these pages as a site with search, a gallery and the Python reference: build/docs
-	@for source in published miniature; do rm -rf build/site-figures/$$source; \
-	$(SMALL)/bin/python -m clm_or_mlm figure all claims coverage --source $$source --format svg \
+	@names=$$($(SMALL)/bin/python -c "from paper_figures.figure import FIGURES; print(*FIGURES)"); \
+	for source in published miniature; do rm -rf build/site-figures/$$source; \
+	$(SMALL)/bin/python -m clm_or_mlm figure all $$names --source $$source --format svg \
 	--out build/site-figures/$$source >/dev/null; done
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --quiet
 	@echo "build/docs/index.html; its search needs a server: python3 -m http.server -d build/docs"

@@ -68,7 +68,7 @@ def readme() -> str:
 
 
 def gallery() -> str:
-    """Return all figures that are drawn, each with its caption."""
+    """Return all figures that are drawn; each has its caption in the picture."""
     parts = ["# All figures\n\nEach figure is also a PDF, a PNG and a CSV: `clm-or-mlm figure NAME`.\n"]
     for source, title in SOURCES.items():
         parts.append(f"## {title}\n")
@@ -76,7 +76,6 @@ def gallery() -> str:
             said = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
             alt = html.escape(path.with_suffix(".txt").read_text(encoding="utf-8").strip())
             parts.append(f'### {said["title"]}\n\n<img src="figures/{source}/{path.name}" alt="{alt}">\n')
-            parts.append(f"{html.escape(str(said['caption']))}\n")
     return "\n".join(parts)
 
 
