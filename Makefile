@@ -75,7 +75,7 @@ docs: $(SMALL)/.installed $(DOCS)/.installed ## these pages as a site with searc
 	for source in published miniature; do rm -rf build/site-figures/$$source; \
 	$(SMALL)/bin/python -m clm_or_mlm figure all $$names --source $$source --format svg \
 	--out build/site-figures/$$source >/dev/null; done
-	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build
 	@echo "build/docs/index.html; its search needs a server: python3 -m http.server -d build/docs"
 
 ## A study in miniature (docs/miniature.md)

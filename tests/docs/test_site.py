@@ -32,7 +32,7 @@ def test_the_diagrams_are_drawn_from_the_code_as_it_is() -> None:
 def built(out: Path, *more: str) -> subprocess.CompletedProcess[str]:
     if not PYTHON.is_file():
         pytest.skip("needs .venv/docs: make docs installs it")
-    words = [PYTHON, "-m", "mkdocs", "build", "--quiet", "--site-dir", out, *more]
+    words = [PYTHON, "-m", "mkdocs", "build", "--site-dir", out, *more]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "http_proxy": "http://127.0.0.1:9"}
     return subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
 
