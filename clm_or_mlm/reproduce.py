@@ -96,7 +96,7 @@ Documents = Iterator[tuple[str, TableDocument, Sequence[str]]]
 
 
 def _scores(source: Source, settings: Settings) -> Documents:
-    yield "scores", scores_document(source.scores(settings)), ("csv",)
+    yield "scores", scores_document(source.scores(settings), source), ("csv",)
 
 
 def _tables(source: Source, settings: Settings) -> Documents:

@@ -210,6 +210,8 @@ class _Help:
             text = getattr(entry.description, "primary_renderable", None)
             if text is not None:
                 text.plain = " ".join(text.plain.split())
+            if entry.default == "False":  # of a flag
+                entry.default = None
         _default_help()(console, options, panel)
 
     def render_usage(self, console: Console, options: ConsoleOptions, usage: object) -> None:

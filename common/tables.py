@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from common.files import write_bytes
 from common.plain_text import visible
 from common.registry import Registry
+from common.terminal import print_document
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +33,7 @@ __all__ = [
     "TableDocument",
     "TableFormat",
     "csv_text",
+    "default_format",
     "fill_template",
     "markdown_table",
     "plain_table",
@@ -65,6 +67,8 @@ class Grid:
     """Columns of a LaTeX table that are aligned on the left."""
     grouped: bool = False
     """Whether LaTeX rules off rows whose first cell differs from the one above, and writes it once."""
+    colours: Mapping[str, str] = field(default_factory=dict)
+    """Of a terminal's cells, by the words that they begin with."""
 
 
 @dataclass(frozen=True)
@@ -281,9 +285,16 @@ def show(document: TableDocument, form: str) -> str:
     return written(document, form).decode()
 
 
+def default_format(piped: str, out: Path | None) -> str:
+    """Return `text` where the document goes to a terminal, else the format that programs read."""
+    return "text" if out is None and sys.stdout.isatty() else piped
+
+
 def write(document: TableDocument, form: str, out: Path | None) -> None:
-    """Write the document to a file or, without one, to standard output."""
-    if out is None:
+    """Write the document to a file or, without one, to standard output; text is fitted to a terminal."""
+    if out is None and form == "text" and document.body and sys.stdout.isatty():
+        print_document(document)
+    elif out is None:
         sys.stdout.write(show(document, form))
     else:
         write_bytes(out, written(document, form))
