@@ -80,7 +80,11 @@ def scores_document(scores: pd.DataFrame, source: Source) -> TableDocument:
         )
     ]  # fmt: skip
     words = caption_of(records(scores, "n_seeds", "interval"))
-    body = [Grid([head, *rows], numbers={3, 5}), "", f"In percent. Source: {source.words}. {words}."]
+    body: list[str | Grid] = [
+        Grid([head, *rows], numbers={3, 5}),
+        "",
+        f"In percent. Source: {source.words}. {words}.",
+    ]
     return TableDocument(body=body, records=scores, digits="%.6f")
 
 

@@ -72,9 +72,7 @@ def test_the_command_that_the_page_names_gives_the_page_again(capsys, tmp_path):
 def test_ids_are_taken_in_any_case_and_f5_is_all_of_f5():
     assert choose(["f5", "F1"]) == ["F1", "F5a", "F5b", "F5c", "F5d", "F5e"]
     assert choose(None) == ["answer", *FINDINGS]
-    with pytest.raises(
-        UserError, match=r"unknown finding 'F16'; the findings are answer, F1, .*F15"
-    ):
+    with pytest.raises(UserError, match=r"unknown finding 'F16'; the findings are answer, F1, .*F15"):
         choose(["F16"])
 
 
