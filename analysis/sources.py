@@ -27,7 +27,7 @@ from analysis.store.runs_table import (
 )
 from analysis.store.stand_ins import StandIns, averaged_datasets, read_stand_ins
 from benchmarks.protocol import DATASETS, PAPER, STANDARD, TASKS, Dataset
-from common.errors import UserError, nearest
+from common.errors import NotApplicableError, UserError, nearest
 from common.plain_text import counted
 
 __all__ = ["NAMES", "PUBLISHED", "Source", "open_source", "standard_of"]
@@ -200,7 +200,7 @@ class Source:
     def need_runs(self, what: str) -> pd.DataFrame:
         """Return the runs table; without one, raise a `UserError` that says how to get the runs that `what` needs."""
         if self.runs is None:
-            raise UserError(
+            raise NotApplicableError(
                 f"{what} needs individual runs, which the published tables do not have: use --source released "
                 "(the authors' result files, fetched once with `clm-or-mlm fetch-released`) or "
                 "--source PATH with a run store or runs table of your own"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["UserError", "first_line", "nearest"]
+__all__ = ["NotApplicableError", "UserError", "first_line", "nearest"]
 
 
 _SHORT = 4
@@ -16,6 +16,10 @@ class UserError(ValueError):
 
     Command lines print the message and exit with 2, without a traceback (`common.cli.run`).
     """
+
+
+class NotApplicableError(UserError):
+    """What was asked for needs another kind of source: nothing is missing that this one should have."""
 
 
 def nearest(word: str, known: Iterable[str], *, at_least: float = 0.65) -> str:
