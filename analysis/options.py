@@ -19,9 +19,34 @@ from common.cli import MANY, shared_options
 from pretraining.models import OWN, find_model
 from pretraining.plan.study_plan import load_study
 
-__all__ = ["OutFile", "SelectionRule", "SourceOptions"]
+__all__ = ["SOURCES", "OutFile", "SelectionRule", "SourceOptions"]
 
-_RULE = "choice of the learning rate: one per seed (seed), per model and dataset (mean), or per model and task (pooled)"
+SOURCES = """\
+Where scores come from (--source):
+
+  published        the paper's printed tables; nothing is downloaded (the default)
+  released         the authors' runs, once fetched with `clm-or-mlm fetch-released`
+  miniature        the package's toy study, whose models are not the paper's
+  PATH             a run store of your own, or a runs table that `ingest` wrote; a table's scores of single
+                   instances come from a folder `instances` next to it, if there is one
+  standard:PATH    the same runs by the field's usual metrics instead of the paper's
+
+--add-model NAME   accepts models outside the paper's naming scheme, by name or pattern, several times
+--study FILE       accepts the models of a study file; they are drawn and tabulated by their stages
+--metric NAME      takes another metric recorded in run.json
+
+How runs become scores:
+
+--selection        seed: each seed takes the learning rate with its best validation score (the paper's rule); mean:
+                   one rate for a model and dataset; pooled: one for a model and task
+--interval         pooled: a bootstrap t over the seeds of all models (the default for runs); t: Student's (the
+                   default for printed cells); bootstrap: percentile; crossed: seeds and test instances; paper: the
+                   paper's 1.96 sd / sqrt(n)
+
+More: docs/run-store.md, docs/intervals.md."""
+"""What `clm-or-mlm help sources` prints."""
+
+_RULE = "what the learning rate is chosen for"
 SelectionRule = Annotated[str, Parameter(choices=tuple(SELECTIONS), help=_RULE)]
 """A rule for the learning rate."""
 
@@ -36,16 +61,14 @@ OutFile = Annotated[
 class SourceOptions:
     """Where the scores come from."""
 
-    source: Annotated[str, Parameter(metavar="published|released|miniature|[standard:]PATH")] = "published"
-    """published: the paper's tables; released: the authors' runs, once fetched; miniature: the package's toy study;
-    PATH: a run store or runs table (a table's per-instance scores come from a folder 'instances' next to it, if any);
-    standard:PATH: the field's usual metrics, not the paper's (docs/run-store.md)"""
+    source: Annotated[str, Parameter(metavar="SOURCE")] = "published"
+    """published, released, miniature or a path (`clm-or-mlm help sources`)"""
     add_model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = ()
-    """also accept models of this name, even outside the paper's naming scheme (name or pattern; may be repeated)"""
+    """also accept models outside the paper's naming scheme, by name or pattern"""
     study: Annotated[Path | None, Parameter(metavar="FILE", show_default=False)] = None
-    """a study file (TOML): also accept its models, drawn and tabulated by their stages (docs/pretraining.md)"""
+    """also accept the models of this study file (TOML)"""
     metric: Annotated[str, Parameter(metavar="NAME", show_default=False)] = ""
-    """score the runs by another metric recorded in run.json, such as your own (default: the source's usual metric)"""
+    """another metric of run.json, such as your own (default: the source's)"""
 
     def open(self, models: Sequence[str] | None = None, *, need_instances: bool = False) -> Source:
         """Return the source; `models` and `need_instances` as in `analysis.sources.open_source`."""

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,7 +27,8 @@ from analysis.store.runs_table import (
 )
 from analysis.store.stand_ins import StandIns, averaged_datasets, read_stand_ins
 from benchmarks.protocol import DATASETS, PAPER, STANDARD, TASKS, Dataset
-from common.errors import UserError, nearest
+from common.errors import NotApplicableError, UserError, nearest
+from common.plain_text import counted
 
 __all__ = ["NAMES", "PUBLISHED", "Source", "open_source", "standard_of"]
 
@@ -39,7 +41,7 @@ _STANDARD_NOTE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Source:
     """An opened source of scores."""
 
@@ -51,7 +53,7 @@ class Source:
     """The per-instance scores, where they are known."""
     store: Path | None = None
     """The run store that was read, if it was one."""
-    datasets: Mapping[str, Dataset] = field(default_factory=lambda: DATASETS, repr=False)
+    datasets: Mapping[str, Dataset] = field(default_factory=lambda: DATASETS)
     """Known datasets by name: the paper's, and after them those that the source defines."""
     added_models: tuple[str, ...] = ()
     """Names or patterns of the models outside the released naming scheme that were read."""
@@ -63,6 +65,22 @@ class Source:
     """How many runs could be changed without anyone noticing, such as those without a run.json."""
     differences: str = ""
     """A sentence on what differs between the settings or data of runs that stand side by side; empty for nothing."""
+
+    def __repr__(self) -> str:
+        """Return what it is and how much it holds."""
+        return f"<source {self.label}: {self._holds}>"
+
+    def _repr_html_(self) -> str:
+        """Return the same for a notebook."""
+        return "<br>".join(map(html.escape, filter(None, (self.label, self._holds, self.own_words))))
+
+    @property
+    def _holds(self) -> str:
+        if self.runs is None:
+            return "the paper's 800 printed cells, no runs"
+        models, datasets = (self.runs[column].nunique() for column in ("model", "dataset"))
+        runs, known = counted(len(self.runs), "run"), counted(datasets, "dataset")
+        return f"{runs} of {counted(models, 'model')} on {known}"
 
     @property
     def is_published(self) -> bool:
@@ -148,6 +166,15 @@ class Source:
             *(word for name in self.added_models for word in ("--add-model", name)),
         )
 
+    def metric_of(self, task: str, dataset: str) -> str:
+        """Return the name of the metric of a dataset's scores, or of a task's average."""
+        known = self.datasets.get(dataset)
+        if known is not None and known.content and self.protocol == PAPER:
+            return known.headline  # of a dataset of one's own the paper says no metric
+        return {PAPER: TASKS[task].metric, STANDARD: TASKS[task].standard_metric}.get(
+            self.protocol, self.protocol
+        )
+
     def datasets_of(self, task: str) -> tuple[str, ...]:
         """Return the datasets whose mean is the task's average."""
         return averaged_datasets(self.runs, task)
@@ -173,7 +200,7 @@ class Source:
     def need_runs(self, what: str) -> pd.DataFrame:
         """Return the runs table; without one, raise a `UserError` that says how to get the runs that `what` needs."""
         if self.runs is None:
-            raise UserError(
+            raise NotApplicableError(
                 f"{what} needs individual runs, which the published tables do not have: use --source released "
                 "(the authors' result files, fetched once with `clm-or-mlm fetch-released`) or "
                 "--source PATH with a run store or runs table of your own"

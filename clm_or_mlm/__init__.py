@@ -10,9 +10,11 @@ Each name is imported when it is used; `clm_or_mlm.api` has them all:
 - `runs`, `scores`, `table`: frames of fine-tunings, of means with intervals, of one of the paper's tables
 - `claims`, `explain`: a verdict for each finding of the paper; every number behind one
 - `audit`, `letter`: every published cell against the source's runs; the same as a page to send
-- `compare`: two models or more, on every dataset
+- `sensitivity`: every verdict under every other analysis
+- `compare`: two models or more, on every dataset; `design`: how many runs a difference needs
 - `figure`: any of the figures, or one panel on axes of your own
-- `models`, `datasets`: what was trained, and what it was measured on
+- `models`, `plan`, `datasets`: what was trained, what that takes, and what it was measured on
+- `UserError`: what every mistake of a caller raises, in a sentence that says what to do
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ import importlib
 from typing import Any
 
 __all__ = [
-    "Source", "audit", "claims", "compare", "datasets", "explain", "figure", "letter", "load", "models", "runs",
-    "scores", "table",
+    "Source", "UserError", "audit", "claims", "compare", "datasets", "design", "explain", "figure", "letter", "load",
+    "models", "plan", "runs", "scores", "sensitivity", "table",
 ]  # fmt: skip
 
 VERSION = "0.2.0"

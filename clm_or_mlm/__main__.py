@@ -19,12 +19,12 @@ from common.errors import UserError
 __all__ = ["COMMANDS", "STEPS", "Verb", "app_of", "console", "main"]
 
 ABOUT = """\
-`{0} COMMAND --help` explains a command and `{0} --all` lists them all;
+`{0} help COMMAND` explains a command and `{0} --all` lists them all;
 `{0} --install-completion` makes the shell complete them.
 
 examples:
   {0} figure 3
-  {0} claims --id F8
+  {0} claims F8
   {0} benchmarks run --help"""
 
 
@@ -48,6 +48,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "fetch-released": Verb("analysis.commands.store:fetch_released", "Download the authors' runs"),
     },
     "Pretrain": {
+        "models": Verb("pretraining.commands:models", "List the study's models"),
         "plan": Verb("pretraining.commands:plan", "Print a model's stages, tokens, hours and disk space"),
         "shards": Verb("pretraining.commands:shards", "Convert documents to training shards"),
         "train": Verb("pretraining.commands:train", "Pretrain a model, or one stage of its plan"),
@@ -92,8 +93,8 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
 """Every command by its words; two rooms that share a verb have their name before it."""
 
 DAILY = {
-    "figure", "table", "claims", "audit", "report", "reproduce", "fetch-released", "plan", "shards", "train", "fetch",
-    "benchmarks run", "scores", "compare", "workflow", "doctor",
+    "figure", "table", "claims", "audit", "report", "reproduce", "plan", "shards", "train", "adapt",
+    "fetch", "benchmarks run", "scores", "compare", "workflow", "doctor",
 }  # fmt: skip
 """What is listed without `--all`, too."""
 
@@ -117,7 +118,14 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
         UserError: there is no such command, or what the command raises.
     """
     words = list(argv)
-    if words == ["--version"]:
+    if words == ["help", "sources"]:
+        from analysis.options import SOURCES
+
+        sys.stdout.write(f"{SOURCES}\n")
+        return 0
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
+    if words in (["--version"], ["version"]):
         from common.provenance import git_commit  # takes longer than a help
 
         sys.stdout.write(f"clm-or-mlm {VERSION} (commit {git_commit()})\n")

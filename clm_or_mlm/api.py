@@ -26,6 +26,8 @@ from analysis.comparisons.comparison import compare as compare_models
 from analysis.comparisons.comparison_report import records_of
 from analysis.evidence.evidence import Settings
 from analysis.letter import letter_document, write_letter
+from analysis.precision.design import PlannedStudy, design_document
+from analysis.sensitivity.sensitivity_page import sensitivity_of
 from analysis.sources import Source, open_source
 from analysis.store.runs_table import read_runs
 from analysis.tables.audit import audit as audit_source
@@ -34,14 +36,15 @@ from benchmarks.protocol import DATASETS, TASKS
 from common.errors import UserError, nearest
 from common.tables import show
 from pretraining.models import MODELS
+from pretraining.plan.study_plan import load_study, plan_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = [
-    "Source", "audit", "claims", "compare", "datasets", "explain", "figure", "letter", "load", "models", "runs",
-    "scores", "table",
+    "Source", "UserError", "audit", "claims", "compare", "datasets", "design", "explain", "figure", "letter", "load",
+    "models", "plan", "runs", "scores", "sensitivity", "table",
 ]  # fmt: skip
 
 SourceLike = str | Path | pd.DataFrame | Source
@@ -92,8 +95,8 @@ def scores(source: SourceLike = "published", *, interval: str = "", selection: s
 
     Args:
         source: as in `load`.
-        interval: one of `analysis.evidence.intervals.INTERVALS`; by default what suits the source.
-        selection: how a learning rate is chosen for each seed (`analysis.statistics.learning_rate_selection`).
+        interval: `pooled`, `t`, `bootstrap`, `crossed` or `paper`; by default pooled for runs, t for printed cells.
+        selection: what a learning rate is chosen for: `seed`, `mean` (model and dataset) or `pooled` (model and task).
     """
     opened = load(source)
     return opened.scores(_settings(opened, interval, selection))
@@ -131,15 +134,25 @@ def table(number: int, source: SourceLike = "published", *, interval: str = "") 
     )
 
 
-def claims(source: SourceLike = "published", *, interval: str = "", selection: str = "seed") -> pd.DataFrame:
+def claims(
+    source: SourceLike = "published", *, interval: str = "", selection: str = "seed", full: bool = False
+) -> pd.DataFrame:
     """Return the verdict on each finding of the paper, one row per finding, indexed by its id (`F8`).
 
-    Columns: short, statement, verdict, sentence, effect, low, high, unit, p_raw, p_holm, and more.
+    Columns: short, verdict, typical_effect, typical_low, typical_high, p_holm; with `full` the statement, the most
+    adverse contrast with its effect, low and high, the p-values both ways, and more.
+
+    Args:
+        source: as in `load`.
+        interval: as in `scores`.
+        selection: as in `scores`.
+        full: all columns.
     """
     opened = load(source)
     assessed = assess(opened, _settings(opened, interval, selection))
-    records = [as_record(verdict) for verdict in assessed.rows]
-    return pd.DataFrame(records).set_index("id")
+    frame = pd.DataFrame([as_record(verdict) for verdict in assessed.rows]).set_index("id")
+    short = ["short", "verdict", "typical_effect", "typical_low", "typical_high", "p_holm"]
+    return frame if full else frame[short]
 
 
 def explain(finding: str, source: SourceLike = "published", *, interval: str = "") -> str:
@@ -168,26 +181,83 @@ def audit(source: SourceLike = "published", *, selection: str = "seed") -> pd.Da
 
 
 def compare(
-    *names: str, source: SourceLike = "published", interval: str = "", margin: float | None = None
+    *names: str,
+    source: SourceLike = "published",
+    interval: str = "",
+    margin: float | None = None,
+    full: bool = False,
 ) -> pd.DataFrame:
     """Return the differences between models: for each pair, one row per dataset, one per task and one for all tasks
     together.
 
-    Columns: first, second, task, dataset (or `average`), effect, low, high (first minus second, in points), p, p_holm,
-    outcome, and more.
+    Columns: first, second, task, dataset (or `average`), effect, low, high (first minus second, in points), p_holm,
+    outcome; with `full` P(first > second), the margin, the effect in standard deviations, seeds, and more.
 
     Args:
         names: two models or more, or shell patterns.
         source: as in `load`; a model without runs there takes its printed cells.
         interval: as in `scores`.
         margin: of practical equivalence in points; by default the findings' margins by task.
+        full: all columns.
 
     Raises:
         UserError: an unknown model, fewer than two, or nothing in common.
     """
     opened = load(source)
     result = compare_models(opened, names, _settings(opened, interval, "seed"), margin=margin)
-    return pd.DataFrame(records_of(result))
+    frame = pd.DataFrame(records_of(result))
+    short = ["first", "second", "task", "dataset", "effect", "low", "high", "p_holm", "outcome"]
+    return frame if full else frame[short]
+
+
+def sensitivity(source: SourceLike = "published", *, interval: str = "") -> pd.DataFrame:
+    """Return every verdict under every selection rule, interval and adjustment, one row per finding and analysis.
+
+    Args:
+        source: as in `load`.
+        interval: as in `scores`.
+    """
+    opened = load(source)
+    return sensitivity_of(opened, _settings(opened, interval, "seed")).multiverse.analyses.copy()
+
+
+def design(effect: float, source: SourceLike = "published", **study: Any) -> pd.DataFrame:
+    """Return how many seeds or pretrainings it takes to detect a difference, one row per dataset and task average.
+
+    Args:
+        effect: the difference, in points.
+        source: as in `load`: the spread between seeds is that of its median cell.
+        study: `seeds`, `pretrainings`, `pretraining_sd` (points), `tests`, `power`, as `clm-or-mlm design` has them.
+
+    Raises:
+        UserError: no such effect, or a study that cannot be.
+    """
+    records = design_document(load(source), PlannedStudy(effect=effect, **study)).records
+    assert records is not None
+    return records
+
+
+def plan(*names: str, study: str | Path | None = None, device: str = "H100") -> pd.DataFrame:
+    """Return the stages that train the models, each once, one row per stage, indexed by its name.
+
+    Columns: objective, start and end (optimiser steps), tokens, gpu_hours (of `device`).
+
+    Args:
+        names: models of the study; by default all.
+        study: a study file (TOML); by default the paper's study.
+        device: a device that `clm-or-mlm plan` knows.
+
+    Raises:
+        UserError: an unknown model or device, or a study file that cannot be read.
+    """
+    known = load_study(None if study is None else Path(study))
+    planned = plan_of([known.model(name) for name in names] or [*known.models.values()], known)
+    rows = []
+    for stage in planned.stages:
+        costs = planned.costs([stage], device=device)
+        rows.append((stage.name, stage.label(), stage.start, stage.end, costs.tokens, costs.gpu_hours))
+    columns = ["stage", "objective", "start", "end", "tokens", "gpu_hours"]
+    return pd.DataFrame(rows, columns=columns).set_index("stage")
 
 
 def letter(source: SourceLike = "published") -> str:

@@ -1,9 +1,9 @@
-"""All that a source allows: scores, tables, audit, letter, findings, figures, and a list of what could not be made."""
+"""All that a source allows: scores, tables, audit, letter, findings, figures, and a page that shows them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,19 +15,25 @@ from analysis.sources import Source
 from analysis.tables.audit import AUDIT_FORMATS, audit, audit_document
 from analysis.tables.build import build_table
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
-from common.errors import UserError
-from common.files import sha256_bytes, sha256_file, write_text
+from common.errors import NotApplicableError, UserError
+from common.files import sha256_file, write_text
 from common.manifest import write_manifest
-from common.plain_text import redacted
+from common.plain_text import counted, redacted
 from common.progress import progress
 from common.provenance import PROVENANCE, provenance
-from common.tables import FORMATS, TableDocument, write
+from common.tables import FORMATS, TableDocument, fill_template, write
 from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import draw_figures
 from pretraining.models import TABLES
 
 __all__ = ["Reproduction", "reproduce"]
 
+INDEX = "index.html"
+"""The page that shows what was made."""
+RECORD = "reproduce.json"
+"""The same as data."""
+REPORT = "report/index.html"
+"""Where `make report` writes."""
 PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "statsmodels", "matplotlib")
 
 
@@ -37,15 +43,55 @@ class Reproduction:
 
     made: list[str] = field(default_factory=list)
     """Paths below the output folder."""
+    not_applicable: list[tuple[str, str]] = field(default_factory=list)
+    """Each thing that needs another kind of source, with the reason."""
     missing: list[tuple[str, str]] = field(default_factory=list)
-    """Each thing that could not be made, with the reason."""
+    """Each thing that this source should have and lacks, with the reason."""
+
+    def leave_out(self, what: str, problem: UserError) -> None:
+        """Note that something was not made."""
+        where = self.not_applicable if isinstance(problem, NotApplicableError) else self.missing
+        where.append((what, str(problem)))
 
     def text(self, out: Path) -> str:
-        """Return the closing list."""
-        lines = [f"made, under {out}:", *(f"  {path}" for path in self.made)]
-        if self.missing:
-            lines += ["could not be made:", *(f"  {what}: {why}" for what, why in self.missing)]
+        """Return the closing lines."""
+        lines = [f"{out / INDEX} ({counted(len(self.made), 'file')})"]
+        for title, left_out in (("not applicable", self.not_applicable), ("missing", self.missing)):
+            lines += [f"{title}:", *(f"  {what}: {why}" for what, why in left_out)] if left_out else []
         return "\n".join(lines) + "\n"
+
+    def index(self, out: Path, source: str) -> str:
+        """Return the page that shows everything that was made."""
+        figures: dict[str, list[str]] = {}
+        documents: dict[str, list[str]] = {}
+        for path in self.made:
+            folder, _, name = path.rpartition("/")
+            known = figures if folder == "figures" else documents
+            known.setdefault(f"{folder}/{name}".lstrip("/").partition(".")[0], []).append(path)
+        shown = [
+            {
+                "stem": stem.rpartition("/")[2],
+                "formats": _endings(stem, paths),
+                "png": f"{stem}.png" if f"{stem}.png" in paths else "",
+                "alt": (out / f"{stem}.txt").read_text("utf-8") if f"{stem}.txt" in paths else stem,
+            }
+            for stem, paths in figures.items()
+        ]
+        return fill_template(
+            Path(__file__).parent / "templates" / "made.html",
+            source=source,
+            files=len(self.made),
+            documents=[(stem, _endings(stem, paths)) for stem, paths in documents.items()],
+            figures=shown,
+            report=REPORT if (out / REPORT).is_file() else "",
+            not_applicable=self.not_applicable,
+            missing=self.missing,
+        )
+
+
+def _endings(stem: str, paths: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the paths with their endings."""
+    return [(path, path.removeprefix(f"{stem}.")) for path in paths]
 
 
 def reproduce(
@@ -76,18 +122,24 @@ def reproduce(
                     write(document, form, out / name)
                     outcome.made.append(name)
         except UserError as error:
-            outcome.missing.append((what, str(error)))
+            outcome.leave_out(what, error)
     inputs = FigureInputs(source=source, settings=settings, logs=logs)
     files, problems = draw_figures([figure.load() for figure in FIGURES.values()], inputs, out / "figures")
     outcome.made += [path.relative_to(out).as_posix() for path in files]
-    outcome.missing += [("a figure", str(problem)) for problem in problems]
-    record = {"source": source.name, "made": outcome.made, "missing": outcome.missing}
-    text = json.dumps(record, indent=1) + "\n"
+    for problem in problems:
+        outcome.leave_out("a figure", problem)
+    record = {
+        "source": source.name,
+        "made": outcome.made,
+        "not_applicable": outcome.not_applicable,
+        "missing": outcome.missing,
+    }
+    write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
+    outcome.made += [RECORD, PROVENANCE]
+    write_text(out / INDEX, outcome.index(out, source.words))
     around = {"source_given_as": redacted(source.long_label), **provenance("analysis", PACKAGES)}
-    hashes = {name: sha256_file(out / name) for name in outcome.made}
-    write_manifest(out / PROVENANCE, around, hashes | {"reproduce.json": sha256_bytes(text.encode())})
-    write_text(out / "reproduce.json", text)
-    outcome.made += [PROVENANCE, "reproduce.json"]
+    hashes = {name: sha256_file(out / name) for name in (*outcome.made[:-1], INDEX)}
+    write_manifest(out / PROVENANCE, around, hashes)
     return outcome
 
 
@@ -96,14 +148,14 @@ Documents = Iterator[tuple[str, TableDocument, Sequence[str]]]
 
 
 def _scores(source: Source, settings: Settings) -> Documents:
-    yield "scores", scores_document(source.scores(settings)), ("csv",)
+    yield "scores", scores_document(source.scores(settings), source), ("csv",)
 
 
 def _tables(source: Source, settings: Settings) -> Documents:
     scores = None if source.is_published else source.scores(settings)
     for number in TABLES:
         table = build_table(number, scores, source=source)
-        yield f"tables/table{number:02d}", table_document(table), TABLE_FORMATS
+        yield f"tables/table{number:02d}", table_document(table), TABLE_FORMATS[1:]
 
 
 def _audit(source: Source, settings: Settings) -> Documents:

@@ -52,6 +52,7 @@ sys.excepthook = _hook
 # isort: split
 from typing import Annotated, Any, Literal, NoReturn  # not all of them are in an old Python
 
+import attrs
 from cyclopts import (
     App,
     ArgumentCollection,
@@ -206,10 +207,12 @@ class _Help:
     """The library's help, but the lines that a text has in the source are one paragraph, unless they are indented."""
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
-        for entry in panel.entries:
+        for place, entry in enumerate(panel.entries):
             text = getattr(entry.description, "primary_renderable", None)
             if text is not None:
                 text.plain = " ".join(text.plain.split())
+            if entry.default == "False":  # of a flag
+                panel.entries[place] = attrs.evolve(entry, default=None)
         _default_help()(console, options, panel)
 
     def render_usage(self, console: Console, options: ConsoleOptions, usage: object) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["UserError", "first_line", "nearest"]
+__all__ = ["NotApplicableError", "UserError", "first_line", "nearest"]
+
+
+_SHORT = 4
 
 
 class UserError(ValueError):
@@ -15,16 +18,30 @@ class UserError(ValueError):
     """
 
 
-def nearest(word: str, known: Iterable[str], *, at_least: float = 0.6) -> str:
+class NotApplicableError(UserError):
+    """What was asked for needs another kind of source: nothing is missing that this one should have."""
+
+
+def nearest(word: str, known: Iterable[str], *, at_least: float = 0.65) -> str:
     """Return `; did you mean 'x'?` for the closest of `known`, or an empty string when nothing is close.
+
+    Up to four that are equally close are all named; more are no help. A short name with a number in it has no
+    suggestion: with F99, nobody means F9.
 
     Args:
         word: what was given.
         known: what could have been meant.
         at_least: share of the characters that agree, `difflib`'s ratio.
     """
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=at_least)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    if len(word) < _SHORT and not word.isalpha():
+        return ""
+    close = difflib.get_close_matches(word, list(known), n=5, cutoff=at_least)
+    share = [difflib.SequenceMatcher(None, one, word).ratio() for one in close]
+    best = [one for one, ratio in zip(close, share, strict=True) if ratio == share[0]]
+    if not best or len(best) > 4:
+        return ""
+    *others, last = sorted(map(repr, best))
+    return f"; did you mean {', '.join(others)}{' or ' * bool(others)}{last}?"
 
 
 def first_line(error: BaseException) -> str:

@@ -17,6 +17,9 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 _FIRST_SECONDS, _LINE_SECONDS = 5.0, 60.0
+_STEPS = 10
+"""Steps before there is an ETA: the first ones compile, read and fill caches."""
+_WITHOUT_ETA = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 _BAR = functools.partial(tqdm, delay=2.0, disable=None, leave=False)
 
 
@@ -40,17 +43,23 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
         self._what, self._total, self._note, self._wait = what, total, "", _FIRST_SECONDS
         self._first = self._done = done
         self._began = self._reported = time.monotonic()
-        self._bar = _BAR(desc=what, total=total, initial=done, unit=unit, unit_scale=True)
+        self._steps = 0
+        self._bar = _BAR(
+            desc=what, total=total, initial=done, unit=unit, unit_scale=True, bar_format=_WITHOUT_ETA
+        )
 
     def update(self, done: float, note: str = "") -> None:
         """Report that `done` of the total is finished, with a note such as a loss or a rate."""
+        self._steps += 1
+        if self._steps == _STEPS:
+            self._bar.bar_format = None
         self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(done - self._done)
         self._done, self._note = done, note
         now = time.monotonic()
         if self._bar.disable and now - self._reported >= self._wait:
             self._reported, self._wait = now, min(2 * self._wait, _LINE_SECONDS)
-            rate = (done - self._first) / (now - self._began)
+            rate = (done - self._first) / (now - self._began) if self._steps >= _STEPS else 0
             eta = f"{tqdm.format_interval((self._total - done) / rate)} to go" if rate > 0 else "no ETA yet"
             logger.info("%s: %.1f %%, %s, %s", self._what, 100 * done / max(self._total, 1e-9), eta, note)
 

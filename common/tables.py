@@ -10,6 +10,7 @@ import html
 import json
 import math
 import sys
+import textwrap
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -22,6 +23,8 @@ from common.registry import Registry
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import Console
+    from rich.table import Table
 
 __all__ = [
     "FORMATS",
@@ -32,6 +35,7 @@ __all__ = [
     "TableDocument",
     "TableFormat",
     "csv_text",
+    "default_format",
     "fill_template",
     "markdown_table",
     "plain_table",
@@ -44,6 +48,9 @@ __all__ = [
 _TEX = str.maketrans({"\\": "\\textbackslash{}", "%": "\\%", "_": "\\_", "&": "\\&", "#": "\\#", "$": "\\$",
         "{": "\\{", "}": "\\}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "±": "$\\pm$", "<": "$<$",
         ">": "$>$", "\u221a": "$\\surd$", "\u2212": "$-$", "\u03c3": "$\\sigma$", "\u00d7": "$\\times$"})  # fmt: skip
+
+_LONG = 24
+"""Characters beyond which a terminal may wrap a cell: intervals stay on a line, names and sentences do not."""
 
 Rows = Sequence[Sequence[str]]
 """Rows of texts of one length, the first of them the head."""
@@ -65,6 +72,8 @@ class Grid:
     """Columns of a LaTeX table that are aligned on the left."""
     grouped: bool = False
     """Whether LaTeX rules off rows whose first cell differs from the one above, and writes it once."""
+    colours: Mapping[str, str] = field(default_factory=dict)
+    """Of a terminal's cells, by the words that they begin with."""
 
 
 @dataclass(frozen=True)
@@ -281,9 +290,60 @@ def show(document: TableDocument, form: str) -> str:
     return written(document, form).decode()
 
 
+def _print_document(document: TableDocument) -> None:
+    """Print lines and tables to standard output, which is a terminal; nothing is wider than it."""
+    from rich.console import Console  # not for those who write files
+
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=False)
+    for part in document.body:
+        if isinstance(part, Grid):
+            console.print(_terminal_table(part, console))
+        else:
+            text = visible(part if isinstance(part, str) else part.text).replace("**", "")
+            print("\n".join(textwrap.wrap(text, console.width, break_on_hyphens=False)) or text)
+
+
+def _terminal_table(grid: Grid, console: Console) -> Table:
+    """Return a table whose long columns are wrapped where it would be wider than the terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    head, *rows = ([visible(text) for text in row] for row in grid.rows)
+    widths = [
+        max(len(line) for cell in column for line in cell.split("\n"))
+        for column in zip(head, *rows, strict=True)
+    ]
+    kept = [width if width <= _LONG else _LONG // 2 for width in widths]
+    fits = sum(kept) + 2 * len(kept) <= console.width
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for place, (title, width) in enumerate(zip(head, widths, strict=True)):
+        table.add_column(
+            Text(title),
+            justify="right" if place in grid.numbers else "left",
+            no_wrap=fits and width <= _LONG,
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*(Text(cell, style=_colour(grid, cell)) for cell in row))
+    return table
+
+
+def _colour(grid: Grid, cell: str) -> str:
+    """Return the colour of the longest of the table's coloured words that begins a cell; none where none does."""
+    words = [word for word in grid.colours if cell.startswith(word)]
+    return grid.colours[max(words, key=len)] if words else ""
+
+
+def default_format(piped: str, out: Path | None) -> str:
+    """Return `text` where the document goes to a terminal, else the format that programs read."""
+    return "text" if out is None and sys.stdout.isatty() else piped
+
+
 def write(document: TableDocument, form: str, out: Path | None) -> None:
-    """Write the document to a file or, without one, to standard output."""
-    if out is None:
+    """Write the document to a file or, without one, to standard output; text is fitted to a terminal."""
+    if out is None and form == "text" and document.body and sys.stdout.isatty():
+        _print_document(document)
+    elif out is None:
         sys.stdout.write(show(document, form))
     else:
         write_bytes(out, written(document, form))

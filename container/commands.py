@@ -36,7 +36,7 @@ def build(
         image: analysis or full
         mirror: Debian mirror (default: $DEBIAN_MIRROR, or this machine's); {snapshot} is replaced by the lock's date
         relock: lock the Debian packages that the mirror has today, instead of requiring those in the lock
-        oci: also write the image as an OCI archive for Podman, build/IMAGE.tar; an image already in build/ is reused
+        oci: also write the image for Podman, build/IMAGE.tar (OCI)
     """
     one = Image(name=image)
     if not (oci and one.path.is_file()):

@@ -23,10 +23,9 @@ class MiniatureOptions:
     """Which miniature, from what, and where."""
 
     form: Annotated[str, Parameter(metavar="|".join(FORMS))] = "cpu"
-    """quick: one size, only the models that the tests need, takes minutes; cpu: the paper's design at three sizes, for
-    two cores; long: one size, ten times as many steps as cpu"""
+    """quick: minutes; cpu: three sizes, hours; long: one size, ten times the steps"""
     data: Annotated[str | None, Parameter(metavar="DIR")] = None
-    """folder with the text and the complete datasets (docs/miniature.md); default: made-up text and datasets"""
+    """folder with text and datasets (default: made-up ones)"""
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("build/miniature")
     """output folder, with a subfolder for each form"""
     example: Annotated[Path | None, Parameter(metavar="DIR")] = None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     FigureName = str
 else:
     FigureName = offered([*FIGURES, "all"])
-_NAMES = f"{', '.join(FIGURES)}, or all (the paper's 12)"
+_NAMES = "1 to 12, all of these (all), claims, coverage, or forest-f1 to forest-f15"
 
 
 def draw(

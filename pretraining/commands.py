@@ -18,7 +18,7 @@ from common.cli import MANY, shared_options
 from common.errors import UserError, nearest
 from common.processes import AGAIN
 from common.settings import assignments, describe_settings, read_settings
-from common.tables import write
+from common.tables import PRINTED, Grid, TableDocument, write
 from pretraining.data.shard_index import ShardSettings
 from pretraining.models import FIGURES, Model, arm_of
 from pretraining.names import ModelName, ModelNames
@@ -26,7 +26,7 @@ from pretraining.plan.config import TrainingConfig
 from pretraining.plan.plan_report import PLAN_FORMATS, plan_document
 from pretraining.plan.study_plan import Study, load_study, plan_of, targets_of
 
-__all__ = ["adapt", "check", "export", "plan", "settings", "shards", "tokenizer", "train", "verify"]
+__all__ = ["adapt", "check", "export", "models", "plan", "settings", "shards", "tokenizer", "train", "verify"]
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,36 @@ class ConfigOptions(StudyOptions):
     def config(self, study: Study) -> TrainingConfig:
         """Return the study's settings with those of `--set` in their place."""
         return read_settings(TrainingConfig, assignments(self.set_), "--set", base=study.config, typed=False)
+
+
+def models(
+    *,
+    study: StudyOptions = StudyOptions(),
+    format: Annotated[str, Parameter(choices=PRINTED)] = "text",
+) -> None:
+    """List the models of the study, by name, with what they are trained on.
+
+    examples:
+      clm-or-mlm models
+      clm-or-mlm models --study mine.toml
+
+    Args:
+        format: output format
+    """
+    import pandas as pd  # not for those who train
+
+    chosen = load_study(study.study)
+    head = ["model", "size", "trained_on", "steps", "kind"]
+    rows = [(one.name, one.size, one.label(), one.steps, one.kind) for one in chosen.models.values()]
+    texts = [(name, size, label, f"{steps:,}", kind) for name, size, label, steps, kind in rows]
+    write(
+        TableDocument(
+            body=[Grid([("model", "size", "trained on", "steps", "kind"), *texts], numbers={3})],
+            records=pd.DataFrame(rows, columns=head),
+        ),
+        format,
+        None,
+    )
 
 
 def plan(
@@ -139,7 +169,7 @@ def shards(
     example: clm-or-mlm shards --source 'documents/*.jsonl.zst' --tokenizer tokenizer/ --out shards/
 
     Args:
-        source: hf:OWNER/NAME[:CONFIG][@REVISION], or files (Parquet, JSON-lines, text), folders or glob patterns
+        source: files (Parquet, JSON lines, text), folders, patterns, or hf:OWNER/NAME[:CONFIG]
         tokenizer: folder, tokenizer.json, tiktoken file or Hugging Face id
         out: output folder for the shards
         workers: tokenising threads (default: one per core); their number does not change the shards
@@ -226,8 +256,7 @@ def train(
         data: folder of the shards, or a URL: s3://, gs://, hf://datasets/OWNER/NAME/DIR
         out: output folder for checkpoints, logs and models
         callback: your own callback or logger for Composer's Trainer (may be repeated)
-        stop_file: save a checkpoint and exit with code 75 once this file exists, as after SIGUSR1; for jobs that
-            signals may not reach (images, several nodes)
+        stop_file: save a checkpoint and exit with code 75 once this file exists
     """
     from pretraining.data.shard_manifest import MANIFEST
 

@@ -66,8 +66,7 @@ def study(
         settings: settings file (TOML; default: the paper's settings)
         site: a cluster whose settings become the defaults: the name of a file in workflow/sites, or your own TOML file
         image: image for the jobs (default: this environment, or build/full.sif if the site limits the number of files)
-        dry_run: print the jobs, GPU hours and disk space, ask Slurm (with --profile slurm) whether it would accept the
-            jobs, and stop
+        dry_run: print jobs, GPU hours and disk space, ask Slurm if it would accept the jobs, and stop
         retry_failed: repeat runs that are recorded as failed
         detach: run in the background, so that the study keeps running after you log out
     """
@@ -226,8 +225,7 @@ def doctor(
 
     Args:
         study: folder of the planned study
-        rehearse: train the study's largest model for a few steps on made-up text, in jobs like the study's, and report
-            speed, memory and network
+        rehearse: train the largest model for a few steps: speed, memory and network
         settings: with --rehearse, the study's settings (TOML; default: the paper's)
         profile: with --rehearse, where jobs run: local or slurm
         image_file: with --rehearse, the image that jobs run in (default: this environment)

@@ -31,12 +31,14 @@ def compare(
     score: Settings = Settings(),
     replicates: Annotated[tuple[str, ...], Parameter(metavar="PATTERN", group=_HOW, show_default=False)] = (),
     margin: Annotated[float | None, Parameter(metavar="POINTS", group=_HOW)] = None,
+    full: bool = False,
     format: Annotated[str, Parameter(choices=(*PRINTED, "latex"))] = "text",
     out: OutFile = None,
 ) -> None:
     """Compare two models, or rank many.
 
-    For two models, it prints the difference on every dataset, on every task and over all tasks. Each comes with its
+    With --replicates, an arm's spread is that between pretrainings, each averaged over its fine-tuning seeds. For two
+    models, it prints the difference on every dataset, on every task and over all tasks. Each comes with its
     interval and p-value, P(A > B), whether the models are practically equal, and the number of seeds needed to detect
     the difference. For more models, it prints mean ranks, the probability of being first, Friedman's test and Nemenyi's
     critical difference, and the difference between the top-ranked model and each of the others. For a model without
@@ -52,9 +54,9 @@ def compare(
 
     Args:
         models: two or more models in the source (one with --replicates), as names or shell patterns
-        replicates: treat this model's pretrainings (NAME, NAME-s1, NAME-s2) as one arm; its spread is that between
-            pretrainings, each averaged over its fine-tuning seeds (name or shell pattern)
+        replicates: models whose pretrainings (NAME, NAME-s1, NAME-s2) are one arm
         margin: models that differ by less count as practically equivalent (default: SC 0.5, TC 0.25, QA 1, IR 0.5)
+        full: show all columns and, of many models, every task
         format: output format
     """
     if margin is not None and not margin > 0:
@@ -63,7 +65,7 @@ def compare(
     opened = source.open(models if known else None, need_instances=score.method.needs_instances)
     settings = opened.with_interval(score)
     result = compared(opened, models, settings, replicates=replicates, margin=margin)
-    write(comparison_document(result), format, out)
+    write(comparison_document(result, full=full), format, out)
 
 
 def certify(

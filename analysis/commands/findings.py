@@ -17,7 +17,7 @@ from analysis.options import OutFile, SourceOptions
 from analysis.sensitivity.forks import explore
 from analysis.sensitivity.sensitivity_page import multiverse_document, sensitivity_document, sensitivity_of
 from analysis.sources import standard_of
-from common.cli import MANY, offered
+from common.cli import offered
 from common.errors import UserError, nearest
 from common.tables import PRINTED, write
 
@@ -31,10 +31,11 @@ else:
 
 
 def claims(
+    findings: Annotated[tuple[FindingName, ...], Parameter(metavar="F8", show_choices=False)] = (),
+    /,
     *,
     source: SourceOptions = SourceOptions(),
     score: Settings = Settings(),
-    id: Annotated[tuple[FindingName, ...], MANY, Parameter(metavar="F8", group=_SHOWN)] = (),
     explain: Annotated[bool, Parameter(group=_SHOWN)] = False,
     datasets: Annotated[bool, Parameter(group=_SHOWN)] = False,
     multiverse: Annotated[bool, Parameter(group=_SHOWN)] = False,
@@ -50,19 +51,17 @@ def claims(
 
     examples:
       clm-or-mlm claims
-      clm-or-mlm claims --id F8 --explain
+      clm-or-mlm claims F8 --explain
       clm-or-mlm claims --source miniature --multiverse
 
     Args:
-        id: show only this finding (may be repeated); F5 means F5a to F5e
+        findings: show only these; F5 means F5a to F5e
         explain: show the contrasts, the numbers used and the reasoning
-        datasets: show each finding's contrasts by dataset, how much the datasets differ, and which contrasts
-            depend on a single dataset
-        multiverse: show every verdict under every selection rule and interval, under both protocols if the runs
-            have both, and the choices of these and of the adjustment that alter a verdict
+        datasets: show each contrast by dataset, and which depend on a single dataset
+        multiverse: show every verdict under every rule, interval and protocol that the source has
         format: output format; with --explain, csv has one row per contrast
     """
-    wanted = choose(id)
+    wanted = choose(findings)
     opened = source.open(need_instances=multiverse or score.method.needs_instances)
     settings = opened.with_interval(score)
     if datasets and (multiverse or explain):

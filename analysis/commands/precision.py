@@ -43,8 +43,7 @@ def design(
         effect: the difference to detect, in points
         seeds: fine-tuning seeds per pretraining
         pretrainings: pretrainings per arm; if several, they are the units of the test
-        pretraining_sd: standard deviation of a score between pretrainings, in points; with 0, the conclusion holds only
-            for these pretrainings
+        pretraining_sd: spread (sd) between pretrainings, in points; 0: these alone
         tests: number of tests that Holm's adjustment covers
         power: target power
         format: output format

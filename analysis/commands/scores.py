@@ -21,7 +21,7 @@ from common.errors import UserError, nearest
 from common.files import write_text
 from common.plain_text import counted
 from common.reading import inside
-from common.tables import FORMATS, show, write
+from common.tables import FORMATS, default_format, write
 from pretraining.models import TABLES
 from pretraining.names import ModelNames
 
@@ -38,8 +38,10 @@ def scores(
     source: SourceOptions = SourceOptions(),
     score: Settings = Settings(),
     model: Annotated[ModelNames, Parameter(metavar="NAME")] = (),
-    dataset: Annotated[tuple[DatasetName, ...], MANY, Parameter(metavar="NAME")] = (),
-    format: Annotated[str, Parameter(choices=("csv", "markdown", "parquet"))] = "csv",
+    dataset: Annotated[tuple[DatasetName, ...], MANY, Parameter(metavar="NAME", show_choices=False)] = (),
+    format: Annotated[
+        str, Parameter(choices=("text", "csv", "markdown", "parquet"), show_default=False)
+    ] = "",
     out: OutFile = None,
 ) -> None:
     """Print a source's scores: mean and 95 % interval for every model and dataset, in percent.
@@ -48,9 +50,10 @@ def scores(
 
     Args:
         model: print only these models
-        dataset: print only these datasets, those of a task (SC, TC, QA, IR) or the task averages (average)
-        format: output format (parquet needs --out)
+        dataset: print only these datasets, tasks (SC, TC, QA, IR) or averages (average)
+        format: output format (default: csv; on a terminal, text)
     """
+    format = format or default_format("csv", out)
     if out is None and not FORMATS[format].is_text:
         raise UserError(f"--format {format} is binary: write it to a file with --out scores.{format}")
     opened = source.open(need_instances=score.method.needs_instances)
@@ -66,7 +69,7 @@ def scores(
         frame = frame[frame["model"].isin(model)]
     if dataset:
         frame = frame[frame["dataset"].isin(dataset) | frame["task"].isin(dataset)]
-    write(scores_document(frame), format, out)
+    write(scores_document(frame, opened), format, out)
 
 
 def export(
@@ -97,7 +100,7 @@ def table(
     *,
     source: SourceOptions = SourceOptions(),
     score: Settings = Settings(),
-    format: Annotated[str, Parameter(choices=TABLE_FORMATS)] = "markdown",
+    format: Annotated[str, Parameter(choices=TABLE_FORMATS, show_default=False)] = "",
     out: Annotated[Path | None, Parameter(metavar="DIR")] = None,
 ) -> None:
     """Print the paper's tables.
@@ -111,9 +114,10 @@ def table(
 
     Args:
         number: one or more of 1 to 17, or all
-        format: output format
+        format: output format (default: markdown; on a terminal, text)
         out: write table01.md, ... to this folder instead of printing
     """
+    format = format or default_format("markdown", out)
     for word in number if number != ("all",) else ():
         if not word.isdecimal():
             raise UserError(f"there is no table {word!r}; give numbers from 1 to {max(TABLES)}, or all")
@@ -123,12 +127,13 @@ def table(
     settings = opened.with_interval(score) if models else None
     scores = None if settings is None or opened.is_published else opened.scores(settings)
     for one in numbers:
-        text = show(table_document(build_table(one, scores, source=opened)), format)
+        document = table_document(build_table(one, scores, source=opened))
         if out is None:
-            sys.stdout.write(text + ("\n" if one != numbers[-1] else ""))
+            write(document, format, None)
+            sys.stdout.write("\n" if one != numbers[-1] else "")
         else:
             path = out / f"table{one:02d}.{FORMATS[format].ending}"
-            write_text(path, text)
+            write(document, format, path)
             sys.stdout.write(f"{path}\n")
 
 
@@ -152,7 +157,7 @@ def audit(
       clm-or-mlm audit --letter --source results/ --out letter.md
 
     Args:
-        letter: write a one-page letter: the answer, contradictions between paper, code and release, and the verdicts
+        letter: write a one-page letter: answer, contradictions, verdicts
         format: output format; a letter is markdown or html
     """
     from analysis.tables.audit import audit as audited

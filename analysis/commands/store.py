@@ -50,7 +50,7 @@ def ingest(
         out: the runs table, .parquet or .csv
         instances: also write the per-instance scores to this folder
         add_model: also accept models of this name, even outside the paper's scheme (name or pattern; may be repeated)
-        protocol: metrics: the paper's, from results.json (paper), or the field's usual ones, from run.json (standard)
+        protocol: metrics: the paper's, or the field's (standard)
     """
     if store.is_file():
         if instances is not None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.claims.verdicts import FAILS, HOLDS
 from analysis.claims.wording import format_p
 from analysis.comparisons.comparison import Comparison, leader
 from analysis.comparisons.contestants import OVERALL, Place
@@ -23,17 +24,29 @@ __all__ = [
 ]  # fmt: skip
 
 
-def comparison_document(comparison: Comparison) -> TableDocument:
-    """Return the comparison: for two models every scope, for many the ranking and the first's lead."""
+_MORE = frozenset({"p", "P(A > B)", "margin", "seeds", "needed", "IQM", "its interval"})
+"""Columns that only `--full` shows, so that a table fits a terminal of 80 columns."""
+
+_COLOURS = {"A ahead": HOLDS.colour, "B ahead": FAILS.colour}
+
+
+def comparison_document(comparison: Comparison, *, full: bool = False) -> TableDocument:
+    """Return the comparison: for two models every place, for many the ranking and the first's lead.
+
+    Without `full`, tables have the columns that an answer needs, and the lead of the first model is over all tasks.
+    """
     body: list[str | Grid] = [about(comparison), ""]
     if comparison.ranking is not None:
         sentences = ranking_sentences(comparison.ranking)
         caption = " ".join([about(comparison), *sentences])
-        ranking = Grid(ranking_rows(comparison.ranking), caption=caption, label="ranking", stubs=2)
+        rows = _shown(ranking_rows(comparison.ranking), full=full)
+        ranking = Grid(rows, caption=caption, label="ranking", stubs=2)
         body += [ranking, "", *sentences, ""]
-    for place, (title, rows) in enumerate(difference_tables(comparison)):
+    tables = list(difference_tables(comparison))
+    for place, (title, rows) in enumerate(tables if full else tables[-1:]):
         caption = " ".join([about(comparison), title, *footer(comparison)] if place == 0 else [title])
-        grid = Grid(rows, caption=caption, label=f"compare{place or ''}")
+        shown = _shown(rows, full=full)
+        grid = Grid(shown, caption=caption, label=f"compare{place or ''}", colours=_COLOURS)
         body += [*([title, ""] if title else []), grid, ""]
     records = records_of(comparison)
     return TableDocument(
@@ -55,6 +68,12 @@ def comparison_document(comparison: Comparison) -> TableDocument:
             "notes": list(comparison.notes),
         },
     )
+
+
+def _shown(rows: list[list[str]], *, full: bool) -> list[list[str]]:
+    """Return the columns to show."""
+    wanted = [place for place, title in enumerate(rows[0]) if full or title not in _MORE]
+    return [[row[place] for place in wanted] for row in rows]
 
 
 def records_of(comparison: Comparison) -> list[dict[str, Any]]:
@@ -100,12 +119,17 @@ def outcome_words(one: Difference) -> str:
     return words[one.outcome]
 
 
+def _letter(one: Difference, *, turned: bool = False) -> str:
+    """Return the same with A for the first model and B for the second, or where `turned` the other way round."""
+    ahead, behind = ("B ahead", "A ahead") if turned else ("A ahead", "B ahead")
+    return {AHEAD: ahead, BEHIND: behind}.get(one.outcome) or outcome_words(one)
+
+
 def about(comparison: Comparison) -> str:
     """Return what is compared, in a sentence."""
     if comparison.is_pair:
         first, second = comparison.contestants.models
-        better = f"{first} minus {second}, in points; positive: {first} is better."
-        return f"{better} Source: {comparison.source}."
+        return f"A: {first}. B: {second}. Points; above 0, A is better. Source: {comparison.source}."
     return f"{len(comparison.contestants.models)} models. Source: {comparison.source}."
 
 
@@ -136,7 +160,7 @@ def _pair_rows(comparison: Comparison) -> list[list[str]]:
     contestants = comparison.contestants
     first, second = contestants.models
     rows = [
-        ["", "A", "B", "A - B", "95 % interval", "p", "Holm", "P(A > B)", "margin", "outcome", "seeds", "needed"]
+        ["", "A", "B", "A - B", "95 % interval", "p", "p (Holm)", "P(A > B)", "margin", "outcome", "seeds", "needed"]
     ]  # fmt: skip
     for one in comparison.differences:
         found = one.result
@@ -149,7 +173,7 @@ def _pair_rows(comparison: Comparison) -> list[list[str]]:
                 one.place.title, *(f"{contestants.mean(model, one.place):.2f}" for model in (first, second)),
                 signed(found.effect), _interval(found.low, found.high), format_p(found.p_zero), format_p(one.p_holm),
                 chance, f"±{one.margin:.3g}",
-                {AHEAD: "A ahead", BEHIND: "B ahead"}.get(one.outcome) or outcome_words(one),
+                _letter(one),
                 "/".join(map(str, found.seeds)), needed,
             ]
         )  # fmt: skip
@@ -157,7 +181,7 @@ def _pair_rows(comparison: Comparison) -> list[list[str]]:
 
 
 def _against(comparison: Comparison, first: str, place: Place) -> list[list[str]]:
-    rows = [["model", "difference", "95 % interval", "p", "Holm", "P(A > B)", "outcome"]]
+    rows = [["B", "A - B", "95 % interval", "p", "p (Holm)", "P(A > B)", "outcome"]]
     for one in comparison.differences:
         if one.place != place or first not in (one.first, one.second):
             continue
@@ -168,7 +192,8 @@ def _against(comparison: Comparison, first: str, place: Place) -> list[list[str]
         rows.append(
             [
                 one.first if turned else one.second, signed(-found.effect if turned else found.effect),
-                _interval(low, high), format_p(found.p_zero), format_p(one.p_holm), _two(chance), outcome_words(one),
+                _interval(low, high), format_p(found.p_zero), format_p(one.p_holm), _two(chance),
+                _letter(one, turned=turned),
             ]
         )  # fmt: skip
     return rows
@@ -176,7 +201,7 @@ def _against(comparison: Comparison, first: str, place: Place) -> list[list[str]
 
 def ranking_rows(ranking: Ranking) -> list[list[str]]:
     """Return the ranking's table."""
-    rows = [["", "model", "mean rank", "95 % interval", "P(first)", "IQM", "95 % interval"]]
+    rows = [["", "model", "mean rank", "95 % interval", "P(first)", "IQM", "its interval"]]
     for place, one in enumerate(ranking.ranked, start=1):
         rows.append(
             [

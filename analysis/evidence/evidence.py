@@ -80,11 +80,9 @@ class Settings:
     """How runs become scores: what the options of the command line are called, too."""
 
     selection: Annotated[str, Parameter(choices=tuple(SELECTIONS))] = "seed"
-    """how the learning rate is chosen on validation scores: one per seed (seed, the paper's rule), per model and
-    dataset (mean), or per model and task (pooled)"""
+    """how runs choose a learning rate (`help sources`)"""
     interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
-    """kind of 95 % interval (docs/intervals.md); default: pooled for runs, t for the published cells; crossed covers
-    seeds and test instances, the others only seeds"""
+    """kind of 95 % interval (`help sources`)"""
     resamples: int = RESAMPLES
     """number of bootstrap resamples"""
     seed: int = DEFAULT_SEED

@@ -16,7 +16,7 @@ from analysis.evidence.intervals import caption_of
 from analysis.published_cells import published_cells
 from analysis.records import records
 from analysis.sources import PUBLISHED, Source
-from benchmarks.protocol import AVERAGE, DATASETS, PAPER, STANDARD, TASKS, datasets_of
+from benchmarks.protocol import AVERAGE, DATASETS, TASKS, datasets_of
 from common.errors import UserError
 from pretraining.models import MODELS, TABLES, Model, find_model, format_steps, own_model, parse
 from pretraining.paper_settings import SHAPES, TRAINING
@@ -87,8 +87,6 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
         return _settings_table()
     layout, task = list(product(_LAYOUTS, TASKS.values()))[number - 2]
     alone, stand_ins = not source.comparable, source.stand_ins
-    metrics = {PAPER: task.metric, STANDARD: task.standard_metric}
-    metric = metrics.get(source.protocol, source.protocol)
     published: dict[tuple[str, str], tuple[float, float]] = {}
     if not alone:
         printed = records(published_cells(), "table", "model", "dataset", "mean", "ci95")
@@ -113,6 +111,7 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
             recomputed=(values[0], values[1], values[2]) if values else None, n_seeds=n_seeds,
         )  # fmt: skip
 
+    metric = source.metric_of(task.name, AVERAGE)
     return Table(
         number=number,
         caption=f"{source.own_words} {task.title} ({metric}, %): {layout.title}.".lstrip(),

@@ -14,12 +14,14 @@ import pandas as pd
 from analysis.evidence.intervals import PAPER, caption_of
 from analysis.published_cells import N_SEEDS
 from analysis.records import records
+from analysis.sources import Source
 from analysis.tables.build import Table, TableEntry
+from benchmarks.protocol import AVERAGE
 from common.tables import Grid, TableDocument, csv_text, fill_template
 
 __all__ = ["TABLE_FORMATS", "recomputed_text", "scores_document", "table_document"]
 
-TABLE_FORMATS = ("markdown", "latex", "csv", "html")
+TABLE_FORMATS = ("text", "markdown", "latex", "csv", "html")
 """How the paper's tables are printed."""
 
 _TEMPLATE = Path(__file__).parent / "templates" / "table.html"
@@ -65,11 +67,24 @@ def _spans(cell: TableEntry) -> list[str]:
     ]
 
 
-def scores_document(scores: pd.DataFrame) -> TableDocument:
-    """Return scores in percent (`analysis.evidence.evidence.COLUMNS`), as the paper prints them and as data."""
-    rows = [[_text(value) for value in row] for row in scores.itertuples(index=False)]
+def scores_document(scores: pd.DataFrame, source: Source) -> TableDocument:
+    """Return scores in percent (`analysis.evidence.evidence.COLUMNS`), with the metric of each, and as data."""
+    head = ["model", "dataset", "metric", "mean", "95 % interval", "seeds"]
+    rows = [
+        [
+            model, f"{task} average" if dataset == AVERAGE else dataset, source.metric_of(task, dataset), f"{mean:.2f}",
+            f"[{low:.2f}, {high:.2f}]" if low == low else "", str(seeds),
+        ]
+        for model, task, dataset, mean, low, high, seeds in records(
+            scores, "model", "task", "dataset", "mean", "low", "high", "n_seeds"
+        )
+    ]  # fmt: skip
     words = caption_of(records(scores, "n_seeds", "interval"))
-    body: list[str | Grid] = [Grid([list(scores.columns), *rows]), "", f"low, high: {words}."]
+    body: list[str | Grid] = [
+        Grid([head, *rows], numbers={3, 5}),
+        "",
+        f"In percent. Source: {source.words}. {words}.",
+    ]
     return TableDocument(body=body, records=scores, digits="%.6f")
 
 
@@ -81,12 +96,6 @@ def recomputed_text(cell: TableEntry, unusual_seeds: str = " n={}") -> str:
     seeds = "" if cell.n_seeds == N_SEEDS else unusual_seeds.format(cell.n_seeds)
     bounds = f" [{low:.2f}, {high:.2f}]" if low == low else ""
     return f"{mean:.2f}{bounds}{seeds}"
-
-
-def _text(value: object) -> str:
-    if value != value:
-        return ""
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 def _records(table: Table) -> pd.DataFrame:

@@ -44,18 +44,17 @@ _RUNS = "the runs"
 class GridOptions:
     """Which runs of a store."""
 
-    dataset: Annotated[tuple[DatasetName, ...], MANY, Parameter(metavar="NAME")] = ()
-    """datasets or tasks (SC, TC, QA, IR); default: those that --datasets defines, or else the paper's twelve and any
-    others defined in the store (in `status`, those that `run` was called with)"""
+    dataset: Annotated[tuple[DatasetName, ...], MANY, Parameter(metavar="NAME", show_choices=False)] = ()
+    """datasets or tasks (default: those of --datasets, else the paper's twelve)"""
     lr: Annotated[tuple[float, ...], MANY] = ()
     """learning rates (default: the paper's six; in `status`, those that `run` was called with)"""
     seed: Annotated[tuple[int, ...], MANY] = ()
     """seeds (default: 0 1 2 3 4; in `status`, those that `run` was called with)"""
     out: Path = Path("results")
-    """run store: its runs are in OUT/results/..., or in OUT itself if it is named results"""
+    """run store; runs are in OUT/results, or in OUT if it is named results"""
 
     datasets: Definitions = ()
-    """files that define your own datasets, or names of ready-made ones: xnli, glue-cola (docs/add-a-dataset.md)"""
+    """files that define your own datasets, or ready-made ones: xnli, glue-cola"""
 
     def grid(self) -> tuple[Mapping[str, Dataset], tuple[str, ...], tuple[float, ...], tuple[int, ...]]:
         """Return the datasets that are known, the names of those that are meant, learning rates and seeds."""

@@ -47,24 +47,23 @@ class Computation:
     revision: str | None = None
     """branch, tag or commit of a hub id"""
     pooling: str = "mean"
-    """how a text becomes a vector: mean over the tokens, first or last token, or late (mean of the tokens' logits)"""
+    """how a text becomes a vector: mean, first, last or late (mean of logits)"""
     head: HeadName = "paper"
-    """paper: each model class's own head, as in the paper's code; ours: the same heads on every encoder"""
+    """the class's own head (paper), or the same on all (ours)"""
     device: str = "auto"
     """auto, cpu, cuda or cuda:1"""
     precision: str = "auto"
     """bf16 (the paper's; default on a GPU), mixed, or fp32 (default on a CPU)"""
     positions: int | None = None
-    """maximum number of token positions in a forward pass, padding included (default: 16384 on a GPU, 2048 on a CPU);
-    halved when memory runs out"""
+    """most token positions of a forward pass (default: 16384 on a GPU, 2048 on a CPU)"""
     exact_micro_batches: bool = False
-    """process the 8 micro-batches of 4 examples one at a time, as the paper's code does (slower, same gradient)"""
+    """one micro-batch of 4 at a time, as the paper's code (slower)"""
     workers: int | None = None
-    """parallel runs, spread over the GPUs (default: 1; on a CPU, as many as cores, OMP_NUM_THREADS and memory allow)"""
+    """parallel runs, spread over the GPUs (default: 1; on a CPU, as many as fit)"""
     trust_remote_code: bool = False
     """run the code that comes with the model (read it first)"""
     keep: Keep = "none"
-    """best: keep the weights of each dataset's best run, by validation, in encoders/ next to results/"""
+    """best: keep each dataset's best encoder, in encoders/"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from common.errors import UserError
+from common.errors import NotApplicableError, UserError
 from paper_figures.drawing.marks import empty_panel, names_fit, write_names
 from paper_figures.drawing.page import Panel, make_page
 from paper_figures.drawing.style import GREY, Look
@@ -60,7 +60,7 @@ class _Losses(FigureSpec):
         stand_ins = inputs.source.stand_ins
         logs = inputs.logs or (stand_ins.logs if stand_ins else None)
         if logs is None:
-            raise UserError(
+            raise NotApplicableError(
                 "Figure 12 needs training logs, which neither the published tables nor result files have: pretrain "
                 f"its models ({', '.join(self.models)}) with clm-or-mlm train and give the folder of "
                 f"their {LOG} files with --logs DIR"

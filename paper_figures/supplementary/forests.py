@@ -52,7 +52,7 @@ def forest_data(inputs: FigureInputs, finding: Finding) -> pd.DataFrame:
         without = " and ".join(name for name, one in FINDINGS.items() if not _has_forest(one))
         raise UserError(
             f"{finding.id} compares ratios of standard deviations, so it has no forest plot (every finding but "
-            f"{without} has one); clm-or-mlm claims --id {finding.id} --explain prints the ratios"
+            f"{without} has one); clm-or-mlm claims {finding.id} --explain prints the ratios"
         )
     assessment = inputs.assessment
     found = assessment.datasets[finding.id]

@@ -170,17 +170,15 @@ class ShardSettings:
     text_field: str = "text"
     """column or key of the text"""
     document_separator: str = "blank"
-    """what ends a document in a text file: a blank line (blank), each newline (line), only the end of the file (file),
-    or a line that consists of the given text"""
+    """what ends a document in a text file: blank (line), line, file, or a line of text"""
     validation_share: float | None = None
-    """share of documents to hold out for validation, between 0 and 1 (documents are chosen by hash); default: 0.005,
-    or, for a small source, the share that gives 200 kB, but at most 0.1"""
+    """share of documents held out for validation (default: 0.005, more of a small source)"""
     validation_tokens: int = 4_000_000
     """number of validation tokens after which no more documents are held out"""
     tokens: int = 0
-    """number of training tokens after which reading stops, at the end of the current document; 0 reads everything"""
+    """training tokens after which reading stops; 0 reads everything"""
     shard_records: int = 4_096
-    """number of records of 4,096 tokens in a shard; the default gives 67 MB before compression"""
+    """records of 4,096 tokens in a shard (4096: 67 MB)"""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""

@@ -160,7 +160,7 @@ def test_bash_completes_commands_options_and_names(tmp_path: Path, monkeypatch: 
     asked = {
         "cla": ["claims"],
         "table --for": ["--format"],
-        "claims --id F5b": ["F5b"],
+        "claims F5b": ["F5b"],
         "figure 1": ["1", "10", "11", "12"],
         "table 17": ["17"],
         "train 1b-clm-1": ["1b-clm-10k-mlm40-42k"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,7 +73,15 @@ def test_a_table_holds_the_published_cells_and_one_without_scores_is_refused() -
 
 
 def test_verdicts_are_those_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    frame = cm.claims()
+    assert list(cm.claims()) == [
+        "short",
+        "verdict",
+        "typical_effect",
+        "typical_low",
+        "typical_high",
+        "p_holm",
+    ]
+    frame = cm.claims(full=True)
     assert len(frame) == 20
     assert not main(["claims", "--format", "csv"])
     printed = pd.read_csv(io.StringIO(capsys.readouterr().out))
@@ -119,6 +128,25 @@ def test_a_panel_on_axes_of_ones_own_shows_what_the_figure_shows(name: str) -> N
         assert ours.get_xydata().tolist() == theirs.get_xydata().tolist()
     assert len(ax.patches) == len(panel.patches) and (ax.lines or ax.patches)
     assert ax.get_legend() is not None and ax.get_title() and "QA" in ax.get_ylabel()
+
+
+def test_plans_designs_and_sensitivity_are_those_of_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "610m-clm-10k-mlm40-42k"
+    assert not main(["plan", name, "--format", "json"])
+    costs = json.loads(capsys.readouterr().out)["costs"]
+    ours = cm.plan(name)
+    assert ours["tokens"].sum() == costs["tokens"] and (ours["end"] - ours["start"]).sum() == costs["steps"]
+    assert not main(["design", "--effect", "0.5", "--seeds", "3", "--format", "csv"])
+    printed = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert cm.design(0.5, seeds=3)["power"].tolist() == pytest.approx(printed["power"].tolist(), abs=1e-5)
+    assert set(cm.sensitivity()["id"]) >= set(cm.claims().index) - {"answer"}
+    with pytest.raises(cm.UserError, match="610m-clm-43k"):
+        cm.plan("610m-clm-43k!")
+
+
+def test_a_source_says_what_it_holds() -> None:
+    assert "1,520 runs of 38 models" in repr(cm.load("miniature"))
+    assert "not the paper's models" in cm.load("miniature")._repr_html_().replace("&#x27;", "'")
 
 
 def test_what_was_trained_and_measured() -> None:

@@ -41,7 +41,7 @@ MISTAKES = {
     "import sst3": "did you mean 'sst2'",
     "synthetic sst2": "--out requires",
     "datasets shwo": 'Did you mean "show"',
-    "claims --id F99": "unknown finding 'F99'",
+    "claims F99": "unknown finding 'F99'",
     "claims --interval bootstrap": "needs individual runs",
     "claims --interval tt": 'Did you mean "t"',
     "claims --source standard:published": "the paper's tables have no standard scores",

@@ -6,6 +6,12 @@ from common.errors import first_line, nearest
 def test_nearest() -> None:
     assert nearest("publishd", ["published", "released"]) == "; did you mean 'published'?"
     assert nearest("zzz", ["published"]) == ""
+    assert nearest("list", ["ingest"]) == nearest("13", ["3"]) == nearest("F99", ["F9"]) == ""
+    assert (
+        nearest("mlm-42k", ["mlm30-42k", "mlm20-42k", "clm-42k"])
+        == "; did you mean 'mlm20-42k' or 'mlm30-42k'?"
+    )
+    assert nearest("mlm-42k", [f"mlm{ratio}-42k" for ratio in range(10, 60, 10)]) == ""
 
 
 def test_the_first_line_of_a_message_stands_for_it() -> None:

@@ -24,7 +24,8 @@ def test_a_log_gets_lines_with_share_rate_and_time_left(
     with caplog.at_level(logging.INFO), Meter("train", 400, done=100, unit="step") as meter:
         for step in range(101, 176):
             meter.update(step, f"loss {step}")
-    assert caplog.messages[0] == "train: 25.5 %, 19:52 to go, loss 102"
+    assert caplog.messages[0] == "train: 25.5 %, no ETA yet, loss 102"
+    assert caplog.messages[2] == "train: 27.5 %, 19:20 to go, loss 110"
     assert [line.rpartition(" ")[2] for line in caplog.messages[:-1]] == [
         "102",
         "105",

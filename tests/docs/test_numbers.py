@@ -66,7 +66,7 @@ def test_every_number_of_the_readmes_first_screen_is_what_a_command_prints(
         return json.loads(capsys.readouterr().out)
 
     screen = words_of("README.md").split("## Start")[0].replace("**", "")
-    [row] = printed("claims", "--id", "answer")["findings"]
+    [row] = printed("claims", "answer")["findings"]
     effects = [one["effect"] for one in row["contrasts"]]
     assert (
         row["verdict"] == "holds" and "Probably: begin with a quarter of causal language modeling" in screen

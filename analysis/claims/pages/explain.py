@@ -21,7 +21,7 @@ from analysis.claims.pages.dataset_tables import (
 )
 from analysis.claims.pages.finding_records import contrasts_frame, verdicts_data, verdicts_frame
 from analysis.claims.statements import AtLeast
-from analysis.claims.verdicts import OPEN, OUTCOMES, Branch, Verdict
+from analysis.claims.verdicts import COLOURS, OPEN, OUTCOMES, Branch, Verdict
 from analysis.claims.wording import (
     format_effect,
     format_p,
@@ -32,9 +32,9 @@ from analysis.claims.wording import (
     sentence,
 )
 from analysis.evidence.contrasts import Result
-from common.tables import TableDocument, plain_table, show
+from common.tables import Grid, TableDocument, show
 
-__all__ = ["explanations", "findings_page", "verdicts_document", "verdicts_text"]
+__all__ = ["explanations", "findings_page", "verdicts_document"]
 
 _LONGEST = 12
 
@@ -43,11 +43,12 @@ def verdicts_document(
     assessment: Assessment, shown: Sequence[Verdict], *, explain: bool = False
 ) -> TableDocument:
     """Return verdicts, one row a finding; with `explain` the reasoning behind them, and one row a contrast."""
-    text = explanations if explain else verdicts_text
     frame = contrasts_frame if explain else verdicts_frame
+    own = {"text": lambda: explanations(assessment, shown)} if explain else {}
     return TableDocument(
+        body=[] if explain else _table(assessment, shown),
         pages={
-            "text": lambda: text(assessment, shown),
+            **own,
             "markdown": lambda: findings_page(assessment, shown),
             "csv": lambda: show(TableDocument(records=frame(assessment, shown)), "csv"),
             "json": lambda: show(TableDocument(data=verdicts_data(assessment, shown), indent=2), "json"),
@@ -55,23 +56,28 @@ def verdicts_document(
     )
 
 
-def verdicts_text(assessment: Assessment, shown: Sequence[Verdict]) -> str:
-    """Return one line a finding, and what the columns mean."""
-    head = (
-        "id", "verdict", "holds", "fails", "by dataset", "typical [95 %]", "most adverse [95 %]", "p", "Holm", "seeds",
-        "finding",
-    )  # fmt: skip
+def _table(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid]:
+    """Return one row a finding, and what the columns mean."""
+    head = ("id", "finding", "verdict", "typical [95 %]", "p (Holm)")
     rows = [
         (
-            verdict.finding.id, verdict.verdict, *_hold_and_fail(verdict),
-            counted_by_dataset(assessment.datasets[verdict.finding.id]), format_typical(verdict),
-            format_effect(verdict.decisive), *p_texts(verdict), verdict.seeds or "-", verdict.finding.short,
+            verdict.finding.id,
+            verdict.finding.short,
+            verdict.verdict,
+            format_typical(verdict),
+            p_texts(verdict)[1],
         )
         for verdict in shown
-    ]  # fmt: skip
-    lines = plain_table([head, *rows])
-    lines.insert(1, "-" * max(len(line) for line in lines))
-    return "\n".join([*lines, "", *_legend(assessment)]) + "\n"
+    ]
+    return [
+        Grid([head, *rows], colours=COLOURS),
+        "",
+        *_source(assessment),
+        assessment.tests[1],
+        "typical: mean of the finding's comparisons; above 0 supports the finding. p: of the whole finding, after "
+        "Holm's adjustment over the findings about one question.",
+        "`clm-or-mlm claims F8` answers for one finding, with --explain it shows every number (docs/claims.md).",
+    ]
 
 
 def _hold_and_fail(verdict: Verdict) -> tuple[str, str]:
@@ -81,7 +87,7 @@ def _hold_and_fail(verdict: Verdict) -> tuple[str, str]:
     return f"{verdict.hold} of {len(verdict.tree.units)}", str(verdict.fail)
 
 
-def _source_and_tests(assessment: Assessment) -> list[str]:
+def _source(assessment: Assessment) -> list[str]:
     settings = assessment.settings
     how = f"interval {settings.interval}"
     if not assessment.source.is_published:
@@ -91,24 +97,14 @@ def _source_and_tests(assessment: Assessment) -> list[str]:
     return [
         *([assessment.source.own_words] if assessment.source.own_words else []),
         f"Source: {assessment.source.label}; {how}.",
-        *textwrap.wrap(f"{' '.join(assessment.tests)} {levels_in_words()}", 118),
-    ]
-
-
-def _legend(assessment: Assessment) -> list[str]:
-    return [
-        *_source_and_tests(assessment),
-        "holds, fails: the finding holds or fails in at least this many parts (simultaneous 95 %); by dataset: the",
-        "same counts, holds/fails, with one part per dataset in the source (--datasets shows them). typical: mean of",
-        "the finding's comparisons, signed so that positive supports the finding. p: tests the whole finding, for or",
-        "against it, whichever the evidence favours. Rules: docs/claims.md.",
     ]
 
 
 def explanations(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return each verdict with its reasoning."""
     blocks = [_explain_one(assessment, verdict) for verdict in shown]
-    return "\n\n".join([*blocks, "\n".join(_source_and_tests(assessment))]) + "\n"
+    tests = textwrap.wrap(f"{' '.join(assessment.tests)} {levels_in_words()}", 118)
+    return "\n\n".join([*blocks, "\n".join([*_source(assessment), *tests])]) + "\n"
 
 
 def _explain_one(assessment: Assessment, verdict: Verdict) -> str:

@@ -11,7 +11,7 @@ from clm_or_mlm.__main__ import main
 PRINTED = ("text", "markdown", "csv", "json")
 COMMANDS = {
     "scores": ("markdown", "csv"),
-    "claims --id F8 --explain": PRINTED,
+    "claims F8 --explain": PRINTED,
     "compare 610m-mlm40-42k 610m-clm-42k": (*PRINTED, "latex"),
     "design --effect 0.5": PRINTED,
     "audit": ("markdown", "json"),

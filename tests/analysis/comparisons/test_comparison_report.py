@@ -48,7 +48,8 @@ def test_json_and_csv_hold_the_same_numbers():
 
 
 def test_the_text_has_the_table_and_how_it_was_done():
-    text = show(comparison_document(PAIR), "text")
+    short, text = (show(comparison_document(PAIR, full=full), "text") for full in (False, True))
+    assert "±0.5" not in short and max(map(len, short.split("Intervals for")[0].splitlines()[1:])) <= 80
     assert "SC average  87.00  83.58  +3.42   [+3.13, +3.71]" in text and "±0.5" in text
     assert "Each model was pretrained once" in text and "two one-sided tests" in text
 

@@ -232,7 +232,7 @@ def test_the_multiverse_uses_both_protocols_of_a_store(
     source = open_source(str(both[0]))
     assert (found := standard_of(source)) is not None and found.label.endswith("(standard protocol)")
     assert standard_of(found) is not None and standard_of(open_source("published")) is None
-    words = ["claims", "--source", str(both[0]), "--multiverse", "--id", "F1", "--resamples", "100"]
+    words = ["claims", "--source", str(both[0]), "--multiverse", "F1", "--resamples", "100"]
     assert main([*words, "--format", "csv"]) == 0
     rows = capsys.readouterr().out.splitlines()[1:]
     assert {row.split(",")[1] for row in rows} == {"paper", "standard"}

@@ -12,8 +12,10 @@ import pytest
 
 from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.published_cells import published_cells
+from analysis.sources import PUBLISHED
 from analysis.tables.build import build_table
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
+from benchmarks.protocol import TASKS
 from common.tables import show, written
 from pretraining.models import TABLES
 from tests.analysis.made_up import random_runs
@@ -88,12 +90,13 @@ def test_html_is_well_formed() -> None:
 
 def test_every_format_of_scores_holds_every_row() -> None:
     scores = scores_of(Evidence(Settings(), runs=random_runs()), source="x")
-    document = scores_document(scores)
+    document = scores_document(scores, PUBLISHED)
     csv = pd.read_csv(io.StringIO(show(document, "csv")))
     pd.testing.assert_frame_equal(csv, scores.round(6), check_dtype=False, check_exact=False, atol=1e-6)
     pd.testing.assert_frame_equal(pd.read_parquet(io.BytesIO(written(document, "parquet"))), scores)
     *lines, empty, words = show(document, "markdown").splitlines()
     assert empty == "" and len(lines) == len(scores) + 2
-    assert words.startswith("low, high: 95 % interval by") and "in simulations with 5 seeds" in words
-    assert {line.count("|") for line in lines} == {len(scores.columns) + 1}
-    assert f"{scores['mean'].iloc[0]:.2f}" in lines[2]
+    assert "95 % interval by" in words and "in simulations with 5 seeds" in words
+    assert {line.count("|") for line in lines} == {7}
+    first = scores.iloc[0]
+    assert f"| {TASKS[first['task']].metric} | {first['mean']:.2f} |" in lines[2]

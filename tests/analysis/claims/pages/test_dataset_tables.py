@@ -27,7 +27,7 @@ def test_the_sentences_name_what_one_dataset_makes(assessment: Assessment) -> No
 
 @pytest.mark.parametrize("form", ["text", "markdown"])
 def test_every_contrast_has_a_row_a_dataset_and_the_average(form: str, capsys) -> None:
-    assert main(["claims", "--datasets", "--id", "F3", "--format", form]) == 0
+    assert main(["claims", "--datasets", "F3", "--format", form]) == 0
     text = capsys.readouterr().out
     for name in ("SST-2", "QQP", "MNLI", "average", "I2 96%", "Results that depend on MNLI"):
         assert name in text

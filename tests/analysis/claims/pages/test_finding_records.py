@@ -33,12 +33,12 @@ def test_json_holds_everything_and_is_repeatable(capsys):
 def test_csv_has_one_row_a_claim_or_one_a_contrast(capsys):
     rows = list(csv.DictReader(io.StringIO(run(capsys, "--format", "csv"))))
     assert [row["id"] for row in rows] == ["answer", *FINDINGS]
-    rows = list(csv.DictReader(io.StringIO(run(capsys, "--format", "csv", "--explain", "--id", "F1"))))
+    rows = list(csv.DictReader(io.StringIO(run(capsys, "--format", "csv", "--explain", "F1"))))
     assert [row["part"] for row in rows] == ["verdict"] * 6 + ["reported"] * 6
     assert float(rows[0]["effect"]) == pytest.approx(2.09)
 
 
 def test_one_claim_keeps_the_adjustment_of_its_family(capsys):
-    alone = json.loads(run(capsys, "--id", "f4", "--format", "json"))["findings"]
+    alone = json.loads(run(capsys, "f4", "--format", "json"))["findings"]
     among = json.loads(run(capsys, "--format", "json"))["findings"]
     assert alone == [finding for finding in among if finding["id"] == "F4"]
