@@ -333,8 +333,12 @@ def f8_spreads() -> Check:
         half = stats.t.isf(0.025, df) * error
         counts += row["hold"] == shown([min(1.0, p) for p in ps])
         worst = max(worst, abs(row["mean"][1] - mean + half), abs(row["mean"][2] - mean - half))
-    return Check(compared="F8 by spread between pretrainings", found=f"{counts} of {len(rows)} counts; within {worst:.0e}",
-                 agrees=counts == len(rows) == 15 and worst < 1e-9)  # fmt: skip
+    found = f"{counts} of {len(rows)} counts, {len(rows)} intervals within {worst:.0e}"
+    return Check(
+        compared="F8 by spread between pretrainings",
+        found=found,
+        agrees=counts == len(rows) == 15 and worst < 1e-9,
+    )
 
 
 def unequal_seeds() -> Check:
