@@ -83,7 +83,7 @@ def reproduce(
     outcome.missing += [("a figure", str(problem)) for problem in problems]
     record = {"source": source.name, "made": outcome.made, "missing": outcome.missing}
     text = json.dumps(record, indent=1) + "\n"
-    around = {"source_given_as": redacted(source.long_label), **provenance("analysis", PACKAGES)}
+    around = {"source": redacted(source.long_label), **provenance("analysis", PACKAGES)}
     hashes = {name: sha256_file(out / name) for name in outcome.made}
     write_manifest(out / PROVENANCE, around, hashes | {"reproduce.json": sha256_bytes(text.encode())})
     write_text(out / "reproduce.json", text)

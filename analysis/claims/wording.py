@@ -125,13 +125,11 @@ def seeds_that_decide(result: Result) -> int | None:
     )
     if not (_has_error(result) and distance > 0):
         return None
-    from analysis.precision.design import seeds_needed, seeds_needed_paired
+    from analysis.precision.design import seeds_needed
 
-    seeds = min(result.seeds)
-    alpha = 2 * ALPHA if result.comparison.is_range and result.comparison.holds(result.effect) else ALPHA
-    if result.df <= seeds - 1:
-        return seeds_needed_paired(distance, result.error * math.sqrt(seeds), alpha=alpha)
-    return seeds_needed(distance, result.error * math.sqrt(seeds / 2), alpha=alpha)
+    seeds, inside = min(result.seeds), result.comparison.is_range and result.comparison.holds(result.effect)
+    alpha = 2 * ALPHA if inside else ALPHA
+    return seeds_needed(distance, result.error, seeds, paired=result.df <= seeds - 1, alpha=alpha)
 
 
 def seeds_in_words(result: Result, comparison: str) -> str:

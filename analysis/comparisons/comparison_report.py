@@ -124,9 +124,8 @@ def in_a_sentence(comparison: Comparison) -> str:
     judged = {EQUAL: "practically equal: ", OPEN: "open: ", UNKNOWN: f"{found.missing}: "}.get(
         whole.outcome, ""
     )
-    said = [
-        f"{judged}{lead} is ahead by {signed(effect)} {_interval(low, high)} points over {whole.place.title}"
-    ]
+    ends = "" if math.isnan(low) else f" {_interval(low, high)}"
+    said = [f"{judged}{lead} is ahead by {signed(effect)}{ends} points over {whole.place.title}"]
     averages = [one for one in comparison.differences if not one.place.is_dataset]
     parts = [one for one in averages or comparison.differences if one is not whole]
     words = {clear: "clear on", behind: "behind on", EQUAL: "practically equal on", OPEN: "open on"}

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -79,6 +80,12 @@ def printed(*words: str) -> str:
     with redirect_stdout(io.StringIO()) as out:
         command(list(words))
     return out.getvalue()
+
+
+@cache
+def findings() -> dict[str, dict[str, Any]]:
+    """Return by id what `claims` says of every finding."""
+    return {one["id"]: one for one in json.loads(printed("claims", "--format", "json"))["findings"]}
 
 
 @cache
@@ -217,7 +224,7 @@ def old_words() -> Check:
 def all_contrasts() -> Check:
     """Sums and differences of scores in `claims --format json`: effect, interval, error, df, p."""
     worst, count = 0.0, 0
-    for finding in json.loads(printed("claims", "--format", "json"))["findings"]:
+    for finding in findings().values():
         for one in [
             *finding["contrasts"],
             *(one for node in finding["reported"] for one in node["contrasts"]),
@@ -303,7 +310,7 @@ def f8_counts() -> Check:
         printed("claims", "--format", "markdown"),
     )
     given = [tuple(0 if word == "none" else int(word) for word in pair) for pair in page]
-    [f8] = json.loads(printed("claims", "--id", "F8", "--format", "json"))["findings"]
+    f8 = findings()["F8"]
     same = given == [one for pair in zip(counts["tasks"], counts["datasets"], strict=True) for one in pair]
     same &= (f8["holds_in"], f8["fails_in"]) == counts["tasks alone"][0]
     words = ", ".join(f"{of} {' '.join(f'{a}/{b}' for a, b in found)}" for of, found in counts.items())
