@@ -5,7 +5,7 @@ How runs become scores is `Settings` (`analysis.evidence.evidence`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -16,8 +16,7 @@ from analysis.sources import Source, open_source
 from analysis.statistics.learning_rate_selection import SELECTIONS
 from benchmarks.protocol import STANDARD
 from common.cli import MANY, shared_options
-from pretraining.models import OWN, find_model
-from pretraining.plan.study_plan import load_study
+from pretraining.models import OWN, Model, find_model
 
 __all__ = ["SOURCES", "OutFile", "SelectionRule", "SourceOptions"]
 
@@ -73,7 +72,11 @@ class SourceOptions:
     def open(self, models: Sequence[str] | None = None, *, need_instances: bool = False) -> Source:
         """Return the source; `models` and `need_instances` as in `analysis.sources.open_source`."""
         is_standard = self.source.startswith(prefix := f"{STANDARD}:")
-        study = {} if self.study is None else load_study(self.study).models
+        study: Mapping[str, Model] = {}
+        if self.study is not None:
+            from pretraining.plan.study_plan import load_study  # not for those without a study of their own
+
+            study = load_study(self.study).models
         own = {name: model for name, model in study.items() if name in OWN or find_model(name) is None}
         OWN.update(own)
         return open_source(

@@ -137,7 +137,7 @@ def reproduce(
     write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
     outcome.made += [RECORD, PROVENANCE]
     write_text(out / INDEX, outcome.index(out, source.words))
-    around = {"source_given_as": redacted(source.long_label), **provenance("analysis", PACKAGES)}
+    around = {"source": redacted(source.long_label), **provenance("analysis", PACKAGES)}
     hashes = {name: sha256_file(out / name) for name in (*outcome.made[:-1], INDEX)}
     write_manifest(out / PROVENANCE, around, hashes)
     return outcome

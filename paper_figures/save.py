@@ -144,7 +144,7 @@ class DrawnFigure:
         logs = self.inputs.logs if self.spec.from_logs else None
         given = self.inputs.source.long_label if logs is None else str(logs)
         around = provenance_path(folder / f"{self.spec.stem}.csv")
-        made_from = {"source_given_as": redacted(given), **provenance("analysis", _PACKAGES)}
+        made_from = {"source": redacted(given), **provenance("analysis", _PACKAGES)}
         hashes = {path.name: sha256_bytes(content) for path, content in paths.items()}
         write_together({**paths, around: manifest_text({**made_from, FILES: hashes}).encode()})
         return [*paths, around]

@@ -201,12 +201,12 @@ def _among(main: Verdict, verdicts: Iterable[Verdict]) -> list[str]:
 
     tested = {
         "at this split alone": (),
-        f"of the {_number(len(ANSWERS))} splits": main.beside,
+        f"of the {_number(len(ANSWERS))} splits": main.rivals,
         f"of the findings on {FAMILIES['two-stage']}": tuple(one.tree for one in family),
         "of all findings": tuple(one.tree for one in others),
     }
     said = [
-        f"{replace(main, beside=trees).hold} for the {sum(len(tree.units) for tree in (main.tree, *trees))} {words}"
+        f"{replace(main, rivals=trees).hold} for the {sum(len(tree.units) for tree in (main.tree, *trees))} {words}"
         for words, trees in tested.items()
     ]
     return [f"Comparisons shown at {SPLIT} %, by what the correction covers: {'; '.join(said)}."]

@@ -168,7 +168,7 @@ class Verdict:
     """Findings of the family that the source says anything about."""
     typical: Result | None = None
     """The mean of its comparisons, each in the claimed direction; None where they have no mean."""
-    beside: tuple[Branch, ...] = ()
+    rivals: tuple[Branch, ...] = ()
     """Statements among which it was chosen: the counts of its parts are simultaneous with those of theirs."""
 
     @cached_property
@@ -193,7 +193,7 @@ class Verdict:
 
     def _shown(self, p_of: Callable[[Branch], float]) -> int:
         own = [p_of(part) for part in self.tree.units]
-        more = [p_of(part) for tree in self.beside if tree.known_units for part in tree.units]
+        more = [p_of(part) for tree in self.rivals if tree.known_units for part in tree.units]
         return sum(p <= ALPHA for p in holm([*own, *more])[: len(own)])
 
     @property
@@ -277,7 +277,7 @@ def judge(findings: Mapping[str, Finding], result_of: ResultOf) -> list[Verdict]
                 p_against_adjusted=p_against,
                 family_size=len(members),
                 typical=None if typical is None else result_of(typical),
-                beside=tuple(verdicts[one].tree for one in others),
+                rivals=tuple(verdicts[one].tree for one in others),
             )
     return list(verdicts.values())
 

@@ -14,7 +14,7 @@ from analysis.published_cells import N_SEEDS
 
 __all__ = [
     "format_effect", "format_p", "format_typical", "how_tested", "levels_in_words", "p_texts",
-    "readout", "says", "seeds_in_words", "seeds_that_decide", "sentence",
+    "readout", "says", "seeds_in_words", "seeds_that_decide", "sentence", "three_lines",
 ]  # fmt: skip
 
 
@@ -125,13 +125,11 @@ def seeds_that_decide(result: Result) -> int | None:
     )
     if not (_has_error(result) and distance > 0):
         return None
-    from analysis.precision.design import seeds_needed, seeds_needed_paired
+    from analysis.precision.design import seeds_needed
 
-    seeds = min(result.seeds)
-    alpha = 2 * ALPHA if result.comparison.is_range and result.comparison.holds(result.effect) else ALPHA
-    if result.df <= seeds - 1:
-        return seeds_needed_paired(distance, result.error * math.sqrt(seeds), alpha=alpha)
-    return seeds_needed(distance, result.error * math.sqrt(seeds / 2), alpha=alpha)
+    seeds, inside = min(result.seeds), result.comparison.is_range and result.comparison.holds(result.effect)
+    alpha = 2 * ALPHA if inside else ALPHA
+    return seeds_needed(distance, result.error, seeds, paired=result.df <= seeds - 1, alpha=alpha)
 
 
 def seeds_in_words(result: Result, comparison: str) -> str:
@@ -154,9 +152,8 @@ def _has_error(result: Result) -> bool:
 
 def sentence(verdict: Verdict) -> str:
     """Return the verdict in a few sentences: itself, readout, typical and most adverse effect, what would decide it."""
-    outcome, decisive, results = verdict.outcome, verdict.decisive, verdict.tree.results
+    outcome, results, missing = verdict.outcome, verdict.tree.results, _missing(verdict)
     name = f"{verdict.verdict[0].upper()}{verdict.verdict[1:]}"
-    missing = next((result.missing for result in results if not result.known), "")
     if not verdict.known:
         return f"{name}: {missing}."
     counted = readout(verdict)
@@ -170,7 +167,33 @@ def sentence(verdict: Verdict) -> str:
             f"The whole statement {way} on its own (p {format_p(verdict.p)}) but not after Holm's adjustment over the "
             f"{verdict.family_size} findings of its family ({format_p(verdict.p_adjusted)})."
         )
-    if verdict.typical is not None and verdict.typical.known and len(results) > 1:
+    parts.append(_effects(verdict))
+    if outcome is OPEN and (words := seeds_in_words(verdict.decisive, "that comparison")):
+        parts.append(f"{words} if its effect is as large as observed (power 80 %).")
+    return " ".join(parts)
+
+
+def three_lines(verdict: Verdict) -> tuple[str, str, str]:
+    """Return a verdict for whoever asks about one finding: the verdict, its numbers, and how sure it is."""
+    head = f"{verdict.finding.id}, {verdict.finding.short}: {verdict.verdict}."
+    once = "Each model was pretrained once, so this is about other fine-tuning seeds, not other pretrainings."
+    if not verdict.known:
+        return head, f"Not tested: {_missing(verdict)}.", verdict.finding.remark or once
+    way, (p, adjusted) = "against" if verdict.leans_against else "for", p_texts(verdict)
+    counted = readout(verdict)
+    sure = f"{counted[0].upper()}{counted[1:]}; p {way} the whole statement {p} (Holm {adjusted})"
+    return head, _effects(verdict), f"{sure}. {once}"
+
+
+def _missing(verdict: Verdict) -> str:
+    """Return why the source lacks some of a finding's comparisons; empty if it has all."""
+    return next((result.missing for result in verdict.tree.results if not result.known), "")
+
+
+def _effects(verdict: Verdict) -> str:
+    """Return a finding's typical effect, where there is one, and its most adverse comparison."""
+    parts, decisive = [], verdict.decisive
+    if verdict.typical is not None and verdict.typical.known and len(verdict.tree.results) > 1:
         typical, shared = verdict.typical, shared_trunks(verdict.known)
         parts.append(
             f"Typical: {format_effect(typical)} {typical.comparison.unit} ({typical.comparison.label}"
@@ -180,6 +203,4 @@ def sentence(verdict: Verdict) -> str:
     parts.append(
         f"Most adverse: {comparison.label}, {format_effect(decisive)} {comparison.unit} (claimed: {comparison.region})."
     )
-    if outcome is OPEN and (words := seeds_in_words(decisive, "that comparison")):
-        parts.append(f"{words} if its effect is as large as observed (power 80 %).")
     return " ".join(parts)

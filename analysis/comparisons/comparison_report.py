@@ -20,7 +20,8 @@ from analysis.statistics.inference import stratified_words, superiority_words
 from common.tables import Grid, TableDocument, signed
 
 __all__ = [
-    "about", "comparison_document", "difference_tables", "footer", "outcome_words", "ranking_sentences", "records_of",
+    "about", "comparison_document", "difference_tables", "footer", "in_a_sentence", "outcome_words",
+    "ranking_sentences", "records_of",
 ]  # fmt: skip
 
 
@@ -131,6 +132,31 @@ def about(comparison: Comparison) -> str:
         first, second = comparison.contestants.models
         return f"A: {first}. B: {second}. Points; above 0, A is better. Source: {comparison.source}."
     return f"{len(comparison.contestants.models)} models. Source: {comparison.source}."
+
+
+def in_a_sentence(comparison: Comparison) -> str:
+    """Return the answer about two models: which is ahead over all tasks, and on which tasks that is clear or open.
+
+    Where there is no mean over all tasks, a task's average or a dataset takes its place.
+    """
+    whole = max(comparison.differences, key=lambda one: (one.place == OVERALL, not one.place.is_dataset))
+    found, lead, clear, behind = whole.result, whole.first, AHEAD, BEHIND
+    effect, low, high = found.effect, found.low, found.high
+    if effect < 0:
+        lead, clear, behind = whole.second, BEHIND, AHEAD
+        effect, low, high = -effect, -high, -low
+    judged = {EQUAL: "practically equal: ", OPEN: "open: ", UNKNOWN: f"{found.missing}: "}.get(
+        whole.outcome, ""
+    )
+    ends = "" if math.isnan(low) else f" {_interval(low, high)}"
+    said = [f"{judged}{lead} is ahead by {signed(effect)}{ends} points over {whole.place.title}"]
+    averages = [one for one in comparison.differences if not one.place.is_dataset]
+    parts = [one for one in averages or comparison.differences if one is not whole]
+    words = {clear: "clear on", behind: "behind on", EQUAL: "practically equal on", OPEN: "open on"}
+    for outcome, word in words.items():
+        if where := [one.place.title.removesuffix(" average") for one in parts if one.outcome == outcome]:
+            said.append(f"{word} {', '.join(where)}")
+    return f"{'; '.join(said)}."
 
 
 def _interval(low: float, high: float, show: Callable[[float], str] = signed) -> str:

@@ -12,7 +12,7 @@ from scipy import special
 from analysis.claims.catalogue.terms import MARGINS
 from analysis.comparisons.contestants import ALL, Contestants, Place
 from analysis.evidence.contrasts import Contrast, Result
-from analysis.precision.design import seeds_needed, seeds_needed_paired
+from analysis.precision.design import seeds_needed
 from analysis.statistics.inference import (
     ALPHA,
     FEWEST_SEEDS,
@@ -180,10 +180,7 @@ def _seeds_to_find(contestants: Contestants, contrast: Contrast, result: Result)
     if student is None:
         return None
     wanted = max(abs(result.effect), contrast.high)
-    sd = student.error * math.sqrt(min(result.seeds))  # of a difference between two single runs
-    if len(result.seeds) == 1:
-        return seeds_needed_paired(wanted, sd)
-    return seeds_needed(wanted, sd / math.sqrt(2))
+    return seeds_needed(wanted, student.error, min(result.seeds), paired=len(result.seeds) == 1)
 
 
 def _superiority(

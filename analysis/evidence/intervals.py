@@ -14,17 +14,15 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from analysis.evidence.contrasts import Cell, Term, weights_of
-from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS, ResidualPools
+from analysis.evidence.cells import Cells
+from analysis.evidence.contrasts import Term, weights_of
+from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS
 from analysis.statistics.estimates import (
     LIMITS,
     Estimate,
-    Resamples,
     Student,
     apart_bootstrap,
     is_flat,
@@ -34,9 +32,6 @@ from analysis.statistics.estimates import (
 from benchmarks.protocol import is_paired
 from common.errors import UserError
 from common.registry import Registry
-
-if TYPE_CHECKING:
-    from analysis.statistics.crossed import InstanceCovariance, Weighted
 
 __all__ = [
     "COVERAGE_FILE", "CROSSED", "DEFAULT_OF_CELLS", "DEFAULT_OF_RUNS", "ENOUGH", "INTERVALS", "PAPER", "POOLED",
@@ -64,44 +59,6 @@ class Estimated:
     """The test's name in a result."""
     seeds: tuple[int, ...] = ()
     """The seeds that the cells share, where it is within seeds; empty: each cell's own."""
-
-
-class Cells(Protocol):
-    """What a kind of interval may ask of cells with runs: `analysis.evidence.evidence.Evidence`, which says more."""
-
-    settings: Any
-
-    def by_seed(self, cell: Cell, /) -> npt.NDArray[np.float64]:
-        """Return a cell's scores by seed."""
-
-    def summary(self, cell: Cell, /) -> tuple[float, float, int]:
-        """Return mean, standard error and number of seeds."""
-
-    def within_seeds(self, terms: Sequence[Term], /) -> npt.NDArray[np.float64] | None:
-        """Return the contrast within each seed that all cells have."""
-
-    def paired(self, terms: Sequence[Term], /) -> Student | None:
-        """Return Student's estimate from the seeds that all cells share."""
-
-    def welch(self, terms: Sequence[Term], /) -> Student | None:
-        """Return Welch's estimate from each cell's own seeds."""
-
-    def seed_resamples(self, count: int, /) -> Resamples:
-        """Return resamples of so many seeds."""
-
-    def covariance(self, terms: Sequence[Term], /) -> tuple[npt.NDArray[np.float64], float] | None:
-        """Return the covariance of `within_seeds` over the test instances, and its degrees of freedom."""
-
-    def weighted(self, terms: Sequence[Term], /) -> list[Weighted]:
-        """Return weight, model and dataset of every score of a contrast."""
-
-    @property
-    def covariances(self) -> InstanceCovariance | None:
-        """The covariances between runs over test instances."""
-
-    @property
-    def pools(self) -> ResidualPools:
-        """The errors of seeds that the cells of a dataset lend each other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +157,7 @@ def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
         [weight] = weights.values()
         estimate = seed_bootstrap(weight * rows[0], cells.seed_resamples(len(rows[0])))
     else:
-        estimate = apart_bootstrap(rows, [*weights.values()], cells.settings.resamples, cells.settings.seed)
+        estimate = apart_bootstrap(rows, [*weights.values()], cells.resamples, cells.seed)
     return Estimated(
         estimate=estimate, interval="bootstrap", test="percentile bootstrap over each cell's seeds"
     )

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from analysis.evidence.evidence import seed_scores
+from analysis.evidence.cells import seed_scores
 from analysis.sources import Source
 from analysis.statistics.estimates import LEVEL
 from analysis.statistics.learning_rate_selection import select_runs

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from analysis.store.agreement import made_from
 from analysis.store.instances import RunScores, write_cell
 from analysis.store.scan import CellFolder, Problem
 from benchmarks.protocol import PAPER, STANDARD, Dataset
@@ -36,9 +35,13 @@ from benchmarks.runs import (
 from common.manifest import FILES
 from common.reading import UnreadableError, read_bounded
 
-__all__ = ["Run", "read_cell"]
+__all__ = ["OF_MODEL", "Run", "read_cell"]
 
 _BARE = f"has no {RUN}, unlike other runs of its cell, so its origin is unknown; remove it, or {AGAIN}"
+OF_MODEL = ("weights", "tokenizer")
+"""What all runs of a model share."""
+_OF_COMPARISON = ("tuning", "pooling", "head", "training_data", "evaluation_data")
+"""What all runs on a dataset share, whatever the model."""
 ClusterIds = dict[str, npt.NDArray[np.int32]]
 """By split the cluster of each instance; empty where none are known."""
 
@@ -65,7 +68,7 @@ class Run:
     details: str = ""
     """The hash of its losses and standard metrics, as the manifest has it."""
     made: str = ""
-    """What it was made from (`agreement.made_from`)."""
+    """What it was made from, as one text; empty without a manifest."""
 
 
 def read_cell(
@@ -145,7 +148,7 @@ def _read_run(
         marks=(crc32(validation.scores.data), crc32(test.scores.data)),
         sealed=bool(record),
         details=record.get(FILES, {}).get(DETAILS, ""),
-        made=sys.intern(made_from(record)),  # one text for all runs of a cell
+        made=sys.intern(_made_from(record)),  # one text for all runs of a cell
     )
     found: ClusterIds = {}
     if clusters is not None:
@@ -209,3 +212,20 @@ def _standard(record: Mapping[str, Any], dataset: Dataset, protocol: str) -> Ite
         if not (least := -1 if dataset.content or protocol != STANDARD else 0) <= value <= 1:
             raise ResultsError("value", f"has a {RUN} with {where} = {value:g}, outside [{least}, 1]")
         yield value
+
+
+def _made_from(record: Mapping[str, Any]) -> str:
+    """Return what a run's record says of its model and of what compared runs share; empty without a record."""
+    description = record.get("description")
+    if not isinstance(description, dict):
+        return ""
+    found: dict[str, Any] = {}
+    for name in (*OF_MODEL, *_OF_COMPARISON):
+        value = description.get(name)
+        parts = (
+            {f"{name}.{part}": one for part, one in value.items()}
+            if isinstance(value, dict)
+            else {name: value}
+        )
+        found |= {part: one for part, one in parts.items() if one is not None}
+    return orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode()

@@ -256,8 +256,6 @@ def _chosen_rows(path: Path, sha256: str | None, column: str, keys: Sequence[tup
     for lr, seed in keys:
         if (lr, seed) not in at:
             raise UserError(f"{path} has no run with lr {lr:g} and seed {seed}; {again}")
-    if column not in table.column_names:  # written before there were clusters
-        return [None] * len(keys)
     found = table[column].combine_chunks()
     there, offsets, values = found.is_valid(), found.offsets.to_numpy(), found.values.to_numpy()
     return [

@@ -103,18 +103,13 @@ class _Clone:
         head = self.folder / ".git" / "HEAD"
         return head.is_file() and head.read_text("utf-8").strip() == self.commit
 
-    def is_prepared(self) -> bool:
-        """Whether the checkout is a list of folders, too; in clones of earlier versions it is one of patterns."""
-        words = ("config", "--default", "false", "core.sparseCheckoutCone")
-        return self.has_commit() and self.git(*words) == "true"
-
     def released(self) -> list[str]:
         """Return the models of the commit."""
         return self.git("ls-tree", "--name-only", f"{self.commit}:results").split("\n")
 
     def models(self) -> list[str]:
         """Return the models that are whole."""
-        if not self.is_prepared():
+        if not self.has_commit():
             return []
         folders = self.git("sparse-checkout", "list").split("\n")
         return sorted(name.removeprefix("results/") for name in folders if name.startswith("results/"))
@@ -147,14 +142,13 @@ class _Clone:
         stale = list((self.folder / ".git").rglob("*.lock"))  # a killed git's; ours keeps others out
         for path in stale:
             path.unlink()
-        if not self.is_prepared():
+        if not self.has_commit():
             self.git("init", "--quiet", "--template=")  # without the user's template, which may hold hooks
             (self.folder / ".git" / "info").mkdir(exist_ok=True)
             (self.folder / ".git" / "info" / "attributes").write_text(_NO_FILTERS)
             self.git("config", "remote.origin.url", self.url)
-            if not self.has_commit():
-                later = ("--depth=1", "--filter=blob:none", "--no-tags")
-                self.git("fetch", "--quiet", *later, "origin", self.commit)
+            later = ("--depth=1", "--filter=blob:none", "--no-tags")
+            self.git("fetch", "--quiet", *later, "origin", self.commit)
             self.git("sparse-checkout", "set", "--cone")
         if stale or not self.has_commit():  # what a killed checkout wrote in part becomes whole
             self.git("checkout", "--quiet", "--force", "--detach", self.commit)

@@ -21,7 +21,8 @@ from scipy.stats import norm
 import benchmarks.metrics.standard as standard_metrics
 from analysis.claims.statements import difference
 from analysis.evidence import intervals
-from analysis.evidence.evidence import Evidence, Settings, scores_of, seed_scores
+from analysis.evidence.cells import seed_scores
+from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.statistics import learning_rate_selection
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic

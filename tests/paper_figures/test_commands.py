@@ -47,7 +47,7 @@ def test_losses_of_a_small_study_are_placed_by_its_source(given: tuple[str, ...]
     out = ["--out", str(tmp_path), "--format", "svg"]
     assert main(["figure", "12", "--source", "miniature", *given, *out]) == 0
     around = json.loads((tmp_path / "figure12.provenance.json").read_text())
-    assert around["source_given_as"] == (given[1] if given else "miniature")
+    assert around["source"] == (given[1] if given else "miniature")
 
 
 @pytest.mark.parametrize(

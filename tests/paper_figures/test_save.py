@@ -89,7 +89,7 @@ def test_the_provenance_says_where_from(files: dict[str, bytes]) -> None:
     assert not {"commit", "lock", "python", "versions", "command"} & record.keys()
     around = json.loads(files["provenance.json"])
     assert {"commit", "lock", "python", "versions", "command"} <= around.keys()
-    assert around["source_given_as"] == "published"
+    assert around["source"] == "published"
     assert around["files"]["figure3.svg"] == hashlib.sha256(files["svg"]).hexdigest()
 
 
@@ -139,7 +139,7 @@ def test_the_same_runs_give_the_same_bytes_in_another_world(tmp_path: Path) -> N
     assert [name for name in one if one[name] != two[name] and not name.endswith(".provenance.json")] == []
     for name in (name for name in one if name.endswith(".provenance.json")):
         left, right = json.loads(one[name]), json.loads(two[name])
-        assert {key for key in left if left[key] != right[key]} == {"source_given_as", "command", "seal"}
+        assert {key for key in left if left[key] != right[key]} == {"source", "command", "seal"}
 
 
 PUBLISHED = open_source("published")

@@ -30,8 +30,9 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from analysis.evidence.cells import SMALLEST_HALF_WIDTH
 from analysis.evidence.contrasts import Cell, Contrast, Term
-from analysis.evidence.evidence import DEFAULT_SEED, SMALLEST_HALF_WIDTH, Evidence, Settings, level_of
+from analysis.evidence.evidence import DEFAULT_SEED, Evidence, Settings, level_of
 from analysis.evidence.intervals import INTERVALS, POOLED, SOURCE_CELLS, T
 from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, TEST_INSTANCES, published_values

@@ -17,8 +17,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from analysis.evidence.cells import seed_scores
 from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.evidence import Evidence, Settings, seed_scores
+from analysis.evidence.evidence import Evidence, Settings
 from analysis.store.runs_table import COLUMNS
 from benchmarks.protocol import AVERAGE, LEARNING_RATES, datasets_of
 

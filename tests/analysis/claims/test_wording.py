@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.claims.wording import format_effect, format_p, how_tested, seeds_in_words, sentence
+from analysis.claims.wording import (
+    format_effect,
+    format_p,
+    how_tested,
+    seeds_in_words,
+    sentence,
+    three_lines,
+)
 from analysis.evidence.contrasts import Result, Spread
 from analysis.evidence.intervals import INTERVALS
 from tests.analysis.claims.given import part, verdict_of
@@ -59,3 +66,12 @@ def test_what_no_number_of_seeds_would_decide_is_said_of_what_can_be_computed_al
 def test_a_verdict_without_a_standard_error_says_nothing_of_seeds():
     verdict = verdict_of(part("a"), a=(0.2, 0.8))
     assert sentence(verdict).startswith("Open") and "seeds" not in sentence(verdict)
+
+
+def test_a_finding_is_answered_in_three_lines(verdicts):
+    verdict, numbers, sure = three_lines(verdicts["F8"])
+    assert verdict == "F8, CLM then MLM beats MLM alone: holds in 8 of 12."
+    assert "+1.58 [+1.27, +1.90]" in numbers and "-0.25 [-0.91, +0.41]" in numbers
+    assert "at least 8 of 12, none shown to fail" in sure and "not other pretrainings" in sure
+    assert "needs individual runs" in three_lines(verdicts["F7"])[1]
+    assert "p against the whole statement 0.019 (Holm 0.076)" in three_lines(verdicts["F12"])[2]

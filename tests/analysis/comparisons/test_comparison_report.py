@@ -13,12 +13,13 @@ from analysis.comparisons.comparison_report import (
     comparison_document,
     difference_tables,
     footer,
+    in_a_sentence,
     ranking_sentences,
 )
 from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED, Source
 from common.tables import PRINTED, show, signed
-from tests.analysis.comparisons.given import MADE_UP, REAL, real_and_made_up
+from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, real_and_made_up
 from tests.analysis.made_up import with_instances
 
 SETTINGS = Settings(interval="t", resamples=500)
@@ -52,6 +53,35 @@ def test_the_text_has_the_table_and_how_it_was_done():
     assert "±0.5" not in short and max(map(len, short.split("Intervals for")[0].splitlines()[1:])) <= 80
     assert "SC average  87.00  83.58  +3.42   [+3.13, +3.71]" in text and "±0.5" in text
     assert "Each model was pretrained once" in text and "two one-sided tests" in text
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "answer"),
+    [
+        (
+            "610m-clm-10k-mlm40-42k", REAL,
+            "610m-clm-10k-mlm40-42k is ahead by +1.76 [+1.11, +2.41] points over all tasks; clear on SC, TC, QA; "
+            "open on IR.",
+        ),
+        (
+            "210m-clm-42k", "210m-mlm40-42k",
+            "210m-mlm40-42k is ahead by +3.79 [+3.29, +4.29] points over all tasks; clear on SC, QA, IR; "
+            "practically equal on TC.",
+        ),
+    ],
+)  # fmt: skip
+def test_two_models_get_one_sentence_whichever_is_named_first(first: str, second: str, answer: str):
+    for names in ((first, second), (second, first)):
+        assert in_a_sentence(compare(PUBLISHED, names, Settings(interval="t"))) == answer
+
+
+def test_a_sentence_says_what_is_open_and_what_has_one_seed():
+    scores = {REAL: {"sst2": [90.0, 91.0, 89.0]}, MADE_UP: {"sst2": [90.5, 89.0, 91.0]}}
+    said = in_a_sentence(compare(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], Settings()))
+    assert said.startswith(f"open: {MADE_UP} is ahead by +0.17 [") and said.endswith("over SST-2.")
+    scores[REAL]["sst2"] = [90.0]
+    said = in_a_sentence(compare(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], Settings()))
+    assert f"only one seed of {REAL}" in said and "+0.17 points" in said
 
 
 def test_many_models_are_held_against_the_first_of_the_ranking():

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from analysis.evidence.cells import seed_scores
 from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.evidence import Evidence, Settings, seed_scores
+from analysis.evidence.evidence import Evidence, Settings
 from benchmarks.protocol import DATASETS
 
 MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"

@@ -11,8 +11,9 @@ from scipy import stats
 
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.statements import comparisons, difference, weighted
+from analysis.evidence.cells import seed_scores
 from analysis.evidence.contrasts import Contrast, Spread, Term
-from analysis.evidence.evidence import Evidence, Settings, level_of, seed_scores
+from analysis.evidence.evidence import Evidence, Settings, level_of
 from analysis.published_cells import published_values
 from benchmarks.protocol import datasets_of
 from common.errors import UserError

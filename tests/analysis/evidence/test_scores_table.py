@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.evidence.evidence import COLUMNS, Evidence, Settings, scores_of, seed_scores
+from analysis.evidence.cells import seed_scores
+from analysis.evidence.evidence import COLUMNS, Evidence, Settings, scores_of
 from analysis.evidence.intervals import INTERVALS
 from analysis.sources import open_source
 from benchmarks.protocol import TASKS, datasets_of

@@ -19,7 +19,6 @@ from analysis.precision.design import (
     design_table,
     planned_test,
     seeds_needed,
-    seeds_needed_paired,
 )
 from analysis.sources import PUBLISHED, Source
 from common.errors import UserError
@@ -122,9 +121,9 @@ def test_power_is_statsmodels(ratio: float):
 @pytest.mark.parametrize("ratio", [0.3, 0.8, 1.5])
 def test_seeds_needed_are_statsmodels_rounded_up(ratio: float):
     exact = math.ceil(TTestPower().solve_power(ratio, power=0.8, alpha=0.05))
-    assert seeds_needed_paired(ratio, 1.0) == exact
+    assert seeds_needed(ratio, 1.0, 1, paired=True) == exact
     exact = math.ceil(TTestIndPower().solve_power(ratio, power=0.8, alpha=0.05))
-    assert exact <= (seeds_needed(ratio, 1.0) or 0) <= exact + 1
+    assert exact <= (seeds_needed(ratio, math.sqrt(2), 1) or 0) <= exact + 1
 
 
 @pytest.mark.parametrize(("seeds", "alpha"), [(5, 0.05), (5, 0.05 / 12), (10, 0.05)])
@@ -138,8 +137,8 @@ def test_power_is_the_share_of_welchs_tests_that_find_the_difference(seeds: int,
 
 
 def test_effects_that_no_number_of_seeds_shows_are_not_promised():
-    assert seeds_needed(1e-4, 1.0) is None
-    assert seeds_needed(100.0, 1.0) == 2
+    assert seeds_needed(1e-4, 1.0, 1) is None
+    assert seeds_needed(100.0, 1.0, 1) == 2
     assert of_seeds(1.0, 5, 2).power(1e6) == of_seeds(0.0, 5, 2).power(0.1) == 1.0
 
 

@@ -1,0 +1,221 @@
+"""The cells that results are made from: scores by seed where there are runs, elsewhere the paper's printed numbers."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from functools import cached_property, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from analysis.evidence.contrasts import Cell, Term, weights_of
+from analysis.evidence.pooled import ResidualPools
+from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
+from analysis.records import records
+from analysis.statistics.estimates import Resamples, Student, student_estimate, welch_estimate
+from analysis.statistics.learning_rate_selection import select_runs
+from analysis.store.stand_ins import averaged_datasets
+from benchmarks.protocol import AVERAGE, TASKS
+
+if TYPE_CHECKING:
+    from analysis.statistics.crossed import InstanceCovariance, Weighted
+
+__all__ = ["SMALLEST_HALF_WIDTH", "Cells", "seed_scores"]
+
+Array = npt.NDArray[np.float64]
+
+SMALLEST_HALF_WIDTH = 0.005
+"""A printed interval of 0.00 stands for anything below this; the largest of it is taken."""
+_CELL = ["model", "task", "dataset"]
+
+
+class Cells:
+    """Runs, printed cells or both, by (model, task, dataset)."""
+
+    def __init__(
+        self,
+        runs: pd.DataFrame | None,
+        values: pd.DataFrame | None,
+        instances: Path | None,
+        *,
+        printed: bool,
+        selection: str,
+        resamples: int,
+        seed: int,
+    ) -> None:
+        """Select the runs; the arguments are those of `analysis.evidence.evidence.Evidence` and its settings."""
+        self.runs, self.selection, self.resamples, self.seed = runs, selection, resamples, seed
+        self._instances = instances
+        if values is None and runs is not None:
+            values = seed_scores(runs, selection)
+        self.values = (
+            pd.DataFrame(index=pd.MultiIndex.from_arrays([[], [], []])) if values is None else values
+        )
+        self._matrix = self.values.to_numpy(dtype=np.float64)
+        self._rows: dict[Cell, int] = {key: row for row, key in enumerate(self.values.index)}
+        self.printed: dict[Cell, tuple[float, float]] = {}
+        """Mean and half-width of the cells that are printed ones; all others have runs."""
+        if printed:
+            own = {model for model, _, _ in self._rows}
+            columns = ("model", "task", "dataset", "mean", "ci95")
+            self.printed = {
+                (model, task, dataset): (mean, half)
+                for model, task, dataset, mean, half in records(published_values(), *columns)
+                if model not in own
+            }
+
+    def __contains__(self, cell: Cell) -> bool:
+        """Return whether there is a score of the cell."""
+        return cell in self._rows or cell in self.printed
+
+    def __iter__(self) -> Iterator[Cell]:
+        """Yield the cells, those of runs first."""
+        yield from self._rows
+        yield from self.printed
+
+    def by_seed(self, cell: Cell) -> Array:
+        """Return (n_seeds,) scores in percent over all seeds of the source, nan where a cell has none."""
+        row: Array = self._matrix[self._rows[cell]]
+        return row
+
+    def summary(self, cell: Cell) -> tuple[float, float, int]:
+        """Return mean, standard error (nan for one seed) and number of seeds."""
+        if cell in self.printed:
+            mean, half = self.printed[cell]
+            return mean, max(half, SMALLEST_HALF_WIDTH) / NORMAL_QUANTILE, N_SEEDS
+        row = self.by_seed(cell)
+        seen = row[np.isfinite(row)]
+        if len(seen) < 2:
+            return float(seen.mean()), math.nan, len(seen)
+        student = student_estimate(seen, self.least_error(cell, len(seen)))
+        return student.effect, student.error, len(seen)
+
+    def words(self, cell: Cell) -> str:
+        """Return the cell's numbers for a list of what enters a contrast."""
+        if cell in self.printed:
+            mean, half = self.printed[cell]
+            return f"{mean:.2f} (+-{half:.2f}), n = {N_SEEDS}"
+        row = self.by_seed(cell)
+        seen = np.isfinite(row)
+        seeds = ", ".join(str(seed) for seed in self.values.columns[seen])
+        return f"mean {row[seen].mean():.4f}, n = {seen.sum()} (seeds {seeds})"
+
+    def least_error(self, cell: Cell, count: int) -> float:
+        """Return the standard error, in points, that `count` seeds are given that all agree.
+
+        It is what the smallest spread that could have been seen gives: one seed differs in one test instance.
+        """
+        model, task, dataset = cell
+        names = averaged_datasets(self.runs, task, dataset)
+        known = [self._instance.get((model, name), 0.0) / count for name in names]
+        return max(math.hypot(*known) / len(names), SMALLEST_HALF_WIDTH / NORMAL_QUANTILE)
+
+    @cached_property
+    def _instance(self) -> dict[tuple[str, str], float]:
+        """Return by (model, dataset) the points that one test instance is worth."""
+        if self.runs is None or "n_test" not in self.runs:
+            return {}
+        sizes = self.runs.groupby(["model", "dataset"], observed=True)["n_test"].median().dropna()
+        keys = [(str(model), str(name)) for model, name in sizes.index]
+        return {key: 100 / size for key, size in zip(keys, sizes.to_numpy(), strict=True) if size > 0}
+
+    def within_seeds(self, terms: Sequence[Term]) -> Array | None:
+        """Return (n_seeds,) the contrast within each seed that all cells have; None with fewer than two such seeds."""
+        table, seeds = self._shared(terms)
+        if len(seeds) < 2:
+            return None
+        weights = np.array([term.weight for term in terms])
+        # Exact sums: a product of vectors rounds as the processor likes, and some effects are on a printed tie.
+        return np.array([math.fsum(weights * column) for column in table.T])
+
+    def paired(self, terms: Sequence[Term]) -> Student | None:
+        """Return Student's estimate from the seeds that all cells share; None with fewer than two such seeds."""
+        values = self.within_seeds(terms)
+        if values is None:
+            return None
+        least = (term.weight * self.least_error(term.cell, len(values)) for term in terms)
+        return student_estimate(values, math.hypot(*least))
+
+    def welch(self, terms: Sequence[Term]) -> Student | None:
+        """Return Welch's estimate from each cell's own seeds, which may be printed; None where a cell has one seed."""
+        weights = weights_of(terms) or {terms[0].cell: 0.0}
+        means, errors, counts = np.array([self.summary(cell) for cell in weights], dtype=np.float64).T
+        return (
+            None if counts.min() < 2 else welch_estimate(means, errors, counts, np.array([*weights.values()]))
+        )
+
+    def seed_resamples(self, count: int) -> Resamples:
+        """Return resamples of `count` seeds."""
+        return Resamples.of_seeds(count, self.resamples, self.seed)
+
+    def covariance(self, terms: Sequence[Term]) -> tuple[Array, float] | None:
+        """Return the covariance of `within_seeds` over the test instances, and its degrees of freedom.
+
+        Returns:
+            (n_seeds, n_seeds) in squared points; None where instances or a second seed are missing.
+        """
+        seeds = self._shared(terms)[1]
+        if self.covariances is None or len(seeds) < 2:
+            return None
+        return self.covariances.between_seeds(self.weighted(terms), seeds)
+
+    def weighted(self, terms: Sequence[Term]) -> list[Weighted]:
+        """Return weight, model and dataset of every score that a contrast is made of."""
+        return [
+            (term.weight / len(names), term.model, name)
+            for term in terms
+            for names in [averaged_datasets(self.runs, term.task, term.dataset)]
+            for name in names
+        ]
+
+    @cached_property
+    def covariances(self) -> InstanceCovariance | None:
+        """The covariances between runs over test instances, where these are read."""
+        if self._instances is None or self.runs is None:
+            return None
+        from analysis.statistics.crossed import InstanceCovariance  # not for those who hold instances fixed
+
+        return InstanceCovariance.of(select_runs(self.runs, self.selection), self._instances)
+
+    @cached_property
+    def pools(self) -> ResidualPools:
+        """The errors of seeds that the cells of a dataset lend each other."""
+        return ResidualPools(self.values, self.resamples, self.seed)
+
+    def _shared(self, terms: Sequence[Term]) -> tuple[Array, list[int]]:
+        """Return (n_terms, n_seeds) scores of the seeds that all cells have, and these seeds."""
+        table = np.array([self.by_seed(term.cell) for term in terms])
+        shared = np.isfinite(table).all(axis=0)
+        return table[:, shared], [int(seed) for seed in self.values.columns[shared]]
+
+
+def seed_scores(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
+    """Return the test score of every (model, task, dataset) and seed at the chosen learning rate, in percent.
+
+    The `average` of a task is taken per seed first, over the seeds that have all three datasets (so the paper's
+    210m-clm has +-0.02 on SC from datasets with +-0.30, 0.27 and 0.16).
+
+    Returns:
+        Index (model, task, dataset), a column for each seed, nan where a seed has no run.
+    """
+    chosen = select_runs(runs, selection)
+    wide = chosen.pivot(index=_CELL, columns="seed", values="test_score") * 100
+    averages: list[pd.DataFrame] = []
+    for task in TASKS:
+        parts = [
+            wide[wide.index.get_level_values("dataset") == name].droplevel([1, 2])
+            for name in averaged_datasets(runs, task)
+        ]
+        if not parts:
+            continue
+        models = reduce(pd.Index.intersection, [part.index for part in parts])
+        total = reduce(operator.add, [part.loc[models] for part in parts]) / len(parts)
+        total.index = pd.MultiIndex.from_tuples([(model, task, AVERAGE) for model in models], names=_CELL)
+        averages.append(total)
+    both: pd.DataFrame = pd.concat([wide, *averages])
+    return both.loc[both.notna().any(axis=1)].sort_index()
