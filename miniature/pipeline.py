@@ -107,14 +107,17 @@ def read_timings(root: Path) -> dict[str, float]:
 
 def stand_in_note(form: Form, source: DataSource) -> str:
     """Return the sentence that every caption of the miniature begins with."""
-    sizes = ", ".join(
-        f"{SIZES[size].upper()} is a network of {shape.encoder_parameters / 1e6:.2g}M parameters"
-        for size, shape in form.study.shapes.items()
-    )
+    sizes = ", ".join(f"{paper} is a network of {own} parameters" for paper, own in _sizes(form).items())
     return (
         f"not the paper's models. {sizes}; one step here stands for {form.scale} of the paper's; the data are "
         f"{source.kind}; each task has one dataset ({', '.join(DATASETS[name].title for name in FAMILIES.values())})."
     )
+
+
+def _sizes(form: Form) -> dict[str, str]:
+    """Return the size of each network, such as `0.23M`, by the paper's in whose place it stands."""
+    shapes = form.study.shapes.items()
+    return {SIZES[size].upper(): f"{shape.encoder_parameters / 1e6:.2g}M" for size, shape in shapes}
 
 
 def write_example(miniature: Miniature, example: Path) -> None:
@@ -150,6 +153,7 @@ def _stand_ins(miniature: Miniature, **logs: str) -> str:
         "others": [RANDOM],
         "stages": form.stages,
         "families": {task: [name] for task, name in FAMILIES.items()},
+        "sizes": _sizes(form),
         **logs,
     }
     return json.dumps(content, indent=1) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,8 @@ from cyclopts import Parameter
 
 from analysis.evidence.evidence import Settings
 from analysis.options import SourceOptions
-from common.cli import offered
+from common.cli import MANY, offered
+from common.plain_text import counted
 from paper_figures.figure import FIGURES, FigureInputs, figures_named
 from paper_figures.save import FORMATS, draw_figures, formats_named
 
@@ -30,6 +32,7 @@ def draw(
     source: SourceOptions = SourceOptions(),
     scores: Settings = Settings(),
     logs: Annotated[Path | None, Parameter(metavar="DIR", group=_WRITTEN)] = None,
+    model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME", group=_WRITTEN)] = (),
     out: Annotated[Path, Parameter(metavar="DIR", group=_WRITTEN)] = Path("build/figures"),
     formats: Annotated[str, Parameter(name="--format", metavar=_FORMATS, group=_WRITTEN)] = _FORMATS,
 ) -> int:
@@ -44,10 +47,12 @@ def draw(
       clm-or-mlm figure 3
       clm-or-mlm figure all --source runs.parquet --interval t
       clm-or-mlm figure 12 --logs build/pretraining
-      clm-or-mlm figure claims coverage      (not in the paper: docs/claims.md, docs/intervals.md)
+      clm-or-mlm figure answer claims coverage      (not in the paper: docs/claims.md, docs/intervals.md)
+      clm-or-mlm figure ranking --model '610m-*-42k'
 
     Args:
         logs: folder with the training logs, for Figure 12
+        model: for ranking: models to rank (name or pattern; may be repeated)
         out: output folder
         formats: image formats, separated by commas
     """
@@ -60,10 +65,11 @@ def draw(
         None if every or supplementary else list(models),
         need_instances=scores.method.needs_instances or supplementary,
     )
-    inputs = FigureInputs(source=opened, settings=opened.with_interval(scores), logs=logs)
-    files, problems = draw_figures(chosen, inputs, out, forms)
+    inputs = FigureInputs(source=opened, settings=opened.with_interval(scores), logs=logs, ranked=model)
+    made, problems = draw_figures(chosen, inputs, out, forms)
     if problems and len(chosen) == 1:
         raise problems[0]
-    sys.stdout.writelines(f"{path}\n" for path in files)
+    for name, files in groupby(made, lambda path: path.name.partition(".")[0]):
+        sys.stdout.write(f"{out / name}.* ({counted(len(list(files)), 'file')})\n")
     sys.stdout.writelines(f"not drawn: {problem}\n" for problem in problems)
-    return 0 if files and (every or not problems) else 2
+    return 0 if made and (every or not problems) else 2

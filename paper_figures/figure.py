@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from analysis.claims.titles import TITLES
-from analysis.evidence.evidence import Settings, scores_of
+from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, TASKS
 from common.errors import UserError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from analysis.claims.assessment import Assessment
 
 __all__ = [
-    "COLUMNS", "FIGURES", "FigureInputs", "FigureSpec", "LazyFigure", "figures_named", "file_stem", "point_id",
+    "COLUMNS", "FIGURES", "GAPS", "FigureInputs", "FigureSpec", "LazyFigure", "figures_named", "file_stem", "point_id",
 ]  # fmt: skip
 
 COLUMNS = ["panel", "series", "model", "x", "mean", "low", "high", "n_seeds", "interval", "source"]
@@ -47,6 +47,10 @@ mean, low, high   what is drawn (percent unless the figure says otherwise); low 
                   a single seed has no interval
 n_seeds, interval, source   as in the scores
 """
+
+GAPS = ("gap", "gap_low", "gap_high")
+"""What the second row of a figure draws: how far a point is above another of its series, with the interval of the
+difference. The CSV, which holds the paper's numbers, leaves them out."""
 
 
 def point_id(row: object) -> str:
@@ -73,6 +77,8 @@ class FigureInputs:
     """How runs become scores; without an interval the source's default."""
     logs: Path | None = None
     """Folder of training logs; Figure 12 reads it."""
+    ranked: tuple[str, ...] = ()
+    """Names or patterns of the models that `ranking` shows; by default those of the full budget in Figure 6."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", self.source.with_interval(self.settings))
@@ -95,10 +101,14 @@ class FigureInputs:
         )
 
     @cached_property
+    def evidence(self) -> Evidence:
+        """What the averages come from, and any difference between them."""
+        return self.source.evidence(self.settings, printed=bool(self.own_models))
+
+    @cached_property
     def averages(self) -> pd.DataFrame:
         """The task averages of the source's scores; with `own_models` the printed ones of models without runs too."""
-        evidence = self.source.evidence(self.settings, printed=bool(self.own_models))
-        scores = scores_of(evidence, source=self.source.name)
+        scores = scores_of(self.evidence, source=self.source.name)
         if self.own_models and self.source.runs is not None:
             printed = ~scores["model"].isin(self.source.runs["model"])
             scores = scores.assign(source=scores["source"].mask(printed, PUBLISHED.label))
@@ -132,8 +142,6 @@ class FigureSpec(ABC):
     """Whether the learning rates of its runs were chosen by validation score."""
     from_logs: bool = False
     """Whether it reads training logs in place of scores."""
-    dodge: bool = False
-    """Whether the points that lines have at one x stand side by side."""
 
     @abstractmethod
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
@@ -147,6 +155,19 @@ class FigureSpec(ABC):
     def describe(self, data: pd.DataFrame) -> str:
         """Return what is seen, in sentences, for those who do not see it."""
 
+    def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
+        """Return in one sentence what is seen, without a full stop; empty where there is nothing to say.
+
+        It is the title of a supplementary figure, and the first line of another's caption.
+        """
+        del data, inputs
+        return ""
+
+    def shows(self, data: pd.DataFrame) -> bool:
+        """Whether the data have what the figure is about; else it is a sentence."""
+        del data
+        return True
+
     def draw_panel(self, data: pd.DataFrame, panel: str, ax: Axes) -> None:
         """Draw one panel on axes; `UserError` for a figure that has no such panel."""
         del data, panel, ax
@@ -155,7 +176,7 @@ class FigureSpec(ABC):
         )
 
     def details(self, inputs: FigureInputs) -> str:
-        """Return sentences of a supplementary figure's caption on how the numbers were computed."""
+        """Return sentences of a supplementary figure's alt text on how the numbers were computed."""
         del inputs
         return ""
 
@@ -219,7 +240,9 @@ _MODULES = {
     "figures.figures5_7": ("5", "7"),
     "figures.figure12": ("12",),
     "supplementary.forests": tuple(f"forest-{result.lower()}" for result in TITLES),
+    "supplementary.answer_figure": ("answer",),
     "supplementary.findings_figure": ("claims",),
+    "supplementary.ranking_figure": ("ranking",),
     "supplementary.coverage_figure": ("coverage",),
 }
 

@@ -25,7 +25,7 @@ from common.progress import progress
 from common.provenance import provenance, provenance_path
 from common.tables import csv_text
 from paper_figures import words
-from paper_figures.figure import FigureInputs, FigureSpec
+from paper_figures.figure import GAPS, FigureInputs, FigureSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "DrawnFigure", "draw_figures", "formats_named", "picture", "rounded"]
 
 _PACKAGES = ("matplotlib", "numpy", "scipy", "pandas", "statsmodels", "pillow", "fonttools")
-_PERCENTAGES = ("mean", "low", "high", "effect", "region_low", "region_high", "gap")
+_PERCENTAGES = ("mean", "low", "high", "effect", "region_low", "region_high")
 """Columns in percent or in points of percent."""
 _DIGITS = 6
 
@@ -95,14 +95,15 @@ class DrawnFigure:
         """Collect a figure's data and find its words; `UserError` where the inputs do not allow the figure."""
         data = spec.collect(inputs)
         return cls(
-            spec=spec, inputs=inputs, data=data, title=words.title(spec, inputs),
+            spec=spec, inputs=inputs, data=data, title=words.title(spec, data, inputs),
             caption=words.caption(spec, data, inputs), alt=words.alt_text(spec, data, inputs),
         )  # fmt: skip
 
     @property
     def csv(self) -> str:
         """Its numbers."""
-        return csv_text(rounded(self.data, self.inputs.source), digits="%.12g")
+        listed = self.data.drop(columns=list(GAPS), errors="ignore")
+        return csv_text(rounded(listed, self.inputs.source), digits="%.12g")
 
     def draw(self) -> Figure:
         """Return the picture; call it within `style.paper_style`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -19,42 +20,75 @@ __all__ = [
 ]  # fmt: skip
 
 
-def title(figure: FigureSpec, inputs: FigureInputs) -> str:
+def title(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
     """Return what stands above the picture: first that the source is not of the paper's kind, then what it shows."""
+    said = figure.finding(data, inputs) if figure.supplementary else ""
     if inputs.source.comparable or figure.simulated:
-        return figure.heading
-    return f"{inputs.source.title}. {figure.heading}"
+        return said or figure.heading
+    return f"{inputs.source.title}. {said or _own_sizes(figure.heading, inputs)}"
 
 
 def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
-    """Return the line below the picture: source, how its numbers were computed, how to read it, what is missing."""
+    """Return what stands below the picture: what is seen; then, on a new line, how to read it, gaps and the source.
+
+    Interval, coverage and the missing models by name are in the alt text.
+    """
     if figure.simulated:
         return figure.note
+    words = inputs.source.own_words.removeprefix(f"{inputs.source.title}: ").partition(". ")[0].rstrip(".")
+    whose = words and f"{words[0].upper()}{words[1:]}."
+    name = inputs.source.name.removeprefix(inputs.source.title).lstrip()
+    where = "tables of arXiv 2507.00994v4" if inputs.source.is_published else name
     if figure.supplementary:
-        where = "published cells of arXiv 2507.00994v4" if inputs.source.is_published else inputs.source.name
-        return _joined(inputs.source.own_words, f"Source: {where}.", figure.details(inputs), figure.note)
-    gaps = missing(figure, data)
-    said = missing_sentence(gaps, _why(figure, inputs), "No score" if figure.crosses else "Not drawn")
-    crosses = "A cross marks a place without any score." if gaps and figure.crosses else ""
-    source = source_sentence(figure, data, inputs)
-    own = _own_sentences(data, inputs)
-    dodged = figure.dodge and figure.crosses and data.duplicated(["panel", "x"]).any()
-    apart = "Points at the same x are drawn side by side." if dodged else ""
-    joined = _joined(inputs.source.own_words, source, figure.note, apart, own, said, crosses)
-    return joined.replace(" %", "\u00a0%")
+        return _unbroken(_joined(whose, _own_sizes(figure.note, inputs), f"Source: {where}."))
+    said, gaps = figure.finding(data, inputs), missing(figure, data) if figure.shows(data) else {}
+    lacking = f"{len(gaps)} of {len(figure.models)} models" if len(gaps) > 1 else "".join(gaps)
+    some = f"Without {lacking}{' (crosses)' * figure.crosses}." if gaps else ""
+    added = "Arrows: intervals beyond the axis." if inputs.own_models & set(data["model"]) else ""
+    drawn = figure.shows(data) and not figure.from_logs
+    hidden = "Intervals within a mark are hidden." if drawn and _hidden(data) else ""
+    if figure.from_logs:
+        where = "training logs"
+    elif inputs.source.is_published:
+        where = f"{figure.tables} of arXiv 2507.00994v4"
+    own = _own_sentences(data, inputs) if inputs.own_models & set(data["model"]) else ""
+    rest = _joined(whose, _own_sizes(figure.note, inputs), some, own, added, hidden, f"Source: {where}.")
+    return _unbroken(f"{said}.\n{rest}" if said else rest)
 
 
 def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
-    """Return the alt text: what the picture is, what is seen in each panel with its numbers, and the source."""
+    """Return the alt text: what the picture is, what is seen in each panel with its numbers, intervals, the source."""
     if figure.simulated:
         return figure.describe(data)
     if figure.supplementary:
-        return _joined(inputs.source.own_words, figure.describe(data))
-    gaps = missing_sentence(missing(figure, data), _why(figure, inputs), most=99)
+        seen, note = figure.describe(data), figure.note
+        return _joined(inputs.source.own_words, seen, note, figure.details(inputs))
+    gaps = missing_sentence(missing(figure, data), _why(figure, inputs))
     source = source_sentence(figure, data, inputs)
     seen = figure.describe(data)
     own = _own_sentences(data, inputs)
     return _joined(f"{figure.heading}.", inputs.source.own_words, seen, figure.note, own, source, gaps)
+
+
+def _hidden(data: pd.DataFrame) -> bool:
+    """Return whether a mark, which is a thirtieth of a panel high, covers an interval."""
+    for _, rows in data.groupby("panel"):
+        widths = rows["high"] - rows["low"]
+        if (widths < max(float(rows["high"].max() - rows["low"].min()), 2.0) / 30).any():
+            return True
+    return False
+
+
+def _own_sizes(text: str, inputs: FigureInputs) -> str:
+    """Return a text with the sizes of stand-ins in place of the paper's."""
+    stand_ins = inputs.source.stand_ins
+    for size, own in () if stand_ins is None else stand_ins.sizes.items():
+        text = re.sub(rf"\b{size}\b", own, text)
+    return text
+
+
+def _unbroken(text: str) -> str:
+    return text.replace(" %", "\u00a0%")
 
 
 def source_sentence(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
@@ -120,19 +154,16 @@ def missing(figure: FigureSpec, data: pd.DataFrame) -> dict[str, tuple[str, ...]
     }
 
 
-def missing_sentence(
-    gaps: Mapping[str, Sequence[str]], why: str, what: str = "Not drawn", *, most: int = 4
-) -> str:
-    """Return `Not drawn: ..., why.` with at most `most` models by name; empty when nothing is missing."""
+def missing_sentence(gaps: Mapping[str, Sequence[str]], why: str) -> str:
+    """Return `Not drawn: ..., why.` with every model by name; empty when nothing is missing."""
     if not gaps:
         return ""
     names = [
         f"{model} ({', '.join(panels)})" if len(panels) < len(TASKS) and set(panels) <= set(TASKS) else model
         for model, panels in gaps.items()
     ]
-    shown = names if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} other models"]
-    *rest, last = shown
-    return f"{what}: {', '.join(rest)} and {last}, {why}." if rest else f"{what}: {last}, {why}."
+    *rest, last = names
+    return f"Not drawn: {', '.join(rest)} and {last}, {why}." if rest else f"Not drawn: {last}, {why}."
 
 
 def _why(figure: FigureSpec, inputs: FigureInputs) -> str:

@@ -1,7 +1,8 @@
 """Runs of a small study whose models stand in the places of the paper's: `stand_ins.json` next to them says how.
 
     {"title": "MINIATURE", "note": "...", "steps": 100, "models": {"mini-m-clm-420": "610m-clm-42k"}, "others": [],
-     "stages": {"mini-m-clm": "610m-clm"}, "families": {"SC": ["sst2"]}, "logs": "pretrained/models"}
+     "stages": {"mini-m-clm": "610m-clm"}, "families": {"SC": ["sst2"]}, "sizes": {"610M": "0.23M"},
+     "logs": "pretrained/models"}
 
 Tables, figures and findings are built around the paper's models. With stand-ins they show the small study's runs in
 these places, say so in every caption, and print none of the paper's numbers with them.
@@ -9,7 +10,7 @@ these places, say so in every caption, and print none of the paper's numbers wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pandas as pd
@@ -47,6 +48,8 @@ class StandIns:
     """The paper's stage in whose place each stage of a log stands."""
     families: dict[str, tuple[str, ...]]
     """The datasets that make a family's average."""
+    sizes: dict[str, str] = field(default_factory=dict)
+    """What a figure writes in place of the paper's sizes, such as `0.23M` for `610M`."""
     logs: Path | None = None
     """Folder of the training logs."""
 

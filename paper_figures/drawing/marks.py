@@ -1,38 +1,35 @@
 """What is in a panel: lines or groups of points with intervals, centred scores with their spread, series' names.
 
-Points of different series at one x are drawn side by side, a few points of the page apart, so that none hides another;
-the data keep their x. A point that is alone at its x is drawn there.
+A mark stands at its x: hollow, on a thin interval, so that what is behind it shows. In groups, whose x are words,
+series stand next to each other. An interval of a model that is not the paper's widens no axis: an arrow ends it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
-from matplotlib.transforms import ScaledTranslation, Transform
 
 from analysis.records import records
 from paper_figures.drawing.page import inches
 from paper_figures.drawing.style import GREY, INK, PAPER, SMALLEST, Look
-from paper_figures.figure import point_id
+from paper_figures.figure import GAPS, point_id
+from pretraining.models import MODELS
 
 __all__ = [
-    "draw_groups", "draw_lines", "draw_spread", "empty_panel", "names_fit", "score_bounds",
+    "draw_differences", "draw_groups", "draw_lines", "draw_spread", "empty_panel", "names_fit", "score_bounds",
     "write_names", "y_axis",
 ]  # fmt: skip
 
 _LEAST_SPAN = 2.0
 """Points that a y axis spans at least."""
-_DODGE = 3.4
-"""Points of the page between two series at one x."""
-_SPAN = 11.0
-"""Points of the page that the series at one x take up at most."""
+_STEP, _SPAN = 0.13, 0.5
+"""Between two series of a group, and all of them at most; groups are 1 apart."""
 _NAMES = SMALLEST * 1.22
 """Points of the page between two names of series."""
 
@@ -45,20 +42,20 @@ def draw_lines(
     expected: Mapping[str, Sequence[float]],
     ticks: Sequence[float] = (),
     log_x: bool = False,
-    dodge: bool = True,
     bounds: tuple[float, float] | None = None,
+    second: bool = False,
 ) -> None:
     """Draw each series as markers joined by a line, each marker on its interval; a cross where no series has a score.
 
     Args:
         ax: the panel.
         rows: its data; the index holds the rows of the CSV.
-        look: the series' looks, in the order in which they stand next to each other.
+        look: the series' looks, from back to front.
         expected: for each series the x of all its points in the paper; a line is not drawn across a missing one.
         ticks: x ticks; by default every x there is or should be.
         log_x: a logarithmic x axis.
-        dodge: whether points at one x are drawn side by side; false for steep lines, whose x are compared.
-        bounds: of the y axis, shared with another panel of the same metric; by default the panel's own.
+        bounds: of the y axis; by default those of the panel's scores.
+        second: whether this is a second row, without crosses, whose marks are not those of the rows of the CSV.
     """
     if rows.empty:
         empty_panel(ax)
@@ -72,16 +69,44 @@ def draw_lines(
     ax.set_xticks(shown, [f"{x:g}" for x in shown])
     ax.xaxis.set_minor_locator(NullLocator())
     y_axis(ax, bounds or score_bounds(rows))
-    aside = _aside(rows, look) * dodge
     for rank, name in enumerate(look):
         part = rows[rows["series"] == name]
         if len(part):
             gaps = sorted(set(map(float, expected.get(name, ()))) - {float(x) for x in part["x"]})
             xs = part["x"].to_numpy(dtype=float)
-            _draw_series(ax, part, xs, look[name], rank, aside[part.index], gaps=gaps)
-    for x in sorted(due - present):
+            _draw_series(ax, part, xs, look[name], rank, gaps=gaps, with_ids=not second)
+    for x in () if second else sorted(due - present):
         ax.plot([x], [0.03], transform=ax.get_xaxis_transform(), marker="x", markersize=3.6, markeredgewidth=0.9,
                 color=GREY, linestyle="none", label="_missing", zorder=3)  # fmt: skip
+
+
+def draw_differences(
+    ax: Axes,
+    rows: pd.DataFrame,
+    look: Mapping[str, Look],
+    *,
+    base: float,
+    expected: Mapping[str, Sequence[float]],
+    ticks: Sequence[float],
+) -> None:
+    """Draw under a panel by how much each point is above that of its series at x = `base`, around a line at zero.
+
+    Args:
+        ax: below the panel, with its x axis.
+        rows: the panel's, with the columns `GAPS`.
+        look, expected, ticks: as in `draw_lines`.
+        base: the x that the others are compared with.
+    """
+    shown = rows[(rows["x"] != base) & rows[GAPS[0]].notna()]
+    if shown.empty:
+        empty_panel(ax)
+        return
+    shown = shown.assign(**dict(zip(("mean", "low", "high"), (shown[gap] for gap in GAPS), strict=True)))
+    low, high = _ends(shown)
+    bounds = _around(min(low, 0.0), max(high, 0.0))
+    due = {name: [x for x in xs if x != base] for name, xs in expected.items()}
+    draw_lines(ax, shown, look, expected=due, ticks=ticks, bounds=bounds, second=True)
+    ax.axhline(0, color=INK, linewidth=0.7, zorder=1.5)
 
 
 def draw_groups(
@@ -90,6 +115,7 @@ def draw_groups(
     look: Mapping[str, Look],
     *,
     groups: Sequence[str],
+    names: Mapping[str, str] | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> None:
     """Draw a point with its interval for each series in every group; a thin line follows a series over the groups.
@@ -99,21 +125,23 @@ def draw_groups(
         rows: its data; `x` names the group, the index holds the rows of the CSV.
         look: the series' looks, in the order in which they stand next to each other.
         groups: left to right.
+        names: what is written of a group, where it is not its `x`.
         bounds: as in `draw_lines`.
     """
-    ax.set_xticks(range(len(groups)), list(groups))
+    ax.set_xticks(range(len(groups)), [(names or {}).get(group, group) for group in groups])
     ax.set_xlim(-0.4, len(groups) - 0.6)
     if rows.empty:
         empty_panel(ax)
         return
     y_axis(ax, bounds or score_bounds(rows))
-    aside = _aside(rows, look)
-    for rank, name in enumerate(look):
+    drawn = [name for name in look if name in set(rows["series"])]
+    step = min(_STEP, _SPAN / max(len(drawn) - 1, 1))
+    for rank, name in enumerate(drawn):
         part = rows[rows["series"] == name]
-        if len(part):
-            places = np.array([groups.index(x) for x in part["x"]], dtype=float)
-            gaps = [float(place) for place in range(len(groups)) if place not in places]
-            _draw_series(ax, part, places, look[name], rank, aside[part.index], gaps=gaps, linewidth=0.8)
+        places = np.array([groups.index(x) for x in part["x"]], dtype=float)
+        gaps = [float(place) for place in range(len(groups)) if place not in places]
+        aside = (rank - (len(drawn) - 1) / 2) * step
+        _draw_series(ax, part, places + aside, look[name], rank, gaps=gaps, linewidth=0.8)
 
 
 def draw_spread(ax: Axes, rows: pd.DataFrame, points: pd.DataFrame, look: Mapping[str, Look]) -> None:
@@ -206,10 +234,17 @@ def _names_apart(wanted: list[tuple[float, str]], tall: float) -> list[tuple[flo
 
 def score_bounds(rows: pd.DataFrame) -> tuple[float, float]:
     """Return the ends of an axis of percentages for these rows: within 0 and 100, where all scores are."""
-    values = rows[["mean", "low", "high"]].to_numpy(dtype=float)
-    low, high = _around(float(np.nanmin(values)), float(np.nanmax(values)))
+    low, high = _around(*_ends(rows))
     means = rows["mean"]
     return max(low, min(0.0, float(means.min()))), min(high, max(100.0, float(means.max())))
+
+
+def _ends(rows: pd.DataFrame) -> tuple[float, float]:
+    """Return the least and the largest value of all means, and of the intervals of the paper's models if any."""
+    papers = rows["model"].isin(list(MODELS))
+    counted = rows[papers] if papers.any() else rows
+    values = np.concatenate([rows["mean"], counted["low"], counted["high"]]).astype(float)
+    return float(np.nanmin(values)), float(np.nanmax(values))
 
 
 def y_axis(ax: Axes, bounds: tuple[float, float]) -> None:
@@ -236,59 +271,30 @@ def _draw_series(
     xs: np.ndarray,
     style: Look,
     rank: int,
-    aside: pd.Series,
     *,
     gaps: Sequence[float] = (),
-    linewidth: float = 1.2,
+    linewidth: float = 1.1,
+    with_ids: bool = True,
 ) -> None:
     """Draw one series: its line, which is not drawn across `gaps`, its intervals, and a mark for each row."""
-    name, inch = str(part["series"].iloc[0]), _figure(ax).dpi_scale_trans
+    name = str(part["series"].iloc[0])
     line_x = np.concatenate([xs, gaps])
     line_y = np.concatenate([part["mean"].to_numpy(dtype=float), np.full(len(gaps), np.nan)])
     order = np.argsort(line_x, kind="stable")
-    moved = np.concatenate([aside, np.zeros(len(gaps))])[order]
     ax.plot(line_x[order], line_y[order], label=name, color=style.color, linestyle=style.dash, linewidth=linewidth,
-            transform=ax.transData + _Aside(moved, inch), zorder=2.1 + 0.01 * rank)  # fmt: skip
+            zorder=2.1 + 0.01 * rank)  # fmt: skip
     bottom, top = ax.get_ylim()
     for x, at, mean, low, high in zip(xs, part.index, part["mean"], part["low"], part["high"], strict=True):
-        across = ax.transData + ScaledTranslation(aside[at] / 72, 0, inch)
         if low <= high:
-            ax.vlines([x], [low], [high], color=style.color, linewidth=0.9, transform=across,
-                      zorder=2.3 + 0.01 * rank, label="_interval")  # fmt: skip
-            for end, beyond, arrow in ((low, low < bottom, 7), (high, high > top, 6)):
-                ax.plot([x], [min(max(end, bottom), top)], linestyle="none", marker=arrow if beyond else "_",
-                        markersize=3.4, markeredgewidth=0.0 if beyond else 0.9, color=style.color, transform=across,
-                        zorder=2.3 + 0.01 * rank, label="_end", clip_on=False)  # fmt: skip
-        ax.plot([x], [mean], linestyle="none", marker=style.marker, markersize=4.4, color=style.color,
-                markeredgecolor=PAPER, markeredgewidth=0.5, transform=across, zorder=2.5 + 0.01 * rank,
-                label=f"_{name}", clip_on=False, gid=point_id(at))  # fmt: skip
-
-
-def _aside(rows: pd.DataFrame, names: Iterable[str]) -> pd.Series:
-    """Return by how many points of the page each row's mark is set aside, among the series that have its x."""
-    points: dict[object, float] = {}
-    for _, here in rows.groupby("x")["series"]:
-        among = [name for name in names if name in set(here)]
-        middle = (len(among) - 1) / 2
-        step = min(_DODGE, _SPAN / max(len(among) - 1, 1))
-        points |= {row: (among.index(name) - middle) * step for row, name in here.items()}
-    return pd.Series(points)
-
-
-class _Aside(Transform):
-    """Sets each vertex of a line aside by its own number of points of the page."""
-
-    input_dims = output_dims = 2
-
-    def __init__(self, points: np.ndarray, inch: Transform) -> None:
-        super().__init__()
-        self._points, self._inch = points, inch
-        self.set_children(inch)
-
-    def transform_non_affine(self, values: Any) -> np.ndarray:
-        apart = np.column_stack([self._points / 72, np.zeros(len(self._points))])
-        moved: np.ndarray = np.asarray(values, dtype=float) + self._inch.transform(apart)
-        return moved
+            ax.vlines([x], [low], [high], color=style.color, linewidth=0.8, zorder=2.3 + 0.01 * rank,
+                      label="_interval")  # fmt: skip
+        for end, beyond, arrow in ((bottom, low < bottom, 7), (top, high > top, 6)):
+            if beyond:
+                ax.plot([x], [end], linestyle="none", marker=arrow, markersize=3.4, markeredgewidth=0.0,
+                        color=style.color, zorder=2.3 + 0.01 * rank, label="_end", clip_on=False)  # fmt: skip
+        ax.plot([x], [mean], linestyle="none", marker=style.marker, markersize=3.9, markerfacecolor=PAPER,
+                markeredgecolor=style.color, markeredgewidth=1.0, zorder=2.5 + 0.01 * rank, label=f"_{name}",
+                clip_on=False, gid=point_id(at) if with_ids else None)  # fmt: skip
 
 
 def _figure(ax: Axes) -> Figure:

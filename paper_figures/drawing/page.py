@@ -1,7 +1,7 @@
-"""The page of a figure: a heading, panels or rows, the caption with the source.
+"""The page of a figure: a heading, panels or rows, the caption with the finding first and the source last.
 
 Sizes are in inches, so that every figure has the same type size; the height grows with the caption. Series are named
-where they end, right of the last panel; only where no panel has them all, in a legend below the heading.
+right of one panel, where their lines end; only where that panel lacks one, in a legend below the heading.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.textpath import text_to_path
 
+from analysis.palette import OBJECTIVE
 from benchmarks.protocol import TASKS
-from paper_figures.drawing.style import GREY, PAPER, SMALLEST, Look
+from paper_figures.drawing.style import GREY, INK, PAPER, SMALLEST, Look
 
 __all__ = [
-    "TITLE_SIZE", "WIDTH", "Panel", "Sheet", "bend", "inches", "line_handles", "make_page", "task_panels", "wrapped",
+    "DIFFERENCES", "TITLE_SIZE", "WIDTH", "Panel", "Schedule", "Sheet", "bend", "draw_schedules", "inches",
+    "line_handles", "make_page", "task_panels", "wrapped",
 ]  # fmt: skip
 
 WIDTH = 7.2
@@ -33,10 +35,16 @@ _HEADING = 8.8
 """Points of what stands above a figure."""
 TITLE_SIZE = 7.8
 """Points of a panel's title."""
+DIFFERENCES = ": differences"
+"""After a panel's name, the axes of its differences."""
 _POINTS = (-100, -30, -10, -3, -1, 0, 1, 3, 10, 30, 100)
 _FACTORS = (0.1, 0.2, 0.5, 1, 2, 5, 10)
 _LEFT, _RIGHT = 0.38, 0.1
 _HEAD, _LEGEND, _TITLES, _PLOT, _TICKS, _LABEL = 0.32, 0.17, 0.4, 1.62, 0.2, 0.17
+_SECOND, _BETWEEN, _BAR = 0.95, 0.34, 0.15
+
+Schedule = tuple[str, Sequence[tuple[str, float]]]
+"""What a bar is called, and the stages of a pretraining: `CLM` or `MLM`, and its steps."""
 
 
 @cache
@@ -48,34 +56,34 @@ def inches(text: str, *, bold: bool = False) -> float:
 
 
 def wrapped(text: str, width: float) -> list[str]:
-    """Return a text in lines of at most `width` inches, broken at spaces alone."""
+    """Return a text in lines of at most `width` inches, broken at spaces alone and where the text has a new line."""
     lines: list[str] = []
-    for word in filter(None, text.split(" ")):  # a no-break space keeps words together
-        longer = f"{lines[-1]} {word}" if lines else word
-        if lines and inches(longer) <= width:
-            lines[-1] = longer
-        else:
-            lines.append(word)
+    for part in text.split("\n"):
+        begun = False
+        for word in filter(None, part.split(" ")):  # a no-break space keeps words together
+            longer = f"{lines[-1]} {word}" if begun else word
+            if begun and inches(longer) <= width:
+                lines[-1] = longer
+            else:
+                lines.append(word)
+            begun = True
     return lines
 
 
 class Sheet:
     """A figure as wide as a page; lengths are in inches, from its left and its lower edge."""
 
-    def __init__(
-        self, caption: str, *, body: float, below: float, above: float = 0.0, spacing: float = 0.125
-    ) -> None:
+    def __init__(self, caption: str, *, body: float, below: float = 0.08) -> None:
         """Make an empty one.
 
         Args:
-            caption: wrapped here; it is written by `write_caption`.
+            caption: wrapped here; it is written by `finish`. A finding ends with a new line.
             body: height of all that is above the caption.
-            below: room below the caption.
-            above: room above the caption.
-            spacing: from one line of the caption to the next.
+            below: room between the caption and what is above it.
         """
-        self._lines, self._spacing = wrapped(caption, WIDTH - 0.24), spacing
-        self.foot = below + spacing * len(self._lines) + above
+        self._lines = wrapped(caption, WIDTH - 0.24)
+        self._finding = len(wrapped(caption.partition("\n")[0], WIDTH - 0.24)) if "\n" in caption else 0
+        self.foot = below + 0.06 + 0.128 * len(self._lines)
         """From the lower edge to what is drawn."""
         self.height = body + self.foot
         self.figure = Figure(figsize=(WIDTH, self.height))
@@ -88,16 +96,16 @@ class Sheet:
         """Return new axes."""
         return self.figure.add_axes((left / WIDTH, bottom / self.height, width / WIDTH, height / self.height))
 
-    def write_heading(self, heading: str, *, left: float = 0.1) -> None:
-        """Write what stands above the picture, smaller where it would be wider."""
+    def finish(self, heading: str) -> Figure:
+        """Write heading (smaller where it would be wider) and caption, its finding in black; return the figure."""
         wide = inches(heading, bold=True) * _HEADING / SMALLEST
-        size = _HEADING * min(1.0, (WIDTH - left - 0.05) / wide) if heading else _HEADING
-        self.text(left, self.height - 0.19, heading, fontsize=size, fontweight="bold", gid="heading")
-
-    def write_caption(self, *, left: float = 0.1, bottom: float = 0.06) -> None:
-        """Write the caption below everything."""
-        for row, line in enumerate(self._lines, start=1):
-            self.text(left, bottom + self._spacing * (len(self._lines) - row), line, color=GREY)
+        size = max(SMALLEST, _HEADING * min(1.0, (WIDTH - 0.17) / wide)) if heading else _HEADING
+        self.text(0.12, self.height - 0.19, heading, fontsize=size, fontweight="bold", gid="heading")
+        for row, line in enumerate(self._lines):
+            ink = INK if row < self._finding else GREY
+            bottom = 0.07 + 0.128 * (len(self._lines) - row - 1)
+            self.text(0.12, bottom, line, color=ink, gid="caption")
+        return self.figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +117,8 @@ class Panel:
     title: str
     unit: str
     """What the y axis shows."""
+    schedules: Sequence[Schedule] = ()
+    """The pretrainings that it compares, drawn as bars above it."""
 
 
 def task_panels(*, centred: bool = False) -> tuple[Panel, ...]:
@@ -128,7 +138,9 @@ def make_page(
     caption: str,
     look: Mapping[str, Look] = MappingProxyType({}),
     legend: bool = False,
+    named: int = 0,
     gap: float = 0.36,
+    second: str = "",
 ) -> tuple[Figure, dict[str, Axes]]:
     """Return a page and its empty panels by name.
 
@@ -137,28 +149,38 @@ def make_page(
         panels: left to right.
         x_label: one label below all panels; empty for none.
         caption: what is drawn and from where, wrapped here.
-        look: of the series that are named; right of the last panel (`marks.write_names`), for which there is room.
+        look: of the series that are named, right of a panel (`marks.write_names`), for which there is room.
         legend: whether they are named in a legend below the heading instead.
+        named: the place of the panel that names the series.
         gap: between two panels, in inches.
+        second: what a second row of panels shows, whose names end in `DIFFERENCES`; empty for none.
     """
     columns = max(1, int((WIDTH - 0.24) / max((inches(name) + 0.5 for name in look), default=WIDTH)))
     columns = len(look) if sum(inches(name) + 0.5 for name in look) < WIDTH else columns
     rows = math.ceil(len(look) / max(columns, 1)) if legend else 0
-    head = _HEAD + rows * _LEGEND
-    label = _LABEL if x_label else 0.0
-    sheet = Sheet(caption, body=head + _TITLES + _PLOT + _TICKS + label, below=0.08, above=0.06)
-    labelled = () if legend else look
-    right = max((inches(name, bold=True) + 0.14 for name in labelled), default=_RIGHT)
-    width = (WIDTH - _LEFT - right - gap * (len(panels) - 1)) / len(panels)
+    bars = _BAR * max(len(panel.schedules) for panel in panels)
+    label, under = _LABEL if x_label else 0.0, (_BETWEEN + _SECOND) if second else 0.0
+    head = _HEAD + rows * _LEGEND + bars + 0.08 * bool(bars)
+    sheet = Sheet(caption, body=head + _TITLES + _PLOT + under + _TICKS + label)
+    names = 0.0 if legend else max((inches(name, bold=True) + 0.06 for name in look), default=0.0)
+    width = (WIDTH - _LEFT - _RIGHT - names - gap * (len(panels) - 1)) / len(panels)
     bottom = sheet.foot + label + _TICKS
-    top = bottom + _PLOT
+    top = bottom + under + _PLOT
     axes = {}
     for index, panel in enumerate(panels):
-        left = _LEFT + index * (width + gap)
-        axes[panel.name] = sheet.axes(left, bottom, width, _PLOT)
+        left = _LEFT + index * (width + gap) + names * (index > named)
+        axes[panel.name] = sheet.axes(left, bottom + under, width, _PLOT)
         sheet.text(left - 0.26, top + 0.245, panel.title, fontsize=TITLE_SIZE, fontweight="bold")
         sheet.text(left - 0.26, top + 0.105, panel.unit, color=GREY)
-    sheet.write_heading(heading, left=0.12)
+    for panel in panels:
+        left = float(axes[panel.name].get_position().x0) * WIDTH
+        if second:
+            axes[panel.name + DIFFERENCES] = sheet.axes(left, bottom, width, _SECOND)
+        if panel.schedules:
+            above = sheet.axes(left - 0.26, top + _TITLES + 0.04, width + 0.26, bars)
+            draw_schedules(above, panel.schedules)
+    if second:
+        sheet.text(_LEFT - 0.26, bottom + _SECOND + 0.07, second, color=GREY)
     if legend:
         sheet.figure.legend(
             handles=line_handles(look), loc="center left", ncols=columns, handlelength=2.6, handletextpad=0.6,
@@ -166,41 +188,68 @@ def make_page(
             borderaxespad=0, borderpad=0,
         )  # fmt: skip
     if x_label:
-        sheet.text((_LEFT + WIDTH - right) / 2, sheet.foot + 0.035, x_label, ha="center")
-    sheet.write_caption(left=0.12, bottom=0.07)
-    return sheet.figure, axes
+        sheet.text(WIDTH / 2, sheet.foot + 0.035, x_label, ha="center")
+    return sheet.finish(heading), axes
+
+
+def draw_schedules(ax: Axes, schedules: Sequence[Schedule], *, size: float = SMALLEST) -> None:
+    """Draw pretrainings as bars from left to right, one below the other, each stage with its objective.
+
+    Args:
+        ax: axes of their own.
+        schedules: from top to bottom; a name stands left of its bar.
+        size: points of the type.
+    """
+    named = max(inches(name) for name, _ in schedules) * size / SMALLEST + 0.08
+    wide = float(ax.get_position().width) * WIDTH
+    longest = max(sum(steps for _, steps in stages) for _, stages in schedules)
+    ax.set_xlim(-longest * named / max(wide - named, 0.1), longest)
+    ax.set_ylim(len(schedules) - 0.5, -0.5)
+    ax.axis("off")
+    for row, (name, stages) in enumerate(schedules):
+        ax.text(ax.get_xlim()[0], row, name, va="center", fontsize=size)
+        start = 0.0
+        for text, steps in stages:
+            color = OBJECTIVE["CLM" if "CLM" in text else "MLM"]
+            ax.barh(row, steps, left=start, height=0.82, color=color, edgecolor=PAPER, linewidth=0.8)
+            ax.text(start + steps / 2, row, text, va="center", ha="center", color=PAPER, fontsize=size,
+                    fontweight="bold")  # fmt: skip
+            start += steps
 
 
 def line_handles(look: Mapping[str, Look]) -> list[Artist]:
     """Return legend entries of lines with markers."""
     return [
-        Line2D([], [], label=name, color=style.color, linestyle=style.dash, linewidth=1.3, marker=style.marker,
-               markersize=4.4, markeredgecolor=PAPER, markeredgewidth=0.5)
+        Line2D([], [], label=name, color=style.color, linestyle=style.dash, linewidth=1.2, marker=style.marker,
+               markersize=4.0, markerfacecolor=PAPER, markeredgewidth=1.0)
         for name, style in look.items()
     ]  # fmt: skip
 
 
-def bend(ax: Axes, reach: float, wide: float, *, ratios: bool = False) -> None:
+def bend(ax: Axes, low: float, high: float, wide: float, *, ratios: bool = False) -> None:
     """Make an x axis linear near no effect and then bent, or of ratios logarithmic, with ticks that do not touch.
 
     Args:
         ax: the axes.
-        reach: where the axis ends: as far on one side of no effect as on the other, of ratios a factor.
+        low, high: what it has to show; it ends at the next ticks, at most 100 (or a factor of 10).
         wide: inches of the axis.
         ratios: whether no effect is 1, not 0.
     """
-    place, ticks, form = (math.log, _FACTORS, "{:g}") if ratios else (math.asinh, _POINTS, "{:+g}")
+    place, every, form = (math.log, _FACTORS, "{:g}") if ratios else (math.asinh, _POINTS, "{:+g}")
+    middle = every.index(1 if ratios else 0)
+    first = max((tick for tick in every[:middle] if tick <= low), default=every[0])
+    last = min((tick for tick in every[middle + 1 :] if tick >= high), default=every[-1])
     if ratios:
         ax.set_xscale("log")
     else:
         ax.set_xscale("asinh", linear_width=1.0)
-    low, high = (1 / reach, reach) if ratios else (-reach, reach)
-    ax.set_xlim(low, high)
-    labels = {tick: form.format(tick).replace("-", "\u2212") for tick in ticks} | {0.0: "0"}
-    where = {tick: place(tick) * wide / 2 / place(reach) for tick in ticks if low <= tick <= high}
+    ax.set_xlim(first, last)
+    labels = {tick: form.format(tick).replace("-", "\u2212") for tick in every} | {0.0: "0"}
+    scale = wide / (place(last) - place(first))
+    where = {tick: place(tick) * scale for tick in every if first <= tick <= last}
     shown: list[float] = []
-    for tick in sorted(where, key=lambda tick: (where[tick] != 0, -abs(where[tick]))):
-        room = inches(labels[tick]) + 0.04
+    for tick in sorted(where, key=lambda tick: (tick not in (first, every[middle], last), -abs(where[tick]))):
+        room = max(inches(labels[tick]), 0.1) + 0.04
         if all(abs(where[tick] - where[other]) >= room for other in shown):
             shown.append(tick)
     shown.sort()

@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 import matplotlib as mpl
 
+from analysis.palette import OBJECTIVE
+
 __all__ = [
     "CLM", "EXTRA", "GREY", "INK", "LIGHT", "MLM", "PAPER", "RAMP_BLUE", "RAMP_PURPLE", "SMALLEST", "Look", "looks_of",
     "paper_style",
@@ -50,8 +52,8 @@ class Look:
         return self.text or self.color
 
 
-MLM = Look(color="#15508f", marker="o", dash="-")
-CLM = Look(color="#d9523d", text="#b8391f", marker="s", dash=(0, (4.5, 1.6)))
+MLM = Look(color=OBJECTIVE["MLM"], marker="o", dash="-")
+CLM = Look(color=OBJECTIVE["CLM"], text="#b8391f", marker="s", dash=(0, (4.5, 1.6)))
 
 RAMP_BLUE = (
     Look(color="#4f93d0", text="#2a72b5", marker="^", dash=(0, (1.2, 1.2))),
@@ -62,14 +64,14 @@ RAMP_BLUE = (
 
 RAMP_PURPLE = (
     Look(color="#a57fc9", text="#7f55a8", marker="^", dash=(0, (1.2, 1.2))),
-    Look(color="#7c4aa9", marker="s", dash=(0, (4.5, 1.6))),
+    Look(color=OBJECTIVE["CLM then MLM"], marker="s", dash=(0, (4.5, 1.6))),
     Look(color="#42206a", marker="o", dash="-"),
 )
 """Three series of mixes of the two objectives, light to dark."""
 
 EXTRA = (
-    Look(color="#2f8f75", text="#1f7a5c", marker="D", dash=(0, (6, 1.5, 1.2, 1.5))),
-    Look(color="#b07d00", text="#8a6200", marker="v", dash=(0, (2.5, 1.2))),
+    Look(color="#2f8f75", text="#217a60", marker="D", dash=(0, (6, 1.5, 1.2, 1.5))),
+    Look(color="#b07d00", text="#866000", marker="v", dash=(0, (2.5, 1.2))),
     Look(color="#5f5f5f", marker="P", dash=(0, (8, 2))),
     Look(color="#b8609a", text="#9c4680", marker="X", dash=(0, (1, 2))),
 )

@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from analysis.records import records
 from common.errors import NotApplicableError, UserError
 from paper_figures.drawing.marks import empty_panel, names_fit, write_names
 from paper_figures.drawing.page import Panel, make_page
@@ -91,12 +92,19 @@ class _Losses(FigureSpec):
         order = data["panel"].map(_PANELS.index)
         return data.iloc[np.argsort(order.to_numpy(), kind="stable")].reset_index(drop=True)[COLUMNS]
 
+    def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
+        """Return where the longest continued pretraining ends."""
+        del inputs
+        last = data[(data["panel"] == data["panel"].iloc[-1]) & (data["x"] > _SWITCH)]
+        ends = [f"{mean:.2f} ({name})" for name, mean in dict(records(last, "series", "mean")).items()]
+        return f"MLM loss at the end of the longest continued pretraining: {', '.join(ends)}" if ends else ""
+
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         panels = [
             Panel(name=name, title=f"CPT of {name.removeprefix('CPT ')} steps", unit="Loss (logarithmic)")
             for name in _PANELS
         ]
-        direct = names_fit(data, _PANELS[-1])
+        direct = names_fit(data, _PANELS[0])
         plain = {name: Look(color=look.color, marker="") for name, look in STARTS.items()}
         drawing, axes = make_page(
             heading=heading,
@@ -116,7 +124,7 @@ class _Losses(FigureSpec):
             ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
             ax.yaxis.set_minor_locator(NullLocator())
         if direct:
-            write_names(axes[_PANELS[-1]], data[data["panel"] == _PANELS[-1]], STARTS)
+            write_names(axes[_PANELS[0]], data[data["panel"] == _PANELS[0]], STARTS)
         return drawing
 
     def describe(self, data: pd.DataFrame) -> str:
@@ -231,8 +239,6 @@ FIGURES = (
         name="12",
         title="Training loss through continued pretraining",
         models=STUDY_FIGURES[12],
-        note="610M. Up to 42K steps: loss of the first pretraining (MLM or CLM); then MLM loss at 40 % masking. "
-        "The two are not comparable. Line: mean over equal numbers of steps; band: range. "
-        "Steps without a log are left out.",
+        note="610M. Up to 42K steps the loss of MLM or CLM, not comparable; then of MLM. Band: range.",
     ),
 )

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
+import pandas as pd
+from matplotlib.figure import Figure
+
+from analysis.records import records
+from paper_figures.drawing.page import WIDTH, Sheet, wrapped
 from paper_figures.drawing.style import CLM, MLM, RAMP_BLUE, RAMP_PURPLE
 from paper_figures.figures.task_figures import (
     AxisPosition,
     TaskFigure,
-    describe_differences,
-    describe_points,
+    above_mlm_alone,
+    best_points,
+    count_ahead,
+    last_differences,
     size_rank,
 )
 from pretraining.models import FIGURES as STUDY_FIGURES
@@ -29,7 +37,8 @@ OBJECTIVES = {"MLM": MLM, "CLM": CLM}
 STARTS = {"MLM start": MLM, "CLM start": CLM}
 _CPT = 22_000
 _SPLITS = frozenset(STUDY_FIGURES[6] + STUDY_FIGURES[11])
-_AXES = "The y-axes differ by panel and need not start at 0."
+_ENDS = {0.0: "MLM", 100.0: "CLM"}
+_NOT_RUN = "No 1B model of CLM and then MLM has a score in this source, so there is nothing to draw yet."
 _SHARE = "CLM share of the budget (%): 0 is MLM only, 100 CLM only"
 
 
@@ -115,9 +124,9 @@ def by_flops(model: Model) -> AxisPosition | None:
     return AxisPosition(series=objective_series(model), x=training_flops(model) / 1e20)
 
 
-def _flops_ticks(flops: set[float]) -> list[float]:
-    most = max(flops)
-    return [0.0, *(tick for tick in range(1, int(most) + 1))] if most < 8 else [0.0, most]
+def _round_flops(flops: set[float]) -> list[float]:
+    round_ones = (mantissa * 10.0**power for power in range(-4, 6) for mantissa in (1, 2, 5))
+    return [tick for tick in round_ones if min(flops) / 1.3 <= tick <= max(flops) * 1.3]
 
 
 def at_610m(model: Model) -> AxisPosition | None:
@@ -148,114 +157,130 @@ def by_length(model: Model) -> AxisPosition | None:
     return None if steps is None else AxisPosition(series=start_series(model), x=steps / 1000)
 
 
+class _OneBillion(TaskFigure):
+    """Figure 11; a sentence for a source that has no 1B model of CLM then MLM, so nothing that it is about."""
+
+    def shows(self, data: pd.DataFrame) -> bool:
+        return bool(data["x"].between(0, 100, inclusive="neither").any())
+
+    def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
+        if self.shows(data):
+            return super().draw(data, heading, caption)
+        ends = [
+            f"{panel} {', '.join(f'{mean:.2f} ({_ENDS[x]})' for x, mean in records(rows, 'x', 'mean'))}"
+            for panel, rows in data.groupby("panel", sort=False)
+        ]
+        lines = wrapped(f"{_NOT_RUN} Without a mix: {'; '.join(ends)}.", WIDTH - 0.24)
+        sheet = Sheet(caption, body=0.4 + 0.14 * len(lines))
+        for row, line in enumerate(lines):
+            sheet.text(0.12, sheet.height - 0.44 - 0.14 * row, line)
+        return sheet.finish(heading)
+
+
+def _figure(number: int, **given: Any) -> TaskFigure:
+    kind = _OneBillion if number == 11 else TaskFigure
+    return kind(name=str(number), models=STUDY_FIGURES[number], **given)
+
+
 FIGURES = (
-    TaskFigure(
-        name="2",
+    _figure(
+        2,
         title="MLM and CLM by model size",
-        models=STUDY_FIGURES[2],
         tables="Tables 2\u20135",
         position=by_size,
         looks=OBJECTIVES,
         x_label="Model size",
         groups=lambda sizes: sorted(sizes, key=size_rank),
         others="Others",
-        seen="Points with intervals in four panels, one per task: MLM at 40 % and CLM at each model size.",
-        numbers=partial(describe_differences, x_text="{}"),
-        note=f"Masking ratio 40 %; 42K steps. {_AXES}",
+        said=partial(count_ahead, pair=("MLM", "CLM"), what="sizes"),
+        note="42K steps, masking ratio 40 %.",
     ),
-    TaskFigure(
-        name="3",
+    _figure(
+        3,
         title="MLM masking ratio by model size",
-        models=STUDY_FIGURES[3],
         tables="Tables 2\u20135",
         position=by_ratio,
         looks=dict(zip(("210M", "610M", "1B"), RAMP_BLUE, strict=True)),
         x_label="Masking ratio (%)",
-        seen="Lines in four panels, one per task: score against the masking ratio of MLM, one line per model size.",
-        numbers=partial(describe_points, x_text="{:g} % masking"),
-        note=f"42K steps. {_AXES}",
+        x_text="{:g} % masking",
+        said=partial(best_points, x_text="Best masking ratio in %"),
+        base=20.0,
+        second="Difference to 20 % (points)",
+        note="42K steps.",
     ),
-    TaskFigure(
-        name="4",
+    _figure(
+        4,
         title="MLM and CLM during pretraining",
-        models=STUDY_FIGURES[4],
         tables="Tables 6\u20139",
         position=by_steps,
         looks=OBJECTIVES,
         x_label="Pretraining steps (thousands, logarithmic)",
+        x_text="{:g}K steps",
         log_x=True,
-        seen="Lines in four panels, one per task: score against the pretraining step, a line for MLM and one for CLM.",
-        numbers=partial(describe_differences, x_text="{:g}K steps"),
-        note=f"610M, checkpoints before any decay; masking ratio 40 %. {_AXES}",
+        said=partial(count_ahead, pair=("CLM", "MLM"), what="steps"),
+        note="610M before any decay, masking ratio 40 %.",
     ),
-    TaskFigure(
-        name="6",
+    _figure(
+        6,
         title="CLM, then MLM, within one budget",
-        models=STUDY_FIGURES[6],
         tables="Tables 10\u201313",
         position=at_610m,
         looks=dict(zip(("12K steps", "22K steps", "42K steps"), RAMP_PURPLE, strict=True)),
         x_label=_SHARE,
+        x_text="{:g} % CLM",
         ticks=lambda shares: sorted(shares | {0.0, 100.0}),
-        seen="Lines in four panels, one per task: score against the share of CLM steps, one line per budget.",
-        numbers=partial(describe_points, x_text="{:g} % CLM"),
-        note=f"610M, masking ratio 40 %. Shares are nominal, because stages last whole thousands of steps. {_AXES}",
+        said=partial(above_mlm_alone, shares=(25.0, 50.0, 75.0)),
+        base=0.0,
+        second="Difference to MLM alone (points)",
+        note="610M, masking ratio 40 %.",
     ),
-    TaskFigure(
-        name="8",
+    _figure(
+        8,
         title="Continued pretraining with MLM after CLM or MLM",
-        models=STUDY_FIGURES[8],
         tables="Tables 14\u201317",
         position=before_and_after,
         looks=STARTS,
         groups=lambda _: GROUPS,
-        seen="Points with intervals in four panels, one per task: the MLM start and the CLM start, before (Base) and "
-        "after (CPT) 22K further steps of MLM.",
-        numbers=partial(describe_differences, x_text="{}"),
-        note=f"610M; CPT is 22K further steps of MLM at 40 %, starting from the decayed 42K model (Base). {_AXES}",
+        said=partial(last_differences, pair=("CLM start", "MLM start"), when="After CPT"),
+        note="610M; CPT: 22K more steps of MLM at 40 %.",
         continued=True,
     ),
-    TaskFigure(
-        name="9",
+    _figure(
+        9,
         title="Length of continued pretraining after CLM or MLM",
-        models=STUDY_FIGURES[9],
         tables="Tables 14\u201317",
         position=by_length,
         looks=STARTS,
         x_label="Steps of continued pretraining with MLM (thousands)",
-        seen="Lines in four panels, one per task: score against the steps of continued pretraining with MLM, a line "
-        "for the MLM start and one for the CLM start.",
-        numbers=partial(describe_differences, x_text="{:g}K steps"),
-        note=f"610M, masking ratio 40 %; the point at 0 steps is the decayed 42K model. {_AXES}",
+        x_text="{:g}K steps",
+        said=partial(count_ahead, pair=("CLM start", "MLM start"), what="lengths"),
+        note="610M, masking ratio 40 %; 0: the decayed 42K model.",
         continued=True,
     ),
-    TaskFigure(
-        name="10",
+    _figure(
+        10,
         title="MLM and CLM over training compute",
-        models=STUDY_FIGURES[10],
         tables="Tables 6\u20139",
         position=by_flops,
         looks=OBJECTIVES,
-        x_label="Training FLOPs (10\u00b2\u2070)",
-        ticks=_flops_ticks,
-        dodge=False,
-        seen="Lines in four panels, one per task: score against training FLOPs, a line for MLM and one for CLM.",
-        numbers=partial(describe_differences, x_text="{:.2f}e20 FLOPs"),
-        note="610M, checkpoints before any decay; masking ratio 40 %; FLOPs are counted as in Hoffmann et al. (2022), "
-        f"Appendix F, and are the same for both objectives. {_AXES}",
+        x_label="Training FLOPs (10\u00b2\u2070, logarithmic)",
+        x_text="{:.2f}e20 FLOPs",
+        log_x=True,
+        ticks=_round_flops,
+        said=partial(count_ahead, pair=("CLM", "MLM"), what="points"),
+        note="610M before decay; FLOPs by Hoffmann et al. (2022).",
     ),
-    TaskFigure(
-        name="11",
-        title="CLM, then MLM, at 1B",
-        models=STUDY_FIGURES[11],
+    _figure(
+        11,
+        title="CLM and MLM at 1B",
         tables="Tables 2\u20135",
         position=at_1b,
         looks={"1B": RAMP_PURPLE[-1]},
         x_label=_SHARE,
+        x_text="{:g} % CLM",
         ticks=lambda shares: sorted(shares | {0.0, 25.0, 100.0}),
-        seen="Points in four panels, one per task: score against the share of CLM steps in 42K steps at 1B.",
-        numbers=partial(describe_points, x_text="{:g} % CLM"),
-        note=f"42K steps, masking ratio 40 %. {_AXES}",
+        said=partial(above_mlm_alone, shares=(25.0,)),
+        note="42K steps, masking ratio 40 %.",
     ),
 )
 """In the paper's order."""

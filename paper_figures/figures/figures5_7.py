@@ -110,6 +110,17 @@ class _Spread(FigureSpec):
             series = f"{column}: {self.each.format_map(single)}"
             yield [task, series, single["model"], column, float(value), np.nan, np.nan, 1, _SINGLE]
 
+    def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
+        """Return how much wider the first column spreads than the second, by task."""
+        del inputs
+        bars = data[data["interval"] == _SD].pivot(index="panel", columns="series", values="high")
+        first, second = self.columns
+        if not {first, second} <= set(bars.columns):
+            return ""
+        ratios = (bars[first] / bars[second]).reindex(list(TASKS)).dropna()
+        parts = ", ".join(f"{ratio:.1f} on {task}" for task, ratio in ratios.items())
+        return f"Spread of {first} over that of {second}: {parts}" if parts else ""
+
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         drawing, axes = make_page(
             heading=heading, panels=task_panels(centred=True), x_label="", caption=caption
@@ -141,9 +152,7 @@ FIGURES = (
         columns={"MLM": (MLM, ("610m-mlm40-42k",)), "CLM": (CLM, ("610m-clm-42k",))},
         scores=_at_every_rate,
         each="lr {lr:.0e}, seed {seed}",
-        note="Test scores of 610M models after 42K steps, for every seed and learning rate from 1e-5 to 1e-4 (all "
-        "rates for small stand-in networks), centred on their mean. Bar: one standard deviation; small points: single "
-        "scores, ordered by learning rate. Each panel has its own range.",
+        note="610M, 42K steps. Bar: one sd; points: seeds and learning rates.",
         selected=False,
     ),
     _Spread(
@@ -159,8 +168,6 @@ FIGURES = (
         },
         scores=_at_chosen_rates,
         each="{model}, seed {seed}",
-        note="Test scores of 610M models after 42K steps, of MLM only or of 40K CLM and then 2K MLM, for every seed "
-        "and masking ratio from 20 to 50 %, centred on their mean. Bar: one standard deviation; small points: single "
-        "scores, ordered by masking ratio. Each panel has its own range.",
+        note="610M; MLM, or CLM, then 2K MLM. Bar: sd; points: seeds, ratios.",
     ),
 )

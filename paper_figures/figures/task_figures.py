@@ -5,8 +5,9 @@ The paper's figures of this kind are in `figures2_11`.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,21 +15,31 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.evidence.contrasts import Contrast, Term
 from analysis.records import records
 from benchmarks.protocol import TASKS
 from common.errors import UserError
-from paper_figures.drawing.marks import draw_groups, draw_lines, names_fit, write_names
-from paper_figures.drawing.page import inches, line_handles, make_page, task_panels
-from paper_figures.drawing.style import Look, looks_of
-from paper_figures.figure import COLUMNS, FigureInputs, FigureSpec
+from paper_figures.drawing.marks import (
+    draw_differences,
+    draw_groups,
+    draw_lines,
+    names_fit,
+    write_names,
+)
+from paper_figures.drawing.page import DIFFERENCES, inches, line_handles, make_page, task_panels
+from paper_figures.drawing.style import GREY, SMALLEST, Look, looks_of
+from paper_figures.figure import COLUMNS, GAPS, FigureInputs, FigureSpec
 from pretraining.models import MODELS, Model, arm_of, find_model
 
 __all__ = [
-    "AxisPosition", "PositionRule", "TaskFigure", "collect", "continued_only", "describe_differences",
-    "describe_points", "expected_points", "refuse_empty", "size_rank",
+    "AxisPosition", "PositionRule", "TaskFigure", "above_mlm_alone", "best_points", "collect", "continued_only",
+    "count_ahead", "describe_points", "expected_points", "last_differences", "refuse_empty",
+    "size_rank",
 ]  # fmt: skip
 
 
+_FLOOR = 5.0
+"""Percent; a panel of scores below it says that they are at the floor."""
 _LONGEST = 1.2
 """Inches of a name that can stand right of the panels and leaves them room for their titles."""
 
@@ -52,10 +63,8 @@ class TaskFigure(FigureSpec):
 
     position: PositionRule
     """Where it draws a model."""
-    seen: str
-    """What the picture is, a sentence of the alt text."""
-    numbers: Callable[[pd.DataFrame], str]
-    """Data -> further sentences of the alt text."""
+    x_text: str = "{}"
+    """How the alt text writes an x, such as `{:g}K steps`."""
     looks: Mapping[str, Look] = field(default_factory=dict)
     """How the paper's series look; they are named unless there is one."""
     x_label: str = ""
@@ -64,7 +73,12 @@ class TaskFigure(FigureSpec):
     ticks: Callable[[set[float]], Sequence[float]] = sorted
     """For a figure of lines, every x drawn or missing -> the ticks."""
     log_x: bool = False
-    dodge: bool = True
+    base: float | None = None
+    """The x with which a second row of panels compares the others; without it there is one row."""
+    second: str = ""
+    """What the second row shows."""
+    said: Callable[[pd.DataFrame], str] = str
+    """Data -> what is seen, one sentence (`FigureSpec.finding`)."""
     others: str = ""
     """The group of models whose names say nothing; without it they are not drawn."""
     continued: bool = False
@@ -85,25 +99,38 @@ class TaskFigure(FigureSpec):
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
         """Return the averages of its models and of one's own (`collect`); `UserError` where there is none."""
         data = collect(self, self.position, inputs, others=self.continued, foreign=self.others)
-        return refuse_empty(self, continued_only(data, self.looks) if self.continued else data, inputs)
+        data = refuse_empty(self, continued_only(data, self.looks) if self.continued else data, inputs)
+        if self.base is not None:
+            data = _with_gaps(data, self.base, inputs)
+        data.attrs["sizes"] = inputs.source.stand_ins.sizes if inputs.source.stand_ins else {}
+        return data
+
+    def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
+        """Return what is seen."""
+        return self.said(data.assign(series=data["series"].replace(data.attrs["sizes"])))
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
-        """Return its panels; series are named where they end, or in a legend where the last panel lacks one."""
-        look, last = looks_of(data["series"], self.looks), list(TASKS)[-1]
+        """Return its panels; series are named where they end in the first, or in a legend where it lacks one."""
+        sizes, first = data.attrs.get("sizes", {}), next(iter(TASKS))
+        data = data.assign(series=data["series"].replace(sizes))
+        look = looks_of(data["series"], {sizes.get(name, name): one for name, one in self.looks.items()})
         named = len(self.looks) != 1
         is_narrow = max((inches(name, bold=True) for name in look), default=0.0) < _LONGEST
-        direct = named and is_narrow and names_fit(data, last)
+        direct = named and is_narrow and names_fit(data, first)
         drawing, axes = make_page(
             heading=heading,
             panels=task_panels(),
-            x_label=self.x_label,
+            x_label=f"{self.x_label} (million parameters)"
+            if sizes and self.groups and self.x_label
+            else self.x_label,
             caption=caption,
             look=look if named else {},
             legend=named and not direct,
+            second=self.second,
         )
-        self._draw_panels(axes, data, look)
+        self._draw_panels(axes, data, look, sizes)
         if direct:
-            write_names(axes[last], data[data["panel"] == last], look)
+            write_names(axes[first], data[data["panel"] == first], look)
         return drawing
 
     def draw_panel(self, data: pd.DataFrame, panel: str, ax: Axes) -> None:
@@ -112,28 +139,36 @@ class TaskFigure(FigureSpec):
             super().draw_panel(data, panel, ax)
         [found] = [one for one in task_panels() if one.name == panel]
         look = looks_of(data["series"], self.looks)
-        self._draw_panels({panel: ax}, data, look)
+        self._draw_panels({panel: ax}, data, look, data.attrs.get("sizes", {}))
         ax.set(title=found.title, xlabel=self.x_label, ylabel=found.unit)
         if len(self.looks) != 1:
             ax.legend(handles=line_handles(look))
 
-    def _draw_panels(self, axes: Mapping[str, Axes], data: pd.DataFrame, look: Mapping[str, Look]) -> None:
-        parts = {task: data[data["panel"] == task] for task in axes}
+    def _draw_panels(
+        self, axes: Mapping[str, Axes], data: pd.DataFrame, look: Mapping[str, Look], names: Mapping[str, str]
+    ) -> None:
+        parts = {task: data[data["panel"] == task] for task in TASKS if task in axes}
         if self.groups is not None:
             groups = self.groups(dict.fromkeys(data["x"]))
-            for task, ax in axes.items():
-                draw_groups(ax, parts[task], look, groups=groups)
+            names = {size: own.removesuffix("M") for size, own in names.items()}
+            for task, rows in parts.items():
+                draw_groups(axes[task], rows, look, groups=groups, names=names)
             return
-        expected = self.x_axis["expected"]
+        expected = {names.get(name, name): xs for name, xs in self.x_axis["expected"].items()}
         ticks = self.ticks({float(x) for x in data["x"]} | {x for xs in expected.values() for x in xs})
-        for task, ax in axes.items():
-            draw_lines(
-                ax, parts[task], look, expected=expected, ticks=ticks, log_x=self.log_x, dodge=self.dodge
-            )
+        for task, rows in parts.items():
+            draw_lines(axes[task], rows, look, expected=expected, ticks=ticks, log_x=self.log_x)
+            if len(rows) and rows["mean"].max() < _FLOOR:
+                axes[task].set_title("at the floor", fontsize=SMALLEST, color=GREY, loc="right", pad=-8)
+            if (under := axes.get(task + DIFFERENCES)) is not None and self.base is not None:
+                axes[task].tick_params(labelbottom=False)
+                draw_differences(under, rows, look, base=self.base, expected=expected, ticks=ticks)
 
     def describe(self, data: pd.DataFrame) -> str:
         """Return what is seen."""
-        return f"{self.seen} {self.numbers(data)}"
+        kind = "Lines" if self.groups is None else "Points with intervals"
+        under = f"; below, the {self.second[0].lower()}{self.second[1:]}" if self.second else ""
+        return f"{kind} in four panels, one per task{under}. {describe_points(data, self.x_text)}"
 
 
 def collect(
@@ -179,6 +214,22 @@ def collect(
     return data.sort_values(
         list(ranks), key=lambda column: column.map(ranks[str(column.name)]), ignore_index=True, kind="stable"
     )[COLUMNS]
+
+
+def _with_gaps(data: pd.DataFrame, base: float, inputs: FigureInputs) -> pd.DataFrame:
+    """Return `data` with the columns `GAPS`: how far a point is above that of its panel and series at x = `base`."""
+    bases = {(panel, series): model for panel, series, x, model in records(data, "panel", "series", "x", "model")
+             if x == base}  # fmt: skip
+    gaps = []
+    for panel, series, model in records(data, "panel", "series", "model"):
+        than = bases.get((panel, series))
+        if than is None or than == model:
+            gaps.append((math.nan,) * 3)
+            continue
+        terms = (Term(weight=1.0, model=model, task=panel), Term(weight=-1.0, model=than, task=panel))
+        found = inputs.evidence.result(Contrast(label=f"{model} - {than}", terms=terms))
+        gaps.append((found.effect, found.low, found.high))
+    return data.assign(**dict(zip(GAPS, zip(*gaps, strict=True), strict=True)))
 
 
 def refuse_empty(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> pd.DataFrame:
@@ -229,53 +280,76 @@ def size_rank(size: str) -> float:
 
 
 def describe_points(data: pd.DataFrame, x_text: str, *, panel: str = "") -> str:
-    """Return, for each panel and series, first, last and highest point, in sentences.
+    """Return in sentences, for each panel and x, the score of every series, and of two their difference.
 
     Args:
         data: of a figure.
         x_text: how an x is written, such as `{:g} % CLM`.
         panel: what the panel is called; by default by its task.
     """
-
-    def sentence(series: str, rows: pd.DataFrame) -> str:
-        points = [(float(x), float(mean)) for x, mean in records(rows, "x", "mean")]
-        (first, start), (last, end) = points[0], points[-1]
-        text = f"{series} {start:.2f} at {x_text.format(first)}"
-        if len(points) > 1:
-            best, peak = max(points, key=lambda point: point[1])
-            text += f", {end:.2f} at {x_text.format(last)}"
-            text += "" if best in (first, last) else f", highest {peak:.2f} at {x_text.format(best)}"
-        return text
-
-    return " ".join(
-        f"{title}: {'; '.join(sentence(str(name), part) for name, part in rows.groupby('series', sort=False))}."
-        for title, rows in _panels(data, panel)
-    )
-
-
-def describe_differences(data: pd.DataFrame, x_text: str, *, panel: str = "") -> str:
-    """Return, for each panel, the values at every x and by how much the first series is above the second.
-
-    Args:
-        data, x_text, panel: as of `describe_points`.
-    """
     sentences = []
-    for title, rows in _panels(data, panel):
-        names = list(dict.fromkeys(rows["series"]))
+    for name, rows in data.groupby("panel", sort=False):
+        title = panel or f"{TASKS[str(name)].title} ({TASKS[str(name)].metric}, %)"
         parts = []
-        for x in dict.fromkeys(rows["x"]):
-            here = {s: m for s, at, m in records(rows, "series", "x", "mean") if at == x}
-            text = ", ".join(f"{name} {here[name]:.2f}" for name in names if name in here)
-            if len(names) > 1 and names[0] in here and names[1] in here:
-                text += f" (difference {here[names[0]] - here[names[1]]:+.2f})"
+        for x, here in rows.groupby("x", sort=not isinstance(rows["x"].iloc[0], str)):
+            scores = list(records(here, "series", "mean"))
+            text = ", ".join(f"{series} {mean:.2f}" for series, mean in scores)
+            if len(scores) == 2:
+                text += f" (difference {scores[0][1] - scores[1][1]:+.2f})"
             parts.append(f"{text} at {x_text.format(x)}")
         sentences.append(f"{title}: {'; '.join(parts)}.")
     return " ".join(sentences)
 
 
-def _panels(data: pd.DataFrame, title: str) -> Iterator[tuple[str, pd.DataFrame]]:
-    for name, rows in data.groupby("panel", sort=False):
-        yield title or f"{TASKS[str(name)].title} ({TASKS[str(name)].metric}, %)", rows
+def count_ahead(data: pd.DataFrame, pair: tuple[str, str], what: str) -> str:
+    """Return on how many of the x that both series have the first is above the second, by task.
+
+    Args:
+        data: of a figure.
+        pair: two series.
+        what: several x are, such as `sizes`.
+    """
+    parts = []
+    for task, rows in data.groupby("panel", sort=False):
+        first, second = (rows[rows["series"] == name].set_index("x")["mean"] for name in pair)
+        both = first.index.intersection(second.index)
+        if len(both):
+            above = (first[both] > second[both]).sum()
+            noun = "" if parts else f" {what}"
+            parts.append(f"{above} of {len(both)}{noun} on {task}")
+    return f"{pair[0]} scores above {pair[1]} at {', '.join(parts)}" if parts else ""
+
+
+def last_differences(data: pd.DataFrame, pair: tuple[str, str], when: str) -> str:
+    """Return by how much the first series ends above the second, by task; `when` says where that is."""
+    parts = []
+    for task, rows in data.groupby("panel", sort=False):
+        wide = rows.pivot_table(index="x", columns="series", values="mean", sort=False)
+        if set(pair) <= set(wide) and len(both := wide[list(pair)].dropna()):
+            by = both[pair[0]].iloc[-1] - both[pair[1]].iloc[-1]
+            parts.append(f"{task} {by:+.2f}".replace("-", "\u2212"))
+    return f"{when}, {pair[0]} minus {pair[1]} (points): {', '.join(parts)}" if parts else ""
+
+
+def best_points(data: pd.DataFrame, x_text: str) -> str:
+    """Return the x of each series' highest score, by task; `x_text` says what an x is."""
+    parts, names = [], list(dict.fromkeys(data["series"]))
+    for task, rows in data.groupby("panel", sort=False):
+        best = [rows.loc[part["mean"].idxmax(), "x"] for _, part in rows.groupby("series", sort=False)]
+        parts.append(f"{task} {', '.join(f'{x:g}' for x in best)}")
+    return f"{x_text} ({', '.join(names)}): {'; '.join(parts)}"
+
+
+def above_mlm_alone(data: pd.DataFrame, shares: Iterable[float]) -> str:
+    """Return at some shares of CLM in how many pairs of task and series the score is above that at 0 %."""
+    wide = data.pivot_table(index=["panel", "series"], columns="x", values="mean")
+    both = {share: wide[[share, 0.0]].dropna() for share in shares if {share, 0.0} <= set(wide)}
+    parts = [
+        f"{x:g} % CLM in {(rows[x] > rows[0.0]).sum()} of {len(rows)}"
+        for x, rows in both.items()
+        if len(rows)
+    ]
+    return f"Above MLM alone: {', '.join(parts)} comparisons" if parts else ""
 
 
 def _placed(name: str, position: PositionRule, foreign: str = "") -> AxisPosition | None:

@@ -10,7 +10,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from analysis.evidence.intervals import SOURCE_CELLS
+from analysis.evidence.intervals import DEFAULT_OF_RUNS, SOURCE_CELLS
+from analysis.evidence.intervals import PAPER as PAPER_INTERVAL
+from analysis.palette import VERDICT
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet
 from paper_figures.drawing.style import INK, LIGHT, PAPER
 from paper_figures.figure import FigureInputs, FigureSpec
@@ -18,11 +20,10 @@ from paper_figures.figure import FigureInputs, FigureSpec
 __all__ = ["FIGURES"]
 
 _ROW, _HEAD, _PANEL, _LEFT = 0.3, 0.84, 2.6, 1.5
-_MARKS = (
-    ("X", "#b3261e"), ("o", "#15508f"), ("v", "#b07d00"), ("^", "#6f6f6f"), ("s", "#7c4aa9"), ("D", "#1f7a5c"),
-    ("P", "#1a1a1a"),
-)  # fmt: skip
-"""Marker and colour of the intervals in their order; they begin again when there are more."""
+_MARKS = ("X", "o", "v", "^", "s", "D", "P")
+"""Markers of the intervals in their order; they begin again when there are more."""
+_COLORS = {PAPER_INTERVAL.name: VERDICT["fails"], DEFAULT_OF_RUNS.name: VERDICT["holds"]}
+"""Of the interval that the paper prints and of the one that runs get here; others are grey."""
 _SEEDS = (5, 20)
 """Numbers of seeds that have a panel, of those in the file."""
 _SHAPES = {
@@ -43,6 +44,14 @@ class _Coverage(FigureSpec):
         shown = data[data["n_seeds"].isin(_SEEDS) & (data["n_cells"] == SOURCE_CELLS)]
         return shown[["shape", "n_seeds", "interval", "coverage"]].reset_index(drop=True)
 
+    def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
+        del inputs
+        usual = data[(data["interval"] == PAPER_INTERVAL.name) & (data["n_seeds"] == _SEEDS[0])]
+        [covered] = usual.loc[usual["shape"] == "normal", "coverage"]
+        return (
+            f"The paper's interval covers {100 * covered:.0f}\u00a0%, not 95\u00a0%, with {_SEEDS[0]} seeds"
+        )
+
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         shapes, kinds = list(dict.fromkeys(data["shape"])), list(dict.fromkeys(data["interval"]))
         tall = _ROW * len(shapes)
@@ -60,11 +69,12 @@ class _Coverage(FigureSpec):
             ax.axvline(95, color=INK, linewidth=0.9)
             ax.hlines([row + 0.5 for row in range(len(shapes))], *ax.get_xlim(), color=LIGHT, linewidth=0.6)
             ax.set_yticks(range(len(shapes)), [_SHAPES[name] if column == 0 else "" for name in shapes])
-            for place, (kind, (marker, color)) in enumerate(zip(kinds, cycle(_MARKS))):
+            for place, (kind, marker) in enumerate(zip(kinds, cycle(_MARKS))):
+                color = _COLORS.get(kind, "#8f8f8f")
                 part = data[(data["n_seeds"] == seeds) & (data["interval"] == kind)]
                 heights = part["shape"].map(shapes.index) + (place + 0.5) / len(kinds) * 0.84 - 0.42
                 ax.scatter(
-                    100 * part["coverage"], heights, marker=marker, s=12, color=color, linewidths=0.4,
+                    100 * part["coverage"], heights, marker=marker, s=20, color=color, linewidths=0.4,
                     edgecolors=PAPER, label=kind, zorder=3,
                 )  # fmt: skip
             above = sheet.foot + tall + 0.08
@@ -76,9 +86,7 @@ class _Coverage(FigureSpec):
                     bbox_to_anchor=(0.06 / WIDTH, 1 - 0.32 / sheet.height), handletextpad=0.1, handlelength=1.2,
                     borderpad=0,
                 )  # fmt: skip
-        sheet.write_heading(heading)
-        sheet.write_caption()
-        return sheet.figure
+        return sheet.finish(heading)
 
     def describe(self, data: pd.DataFrame) -> str:
         sentences = [

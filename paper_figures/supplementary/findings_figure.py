@@ -1,4 +1,4 @@
-"""The findings as a forest plot: for each finding the comparison its verdict hangs on, the others behind it."""
+"""The findings as a forest plot: for each finding the mean of its comparisons, their range, its verdict."""
 
 from __future__ import annotations
 
@@ -15,36 +15,31 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.verdicts import IN_PART, OUTCOMES
+from analysis.claims.verdicts import HOLDS, IN_PART, OUTCOMES, Verdict
 from analysis.claims.wording import format_effect, format_p
 from analysis.evidence.contrasts import Result
+from analysis.palette import VERDICT
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches
 from paper_figures.drawing.style import GREY, INK, LIGHT
 from paper_figures.figure import FigureInputs, FigureSpec, point_id
 from paper_figures.words import selection_sentence
 
-__all__ = ["COLORS", "FIGURES", "MARKERS", "details", "findings_data", "point"]
+__all__ = ["FIGURES", "MARKERS", "details", "findings_data", "not_run", "point", "signed", "words_of"]
 
-_LOOKS = {
-    "holds": ("#1f7a5c", "o"),
-    "fails": ("#b3261e", "X"),
-    "holds in k of n": ("#2c6fa6", "s"),
-    "open": ("#9a6b00", "v"),
-}
-COLORS = {name: _LOOKS[name][0] for name in OUTCOMES}
-"""Of each outcome; every one has a mark and a word of its own too."""
-MARKERS = {name: _LOOKS[name][1] for name in OUTCOMES}
+MARKERS = dict(zip(OUTCOMES, ("o", "X", "s", "v"), strict=True))
+"""Of each outcome, which has a colour and a word of its own too."""
 
-_HEADS = ("", "", "verdict", "most adverse, 95 %", "Holm p")
-_EDGE, _PAD = 0.1, 0.1
+_HEADS = ("", "", "verdict", "mean, 95 %", "Holm p")
+_EDGE, _PAD = 0.12, 0.1
 _ROW, _TITLE, _TICKS, _HEAD = 0.2, 0.22, 0.24, 0.5
-_RATIOS = "ratio of sd"
+_RATIOS, _UNKNOWN = "ratio of sd", ""
 _TITLES = {
     "points": "Differences (points)",
     "points per 10 % masking": "Slopes (points per 10 % of masking)",
     _RATIOS: "Ratios of standard deviations",
+    _UNKNOWN: "Without a number in this source",
 }
-"""By unit; in this order from top to bottom, each with an axis of its own."""
+"""By unit; in this order from top to bottom, each with an axis of its own if it has a number."""
 
 
 def findings_data(assessment: Assessment) -> pd.DataFrame:
@@ -57,12 +52,12 @@ def findings_data(assessment: Assessment) -> pd.DataFrame:
     """
     rows: list[dict[str, object]] = []
     for verdict in assessment.verdicts:
-        holds = f"{verdict.hold} of {len(verdict.tree.units)}" if verdict.known else ""
+        holds = f"{verdict.hold} of {verdict.tree.known_units}" if verdict.known else ""
         base = {
             "id": verdict.finding.id,
             "finding": verdict.finding.short,
             "outcome": verdict.outcome.name,
-            "verdict": verdict.verdict,
+            "verdict": words_of(verdict),
             "holds": holds,
         }
         none = {"p": math.nan, "p_holm": math.nan}
@@ -95,17 +90,28 @@ class _Claims(FigureSpec):
     def details(self, inputs: FigureInputs) -> str:
         return details(inputs)
 
+    def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
+        outcomes = list(data.loc[data["role"] == "decisive", "outcome"])
+        return f"{outcomes.count(HOLDS.name)} of {len(outcomes)} findings hold as stated"
+
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
-        decisive = data[data["role"] == "decisive"]
-        blocks = [(unit, rows) for unit in _TITLES if len(rows := decisive[decisive["unit"] == unit])]
+        shown = signed(data)
+        decisive = shown[shown["role"] == "decisive"]
+        units = decisive["unit"].where(decisive["effect"].notna(), _UNKNOWN)
+        blocks = [(unit, rows) for unit in _TITLES if len(rows := decisive[units == unit])]
         assert sum(len(rows) for _, rows in blocks) == len(decisive)
-        body = _HEAD + sum(_TITLE + _ROW * len(rows) + _TICKS for _, rows in blocks)
+        body = _HEAD + sum(_TITLE + _ROW * len(rows) + _TICKS * (unit != _UNKNOWN) for unit, rows in blocks)
         sheet = Sheet(caption, body=body, below=0.14)
         lines = {
-            at: (row["id"], row["finding"], row["verdict"], row["text"].replace("-", "\u2212"),
-                 format_p(row["p_holm"]))
+            at: (
+                row["id"],
+                row["finding"],
+                row["verdict"],
+                _number(_main(shown, at)),
+                format_p(row["p_holm"]),
+            )
             for at, row in decisive.iterrows()
-        }  # fmt: skip
+        }
         bold = (True, False, True, False, False)
         ids, names, words, numbers, ps = (
             max(inches(text, bold=of) for text in column)
@@ -122,23 +128,21 @@ class _Claims(FigureSpec):
             sheet.text(_EDGE, top - _TITLE + 0.07, _TITLES[unit], fontsize=TITLE_SIZE, fontweight="bold")
             top -= _TITLE
             low = top - _ROW * len(rows)
-            ax = sheet.axes(left, low, axis, top - low)
-            _draw_block(ax, rows, data[data["unit"] == unit], axis)
+            if unit != _UNKNOWN:
+                _draw_block(sheet.axes(left, low, axis, top - low), rows, shown, axis)
             for place, (at, outcome) in enumerate(rows["outcome"].items()):
                 y = top - _ROW * (place + 0.5)
-                inks = (INK, INK, COLORS[outcome], INK, GREY)
+                inks = (INK, INK, VERDICT[outcome], INK, GREY)
                 for x, text, ink, of in zip(columns, lines[at], inks, bold, strict=True):
                     sheet.text(x, y, text, va="center", color=ink, fontweight="bold" if of else "normal")
                 # The mark of the verdict, before its word: rows without a number have it too.
                 sheet.figure.add_artist(
                     Line2D([(left + axis + 1.3 * _PAD) / WIDTH], [y / sheet.height], linestyle="none",
-                           marker=MARKERS[outcome], color=COLORS[outcome], markersize=4.6,
+                           marker=MARKERS[outcome], color=VERDICT[outcome], markersize=4.6,
                            transform=sheet.figure.transFigure)
                 )  # fmt: skip
             top = low - _TICKS
-        sheet.write_heading(heading)
-        sheet.write_caption()
-        return sheet.figure
+        return sheet.finish(heading)
 
     def describe(self, data: pd.DataFrame) -> str:
         decisive = data[data["role"] == "decisive"]
@@ -162,50 +166,84 @@ def details(inputs: FigureInputs) -> str:
     return " ".join((selection_sentence(inputs), *inputs.assessment.tests)).lstrip()
 
 
+def not_run(verdict: Verdict) -> str:
+    """Return ` (8 not run)` where the source lacks some of a finding's parts."""
+    lacking = len(verdict.tree.units) - verdict.tree.known_units
+    return f" ({lacking} not run)" if lacking and verdict.known else ""
+
+
+def words_of(verdict: Verdict) -> str:
+    """Return the verdict with the parts that the source has: `holds in 1 of 4 (8 not run)`."""
+    if verdict.outcome is not IN_PART:
+        return verdict.verdict
+    return f"holds in {verdict.hold} of {verdict.tree.known_units}{not_run(verdict)}"
+
+
+def signed(data: pd.DataFrame) -> pd.DataFrame:
+    """Return effects, intervals and regions turned so that right supports the claim.
+
+    A claim below a number becomes one above: differences change their sign, ratios are inverted.
+    """
+    turned = np.isneginf(data["region_low"]) & np.isfinite(data["region_high"])
+    result = data.copy()
+    for unit_is_ratio in (False, True):
+        rows = turned & ((data["unit"] == _RATIOS) == unit_is_ratio)
+        for column, other in (("effect", "effect"), ("low", "high"), ("high", "low")):
+            values = data.loc[rows, other]
+            result.loc[rows, column] = 1 / values if unit_is_ratio else -values
+        ends = data.loc[rows, "region_high"]
+        result.loc[rows, "region_low"] = 1 / ends if unit_is_ratio else -ends
+    result.loc[turned, "region_high"] = math.inf
+    return result
+
+
+def _main(data: pd.DataFrame, at: Hashable) -> pd.Series:
+    """Return what stands for a finding: the mean of its comparisons, or where it has none the most adverse one."""
+    decisive = data.loc[at]
+    mean = data[(data["id"] == decisive["id"]) & (data["role"] == "typical")]
+    mean = mean[mean["effect"].notna() & (mean["unit"] == decisive["unit"])]
+    return decisive if mean.empty else mean.iloc[0]
+
+
+def _number(row: pd.Series) -> str:
+    if math.isnan(row["effect"]):
+        return "\u2212"
+    sign = "" if row["unit"] == _RATIOS else "+"
+    return "{:{s}.2f} [{:{s}.2f}, {:{s}.2f}]".format(
+        *(row[name] + 0.0 for name in ("effect", "low", "high")), s=sign
+    ).replace("-", "\u2212")
+
+
 def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -> None:
-    """Draw the findings of one unit: claimed region, the most adverse comparison, their mean, the others."""
+    """Draw the findings of one unit: claimed region, all comparisons and their range, large their mean."""
     ratios = rows["unit"].iloc[0] == _RATIOS
     ax.set_ylim(len(rows) - 0.5, -0.5)
-    bend(ax, _axis_end(data, ratios=ratios), wide, ratios=ratios)
+    ends = data.loc[data["unit"] == rows["unit"].iloc[0], ["effect", "low", "high"]].to_numpy(dtype=float)
+    ends = ends[np.isfinite(ends) & ((ends > 0) | (not ratios))]
+    bend(ax, float(ends.min()), float(ends.max()), wide, ratios=ratios)
     low, high = ax.get_xlim()
     ax.grid(visible=False)
-    for row, record in enumerate(rows.to_dict("index").items()):
-        at, found = record
-        start, end = max(found["region_low"], low), min(found["region_high"], high)
-        ax.fill_betweenx([row - 0.42, row + 0.42], start, end, color=LIGHT, linewidth=0)
-        same = data[data["id"] == found["id"]]
-        for other, effect in same.loc[same["role"] == "other", "effect"].items():
-            ax.add_line(Line2D([effect], [row + 0.3], marker=".", markersize=2.4, markeredgewidth=0, color=GREY,
-                               alpha=0.6, gid=point_id(other)))  # fmt: skip
-        for mean, typical in same[same["role"] == "typical"].iterrows():
-            ax.plot([typical["low"], typical["high"]], [row + 0.12] * 2, color=INK, linewidth=0.9)
-            ax.plot([typical["effect"]], [row + 0.12], marker="d", markersize=3.2, color=INK, markeredgewidth=0,
-                    gid=point_id(mean))  # fmt: skip
-        if math.isfinite(found["effect"]):
-            color = COLORS[found["outcome"]]
-            ax.plot([found["low"], found["high"]], [row - 0.14] * 2, color=color, linewidth=1.4)
-            ax.plot([found["effect"]], [row - 0.14], marker=MARKERS[found["outcome"]], markersize=4.6, color=color,
-                    linestyle="none", zorder=3, gid=point_id(at))  # fmt: skip
+    for row, (at, found) in enumerate(rows.iterrows()):
+        ax.fill_betweenx([row - 0.42, row + 0.42], max(found["region_low"], low), min(found["region_high"], high),
+                         color=LIGHT, linewidth=0)  # fmt: skip
+        main, color = _main(data, at), VERDICT[found["outcome"]]
+        same = data[(data["id"] == found["id"]) & (data["role"] != "typical") & data["effect"].notna()]
+        ax.plot([same["effect"].min(), same["effect"].max()], [row + 0.26] * 2, color=GREY, linewidth=0.6)
+        for other, effect in same.drop(index=main.name, errors="ignore")["effect"].items():
+            ax.plot([effect], [row + 0.26], marker="o", markersize=3 if other == at else 1.6, markeredgewidth=0,
+                    color=color if other == at else GREY, linestyle="none", gid=point_id(other))  # fmt: skip
+        ax.plot([main["low"], main["high"]], [row - 0.1] * 2, color=color, linewidth=1.4)
+        ax.plot([main["effect"]], [row - 0.1], marker=MARKERS[found["outcome"]], markersize=5, color=color,
+                linestyle="none", zorder=3, gid=point_id(main.name))  # fmt: skip
     ax.axvline(1.0 if ratios else 0.0, color=INK, linewidth=0.8, zorder=1)
-
-
-def _axis_end(data: pd.DataFrame, *, ratios: bool) -> float:
-    """Return how far an axis reaches on either side of no effect; of ratios a factor."""
-    ends = data[["effect", "low", "high"]].to_numpy(dtype=float)
-    ends = ends[np.isfinite(ends) & ((ends > 0) | (not ratios))]
-    if ratios:
-        return max(2.0, 1.15 * float(np.exp(np.abs(np.log(ends)).max()))) if len(ends) else 2.0
-    return 1.15 * max(1.0, float(np.abs(ends).max(initial=0.0)))
 
 
 FIGURES = (
     _Claims(
         name="claims",
-        title="Which findings survive a test",
+        title="Findings",
         supplementary=True,
-        note="Coloured mark: the most adverse comparison, with its interval; small diamond: the mean of all "
-        "comparisons, signed so that positive supports the finding; shaded: the claimed region; small dots: its other "
-        "comparisons. Axes for differences are linear near 0 and logarithmic further out; axes for ratios are "
-        "logarithmic. Rules for the verdicts: docs/claims.md.",
+        note="Right supports the finding. Large mark: the mean of its comparisons (without one, the most adverse), "
+        "with its 95 % interval; thin line: their range, the most adverse in colour; shaded: the claim. Axes bent.",
     ),
 )

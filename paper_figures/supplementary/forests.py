@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,21 +19,23 @@ from analysis.claims.statements import Finding, comparisons
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_p, says
 from analysis.evidence.contrasts import Contrast, Result
+from analysis.palette import VERDICT
 from analysis.records import records
-from benchmarks.protocol import AVERAGE, title_of
+from benchmarks.protocol import AVERAGE, TASKS, title_of
 from common.errors import UserError
-from paper_figures.drawing.page import WIDTH, Sheet, bend, inches
-from paper_figures.drawing.style import CLM, INK, LIGHT, MLM
-from paper_figures.figure import FigureInputs, FigureSpec
-from paper_figures.supplementary.findings_figure import details, point
+from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches
+from paper_figures.drawing.style import GREY, INK, LIGHT, PAPER
+from paper_figures.figure import FigureInputs, FigureSpec, point_id
+from paper_figures.supplementary.findings_figure import details, point, signed, words_of
 
 __all__ = ["FIGURES", "forest_data"]
 
-_EDGE, _GAP, _PAD = 0.1, 0.3, 0.12
-_HEAD, _ROW, _TITLE, _TICKS, _BELOW = 0.34, 0.17, 0.16, 0.22, 0.1
-_LEAST_REACH = 1.0
-"""Points to either side of zero where no effect differs from it."""
-_LEAST_AXIS = 0.7
+_EDGE, _GAP, _PAD = 0.12, 0.2, 0.06
+_HEAD, _ROW, _TICKS = 0.72, 0.15, 0.22
+_APART = 0.5
+"""Rows between two contrasts of a column."""
+_MARKS = (("o", 3.8), ("D", 4.4))
+"""Marker and size of a dataset and of their average."""
 _MOST = 20
 """Contrasts that a picture holds; of more, those that say most."""
 _COLUMNS = [
@@ -116,139 +118,99 @@ def _spread(q: float, p: float, i_squared: float) -> str:
     return f"Q {q:.1f} (p {format_p(p)}), I\u00b2 {i_squared:.0%}".replace("%", "\u00a0%")
 
 
-class _Row(NamedTuple):
-    """A dataset, or the average of them."""
-
-    dataset: str
-    effect: float
-    low: float
-    high: float
-    says: str
-    region_low: float
-    region_high: float
-
-    @property
-    def name(self) -> str:
-        return title_of(self.dataset)
-
-    @property
-    def is_average(self) -> bool:
-        return self.dataset == AVERAGE
-
-    @property
-    def numbers(self) -> str:
-        """The effect with its interval."""
-        interval = "" if math.isnan(self.low) else f" [{self.low:+.2f}, {self.high:+.2f}]"
-        return f"{self.effect:+.2f}{interval}".replace("-", "\u2212")
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Contrast:
-    """A contrast on every dataset, with an axis of its own; lengths are inches."""
+    """A contrast on every dataset: a title and a row for each."""
 
-    title: str
-    note: str
-    rows: Sequence[_Row]
+    words: tuple[str, ...]
+    """What is compared, where it is, and what is claimed of it."""
+    task: str
+    """The task that it is about; of several the last."""
+    rows: pd.DataFrame
 
     @classmethod
     def of(cls, rows: pd.DataFrame) -> _Contrast:
-        """Return the contrast of these rows of the data."""
-        first = rows.iloc[0]
-        return cls(
-            title=f"{first['contrast']}, claimed {first['claimed']}".replace("-", "\u2212"),
-            note=_spread(first["q"], first["q_p"], first["i_squared"]),
-            rows=[_Row(*row) for row in records(rows, *_Row._fields)],
-        )
-
-    @property
-    def head(self) -> float:
-        """Above the rows."""
-        return _TITLE + _TITLE * bool(self.note) + 0.04
-
-    @property
-    def height(self) -> float:
-        return self.head + _ROW * len(self.rows) + _TICKS + _BELOW
+        """Return the contrast of these rows of the data, signed so that right supports."""
+        label, claimed, task = str(rows["contrast"].iloc[0]), str(rows["claimed"].iloc[0]), ""
+        if gap := re.search(r"gap on \w+ - gap on (\w+)", label):
+            task = gap[1]
+        elif found := re.search(rf"(?:,? on|,) ({'|'.join(TASKS)})\b", label):
+            task, label = found[1], label.replace(found[0], "", 1)
+        told = {"> 0": (), "< 0": ("sign changed",)}.get(claimed, (f"claimed {claimed}",))
+        words = (*label.split(", "), *told)
+        return cls(words=tuple(word.replace("-", "\u2212") for word in words), task=task, rows=signed(rows))
 
 
-def _stacks(contrasts: Sequence[_Contrast]) -> list[Sequence[_Contrast]]:
-    """Return the contrasts in two columns of about one height, in order; in one where a title is too wide."""
-    half = (WIDTH - 2 * _EDGE - _GAP) / 2
-    wide = any(inches(one.title, bold=True) > half or inches(one.note) > half for one in contrasts)
-    if wide or len(contrasts) == 1:
-        return [contrasts]
-    share, filled, first = sum(one.height for one in contrasts) / 2, contrasts[0].height, 1
-    while first < len(contrasts) and filled + contrasts[first].height / 2 <= share:
-        filled += contrasts[first].height
-        first += 1
-    return [contrasts[:first], contrasts[first:]]
+def _columns(contrasts: Sequence[_Contrast]) -> list[tuple[str, list[_Contrast]]]:
+    """Return the contrasts by task, each task a column; of one task a column each."""
+    tasks = sorted({one.task for one in contrasts}, key=list(TASKS).index)
+    if len(tasks) == 1 and 1 < len(contrasts) <= len(TASKS):
+        return [(tasks[0], [one]) for one in contrasts]
+    return [(task, [one for one in contrasts if one.task == task]) for task in tasks]
 
 
-def _draw_rows(ax: Axes, rows: Sequence[_Row], reach: float, wide: float) -> None:
-    ax.set_ylim(len(rows) - 0.5, -0.5)
-    bend(ax, reach, wide)
-    ax.grid(axis="x", color=LIGHT)
-    ax.axvline(0, color=INK, linewidth=0.8)
-    for place, row in enumerate(rows):
-        color = MLM.color if row.effect >= 0 else CLM.color
-        ends = max(row.region_low, -reach), min(row.region_high, reach)
-        ax.fill_betweenx([place - 0.5, place + 0.5], *ends, color=LIGHT, linewidth=0)
-        if not math.isnan(row.low):
-            ax.plot([row.low, row.high], [place, place], color=color, linewidth=1.4)
-        marker, size = ("D", 18) if row.is_average else ("o", 16)
-        face = "white" if row.says == "open" else color
-        ax.scatter([row.effect], [place], s=size, facecolor=face, edgecolor=color, marker=marker, zorder=3)
-
-
-_NOTE = (
-    "Circles: datasets; diamonds: their average, which decides the verdict. Filled: holds or fails on its own at 5 %; "
-    "hollow: open. Shaded: the claimed region. Q and I\u00b2: how much datasets differ beyond sampling error (p of Q "
-    f"from the chi-squared distribution). At most {_MOST} contrasts are drawn, the most decisive; the CSV has all. "
-    "The axis is linear near 0 and logarithmic further out."
-)
+def _draw_contrast(ax: Axes, row: float, rows: pd.DataFrame) -> None:
+    """Draw a contrast on its datasets from that row of the axes on, over the region that is claimed."""
+    first, last = ax.get_xlim()
+    ends = max(rows["region_low"].iloc[0], first), min(rows["region_high"].iloc[0], last)
+    ax.fill_betweenx([row - 0.5, row + len(rows) - 0.5], *ends, color=LIGHT, linewidth=0)
+    for place, (at, found) in enumerate(rows.iterrows()):
+        color, (marker, size) = VERDICT[found["says"]], _MARKS[found["dataset"] == AVERAGE]
+        ax.plot([found["low"], found["high"]], [row + place] * 2, color=color, linewidth=1.2)
+        ax.plot([found["effect"]], [row + place], marker=marker, markersize=size, markeredgecolor=color,
+                markerfacecolor=PAPER if found["says"] == "open" else color, linestyle="none", zorder=3,
+                gid=point_id(at))  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Forest(FigureSpec):
     """The contrasts of a finding by dataset."""
 
-    finding: Finding
+    of: Finding
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
-        return forest_data(inputs, self.finding)
+        return forest_data(inputs, self.of)
 
     def details(self, inputs: FigureInputs) -> str:
         return details(inputs)
 
+    def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
+        [verdict] = [one for one in inputs.assessment.verdicts if one.finding.id == self.of.id]
+        return f"{self.title}: {words_of(verdict)}"
+
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
-        drawn = data[data["drawn"]]
-        stacks = _stacks([_Contrast.of(rows) for _, rows in drawn.groupby("contrast", sort=False)])
-        said = f"{data['sentences'].iloc[0]} {caption}" if caption else ""
-        body = _HEAD + max(sum(one.height for one in stack) for stack in stacks)
-        sheet = Sheet(said, body=body, below=0.24, spacing=0.13)
-        rows = [row for stack in stacks for one in stack for row in one.rows]
-        names = max(inches(row.name, bold=row.is_average) for row in rows)
-        numbers = max(inches(row.numbers, bold=row.is_average) for row in rows)
-        each = (WIDTH - 2 * _EDGE - _GAP * (len(stacks) - 1)) / len(stacks)
-        axis = max(_LEAST_AXIS, each - (names + numbers + 2 * _PAD))
-        ends = drawn[["effect", "low", "high", "region_low", "region_high"]].to_numpy(dtype=float)
-        reach = 1.15 * float(np.abs(ends[np.isfinite(ends)]).max(initial=0.0)) or _LEAST_REACH
-        for column, stack in enumerate(stacks):
-            left, top = _EDGE + column * (each + _GAP), sheet.height - _HEAD
+        contrasts = [_Contrast.of(rows) for _, rows in data[data["drawn"]].groupby("contrast", sort=False)]
+        columns = _columns(contrasts)
+        common = set.intersection(*(set(one.words) for one in contrasts))
+        titled = any(not common.issuperset(one.words) for one in contrasts)
+        tall = _ROW * max(sum(len(one.rows) + titled + _APART for one in stack) for _, stack in columns)
+        shown = pd.concat([one.rows for one in contrasts])
+        ends = shown[["effect", "low", "high"]].to_numpy(dtype=float)
+        names = max(inches(title_of(name), bold=name == AVERAGE) for name in shown["dataset"]) + _PAD
+        each = (WIDTH - 2 * _EDGE - _GAP * (len(columns) - 1)) / len(columns)
+        sheet = Sheet(caption, body=_HEAD + tall, below=_TICKS + 0.1)
+        top, axis = sheet.foot + tall, each - names - 0.07
+        shared = ", ".join(word for word in contrasts[0].words if word in common)
+        sheet.text(_EDGE, top + 0.3, f"{shared or 'Differences'} ({data['unit'].iloc[0]})", color=GREY)
+        for column, (task, stack) in enumerate(columns):
+            left, row = _EDGE + column * (each + _GAP), 0.0
+            sheet.text(left, top + 0.09, TASKS[task].title, fontsize=TITLE_SIZE, fontweight="bold")
+            ax = sheet.axes(left + names, sheet.foot, axis, tall)
+            ax.set_ylim(tall / _ROW - 0.5, -0.5)
+            bend(ax, float(np.nanmin(ends)), float(np.nanmax(ends)), axis)
+            ax.grid(axis="x", color=LIGHT)
+            ax.axvline(0, color=INK, linewidth=0.8)
             for one in stack:
-                sheet.text(left, top - _TITLE + 0.04, one.title, fontweight="bold")
-                sheet.text(left, top - 2 * _TITLE + 0.04, one.note)
-                top -= one.head
-                for place, row in enumerate(one.rows):
-                    y, weight = top - _ROW * (place + 0.5), "bold" if row.is_average else "normal"
-                    style = {"va": "center", "color": INK, "fontweight": weight}
-                    sheet.text(left, y, row.name, **style)
-                    sheet.text(left + names + axis + 2 * _PAD, y, row.numbers, **style)
-                low = top - _ROW * len(one.rows)
-                _draw_rows(sheet.axes(left + names + _PAD, low, axis, top - low), one.rows, reach, axis)
-                top = low - _TICKS - _BELOW
-        sheet.text(_EDGE, sheet.height - 0.2, heading, fontsize=8.6, fontweight="bold")
-        sheet.write_caption()
-        return sheet.figure
+                title = ", ".join(word for word in one.words if word not in common)
+                lines = [title] * titled + [title_of(name) for name in one.rows["dataset"]]
+                _draw_contrast(ax, row + titled, one.rows)
+                for line, text in enumerate(lines):
+                    bold = text in (title, title_of(AVERAGE))
+                    sheet.text(left, top - _ROW * (row + line + 0.5), text, va="center",
+                               fontweight="bold" if bold else "normal",
+                               bbox={"color": PAPER, "pad": 0.3} if titled and not line else None)  # fmt: skip
+                row += len(lines) + _APART
+        return sheet.finish(heading)
 
     def describe(self, data: pd.DataFrame) -> str:
         parts = []
@@ -270,10 +232,11 @@ class _Forest(FigureSpec):
 FIGURES = tuple(
     _Forest(
         name=f"forest-{finding.id.lower()}",
-        title=f"{finding.id} by dataset: {finding.short}",
-        finding=finding,
+        title=f"{finding.id}, {finding.short}",
+        of=finding,
         supplementary=True,
-        note=_NOTE,
+        note="Right supports the finding. Diamonds: task averages, which decide; circles: datasets. Green holds, red "
+        "fails on its own; hollow: open. Shaded: what is claimed. Axis bent.",
     )
     for finding in FINDINGS.values()
 )

@@ -10,9 +10,12 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from analysis.sources import EXAMPLE
+from analysis.comparisons.comparison import compare
+from analysis.evidence.evidence import Settings
+from analysis.sources import EXAMPLE, PUBLISHED
 from analysis.store.runs_table import write_runs
 from clm_or_mlm.__main__ import main
+from common.errors import UserError
 from pretraining.models import FIGURES
 from tests.paper_figures.made_up import made_up_runs
 
@@ -22,11 +25,9 @@ def test_all_from_published_makes_nine_and_says_why_not_three(
 ) -> None:
     assert main(["figure", "all", "--out", str(tmp_path), "--format", "svg"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    made = [Path(line) for line in lines if not line.startswith("not drawn: ")]
-    assert sorted(made) == sorted(tmp_path.iterdir())
-    assert {path.name.split(".")[0] for path in made} == {
-        f"figure{number}" for number in (1, 2, 3, 4, 6, 8, 9, 10, 11)
-    }
+    made = [line for line in lines if not line.startswith("not drawn: ")]
+    assert made == [f"{tmp_path / f'figure{number}'}.* (5 files)" for number in (1, 2, 3, 4, 6, 8, 9, 10, 11)]
+    assert len(list(tmp_path.iterdir())) == 5 * len(made)
     refused = [line for line in lines if line.startswith("not drawn: ")]
     assert [line.split()[3] for line in refused] == ["5", "7", "12"]
     assert all("--source released" in line for line in refused[:2])
@@ -35,11 +36,11 @@ def test_all_from_published_makes_nine_and_says_why_not_three(
 
 def test_some_of_several_figures_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["figure", "5", "3", "--out", str(tmp_path), "--format", "svg"]) == 2
-    *files, problem = capsys.readouterr().out.splitlines()
+    made, problem = capsys.readouterr().out.splitlines()
     assert problem.startswith("not drawn: Figure 5 needs individual runs")
     endings = ("svg", "csv", "txt", "json", "provenance.json")
-    assert files == [str(tmp_path / f"figure3.{end}") for end in endings]
-    assert sorted(files) == sorted(map(str, tmp_path.iterdir()))
+    assert made == f"{tmp_path / 'figure3'}.* (5 files)"
+    assert {path.name for path in tmp_path.iterdir()} == {f"figure3.{end}" for end in endings}
 
 
 @pytest.mark.parametrize("given", [(), ("--logs", str(EXAMPLE.parent / "logs"))])
@@ -59,7 +60,7 @@ def test_runs_of_ones_own_with_another_interval(
     write_runs(tmp_path / "runs.parquet", made_up_runs(FIGURES[3]))
     source = ["--source", str(tmp_path / "runs.parquet"), "--interval", interval, "--selection", "mean"]
     assert main(["figure", "3", *source, "--out", str(tmp_path), "--format", "svg"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 5
+    assert len(capsys.readouterr().out.splitlines()) == 1
     assert f",5,{interval},runs-" in (tmp_path / "figure3.csv").read_text()
     text = (tmp_path / "figure3.txt").read_text()
     assert "one learning rate for a model and dataset, by the mean validation score" in text
@@ -119,3 +120,24 @@ def test_models_of_a_study_file_take_their_place_by_their_stages(
     first, again = [line for line in capsys.readouterr().out.splitlines() if "news" in line]
     assert first.startswith(f"sandwich,42K,11K+31K ({label}),")
     assert again.startswith(f'sandwich-s1,42K,"11K+31K ({label}), pretraining seed 1",')
+
+
+def test_a_ranking_is_of_the_models_that_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ["--out", str(tmp_path), "--format", "svg"]
+    named = ["--model", "610m-clm-*-mlm40-42k", "--model", "610m-mlm40-42k"]
+    assert main(["figure", "ranking", *named, *out]) == 0
+    drawn = pd.read_csv(tmp_path / "ranking.csv")
+    found = compare(
+        PUBLISHED, ["610m-mlm40-42k", *drawn["model"]], PUBLISHED.with_interval(Settings())
+    ).ranking
+    assert found is not None and len(drawn) == 4
+    assert list(drawn["model"]) == [one.model for one in found.ranked]
+    assert list(drawn["mean_rank"]) == pytest.approx([one.mean_rank for one in found.ranked], abs=1e-4)
+    bars = [
+        tuple(drawn.loc[drawn["groups"].astype(str).str.contains(str(number)), "model"]) for number in (1, 2)
+    ]
+    assert tuple(bar for bar in bars if bar) == found.groups
+    with pytest.raises(UserError, match="--model"):
+        main(["figure", "ranking", "--model", "610m-mlm40-42k", *out])

@@ -66,19 +66,27 @@ def test_a_pair_is_drawn_once_and_a_claim_across_tasks_by_pairs_of_datasets() ->
     assert len(across) == 81 and across["q"].isna().all()
 
 
-def test_every_row_is_drawn_with_its_name_numbers_and_interval() -> None:
+def test_every_row_of_a_forest_is_a_mark_with_its_name_and_interval_on_one_shared_axis() -> None:
     figure = FIGURES["forest-f1"].load()
     data = figure.collect(INPUTS)
     with paper_style():
         drawn = figure.draw(data, "A heading", "")
     texts = {text.get_text() for text in drawn.texts}
-    assert {"A heading", "SST-2", "MLM \u2212 CLM on SC, 1b, claimed > 0"} <= texts
-    row = data.iloc[0]
-    assert f"{row['effect']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]".replace("-", "\u2212") in texts
+    assert {"A heading", "SST-2", "MLM \u2212 CLM (points)", "1b", "Question answering"} <= texts
+    marks = {line.get_gid(): line.get_xdata()[0] for ax in drawn.axes for line in ax.lines if line.get_gid()}
+    assert marks == {f"point-{row}": effect for row, effect in data["effect"].items()}
     intervals = {
         tuple(line.get_xdata()) for ax in drawn.axes for line in ax.lines if len(set(line.get_xdata())) == 2
     }
     assert intervals >= set(zip(data["low"], data["high"], strict=True))
-    for ax in drawn.axes:
-        low, high = ax.get_xlim()
-        assert low == -high and high > data["high"].max()
+    assert len(drawn.axes) == 2
+    [(low, high)] = {ax.get_xlim() for ax in drawn.axes}
+    assert low < 0 and high > data["high"].max()
+
+
+def test_the_axis_of_a_forest_ends_at_a_tick_beyond_everything_drawn() -> None:
+    figure = FIGURES["forest-f12"].load()
+    with paper_style():
+        drawn = figure.draw(figure.collect(INPUTS), "", "")
+    assert drawn.axes[0].get_xlim() == (-10, 10)
+    assert {-10, 0, 10} <= set(drawn.axes[0].get_xticks())

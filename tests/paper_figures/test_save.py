@@ -43,7 +43,9 @@ def test_the_csv_is_what_is_drawn_to_the_digits_that_are_known(files: dict[str, 
     read = pd.read_csv(io.BytesIO(files["csv"]))
     data = paper_figure(3).collect(FigureInputs(source=open_source("published")))
     assert list(read.columns) == COLUMNS
-    pd.testing.assert_frame_equal(read.astype({"x": float}), data.astype({"x": float}), rtol=0, atol=0.005)
+    pd.testing.assert_frame_equal(
+        read.astype({"x": float}), data[COLUMNS].astype({"x": float}), rtol=0, atol=0.005
+    )
     cells = [cell for line in files["csv"].decode().splitlines()[1:] for cell in line.split(",")[4:7]]
     assert all(re.fullmatch(r"\d+(\.\d{1,2})?", cell) for cell in cells)
 
@@ -76,7 +78,7 @@ def test_the_pdf_embeds_its_fonts_as_outlines_a_publisher_accepts(files: dict[st
 
 def test_the_alt_text_has_the_numbers_and_the_source(files: dict[str, bytes]) -> None:
     text = files["txt"].decode()
-    assert "610M 87.56 at 20 % masking" in text and "highest 88.23 at 40 % masking" in text
+    assert "610M 87.56, 1B 87.97 at 20 % masking" in text
     assert "Tables 2\u20135" in text
     assert "95 % interval by Student's t, which covers the true mean 95 % of the time" in text
 

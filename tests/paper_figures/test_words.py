@@ -3,31 +3,73 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from analysis.sources import Source, open_source
+from common.errors import UserError
+from paper_figures.drawing.page import WIDTH, wrapped
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FIGURES, FigureInputs
+from paper_figures.save import DrawnFigure
 from paper_figures.words import alt_text, caption, source_sentence, title
 from pretraining.models import FIGURES as STUDY_FIGURES
+from tests.paper_figures.checker import drawn_texts
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 PUBLISHED = FigureInputs(source=open_source("published"))
 
 
-def test_titles_say_what_is_drawn_and_first_that_it_is_not_of_the_papers_models() -> None:
-    miniature = FigureInputs(source=open_source("miniature"))
+MINIATURE = FigureInputs(source=open_source("miniature"))
+
+
+def test_titles_say_what_is_seen_and_first_that_it_is_not_of_the_papers_models() -> None:
     titles = {
-        "2": "Figure 2. MLM and CLM by model size",
-        "claims": "Which findings survive a test",
-        "coverage": "Coverage of nominal 95 % intervals",
+        ("2", False): "Figure 2. MLM and CLM by model size",
+        ("claims", False): "4 of 19 findings hold as stated",
+        ("coverage", False): "The paper's interval covers 88\u00a0%, not 95\u00a0%, with 5 seeds",
+        ("answer", False): "CLM first is better than MLM alone in 6 of 12 comparisons, worse in none",
+        ("2", True): "MINIATURE. Figure 2. MLM and CLM by model size",
+        ("11", True): "MINIATURE. Figure 11. CLM and MLM at 0.42M",
+        (
+            "answer",
+            True,
+        ): "MINIATURE. CLM first is better than MLM alone in 1 of 4 comparisons (8 not run), worse in none",
+        ("forest-f8", True): "MINIATURE. F8, CLM then MLM beats MLM alone: holds in 1 of 4 (8 not run)",
     }
-    figures = {name: FIGURES[name].load() for name in titles}
-    assert {name: title(figure, PUBLISHED) for name, figure in figures.items()} == titles
-    assert title(figures["2"], miniature) == f"MINIATURE. {titles['2']}"
-    assert title(figures["coverage"], miniature) == titles["coverage"]
-    data = figures["2"].collect(miniature)
-    assert caption(figures["2"], data, miniature).startswith("MINIATURE: not the paper")
-    assert "MINIATURE: not the paper" in alt_text(figures["2"], data, miniature)
+    for (name, small), wanted in titles.items():
+        figure, inputs = FIGURES[name].load(), MINIATURE if small else PUBLISHED
+        data = figure.collect(inputs)
+        assert title(figure, data, inputs) == wanted
+        assert ("Not the paper's models." in caption(figure, data, inputs)) == small
+        if small:
+            assert "MINIATURE: not the paper" in alt_text(figure, data, inputs)
+
+
+@pytest.mark.parametrize("name", [str(number) for number in STUDY_FIGURES])
+@pytest.mark.parametrize("inputs", [PUBLISHED, MINIATURE], ids=["published", "miniature"])
+def test_a_caption_has_two_lines_the_finding_first_and_the_source_last(
+    name: str, inputs: FigureInputs
+) -> None:
+    figure = FIGURES[name].load()
+    try:
+        drawn = DrawnFigure.of(figure, inputs)
+    except UserError:
+        assert inputs is PUBLISHED and name in ("5", "7", "12")
+        return
+    lines = wrapped(drawn.caption, WIDTH - 0.24)
+    assert len(lines) == 2 if figure.shows(drawn.data) else 1
+    assert lines[0] == figure.finding(drawn.data, inputs).replace(" %", "\u00a0%") + "." or len(lines) == 1
+    assert "Source: " in lines[-1]
+
+
+def test_the_sizes_on_the_axes_of_stand_ins_are_their_own() -> None:
+    for name, sizes in (("2", {"0.15", "0.23", "0.42"}), ("3", {"0.15M", "0.23M", "0.42M"})):
+        drawn = DrawnFigure.of(FIGURES[name].load(), MINIATURE)
+        with paper_style():
+            figure = drawn.draw()
+        texts = {text.get_text() for text, _ in drawn_texts(figure)}
+        assert sizes <= texts and not {"210M", "610M", "1B"} & texts
+        assert "210M" in drawn.csv  # the place of the paper's
 
 
 FULL = made_up_runs()
@@ -40,15 +82,7 @@ def test_a_missing_model_breaks_the_line_and_is_named_in_the_caption() -> None:
         drawn = figure.draw(data, "", "")
     (line,) = [line for line in drawn.axes[0].lines if line.get_label() == "610M"]
     assert np.isnan(np.asarray(line.get_ydata(), float)).tolist() == [False, True, False, False]
-    assert "No score: 610m-mlm30-42k, not in this source." in caption(figure, data, inputs)
-
-
-def test_a_caption_says_where_points_of_one_x_stand_side_by_side() -> None:
-    said = {}
-    for name in ("2", "3", "10", "11"):
-        figure = FIGURES[name].load()
-        said[name] = "side by side" in caption(figure, figure.collect(PUBLISHED), PUBLISHED)
-    assert said == {"2": False, "3": True, "10": False, "11": False}
+    assert "Without 610m-mlm30-42k (crosses)." in caption(figure, data, inputs)
 
 
 def test_the_caption_counts_what_is_drawn_so_that_more_runs_beside_it_change_nothing() -> None:
@@ -100,4 +134,4 @@ def test_of_several_pretrainings_the_first_is_drawn_and_the_caption_says_so() ->
     figure = FIGURES["2"].load()
     data = figure.collect(inputs)
     assert not [name for name in data["model"] if name.endswith(("-s1", "-s4"))]
-    assert "If a model was pretrained several times, the first is drawn." in caption(figure, data, inputs)
+    assert "If a model was pretrained several times, the first is drawn." in alt_text(figure, data, inputs)

@@ -15,10 +15,13 @@ from matplotlib.lines import Line2D
 
 from analysis.sources import open_source
 from paper_figures.drawing.marks import draw_groups, draw_lines, write_names
-from paper_figures.drawing.style import CLM, EXTRA, MLM, paper_style
+from paper_figures.drawing.style import EXTRA, MLM, paper_style
 from paper_figures.figure import FIGURES, FigureInputs, point_id
 from paper_figures.save import DrawnFigure
 from tests.paper_figures.checker import drawn_texts
+
+PAPERS = "610m-mlm40-42k"
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def lines_named(ax: Axes, name: str) -> list[Line2D]:
@@ -26,7 +29,16 @@ def lines_named(ax: Axes, name: str) -> list[Line2D]:
 
 
 def test_an_interval_beyond_all_scores_ends_in_an_arrow_at_the_axis() -> None:
-    rows = pd.DataFrame({"x": ["610M"], "series": ["MLM"], "mean": [0.8], "low": [-40.0], "high": [101.9]})
+    rows = pd.DataFrame(
+        {
+            "x": ["610M"],
+            "series": ["MLM"],
+            "model": PAPERS,
+            "mean": [0.8],
+            "low": [-40.0],
+            "high": [101.9],
+        }
+    )
     ax = Figure().subplots()
     draw_groups(ax, rows, {"MLM": MLM}, groups=["610M"])
     assert ax.get_ylim() == (0, 100)
@@ -37,7 +49,15 @@ def test_an_interval_beyond_all_scores_ends_in_an_arrow_at_the_axis() -> None:
 
 def test_a_score_without_interval_has_a_mark_alone() -> None:
     rows = pd.DataFrame(
-        {"x": [1.0], "series": "MLM", "mean": [50.0], "low": np.nan, "high": np.nan}, index=[7]
+        {
+            "x": [1.0],
+            "series": "MLM",
+            "model": PAPERS,
+            "mean": [50.0],
+            "low": np.nan,
+            "high": np.nan,
+        },
+        index=[7],
     )
     ax = Figure().subplots()
     draw_lines(ax, rows, {"MLM": MLM}, expected={})
@@ -47,7 +67,14 @@ def test_a_score_without_interval_has_a_mark_alone() -> None:
 
 def test_an_x_without_any_score_has_its_tick_and_a_cross() -> None:
     rows = pd.DataFrame(
-        {"x": [10.0, 40.0], "series": "MLM", "mean": [1.0, 2.0], "low": np.nan, "high": np.nan}
+        {
+            "x": [10.0, 40.0],
+            "series": "MLM",
+            "model": PAPERS,
+            "mean": [1.0, 2.0],
+            "low": np.nan,
+            "high": np.nan,
+        }
     )
     ax = Figure().subplots()
     draw_lines(ax, rows, {"MLM": MLM}, expected={"MLM": [1, 2, 5, 10, 20, 40]}, log_x=True)
@@ -56,37 +83,68 @@ def test_an_x_without_any_score_has_its_tick_and_a_cross() -> None:
     assert not len(ax.xaxis.get_minorticklocs())
 
 
-def test_where_lines_are_steep_nothing_is_moved() -> None:
+def test_an_added_models_interval_widens_no_axis_and_ends_in_an_arrow() -> None:
     rows = pd.DataFrame(
-        {"x": [1.0, 1.0], "series": ["MLM", "CLM"], "mean": [50.0, 60.0], "low": np.nan, "high": np.nan}
-    )
-    for dodge, apart in ((True, 3.4), (False, 0.0)):
-        figure = Figure()
-        ax = figure.subplots()
-        draw_lines(ax, rows, {"MLM": MLM, "CLM": CLM}, expected={}, dodge=dodge)
-        one, two = (line for line in ax.lines if line.get_gid())
-        shift = two.get_transform().transform((1, 60))[0] - one.get_transform().transform((1, 50))[0]
-        assert 72 * shift / figure.dpi == pytest.approx(apart, abs=1e-6)
-
-
-def test_a_point_alone_at_its_x_is_drawn_there_and_its_line_meets_it() -> None:
-    rows = pd.DataFrame(
-        {"x": [40.0, 40.0, 35.0], "series": ["MLM", "mine", "mine"], "mean": [50.0, 60.0, 55.0]}
-    )
-    rows = rows.assign(low=np.nan, high=np.nan)
-    figure = Figure()
-    ax = figure.subplots()
+        {"x": [1.0, 1.0], "series": ["MLM", "mine"], "model": ["610m-mlm40-42k", "mine"], "mean": [84.0, 86.0],
+         "low": [83.0, 40.0], "high": [85.0, 100.0]}
+    )  # fmt: skip
+    ax = Figure().subplots()
     draw_lines(ax, rows, {"MLM": MLM, "mine": EXTRA[0]}, expected={})
-    places = {row: ax.transData.transform((x, y)) for row, x, y in rows[["x", "mean"]].itertuples()}
-    half = 1.7 * figure.dpi / 72
-    wanted = {0: places[0] - (half, 0), 1: places[1] + (half, 0), 2: places[2]}
-    for line in ax.lines:
-        if line.get_gid():
-            drawn = line.get_transform().transform(line.get_xydata())[0]
-            assert drawn == pytest.approx(wanted[int(str(line.get_gid()).removeprefix("point-"))])
-    (line,) = lines_named(ax, "mine")
-    path = line.get_transform().transform_path(line.get_path()).vertices
-    assert path == pytest.approx(np.array([wanted[2], wanted[1]]))
+    low, high = ax.get_ylim()
+    assert 80 < low < 83 and 86 < high < 90
+    assert [float(line.get_ydata()[0]) for line in lines_named(ax, "_end")] == [low, high]  # type: ignore[index]
+
+
+NUMERIC = ("1", "3", "4", "6", "9", "10")
+"""Figures of the paper with a numeric x axis in some panel."""
+
+
+@pytest.mark.parametrize("name", NUMERIC)
+def test_marks_of_the_svg_stand_within_a_hundredth_of_the_axis_from_their_x(
+    name: str, tmp_path: Path
+) -> None:
+    drawn = DrawnFigure.of(FIGURES[name].load(), FigureInputs(source=open_source("published")))
+    svg, csv, *_ = drawn.save(tmp_path, ["svg"])
+    root, rows = ElementTree.parse(svg).getroot(), pd.read_csv(csv)
+    rows = rows[rows["panel"] != "SC: CPT"]
+    marks: dict[int, float] = {}
+    for group in root.iter(f"{SVG}g"):
+        if found := re.fullmatch(r"point-(\d+)", str(group.get("id"))):
+            [use] = group.iter(f"{SVG}use")
+            marks[int(found[1])] = float(use.get("x", "nan"))
+    for _, panel in rows.groupby("panel"):
+        x = panel["x"].astype(float).to_numpy()
+        x = np.log(x) if name in ("4", "10") else x
+        seen = np.array([marks[row] for row in panel.index])
+        slope, start = np.polyfit(x, seen, 1)
+        wide = slope * (x.max() - x.min())
+        assert np.abs(slope * x + start - seen).max() < 0.01 * wide
+
+
+@pytest.mark.parametrize("name", ["claims", "forest-f3", "forest-f5d", "forest-f5e", "forest-f8"])
+def test_right_supports(name: str, tmp_path: Path) -> None:
+    """A mark of the SVG is right of the line of no effect exactly where its effect is on the claimed side."""
+    drawn = DrawnFigure.of(FIGURES[name].load(), FigureInputs(source=open_source("published")))
+    svg, *_ = drawn.save(tmp_path, ["svg"])
+    data, turned = drawn.data, drawn.data["region_high"].eq(0) & np.isneginf(drawn.data["region_low"])
+    assert turned.any() == (name != "forest-f8")
+    side = data["effect"].where(~turned, -data["effect"])
+    for axes in ElementTree.parse(svg).getroot().iter(f"{SVG}g"):
+        if not str(axes.get("id")).startswith("axes_"):
+            continue
+        marks, lines = {}, []
+        for group in axes.iter(f"{SVG}g"):
+            for path in group.findall(f"{SVG}path"):
+                ends = re.fullmatch(r"M ([\d.]+) [\d.]+\s+L ([\d.]+) [\d.]+\s*", path.get("d", ""))
+                if ends and ends[1] == ends[2] and "stroke-width: 0.8" in path.get("style", ""):
+                    lines.append(float(ends[1]))
+            if found := re.fullmatch(r"point-(\d+)", str(group.get("id"))):
+                [use] = group.iter(f"{SVG}use")
+                marks[int(found[1])] = float(use.get("x", "nan"))
+        [zero] = set(lines)
+        assert marks
+        for row, x in marks.items():
+            assert (x > zero) == (side[row] > 0), data.loc[row]
 
 
 LOOKS = dict(zip("abcd", EXTRA, strict=True))
@@ -113,12 +171,12 @@ def test_names_are_in_the_order_of_their_lines_and_apart(ends: tuple[float, ...]
         assert middles == pytest.approx(wanted, abs=2)
 
 
-@pytest.mark.parametrize("name", ["1", "8", "claims"])
+@pytest.mark.parametrize("name", ["1", "6", "8", "claims", "answer", "ranking"])
 def test_every_row_of_the_csv_is_a_group_of_the_svg(name: str, tmp_path: Path) -> None:
     drawn = DrawnFigure.of(FIGURES[name].load(), FigureInputs(source=open_source("published")))
     svg, csv, *_ = drawn.save(tmp_path, ["svg"])
     rows, root = pd.read_csv(csv), ElementTree.parse(svg).getroot()
-    ids = [str(element.get("id")) for element in root.iter("{http://www.w3.org/2000/svg}g")]
+    ids = [str(element.get("id")) for element in root.iter(f"{SVG}g")]
     points = [found for found in ids if re.fullmatch(r"point-\d+", found)]
     shown = rows.index if "effect" not in rows else rows.index[rows["effect"].notna()]
     assert sorted(points) == sorted(point_id(row) for row in shown)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import re
+from importlib import resources
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 
+import paper_figures
+from analysis.claims.verdicts import OUTCOMES
+from analysis.palette import OBJECTIVE, SIGN, VERDICT
 from paper_figures.drawing.style import (
     CLM,
     EXTRA,
@@ -22,7 +28,6 @@ from paper_figures.drawing.style import (
     looks_of,
     paper_style,
 )  # fmt: skip
-from paper_figures.supplementary.findings_figure import COLORS
 from tests.paper_figures.colours import EYES, contrast, lab
 
 GROUPS: dict[str, tuple[Look, ...]] = {"objectives": (MLM, CLM), "sizes": RAMP_BLUE, "budgets": RAMP_PURPLE}
@@ -42,9 +47,24 @@ def test_series_of_one_figure_differ_for_every_eye_in_grey_and_in_marker_and_das
 def test_lines_have_a_contrast_of_three_and_text_of_four_and_a_half() -> None:
     everyone = (MLM, CLM, *RAMP_BLUE, *RAMP_PURPLE, *EXTRA)
     assert {look.color: c for look in everyone if (c := contrast(look.color, PAPER)) < 3} == {}
-    texts = (INK, GREY, *(look.ink for look in everyone), *COLORS.values())
+    texts = (INK, GREY, *(look.ink for look in everyone), *VERDICT.values(), *SIGN.values())
     assert {text: c for text in texts if (c := contrast(text, PAPER)) < 4.5} == {}
     assert contrast(GREY, LIGHT) >= 4.5
+
+
+def test_one_table_has_the_colours_of_objectives_verdicts_and_signs_and_no_two_are_alike() -> None:
+    assert (MLM.color, CLM.color, RAMP_PURPLE[1].color) == tuple(OBJECTIVE.values())
+    assert set(VERDICT) == set(OUTCOMES)
+    everything = [*OBJECTIVE.values(), *VERDICT.values(), *SIGN.values()]
+    for one, two in itertools.combinations(everything, 2):
+        assert np.linalg.norm(lab(one) - lab(two)) > 18, (one, two)
+    page = (resources.files("clm_or_mlm") / "report" / "templates" / "style.css").read_text()
+    written = dict(re.findall(r"--(good|bad|part|open): (#[0-9a-f]{6});", page))
+    names = {"good": "holds", "bad": "fails", "part": "holds in k of n", "open": "open"}
+    assert written == {name: VERDICT[outcome] for name, outcome in names.items()}
+    for path in Path(paper_figures.__path__[0]).rglob("*.py"):
+        taken = set(re.findall(r"#[0-9a-f]{6}", path.read_text())) & set(everything)
+        assert not taken, f"{path} has colours of the table: {taken}"
 
 
 def test_series_of_ones_own_get_looks_in_turn() -> None:

@@ -12,7 +12,7 @@ from paper_figures.figures import figures2_11
 from paper_figures.figures.figure1 import position_by_share
 from paper_figures.figures.figures2_11 import clm_share, objective_series, training_flops
 from paper_figures.figures.task_figures import size_rank
-from paper_figures.words import caption
+from paper_figures.words import alt_text, caption
 from pretraining.models import OBJECTIVES, Objective, find_model, parse
 from tests.paper_figures.made_up import ALL_MODELS, STEP_FLOPS, from_runs, made_up_runs, paper_figure
 
@@ -100,8 +100,9 @@ def test_own_models_stand_among_the_printed_points_of_models_without_runs() -> N
         for rows in (data, printed)
     )
     pd.testing.assert_frame_equal(same, there)
-    assert "(720 runs of 2 models)" in caption(figure, data, inputs)
-    assert "published Tables 10\u201313" in caption(figure, data, inputs)
+    assert "(720 runs of 2 models)" in alt_text(figure, data, inputs)
+    assert "published Tables 10\u201313" in alt_text(figure, data, inputs)
+    assert own in caption(figure, data, inputs)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,140 @@
+"""The answer in one picture: two schedules as bars, and by how much the one with CLM first is ahead on each task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from analysis.claims.assessment import SPLIT
+from analysis.claims.wording import says
+from analysis.evidence.contrasts import Contrast
+from analysis.palette import SIGN
+from analysis.records import records
+from benchmarks.protocol import TASKS
+from paper_figures.drawing.page import WIDTH, Sheet, draw_schedules
+from paper_figures.drawing.style import GREY, INK, LIGHT
+from paper_figures.figure import FigureInputs, FigureSpec, point_id
+from paper_figures.supplementary.findings_figure import not_run
+from pretraining.models import find_model
+
+__all__ = ["FIGURES"]
+
+_SIZE = 8.6
+"""Points of its type: it is read at 800 px too."""
+_EDGE, _LEFT, _GAP, _HEAD, _BARS, _TITLES, _ROW, _TICKS = 0.12, 0.86, 0.14, 0.34, 0.5, 0.62, 0.25, 0.24
+_IN_WORDS = {"SC": "Classification", "TC": "Tagging", "QA": "Question answering", "IR": "Retrieval"}
+_BARS_OF = {
+    "MLM alone": (("MLM: fill in blanked words", 100),),
+    "CLM first": ((f"CLM: next word, {SPLIT}\u00a0%", SPLIT), (f"MLM, {100 - SPLIT}\u00a0%", 100 - SPLIT)),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Answer(FigureSpec):
+    """A panel a task, a row a budget."""
+
+    def collect(self, inputs: FigureInputs) -> pd.DataFrame:
+        rows = []
+        for result in inputs.assessment.answers[SPLIT].tree.results:
+            assert isinstance(result.comparison, Contrast)
+            steps = {model.steps for name in result.comparison.models if (model := find_model(name))}
+            rows.append(
+                [result.comparison.tasks[0], min(steps), result.effect, result.low, result.high,
+                 says(result) if result.known else "not run"]
+            )  # fmt: skip
+        return pd.DataFrame(rows, columns=["panel", "steps", "effect", "low", "high", "says"])
+
+    def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
+        verdict = inputs.assessment.answers[SPLIT]
+        if not verdict.known:
+            return "This source does not compare CLM first with MLM alone"
+        of = f"{verdict.tree.known_units} comparisons{not_run(verdict)}"
+        better, worse = (str(count) if count else "none" for count in (verdict.hold, verdict.fail))
+        return f"CLM first is better than MLM alone in {better} of {of}, worse in {worse}"
+
+    def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
+        budgets = sorted(set(data["steps"]))
+        tall = _ROW * len(budgets)
+        sheet = Sheet(caption, body=_HEAD + _BARS + _TITLES + tall + _TICKS)
+        draw_schedules(
+            sheet.axes(_EDGE, sheet.height - _HEAD - _BARS, WIDTH - 2 * _EDGE, _BARS),
+            list(_BARS_OF.items()),
+            size=_SIZE,
+        )
+        wide = (WIDTH - _EDGE - _LEFT - _GAP * (len(TASKS) - 1)) / len(TASKS)
+        foot = sheet.foot + _TICKS
+        low, high = _ends(data)
+        for place, task in enumerate(TASKS.values()):
+            left = _LEFT + place * (wide + _GAP)
+            ax = sheet.axes(left, foot, wide, tall)
+            ax.set_xlim(low, high)
+            ax.set_ylim(len(budgets) - 0.5, -0.5)
+            ax.set_yticks([])
+            ax.tick_params(labelsize=_SIZE)
+            ax.grid(axis="x", color=LIGHT)
+            ax.axvline(0, color=INK, linewidth=1.0)
+            ticks = [
+                int(tick)
+                for tick in MaxNLocator(4, integer=True).tick_values(low, high)
+                if low <= tick <= high
+            ]
+            ax.set_xticks(ticks, [f"{tick:+d}".replace("-", "\u2212") if tick else "0" for tick in ticks])
+            _draw_rows(ax, data[data["panel"] == task.name], budgets)
+            sheet.text(left, foot + tall + 0.08, _IN_WORDS[task.name], fontsize=_SIZE, fontweight="bold")
+        head = foot + tall + 0.3
+        sheet.text(_EDGE, head, "CLM first minus MLM alone (points)", fontsize=_SIZE, color=GREY)
+        for row, steps in enumerate(budgets):
+            y = foot + tall - _ROW * (row + 0.5)
+            sheet.text(_EDGE, y, f"{steps // 1000}K steps", fontsize=_SIZE, va="center")
+        return sheet.finish(heading)
+
+    def describe(self, data: pd.DataFrame) -> str:
+        bars = f"Two bars: MLM alone; CLM for {SPLIT} %, then MLM for {100 - SPLIT} %."
+        parts = [
+            f"{TASKS[str(task)].title}: "
+            + ", ".join(
+                f"{effect:+.2f} [{low:+.2f}, {high:+.2f}] at {steps // 1000}K steps" if known != "not run"
+                else f"not run at {steps // 1000}K steps"
+                for steps, effect, low, high, known in records(rows, "steps", "effect", "low", "high", "says")
+            )
+            for task, rows in data.groupby("panel", sort=False)
+        ]  # fmt: skip
+        return f"{bars} Differences in points, positive where CLM first is better. {'. '.join(parts)}."
+
+
+def _ends(data: pd.DataFrame) -> tuple[float, float]:
+    """Return the ends of the axis that all panels share."""
+    values = data[["effect", "low", "high"]].to_numpy(dtype=float)
+    values = values[np.isfinite(values)]
+    return min(-2.0, float(values.min(initial=0)) - 0.4), max(2.0, float(values.max(initial=0)) + 0.4)
+
+
+def _draw_rows(ax: Axes, rows: pd.DataFrame, budgets: list[int]) -> None:
+    """Draw a task's differences with their intervals."""
+    for at, steps, effect, low, high, known in zip(
+        rows.index, rows["steps"], rows["effect"], rows["low"], rows["high"], rows["says"], strict=True
+    ):
+        row = budgets.index(steps)
+        if known == "not run":
+            ax.text(0.98, row, "not run", transform=ax.get_yaxis_transform(), va="center", ha="right", color=GREY,
+                    fontsize=_SIZE)  # fmt: skip
+            continue
+        color = SIGN["+" if effect >= 0 else "-"]
+        ax.plot([low, high], [row, row], color=color, linewidth=1.2, label="_interval")
+        ax.plot([effect], [row], marker="o" if effect >= 0 else "s", markersize=5, markeredgewidth=0,
+                color=color, linestyle="none", gid=point_id(at))  # fmt: skip
+
+
+FIGURES = (
+    _Answer(
+        name="answer",
+        title="CLM first against MLM alone",
+        supplementary=True,
+        note="610M models. Lines: 95 % intervals over fine-tuning seeds, one by one; the counts allow for all at once.",
+    ),
+)
