@@ -52,14 +52,12 @@ _REFUSED = """
 |---|---|
 """
 _ONE_SIDED = """
-These models cannot be made bidirectional: whatever the mask, some of their modules see only one side of a token.
+These models cannot be made bidirectional: some of their modules see only one side of a token.
 
 | number and class of one-sided modules | model types |
 |---|---|
 """
-_ONE_SIDE = (
-    "cannot be made bidirectional: whatever the mask, a token sees only one side in {} of its modules ({})"
-)
+_ONE_SIDE = "cannot be made bidirectional: a token sees only one side in {} of its modules ({})"
 
 
 def tried(name: str, config: type, folder: Path) -> str:
