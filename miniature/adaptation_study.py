@@ -112,6 +112,7 @@ def fine_tune(name: str, folder: Path, out: Path, steps: int) -> None:
     """Fine-tune a model with every seed."""
     run("benchmarks", "run", "--model", folder, "--name", name, "--dataset", DATASET, "--data", out / "data",
         "--lr", RATE, "--seed", *SEEDS, "--steps", steps, "--precision", "mixed", "--workers", 1,
+        "--positions", 512,
         "--out", out / "store")  # fmt: skip
 
 

@@ -120,55 +120,29 @@ def adaptation(
     size = shape.encoder_parameters
     rate = next(rate for most, rate in _RATES if size <= most)
     few = total < _MUCH
-    advice = (
-        Advice(
-            setting="peak_lr",
-            value=rate / 2 if few else rate,
-            reason=f"for {size / 1e6:,.0f} M parameters {rate:g}"
-            + (
-                f", halved because {total:,.0f} tokens are less than 1 B for a start that has decayed"
-                if few
-                else ""
-            )
-            + "; recipes differ, so --sweep tries a third and three times of it",
-        ),
-        Advice(
-            setting="warmup_steps",
-            value=warmup,
-            reason="3 % of the steps: the optimizer's moments begin anew",
-        ),
-        Advice(
-            setting="decay",
-            value=decay,
-            reason=f"1-sqrt to zero over the last 20 % of the steps, with {last_on}",
-        ),
-        Advice(
-            setting="max_length", value=length, reason="documents end to end, up to the start's positions"
-        ),
-        Advice(setting="cut", value="fixed", reason="every sequence is full"),
-        Advice(setting="attention", value="document", reason="no token sees another document"),
-        Advice(setting="global_batch", value=batch, reason=f"{batch * length:,} tokens a step"),
-        Advice(setting="weighting", value="token", reason="the loss is the mean over all predicted tokens"),
-        Advice(setting="beta2", value=0.98, reason="as most published encoders"),
-        Advice(setting="eps", value=1e-8, reason="as most published encoders"),
-        Advice(
-            setting="weight_decay",
-            value=0.01,
-            reason="as most published encoders; the start was decayed before",
-        ),
-        Advice(
-            setting="eval_sequences",
-            value=min(512, 2 * batch),
-            reason="validation at masks that never change",
-        ),
-        Advice(setting="eval_every", value=max(1, steps // 10), reason="ten times"),
-        Advice(
-            setting="save_every",
-            value=max(1, min(1000, steps // 10)),
-            reason="so much is lost at most by a kill",
-        ),
-        Advice(setting="tensorboard", value=False, reason="the log has the losses"),
+    halved = (
+        f", halved because {total:,.0f} tokens are less than 1 B for a start that has decayed" if few else ""
     )
+    usual = "as most published encoders"
+    rows: tuple[tuple[str, object, str], ...] = (
+        ("peak_lr", rate / 2 if few else rate, f"for {size / 1e6:,.0f} M parameters {rate:g}{halved}; recipes differ, "
+         "so --sweep tries a third and three times of it"),
+        ("warmup_steps", warmup, "3 % of the steps: the optimizer's moments begin anew"),
+        ("decay", decay, f"1-sqrt to zero over the last 20 % of the steps, with {last_on}"),
+        ("max_length", length, "documents end to end, up to the start's positions"),
+        ("cut", "fixed", "every sequence is full"),
+        ("attention", "document", "no token sees another document"),
+        ("global_batch", batch, f"{batch * length:,} tokens a step"),
+        ("weighting", "token", "the loss is the mean over all predicted tokens"),
+        ("beta2", 0.98, usual),
+        ("eps", 1e-8, usual),
+        ("weight_decay", 0.01, f"{usual}; the start was decayed before"),
+        ("eval_sequences", min(512, 2 * batch), "validation at masks that never change"),
+        ("eval_every", max(1, steps // 10), "ten times"),
+        ("save_every", max(1, min(1000, steps // 10)), "so much is lost at most by a kill"),
+        ("tensorboard", False, "the log has the losses"),
+    )  # fmt: skip
+    advice = [Advice(setting=setting, value=value, reason=reason) for setting, value, reason in rows]
     chosen = {item.setting: item.value for item in advice if item.setting != "decay"} | {"min_length": 1}
     config = _changed(chosen, changes)
     kept = tuple(
