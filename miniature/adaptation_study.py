@@ -23,6 +23,7 @@ from pathlib import Path
 import clm_or_mlm as cm
 from analysis.sources import Source
 from benchmarks.datasets.local_dataset import DatasetContent, load, write
+from benchmarks.protocol import PAPER, STANDARD
 from common.errors import UserError
 from common.files import atomic_folder
 from common.tables import markdown_table
@@ -124,14 +125,14 @@ def what_seeds_show(title: str, source: Path | str) -> str:
     return "\n".join([f"What {len(SEEDS)} seeds can show, {title}:", *rows])
 
 
-def opened(out: Path, metric: str = "") -> Source:
+def opened(out: Path, protocol: str) -> Source:
     """Return the runs that are there, by the paper's metric or the usual one."""
-    return cm.load(f"{metric}{out / 'store'}", add_models=list(MODELS))
+    return cm.load(out / "store", add_models=list(MODELS), protocol=protocol)
 
 
 def table(out: Path) -> str:
     """Return means, differences and intervals as Markdown."""
-    paper, usual = (cm.scores(opened(out, metric)) for metric in ("", "standard:"))
+    paper, usual = (cm.scores(opened(out, protocol)) for protocol in (PAPER, STANDARD))
     rows = [["model", "seeds", "the paper's F1 (95 %)", "entity F1 (95 %)"]]
     for name, title in MODELS.items():
         found = [scores[(scores.model == name) & (scores.dataset == DATASET)] for scores in (paper, usual)]
@@ -143,7 +144,7 @@ def table(out: Path) -> str:
     for first, second in ((ADAPTED, START), (ADAPTED, RANDOM)):
         if not {first, second} <= set(paper.model):
             continue
-        pairs = [cm.compare(first, second, source=opened(out, metric)) for metric in ("", "standard:")]
+        pairs = [cm.compare(first, second, source=opened(out, protocol)) for protocol in (PAPER, STANDARD)]
         found = [pair[pair.dataset == DATASET].iloc[0] for pair in pairs]
         cells = (f"{one.effect:+.1f} [{one.low:+.1f}, {one.high:+.1f}]" for one in found)
         rows.append([f"{MODELS[first]} minus {MODELS[second]}", found[0].seeds, *cells])

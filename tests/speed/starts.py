@@ -40,7 +40,7 @@ CLASSES = {
 SEQUENCES, LONGEST, STEPS = 8, 160, 5
 
 
-def both(config: EncoderConfig, name: str) -> tuple[torch.nn.Module, Any]:
+def both(config: EncoderConfig, name: str) -> tuple[Any, Any]:
     """Return the model as training uses it, and transformers' for the Trainer, with the same weights."""
     if name not in CLASSES:
         return ours(config), reference(config, "mlm40")
