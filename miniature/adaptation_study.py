@@ -20,8 +20,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import clm_or_mlm as cm
-from analysis.sources import Source
+import pandas as pd
+
+from analysis.comparisons.comparison import compare
+from analysis.comparisons.comparison_report import records_of
+from analysis.evidence.evidence import Settings
+from analysis.sources import Source, open_source
 from benchmarks.datasets.local_dataset import DatasetContent, load, write
 from benchmarks.protocol import PAPER, STANDARD
 from common.errors import UserError
@@ -127,24 +131,29 @@ def what_seeds_show(title: str, source: Path | str) -> str:
 
 def opened(out: Path, protocol: str) -> Source:
     """Return the runs that are there, by the paper's metric or the usual one."""
-    return cm.load(out / "store", add_models=list(MODELS), protocol=protocol)
+    return open_source(str(out / "store"), add_models=list(MODELS), protocol=protocol)
 
 
 def table(out: Path) -> str:
     """Return means, differences and intervals as Markdown."""
-    paper, usual = (cm.scores(opened(out, protocol)) for protocol in (PAPER, STANDARD))
+    sources = [opened(out, protocol) for protocol in (PAPER, STANDARD)]
+    settings = [source.with_interval(Settings()) for source in sources]
+    tables = [source.scores(one) for source, one in zip(sources, settings, strict=True)]
     rows = [["model", "seeds", "the paper's F1 (95 %)", "entity F1 (95 %)"]]
     for name, title in MODELS.items():
-        found = [scores[(scores.model == name) & (scores.dataset == DATASET)] for scores in (paper, usual)]
+        found = [scores[(scores.model == name) & (scores.dataset == DATASET)] for scores in tables]
         if all(len(one) for one in found):
             cells = (
                 f"{one['mean'].iloc[0]:.1f} [{one.low.iloc[0]:.1f}, {one.high.iloc[0]:.1f}]" for one in found
             )
             rows.append([title, str(found[0].n_seeds.iloc[0]), *cells])
     for first, second in ((ADAPTED, START), (ADAPTED, RANDOM)):
-        if not {first, second} <= set(paper.model):
+        if not {first, second} <= set(tables[0].model):
             continue
-        pairs = [cm.compare(first, second, source=opened(out, protocol)) for protocol in (PAPER, STANDARD)]
+        pairs = [
+            pd.DataFrame(records_of(compare(source, (first, second), one)))
+            for source, one in zip(sources, settings, strict=True)
+        ]
         found = [pair[pair.dataset == DATASET].iloc[0] for pair in pairs]
         cells = (f"{one.effect:+.1f} [{one.low:+.1f}, {one.high:+.1f}]" for one in found)
         rows.append([f"{MODELS[first]} minus {MODELS[second]}", found[0].seeds, *cells])
