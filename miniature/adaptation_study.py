@@ -154,9 +154,9 @@ def table(out: Path) -> str:
             pd.DataFrame(records_of(compare(source, (first, second), one)))
             for source, one in zip(sources, settings, strict=True)
         ]
-        found = [pair[pair.dataset == DATASET].iloc[0] for pair in pairs]
-        cells = (f"{one.effect:+.1f} [{one.low:+.1f}, {one.high:+.1f}]" for one in found)
-        rows.append([f"{MODELS[first]} minus {MODELS[second]}", found[0].seeds, *cells])
+        both = [pair[pair.dataset == DATASET].iloc[0] for pair in pairs]
+        cells = (f"{one.effect:+.1f} [{one.low:+.1f}, {one.high:+.1f}]" for one in both)
+        rows.append([f"{MODELS[first]} minus {MODELS[second]}", str(both[0].seeds), *cells])
     return "\n".join(markdown_table(rows, range(1, 4)))
 
 

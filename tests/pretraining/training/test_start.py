@@ -121,6 +121,32 @@ def _plain_losses(context: TrainingContext, start: Start, family: str) -> list[f
     return losses
 
 
+@pytest.mark.slow
+@pytest.mark.real_data
+def test_a_real_decoders_losses_are_those_of_a_plain_loop(tmp_path: Path) -> None:
+    """SmolLM2-135M on a textbook, 20 steps of 1,536 tokens: each is read for the first time when its loss is taken."""
+    if not (os.environ.get("REAL_MODELS") and os.environ.get("REAL_DATA")):
+        pytest.skip("REAL_MODELS or REAL_DATA is not set")
+    start = start_of(str(Path(os.environ["REAL_MODELS"], "smollm2-135m")))
+    text = Path(os.environ["REAL_DATA"]) / "pretrain/openstax-anatomy-physiology-2e.jsonl.zst"
+    build([str(text)], start.text, tmp_path / "data", ShardSettings(), workers=0)
+    what = made(start, "global_batch=6", "microbatch=6", "max_length=256", "save_every=20")
+    what = replace(what, config=replace(what.config, peak_lr=1e-4))
+    assert run(start, what, tmp_path / "data", tmp_path / "out")
+    context = TrainingContext(
+        targets=what.targets,
+        config=what.config,
+        source=tmp_path / "data",
+        out=tmp_path,
+        ranks=Ranks.here(),
+        start=start,
+    )
+    rows = read_log(tmp_path / "out/models" / what.targets.model.name / "log.jsonl")
+    ours = torch.tensor([row["loss"] for row in rows if row["split"] == "train"])
+    torch.testing.assert_close(ours, torch.tensor(_plain_losses(context, start, "llama")), rtol=0, atol=0.05)
+    assert ours[-4:].mean() < ours[0] - 1
+
+
 class StopAtFive(Callback):
     """Ask this process to stop in the fifth update, as a cluster does."""
 
