@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from common.errors import UserError, first_line, nearest
 from common.files import sha256_bytes, sha256_file
-from common.reading import inside, read_json
+from common.reading import inside, read_bounded, read_json
 
-__all__ = ["read_config", "resolve", "tokenizer_hash", "weights_hash"]
+__all__ = ["licence_of", "read_config", "resolve", "tokenizer_hash", "weights_hash"]
 
 _TOKENIZER = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
@@ -19,6 +20,8 @@ _TOKENIZER = (
 """What a tokenizer is made of, whatever its class."""
 _MODULES = "modules.json"
 """What sentence-transformers lists the parts of a model in."""
+_CARDS = ("README.md", "LICENSE", "LICENSE.txt", "LICENSE.md")
+"""Files that say a licence, the surest first."""
 _REMEDY = "give a Hugging Face model folder"
 _AGAIN = "fetch the model again"
 
@@ -39,7 +42,7 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
         )
     from huggingface_hub import snapshot_download  # not for a help or a folder
 
-    wanted = ["*.json", "*.safetensors", "*.txt", "*.model", *(["*.py"] if code else [])]
+    wanted = ["*.json", "*.safetensors", "*.txt", "*.model", *_CARDS, *(["*.py"] if code else [])]
     try:
         fetched = Path(snapshot_download(model, revision=revision, allow_patterns=wanted))
     except Exception as error:
@@ -78,6 +81,26 @@ def read_config(folder: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise UserError(f"{folder / 'config.json'} is not a JSON object; {_AGAIN}")
     return found
+
+
+def licence_of(folder: Path) -> str:
+    """Return a model's licence: of its card's front matter, else the first line of its LICENSE; empty if unknown."""
+    # The card of a sentence-transformers folder is above its first part.
+    above = [folder.parent] if (folder.parent / _MODULES).is_file() else []
+    for path in (place / name for place in (folder, *above) for name in _CARDS):
+        if not path.is_file():
+            continue
+        lines = read_bounded(path).decode("utf-8", "replace").splitlines()
+        if path.name != _CARDS[0]:
+            return next((line.strip()[:120] for line in lines if line.strip()), "")
+        found = {
+            match[1]: match[2].strip("\"' ")
+            for line in lines[:80]
+            if (match := re.fullmatch(r"(license|license_name): *(\S.*)", line))
+        }
+        if found:
+            return found.get("license_name") or found["license"]
+    return ""
 
 
 def weights_hash(folder: Path, *, code: bool = False) -> str:

@@ -1,16 +1,23 @@
 """The defaults of `adapt`, by the start's size, each with its reason; and what one adaptation trains.
 
-What published recipes agree on, and where they do not, is in docs/build-an-encoder.md. No torch.
+What published recipes agree on, and where they do not, is in docs/build-an-encoder.md. torch is imported only
+where rates are tried.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 import math
 import re
+import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 
 from common.errors import UserError
+from common.files import write_text
+from common.reading import read_json
 from common.settings import assignments, read_settings
 from pretraining.models import (
     OBJECTIVES,
@@ -26,7 +33,9 @@ from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import Study, Targets, targets_of
 from pretraining.starts import Start
 
-__all__ = ["Adaptation", "Advice", "adaptation"]
+__all__ = ["Adaptation", "Advice", "adaptation", "tried_rate"]
+
+log = logging.getLogger(__name__)
 
 _RATES = ((100e6, 5e-4), (300e6, 2e-4), (2e9, 1e-4), (math.inf, 2e-5))
 """Peak learning rates, each up to a number of parameters."""
@@ -36,6 +45,8 @@ _LENGTH, _TOKENS = 512, 2**18
 _WARMUP, _DECAY = 0.03, 0.2
 _LAST_RATIO = 15
 """Masking ratio of the decay, in percent."""
+_FACTORS, _SHARE, _FEWEST = (1 / 3, 1, 3), 0.02, 10
+"""Rates to try, as parts of the chosen one, on this share of the steps, but not on fewer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,55 +120,29 @@ def adaptation(
     size = shape.encoder_parameters
     rate = next(rate for most, rate in _RATES if size <= most)
     few = total < _MUCH
-    advice = (
-        Advice(
-            setting="peak_lr",
-            value=rate / 2 if few else rate,
-            reason=f"for {size / 1e6:,.0f} M parameters {rate:g}"
-            + (
-                f", halved because {total:,.0f} tokens are less than 1 B for a start that has decayed"
-                if few
-                else ""
-            )
-            + "; recipes differ, so try a third and three times of it on 2 % of the steps",
-        ),
-        Advice(
-            setting="warmup_steps",
-            value=warmup,
-            reason="3 % of the steps: the optimizer's moments begin anew",
-        ),
-        Advice(
-            setting="decay",
-            value=decay,
-            reason=f"1-sqrt to zero over the last 20 % of the steps, with {last_on}",
-        ),
-        Advice(
-            setting="max_length", value=length, reason="documents end to end, up to the start's positions"
-        ),
-        Advice(setting="cut", value="fixed", reason="every sequence is full"),
-        Advice(setting="attention", value="document", reason="no token sees another document"),
-        Advice(setting="global_batch", value=batch, reason=f"{batch * length:,} tokens a step"),
-        Advice(setting="weighting", value="token", reason="the loss is the mean over all predicted tokens"),
-        Advice(setting="beta2", value=0.98, reason="as most published encoders"),
-        Advice(setting="eps", value=1e-8, reason="as most published encoders"),
-        Advice(
-            setting="weight_decay",
-            value=0.01,
-            reason="as most published encoders; the start was decayed before",
-        ),
-        Advice(
-            setting="eval_sequences",
-            value=min(512, 2 * batch),
-            reason="validation at masks that never change",
-        ),
-        Advice(setting="eval_every", value=max(1, steps // 10), reason="ten times"),
-        Advice(
-            setting="save_every",
-            value=max(1, min(1000, steps // 10)),
-            reason="so much is lost at most by a kill",
-        ),
-        Advice(setting="tensorboard", value=False, reason="the log has the losses"),
+    halved = (
+        f", halved because {total:,.0f} tokens are less than 1 B for a start that has decayed" if few else ""
     )
+    usual = "as most published encoders"
+    rows: tuple[tuple[str, object, str], ...] = (
+        ("peak_lr", rate / 2 if few else rate, f"for {size / 1e6:,.0f} M parameters {rate:g}{halved}; recipes differ, "
+         "so --sweep tries a third and three times of it"),
+        ("warmup_steps", warmup, "3 % of the steps: the optimizer's moments begin anew"),
+        ("decay", decay, f"1-sqrt to zero over the last 20 % of the steps, with {last_on}"),
+        ("max_length", length, "documents end to end, up to the start's positions"),
+        ("cut", "fixed", "every sequence is full"),
+        ("attention", "document", "no token sees another document"),
+        ("global_batch", batch, f"{batch * length:,} tokens a step"),
+        ("weighting", "token", "the loss is the mean over all predicted tokens"),
+        ("beta2", 0.98, usual),
+        ("eps", 1e-8, usual),
+        ("weight_decay", 0.01, f"{usual}; the start was decayed before"),
+        ("eval_sequences", min(512, 2 * batch), "validation at masks that never change"),
+        ("eval_every", max(1, steps // 10), "ten times"),
+        ("save_every", max(1, min(1000, steps // 10)), "so much is lost at most by a kill"),
+        ("tensorboard", False, "the log has the losses"),
+    )  # fmt: skip
+    advice = [Advice(setting=setting, value=value, reason=reason) for setting, value, reason in rows]
     chosen = {item.setting: item.value for item in advice if item.setting != "decay"} | {"min_length": 1}
     config = _changed(chosen, changes)
     kept = tuple(
@@ -172,6 +157,74 @@ def adaptation(
     design = Design(sizes=(size_name,), decay_steps=decay)
     study = Study(name="adapt", design=design, shapes={size_name: shape}, models={name: model}, config=config)
     return Adaptation(targets=targets_of(name, study), config=config, advice=kept)
+
+
+def tried_rate(
+    start: Start,
+    made: Adaptation,
+    *,
+    objective: str,
+    changes: Sequence[str],
+    data: str,
+    out: Path,
+    stop_file: Path | None = None,
+) -> float | None:
+    """Return the one of three learning rates with the lowest validation loss after 2 % of the steps.
+
+    What was tried is in `out/sweep.json`, and is not tried again.
+
+    Args:
+        start: what to start from.
+        made: what is to be trained, at the middle one of the rates.
+        objective: as in `adaptation`.
+        changes: as in `adaptation`.
+        data: shards.
+        out: folder of what is trained.
+        stop_file: save and end once this file exists.
+
+    Returns:
+        The rate; None when a stop was requested; the same call resumes.
+
+    Raises:
+        UserError: as `train`, or the loss is not finite at any of the rates.
+    """
+    from pretraining.training.log import LOG, read_log
+    from pretraining.training.stage import DivergedError
+    from pretraining.training.train import train
+
+    model, peak = made.targets.model, made.config.peak_lr
+    shape = made.targets.plan.study.shapes[model.size]
+    steps = max(_FEWEST, round(_SHARE * model.steps))
+    tried_with = {"start": start.identity, "peak_lr": peak, "steps": steps, "changes": [objective, *changes]}
+    path, folder = out / "sweep.json", out / "sweep"
+    record = read_json(path, "remove it") if path.is_file() else {}
+    losses: dict[str, float] = record.get("losses", {}) if record.get("tried_with") == tried_with else {}
+    for factor in () if losses else _FACTORS:
+        rate = f"{peak * factor:.2g}"
+        tried = adaptation(
+            start, shape, objective=objective, steps=steps, changes=(*changes, f"peak_lr={rate}")
+        )
+        targets, last = replace(tried.targets, is_model=False), tried.targets.stages[-1][0]
+        try:
+            if not train(
+                targets, data=data, out=folder / rate, config=tried.config, stop_file=stop_file, start=start
+            ):
+                return None
+            rows = list(read_log(folder / rate / "stages" / last.name / LOG))
+            losses[rate] = next(row["loss"] for row in reversed(rows) if row["split"] == "validation")
+        except DivergedError as error:
+            log.warning("peak_lr = %s: %s", rate, error)
+    if not losses:
+        raise UserError(
+            f"no rate from {peak * min(_FACTORS):.2g} on can be trained at; give --set peak_lr=RATE"
+        )
+    best = min(losses, key=lambda rate: losses[rate])
+    write_text(path, json.dumps({"tried_with": tried_with, "losses": losses}, indent=1) + "\n")
+    for checkpoint in folder.glob("*/stages/*/step-*"):  # other processes may still read the logs
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    found = ", ".join(f"{rate}: {loss:.3f}" for rate, loss in losses.items())
+    log.info("peak_lr = %s: the lowest validation loss after %d steps (%s)", best, steps, found)
+    return float(best)
 
 
 def _changed(chosen: dict[str, object], changes: Sequence[str]) -> TrainingConfig:

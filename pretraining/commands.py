@@ -322,6 +322,7 @@ def adapt(
     objective: str = "mlm30",
     steps: int | None = None,
     tokens: float | None = None,
+    sweep: bool = False,
     merge: float | None = None,
     revision: str | None = None,
     stop_file: Annotated[Path | None, Parameter(metavar="FILE")] = None,
@@ -330,8 +331,8 @@ def adapt(
     """Make an encoder of an existing model: continue its pretraining, in both directions, and export it.
 
     The start is a decoder (Llama, Mistral, Qwen, Gemma, OLMo, GPT-2, ...), an encoder (BERT, RoBERTa, ModernBERT, ...),
-    a checkpoint of the paper's authors, or a model of this package. Only its weights are taken. Every setting that
-    is chosen for it is printed with its reason. Rerun the command to resume; docs/build-an-encoder.md says more.
+    a model of the paper's authors, or a model or checkpoint of this package. Only its weights are taken. Every setting
+    that is chosen for it is printed with its reason. Rerun the command to resume; docs/build-an-encoder.md says more.
 
     examples:
       clm-or-mlm shards --source text.txt --tokenizer smollm2/ --out shards/
@@ -339,23 +340,26 @@ def adapt(
       clm-or-mlm check encoder/models/smollm2-mlm30-3815
 
     Args:
-        start: a folder with config.json, safetensors and tokenizer.json, or a Hugging Face id
+        start: a folder with config.json, safetensors and tokenizer.json, a step-... folder of a stage, or a Hugging
+            Face id
         data: folder of the shards, or a URL; written with the start's tokenizer
         out: output folder for checkpoints, logs and the encoder
-        objective: mlm with a masking ratio in percent
+        objective: mlm, or mntp (masked tokens are predicted from the token before), with a masking ratio in percent
         steps: optimiser steps
         tokens: tokens to train on (in place of steps)
+        sweep: first try three learning rates on 2 % of the steps, and train at the best by validation loss
         merge: also write the average of start and encoder, with this share of the start (0 to 1)
         revision: branch, tag or commit of a Hugging Face id
         stop_file: save a checkpoint and exit with code 75 once this file exists
         set_: change a setting, such as global_batch=12 (may be repeated); `clm-or-mlm settings` lists all
     """
     from pretraining.data.shard_manifest import MANIFEST
-    from pretraining.starts import start_of
+    from pretraining.starts import is_checkpoint, start_of
 
     if merge is not None and not 0 < merge < 1:
         raise UserError(f"--merge must be between 0 and 1, not {merge}")
-    found = start_of(start, revision=revision)
+    if not is_checkpoint(start):
+        start_of(start, revision=revision)  # what is wrong with it is said before torch is imported
     if "://" not in data and not Path(data, MANIFEST).is_file():
         raise UserError(
             f"{data}: no shards here; write them with `clm-or-mlm shards --source TEXTS --tokenizer {start} --out "
@@ -363,14 +367,22 @@ def adapt(
         )
     gc.disable()
     try:
-        from pretraining.adapt import adaptation
+        from pretraining.adapt import adaptation, tried_rate
         from pretraining.model.start_weights import start_shape, write_merged
         from pretraining.training import train as training
     finally:
         gc.enable()
-    made = adaptation(
-        found, start_shape(found), objective=objective, steps=steps, tokens=tokens, changes=set_
-    )
+    found = training.open_start(start, data, out, revision=revision)
+    shape = start_shape(found)
+    made = adaptation(found, shape, objective=objective, steps=steps, tokens=tokens, changes=set_)
+    if sweep:
+        rate = tried_rate(
+            found, made, objective=objective, changes=set_, data=data, out=out, stop_file=stop_file
+        )
+        if rate is None:
+            return AGAIN
+        changes = (*set_, f"peak_lr={rate}")
+        made = adaptation(found, shape, objective=objective, steps=steps, tokens=tokens, changes=changes)
     model, costs = made.targets.model, made.targets.plan.costs()
     log.info(
         "%s: %s steps, %s tokens, %.2g FLOPs, %.2g hours of an H100", model.name, f"{costs.steps:,}",

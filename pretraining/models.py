@@ -29,9 +29,9 @@ from common.registry import Registry
 from pretraining.paper_settings import SHAPES, TRAINING
 
 __all__ = [
-    "CURVES", "FIGURES", "MODELS", "OBJECTIVES", "OWN", "PAPER", "TABLES", "Design", "Model", "Objective", "Stage",
-    "StageObjective", "StageSpec", "arm_of", "find_model", "format_steps", "make_stages", "own_model", "parse",
-    "parse_objective", "parse_steps", "short_name",
+    "CURVES", "FIGURES", "MODELS", "OBJECTIVES", "OWN", "PAPER", "PREDICTION_SHIFT", "TABLES", "Design", "Model",
+    "Objective", "Stage", "StageObjective", "StageSpec", "arm_of", "find_model", "format_steps", "make_stages",
+    "own_model", "parse", "parse_objective", "parse_steps", "short_name",
 ]  # fmt: skip
 
 
@@ -45,6 +45,8 @@ class Objective:
     """Whether a masking ratio in percent follows in names: `mlm40`, or `mlm40to15` where it changes."""
     is_causal: bool = False
     """Whether attention looks back only, in training and in the exported model's configuration."""
+    shift: int = 0
+    """How many tokens before a predicted one its logits are read; exports record it as `PREDICTION_SHIFT`."""
     prepare: str
     """`MODULE:FUNCTION`, imported when a stage is trained: makes an `ObjectiveBatch` of a packed batch and a mask rule,
     which is None without a ratio (`pretraining.training.objectives`)."""
@@ -60,9 +62,12 @@ OBJECTIVES = Registry(
     [
         Objective(name="clm", is_causal=True, prepare="pretraining.training.objectives:clm"),
         Objective(name="mlm", has_ratio=True, prepare="pretraining.training.objectives:mlm"),
+        Objective(name="mntp", has_ratio=True, shift=1, prepare="pretraining.training.objectives:mntp"),
     ],
 )
 """The objectives that names are made of and stages are trained on."""
+PREDICTION_SHIFT = "prediction_shift"
+"""Field of `config.json`: how many tokens before itself a token is predicted; heads for tokens read it there, too."""
 
 
 class StageObjective(NamedTuple):

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
-from common.model_files import read_config, resolve, tokenizer_hash, weights_hash
+from common.model_files import licence_of, read_config, resolve, tokenizer_hash, weights_hash
 from common.reading import read_bounded
 from pretraining.data.mask_token import MaskToken, name_a_mask
 from pretraining.paper_settings import Shape
 
-__all__ = ["Start", "start_of"]
+__all__ = ["OWN_TYPES", "Start", "is_checkpoint", "start_of"]
 
 OWN_TYPES = ("eurobert", "sl_model")
 """Values of `model_type` of our own exports and of the authors' folders."""
@@ -77,22 +77,8 @@ class Start:
 
     @cached_property
     def licence(self) -> str:
-        """Its licence, as the front matter of its README says, else the first line of its LICENSE; empty if unknown."""
-        for name in ("README.md", "LICENSE", "LICENSE.txt", "LICENSE.md"):
-            path = self.folder / name
-            if not path.is_file():
-                continue
-            lines = read_bounded(path).decode("utf-8", "replace").splitlines()
-            if name != "README.md":
-                return next((line.strip()[:120] for line in lines if line.strip()), "")
-            found = {
-                match[1]: match[2].strip("\"' ")
-                for line in lines[:80]
-                if (match := re.fullmatch(r"(license|license_name):\s*(\S.*)", line))
-            }
-            if found:
-                return found.get("license_name") or found["license"]
-        return ""
+        """Its licence; empty if unknown."""
+        return licence_of(self.folder)
 
     @cached_property
     def shape(self) -> Shape:
@@ -122,6 +108,12 @@ class Start:
         )
 
 
+def is_checkpoint(text: str) -> bool:
+    """Return whether a text is the folder of a stage's checkpoint, which `training.train.open_start` makes a start."""
+    path = Path(text).expanduser()
+    return bool(_CHECKPOINT.fullmatch(path.name)) and (path / "state.json").is_file()
+
+
 def start_of(text: str, *, revision: str | None = None) -> Start:
     """Return the start that a folder or hub id is.
 
@@ -132,12 +124,6 @@ def start_of(text: str, *, revision: str | None = None) -> Start:
     Raises:
         UserError: it is none, and why, in one sentence.
     """
-    path = Path(text).expanduser()
-    if _CHECKPOINT.fullmatch(path.name) and (path / "state.json").is_file():
-        raise UserError(
-            f"{path} is a checkpoint to resume from; write it as a model first: clm-or-mlm pretraining export {path} "
-            "--data SHARDS --out FOLDER, and start from FOLDER"
-        )
     folder = resolve(text, revision=revision)
     config = read_config(folder)
     if (folder / "adapter_config.json").is_file():

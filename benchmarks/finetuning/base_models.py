@@ -23,8 +23,9 @@ from transformers import (
 from benchmarks.finetuning.tokenization import end_of_text
 from common.errors import UserError, first_line, nearest
 from common.model_files import read_config
-from pretraining.model.model_folder import MODEL_TYPES, load_encoder
+from pretraining.model.model_folder import load_encoder
 from pretraining.model.modeling import EuroBertModel
+from pretraining.starts import OWN_TYPES
 
 __all__ = ["FirstToken", "NoPooler", "load_base", "load_tokenizer"]
 
@@ -34,7 +35,7 @@ log = logging.getLogger(__name__)
 def load_base(folder: Path, *, trust_remote_code: bool) -> tuple[nn.Module, set[str], str]:
     """Return a base model, the names of its weights that the folder lacks, and what it is a part of."""
     name = read_config(folder).get("model_type")
-    if name in MODEL_TYPES and not trust_remote_code:
+    if name in OWN_TYPES and not trust_remote_code:
         ours: nn.Module = load_encoder(folder, EuroBertModel, is_causal=False)
         return ours.float(), set(), ""
     try:
@@ -42,7 +43,7 @@ def load_base(folder: Path, *, trust_remote_code: bool) -> tuple[nn.Module, set[
     except UserError:
         raise
     except Exception as error:  # safetensors and transformers raise kinds of their own
-        hint = nearest(str(name), [*MODEL_TYPES, *CONFIG_MAPPING]) if name not in CONFIG_MAPPING else ""
+        hint = nearest(str(name), [*OWN_TYPES, *CONFIG_MAPPING]) if name not in CONFIG_MAPPING else ""
         if "trust_remote_code" in str(error):
             hint = "; --trust-remote-code runs the code that comes with it, so read that first"
         if isinstance(error, SafetensorError):

@@ -1,8 +1,8 @@
 """Any Hugging Face encoder behind one interface: loaded without remote code, bidirectional.
 
 Decoders are measured without their causal mask, as the paper measures its CLM models: switched off by the flag that
-their class reads, which a saved folder keeps, or else lifted by a full mask. Whether a model really looks both ways is
-not taken from its config: `load` tries out every layer, and whether padding changes an output.
+their class reads, which a saved folder keeps. Whether a model really looks both ways is not taken from its config:
+`load` tries out every layer, and whether padding changes an output.
 
 Shape suffixes: B examples, L padded length, T real tokens, H hidden size.
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -19,13 +18,13 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.finetuning.base_models import FirstToken, NoPooler, load_base, load_tokenizer
-from benchmarks.finetuning.directions import Trial, is_turned_decoder, try_out, turn
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import packed_cost
 from common.errors import UserError
 from common.model_files import resolve, tokenizer_hash, weights_hash
 from pretraining.model.attention import AttentionBackend, AttentionLayout, dense_attention
-from pretraining.model.model_folder import check_model
+from pretraining.model.directions import Trial, is_decoder, is_turned_decoder, try_out, turn
+from pretraining.model.encoder_folder import check_model
 from pretraining.model.modeling import EuroBertModel, rotary_tables
 
 __all__ = [
@@ -48,8 +47,6 @@ class Encoder(nn.Module):
         self,
         base: nn.Module,
         *,
-        lifted: bool = False,
-        added: bool = False,
         alone: bool = False,
         pooler: nn.Module | None = None,
         fresh_pooler: bool = False,
@@ -58,16 +55,12 @@ class Encoder(nn.Module):
 
         Args:
             base: what `AutoModel` loads.
-            lifted: hand the model a full (B, 1, L, L) mask in place of (B, L), which overrules a causal one.
-            added: make that a mask of numbers that are added to scores, as eager attention takes it.
             alone: compute rows of each length on their own, without padding, which would change their outputs.
             pooler: what the base model put on its first token (BERT); only a class's own head reads it.
             fresh_pooler: whether it is not among the checkpoint's weights, so that each run draws it.
         """
         super().__init__()
         self.base = base
-        self.lifted = lifted
-        self.added = added
         self.alone = alone
         self.heads: dict[type, str] = {}
         """Classes of transformers whose heads were tried on it, and why they cannot be; empty where they can."""
@@ -94,14 +87,12 @@ class Encoder(nn.Module):
     @property
     def is_decoder(self) -> bool:
         """Whether its class is one of decoders, whose heads read the last token."""
-        return self.lifted or is_turned_decoder(self.base.config)
+        return is_turned_decoder(self.base.config)
 
     @property
     def description(self) -> str:
         """What the model is taken to be, in words."""
-        kind = "encoder" + self.part
-        if self.is_decoder:
-            kind = f"decoder, causal mask {'lifted' if self.lifted else 'switched off'}"
+        kind = "decoder, causal mask switched off" if self.is_decoder else f"encoder{self.part}"
         words = [kind, "bidirectional"]
         if self.alone:
             words.append("batched by length, because padding would change its outputs")
@@ -125,13 +116,7 @@ class Encoder(nn.Module):
         if self.packs and self.training and packed_cost(int(lengths.sum()), mask.numel()) < mask.numel():
             return packed_pass(cast(EuroBertModel, self.base), ids, mask)
         more = {} if kinds is None or not self.takes_kinds else {"token_type_ids": kinds}
-        if self.lifted:
-            full = mask[:, None, None, :].expand(-1, 1, ids.shape[1], -1)
-            if self.added:
-                kind = next(self.base.parameters()).dtype
-                full = torch.zeros_like(full, dtype=kind).masked_fill(~full, torch.finfo(kind).min)
-            states = self.base(input_ids=ids, attention_mask=full, use_cache=False, **more)
-        elif isinstance(self.base, EuroBertModel):
+        if isinstance(self.base, EuroBertModel):
             seen = None if int(lengths.min()) == ids.shape[1] else mask[:, None, None, :]
             states = self.base(input_ids=ids, attention_mask=seen)
         else:
@@ -270,56 +255,49 @@ def load(
     )
 
 
-_WAYS: tuple[dict[str, Any], ...] = ({}, {"lifted": True}, {"lifted": True, "added": True})
-"""The masks that are tried: a row's, a full one, and a full one of numbers."""
-
-
 def _both_ways(base: nn.Module, model: str) -> Encoder:
     """Return the model with every token seeing every other in all layers, and padding changing nothing.
 
     Raises:
         UserError: that cannot be; the sentence says what stands in the way.
     """
-    turn(base.config, lambda: try_out(Encoder(base)).sees_later)
+    is_causal_decoder = is_decoder(base.config) and not is_turned_decoder(base.config)
+    if is_causal_decoder and not try_out(Encoder(base)).sees_later:
+        turn(base.config, is_causal=False)
     switches: list[Any] = [base.config, *base.modules()]
     for switch in switches:
         if getattr(switch, "is_causal", None) is True:
             switch.is_causal = False
     pooler: Any = getattr(base, "pooler", None)
     pooler = pooler if isinstance(pooler, nn.Module) else None
-    trials: list[Trial] = []
     # A pooler is not computed where its class can do without; ALBERT's cannot.
     for pooled in [None, NoPooler(), pooler] if pooler is not None else [None]:
         if pooler is not None:
             base.pooler = pooled  # type: ignore[assignment]
-        trials = [try_out(Encoder(base, **way)) for way in _WAYS]
-        if any(not trial.fault for trial in trials):
+        trial = try_out(Encoder(base))
+        if not trial.fault:
             break
-    for alone in (False, True):
-        for way, trial in zip(_WAYS, trials, strict=True):
-            if trial.both_ways and (trial.padding or alone):
-                if isinstance(pooler, nn.Linear):
-                    activation: Any = getattr(base, "pooler_activation", getattr(base, "activation", None))
-                    pooler = FirstToken(pooler, activation or nn.Identity())
-                encoder = Encoder(base, **way, alone=alone, pooler=pooler)
-                encoder.width = trial.width
-                return encoder
+    if trial.both_ways:
+        if isinstance(pooler, nn.Linear):
+            activation: Any = getattr(base, "pooler_activation", getattr(base, "activation", None))
+            pooler = FirstToken(pooler, activation or nn.Identity())
+        encoder = Encoder(base, alone=not trial.padding, pooler=pooler)
+        encoder.width = trial.width
+        return encoder
     for name, parameter in base.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             raise UserError(f"{model}: the weights {name} contain non-finite values; fetch the model again")
-    raise UserError(f"{model} ({getattr(base.config, 'model_type', 'unknown type')}) {_reason(trials)}")
+    raise UserError(f"{model} ({getattr(base.config, 'model_type', 'unknown type')}) {_reason(trial)}")
 
 
-def _reason(trials: Sequence[Trial]) -> str:
-    found = next((trial for trial in reversed(trials) if trial.sees_later), None)
-    found = found or next((trial for trial in trials if not trial.fault), None)
-    if found is None:
-        return f"cannot be measured, because a forward pass on a few tokens failed: {trials[0].fault}"
+def _reason(trial: Trial) -> str:
+    if trial.fault:
+        return f"cannot be measured, because a forward pass on a few tokens failed: {trial.fault}"
     why = "the first token's output does not depend on the last token"
-    if found.one_sided:
-        kinds = ", ".join(dict.fromkeys(found.one_sided))
-        why = f"a token sees only one side in {len(found.one_sided)} of its modules ({kinds})"
-    return f"cannot be made bidirectional: whatever the mask, {why}"
+    if trial.one_sided:
+        kinds = ", ".join(dict.fromkeys(trial.one_sided))
+        why = f"a token sees only one side in {len(trial.one_sided)} of its modules ({kinds})"
+    return f"cannot be made bidirectional: {why}"
 
 
 def input_limits(base: nn.Module, tokenizer: Any, max_length: int = FINE_TUNING.max_length) -> Limits:

@@ -23,7 +23,8 @@ from benchmarks.finetuning.encoders import Encoder
 from benchmarks.protocol import HeadName
 from common.errors import UserError, first_line
 from common.registry import Registry
-from pretraining.model.model_folder import MODEL_TYPES
+from pretraining.models import PREDICTION_SHIFT
+from pretraining.starts import OWN_TYPES
 
 __all__ = [
     "MEAN", "POOLINGS", "ClassHead", "Head", "HeadName", "Pooling", "SequenceHead", "TokenHead", "sequence_head",
@@ -91,14 +92,17 @@ class Head(nn.Module):
 
 
 class TokenHead(Head):
-    """One linear layer with bias on every token (TC, QA)."""
+    """One linear layer with bias on every token (TC, QA), or on one before it: where MNTP predicted the token."""
 
-    def __init__(self, hidden: int, labels: int) -> None:
+    def __init__(self, hidden: int, labels: int, shift: int = 0) -> None:
         super().__init__()
         self.out = nn.Linear(hidden, labels)
+        self.shift = shift
 
     def forward(self, hidden: Tensor, lengths: Tensor) -> Tensor:
-        """Return logits (B, L, labels)."""
+        """Return logits (B, L, labels); with a shift, the first tokens have none before them and read themselves."""
+        if self.shift:
+            hidden = torch.cat([hidden[:, : self.shift], hidden[:, : -self.shift]], dim=1)
         logits: Tensor = self.out(hidden)
         return logits
 
@@ -185,7 +189,7 @@ def _class_head(
     whole = AutoModel._model_mapping.get(type(config), None)
     own = whole is not None and isinstance(encoder.base, whole)
     kind = auto._model_mapping.get(type(config), None) if own else None
-    if kind is None or head == "ours" or encoder.is_decoder or config.model_type in MODEL_TYPES:
+    if kind is None or head == "ours" or encoder.is_decoder or config.model_type in OWN_TYPES:
         return None
     if kind not in encoder.heads:
         encoder.heads[kind] = _fault(encoder, kind, labels, shape)
@@ -223,5 +227,7 @@ def sequence_head(encoder: Encoder, labels: int, pooling: Pooling, head: HeadNam
 
 def token_head(encoder: Encoder, labels: int, head: HeadName) -> Head:
     """Return the head of each token for so many labels."""
+    if shift := int(getattr(encoder.base.config, PREDICTION_SHIFT, 0)):
+        return TokenHead(encoder.hidden_size, labels, shift)
     own = _class_head(encoder, AutoModelForTokenClassification, labels, (2, 6, labels), head)
     return TokenHead(encoder.hidden_size, labels) if own is None else own

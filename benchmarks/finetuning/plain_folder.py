@@ -23,21 +23,20 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer, PreTrai
 
 from benchmarks.finetuning.base_models import FirstToken
 from benchmarks.finetuning.device import Device
-from benchmarks.finetuning.directions import FLAG
 from benchmarks.finetuning.encoders import Encoder
 from benchmarks.finetuning.heads import ClassHead, Head, Pooling, SequenceHead, TokenHead
 from benchmarks.finetuning.tokenization import document_text, end_of_text, query_text
 from common.errors import UserError
 from common.files import write_text
 from pretraining.model.configuration import native_config
+from pretraining.model.directions import FLAG, SERVERS_READ_FLAG
+from pretraining.model.encoder_folder import pooling_files
 from pretraining.model.modeling import EuroBertModel
 
 __all__ = ["HEAD_FILE", "write_model", "write_pooling", "write_tokenizer"]
 
 HEAD_FILE = "head.safetensors"
 """The head of a model for which transformers has no class."""
-_SERVERS = ("llama", "mistral", "qwen2", "qwen3")
-"""Types of which text-embeddings-inference reads `FLAG` in place of `is_causal`."""
 _EUROBERT_POOLINGS = {"mean": "mean", "first": "bos", "late": "late"}
 _POOLING_MODES = {"mean": "mean", "late": "mean", "first": "cls", "last": "lasttoken"}
 
@@ -58,6 +57,11 @@ def write_model(
     Raises:
         UserError: plain transformers cannot compute what the model computes.
     """
+    if isinstance(head, TokenHead) and head.shift:
+        raise UserError(
+            "--keep best cannot keep this model: after MNTP its head reads the token before, "
+            "which no class of transformers does; leave out --keep"
+        )
     for kind, config in _classes(encoder, head, labels, problem):
         state = _state(kind, config, encoder, head)
         if state is None:
@@ -91,7 +95,7 @@ def _classes(
         config = transformers.EuroBertConfig(**native_config(base.config, dtype=dtype, head=False))
     else:
         config = copy.deepcopy(base.config)
-    if config.model_type in _SERVERS and getattr(config, "is_causal", None) is False:
+    if config.model_type in SERVERS_READ_FLAG and getattr(config, "is_causal", None) is False:
         setattr(config, FLAG, True)
     config.dtype = next(base.parameters()).dtype
     plain = copy.deepcopy(config)
@@ -267,23 +271,8 @@ def _ending(before: dict[str, Any] | None, end: str, number: int) -> dict[str, A
 def write_pooling(folder: Path, width: int, pooling: Pooling, max_length: int) -> None:
     """Write what makes a model's folder one of sentence-transformers: its parts, its pooling in both spellings, the
     prefixes of queries and documents, the longest input and the similarity."""
-    mode = _POOLING_MODES[pooling.name]
-    names = {"cls": "cls_token", "mean": "mean_tokens", "lasttoken": "lasttoken"}
-    older = {f"pooling_mode_{name}": each == mode for each, name in names.items()}
+    pooling_files(folder, width, _POOLING_MODES[pooling.name])
     files: dict[str, Any] = {
-        "modules.json": [
-            {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
-            {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
-        ],
-        "1_Pooling/config.json": {
-            "word_embedding_dimension": width,
-            "embedding_dimension": width,
-            "pooling_mode": mode,
-            **older,
-            "pooling_mode_max_tokens": False,
-            "pooling_mode_mean_sqrt_len_tokens": False,
-            "include_prompt": True,
-        },
         "sentence_bert_config.json": {"max_seq_length": max_length, "do_lower_case": False},
         "config_sentence_transformers.json": {
             "prompts": {"query": query_text(""), "document": document_text("")},

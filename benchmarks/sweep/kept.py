@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import statistics
 from pathlib import Path
 from string import Template
@@ -22,8 +21,7 @@ from benchmarks.sweep.status import folder_of, state_of
 from common.description import description_hash
 from common.errors import UserError
 from common.manifest import FILES, check_files, read_manifest
-from common.model_files import resolve
-from common.reading import read_bounded
+from common.model_files import licence_of, resolve
 
 __all__ = ["CARD", "MANIFEST", "best_run", "card", "is_kept", "is_lost", "kept_folder"]
 
@@ -32,7 +30,6 @@ log = logging.getLogger(__name__)
 MANIFEST = "manifest.json"
 CARD = "README.md"
 _AGAIN = "run this command again to make it again"
-_LICENCE = re.compile(r"^(?:license|license_name): *(\S.*)$", re.MULTILINE)
 
 
 def kept_folder(store: Path, key: RunKey) -> Path:
@@ -106,7 +103,7 @@ def card(request: RunRequest, key: RunKey, kind: str, code: str, reads: str) -> 
         rows[f"data ({role})"] = f"{request.known[name].title} (licence: {manifest.licence})"
     folder = resolve(request.model, revision=request.revision)
     start = Path(request.model).name if Path(request.model).is_dir() else request.model
-    rows["start"] = f"{start} (licence: {_licence(folder)})"
+    rows["start"] = f"{start} (licence: {licence_of(folder) or 'not stated in its folder'})"
     text = Path(__file__).with_name("templates").joinpath("kept_card.md").read_text("utf-8")
     return Template(text).substitute(
         library="sentence-transformers" if dataset.labels is None else "transformers",
@@ -133,13 +130,3 @@ def _over_seeds(store: Path, model: str, dataset: Dataset) -> dict[str, str]:
     half = student.ppf(0.975, len(tests) - 1) * statistics.stdev(tests) / math.sqrt(len(tests))
     words = f"test, mean over {len(tests)} seeds and its 95 % interval (Student's t)"
     return {words: f"{statistics.fmean(tests):.2f} ± {half:.2f}"}
-
-
-def _licence(start: Path) -> str:
-    """Return what the front matter of a model's own card says; it follows what is made from the model."""
-    for folder in (start, start.parent):  # of a sentence-transformers folder the card is above the first part
-        if (folder / CARD).is_file() and (folder == start or (folder / "modules.json").is_file()):
-            found = _LICENCE.findall(read_bounded(folder / CARD).decode("utf-8", "replace")[:8_000])
-            if found:
-                return str(found[-1]).strip("\"' ")
-    return "not stated in its folder"

@@ -13,7 +13,13 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
+
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+)
 
 from benchmarks.datasets.local_dataset import read_manifest
 from benchmarks.finetuning.device import choose_precision
@@ -25,8 +31,9 @@ from benchmarks.sweep.request import RunRequest
 from benchmarks.sweep.status import folder_of, state_of
 from common.description import difference
 from common.errors import UserError
-from common.model_files import resolve, tokenizer_hash, weights_hash
+from common.model_files import read_config, resolve, tokenizer_hash, weights_hash
 from common.plain_text import redacted
+from pretraining.starts import OWN_TYPES
 
 __all__ = [
     "RunJob",
@@ -160,6 +167,7 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
         "tokenizer": tokenizer_hash(folder),
         "protocol_version": PROTOCOL_VERSION,
         "results_version": RESULTS_VERSION,
+        **_direction(folder),
     }
     return {
         name: {
@@ -172,6 +180,17 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
         }
         for name in request.datasets
     }
+
+
+def _direction(folder: Path) -> dict[str, str]:
+    """Return how a decoder of another class is made bidirectional; nothing for encoders and the paper's class.
+
+    Runs that do not say it were made with a full mask, which opens sliding windows, too: they differ from today's.
+    """
+    kind = read_config(folder).get("model_type")
+    masked = {*MODEL_FOR_MASKED_LM_MAPPING_NAMES, *OWN_TYPES}
+    is_decoder = kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in masked
+    return {"direction": "configuration"} if is_decoder else {}
 
 
 def check_finished(request: RunRequest, wanted: Mapping[str, Mapping[str, Any]]) -> None:

@@ -38,9 +38,10 @@ from pretraining.model.attention import (
     resolve_backend,
 )
 from pretraining.model.cross_entropy import IGNORE, linear_cross_entropy, rows_per_chunk
+from pretraining.model.directions import padding_mask, sides, turn
 from pretraining.model.packed_batch import PackedBatch, positions_of
 
-__all__ = ["AdaptedModel", "both_ways", "packed_attention", "try_out", "turn"]
+__all__ = ["AdaptedModel", "check_packing", "packed_attention"]
 
 _NAME = "clm_or_mlm_packed"
 """What the attention and its mask are registered as."""
@@ -49,23 +50,8 @@ _ALL = 2**30
 _pass: ContextVar[AttentionLayout | None] = ContextVar(
     "the layout of the pass that is being computed", default=None
 )
-_OWN_FLAG = ("gemma3_text", "gemma3")
-"""Types whose direction is `use_bidirectional_attention` alone: with `is_causal` as well, they have a third window."""
 _CLOSE = 5e-5
 """Relative difference that another order of sums may make on a few tokens, in float32."""
-
-
-def turn(config: Any, *, is_causal: bool) -> None:
-    """Make a configuration's direction causal or bidirectional, as transformers >= 5.2 reads it.
-
-    Gemma 3 halves its window when it looks both ways, which its configuration does only when it is made.
-    """
-    if config.model_type not in _OWN_FLAG:
-        config.is_causal = is_causal
-    elif bool(config.use_bidirectional_attention) == is_causal:
-        window = config.sliding_window
-        config.use_bidirectional_attention = not is_causal
-        config.sliding_window = 2 * (window - 1) if is_causal else window // 2 + 1
 
 
 def packed_attention(
@@ -333,7 +319,7 @@ def _chunk_loss(
 
 
 @torch.no_grad()
-def try_out(model: AdaptedModel, where: str) -> None:
+def check_packing(model: AdaptedModel, where: str) -> None:
     """Refuse a model that cannot be trained packed and in both directions: by trying, on a few tokens.
 
     In plain transformers the first token's output must change with the last token's, padded or not, and padding must
@@ -344,13 +330,15 @@ def try_out(model: AdaptedModel, where: str) -> None:
     """
     was_training = model.training
     model.eval()
-    rows = model.head.weight.shape[0]
-    drawn = torch.Generator().manual_seed(0)
-    device = next(model.parameters()).device
-    ids = torch.randint(rows // 2, rows, (1, 18), generator=drawn).to(device)
+    rows, device = model.head.weight.shape[0], next(model.parameters()).device
+
+    def outputs(ids: Tensor, length: int) -> Tensor:
+        return model.plain(ids, padding_mask(ids, length), is_causal=False)
+
+    ids = torch.randint(rows // 2, rows, (1, 18), generator=torch.Generator().manual_seed(0)).to(device)
     first, second = ids[:, :11], ids[:, 11:]
     try:
-        if not both_ways(lambda tokens, mask: model.plain(tokens, mask, is_causal=False), first):
+        if not sides(outputs, rows, device).both_ways:
             raise UserError(
                 f"{where} cannot be made bidirectional: with transformers' is_causal=False, the first token's output "
                 "does not change with the last token, or padding changes it; give a model of another family"
@@ -374,24 +362,6 @@ def try_out(model: AdaptedModel, where: str) -> None:
         ) from None
     finally:
         model.train(was_training)
-
-
-def both_ways(outputs: Callable[[Tensor, Tensor | None], Tensor], ids: Tensor) -> bool:
-    """Return whether the first token's output depends on the last token, padded or not, and padding changes nothing.
-
-    Args:
-        outputs: gives (B, L, ...) for ids (B, L) and a mask (B, L), or None for no padding.
-        ids: one row of a few tokens, (1, L).
-    """
-    changed, more = ids.clone(), ids[:, :3]
-    changed[0, -1] = ids[0, 0] if ids[0, -1] != ids[0, 0] else ids[0, 1]
-    mask = torch.ones_like(torch.cat([ids, more], dim=1))
-    mask[:, ids.shape[1] :] = 0
-    alone, other = outputs(ids, None), outputs(changed, None)
-    padded, padded_other = (outputs(torch.cat([x, more], dim=1), mask) for x in (ids, changed))
-    scale = float(alone.abs().max()) + 1e-9
-    sees = [float((a - b)[:, 0].abs().max()) / scale for a, b in ((alone, other), (padded, padded_other))]
-    return min(sees) > 1e-7 and _gap(alone, padded[:, : ids.shape[1]]) < _CLOSE
 
 
 def _gap(a: Tensor, b: Tensor) -> float:

@@ -1,30 +1,40 @@
-"""What an encoder's folder needs besides weights: pooling files, a self-test; and the check that repeats both.
+"""A model's folder: written whole or not at all, with what encoders need besides weights, and checked again.
 
-sentence-transformers and the servers that follow it read `modules.json` and `1_Pooling/config.json`. Some know the
-newer spelling of the pooling, some only the older one, so that both are there.
+Encoders have pooling files and a self-test. sentence-transformers and the servers that follow it read `modules.json`
+and `1_Pooling/config.json`. Some know the newer spelling of the pooling, some only the older one, so that both are
+there.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 from transformers.utils import logging as library
 
 from common.errors import UserError, first_line
-from common.files import sha256_file, write_text
+from common.files import atomic_folder, sha256_bytes, sha256_file, write_text
+from common.manifest import FILES, SEAL, check_files, read_manifest, write_manifest
+from common.provenance import provenance, provenance_path
 from common.reading import read_json
-from pretraining.model.adapted import both_ways
-from pretraining.model.model_folder import check_model
+from pretraining.model.directions import padding_mask, sides
+from pretraining.models import PREDICTION_SHIFT
 
-__all__ = ["SELF_TEST", "checked_encoder", "folder_hashes", "pooling_files", "quiet", "self_test"]
+__all__ = [
+    "MANIFEST", "PACKAGES", "SELF_TEST", "check_model", "checked_encoder", "pooling_files", "quiet", "write_folder",
+]  # fmt: skip
 
+MANIFEST = "manifest.json"
+"""Name of the manifest in a folder that this package wrote."""
+PACKAGES = ("torch", "mosaicml", "mosaicml-streaming", "transformers")
+"""Packages whose versions a model's provenance names."""
 SELF_TEST = "self_test.json"
 """A text and its vector."""
 _TEXT = "An encoder reads this sentence from both ends."
@@ -44,18 +54,24 @@ def quiet() -> Iterator[None]:
         library.enable_progress_bar()
 
 
-def pooling_files(folder: Path, width: int) -> None:
-    """Write the parts of a sentence-transformers model: the transformer and a mean over its tokens."""
+def pooling_files(folder: Path, width: int, mode: str = "mean") -> None:
+    """Write the parts of a sentence-transformers model: the transformer, and how its tokens become one vector.
+
+    Args:
+        folder: the model's.
+        width: of its hidden states.
+        mode: `mean`, `cls` or `lasttoken`.
+    """
     parts = [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
         {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
     ]
+    older = {"cls": "cls_token", "mean": "mean_tokens", "lasttoken": "lasttoken"}
     pooling = {
         "word_embedding_dimension": width,
         "embedding_dimension": width,
-        "pooling_mode": "mean",
-        "pooling_mode_cls_token": False,
-        "pooling_mode_mean_tokens": True,
+        "pooling_mode": mode,
+        **{f"pooling_mode_{name}": each == mode for each, name in older.items()},
         "pooling_mode_max_tokens": False,
         "pooling_mode_mean_sqrt_len_tokens": False,
         "include_prompt": True,
@@ -64,15 +80,105 @@ def pooling_files(folder: Path, width: int) -> None:
     write_text(folder / "1_Pooling" / "config.json", json.dumps(pooling, indent=2) + "\n")
 
 
-def folder_hashes(folder: Path) -> dict[str, str]:
+def _hashes(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each file of a folder, by its path in it."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): sha256_file(path) for path in paths}
 
 
+def write_folder(
+    out: Path,
+    about: Mapping[str, Any],
+    fill: Callable[[Path], None],
+    card: Callable[[Mapping[str, Any]], str],
+    *,
+    width: int | None,
+    texts: Mapping[str, str] | None = None,
+    origin: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a model's folder and return it; one that holds the same model already is left as it is.
+
+    Args:
+        out: folder to make.
+        about: what the model was made from, as JSON, for the manifest: no times, machines or paths.
+        fill: writes configuration, weights and tokenizer into a folder.
+        card: gives the model card of the manifest's content.
+        width: of an encoder's hidden states, which is then tried in plain transformers; None for a causal model.
+        texts: further files by name; the manifest has their hashes under `records`.
+        origin: written to `provenance.json`; command, code and versions when left out.
+
+    Raises:
+        UserError: `out` holds other things, the disk is full, or an encoder does not see both sides.
+    """
+    texts = texts or {}
+    records = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
+    content: dict[str, Any] = json.loads(json.dumps({**about, "records": records}))
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        there = check_model(out, "remove the folder or choose another") if out.is_dir() else None
+        if there is not None and {key: value for key, value in there.items() if key != FILES} == content:
+            return out
+        raise UserError(
+            f"{out} exists and is not an export of this model: remove it or choose another folder"
+        )
+    try:
+        with atomic_folder(out) as making:
+            fill(making)
+            if shift := content.get(PREDICTION_SHIFT):
+                config = making / "config.json"
+                fields = json.loads(config.read_text("utf-8")) | {PREDICTION_SHIFT: shift}
+                write_text(config, json.dumps(fields, indent=2, sort_keys=True) + "\n")
+            if width is not None:
+                pooling_files(making, width)
+                vector = _tried(making, str(out))
+                # Five digits: how many threads compute it may change the seventh, and the manifest has its hash.
+                numbers = [float(f"{value:.5g}") for value in vector.tolist()]
+                test = {"text": _TEXT, "pooling": "mean", "vector": numbers}
+                write_text(making / SELF_TEST, json.dumps(test, indent=1) + "\n")
+            write_manifest(making / MANIFEST, content, _hashes(making))
+            write_text(making / "README.md", card(content))
+            for name, text in texts.items():
+                write_text(making / name, text)
+            origin = origin or provenance("full", PACKAGES)
+            write_manifest(provenance_path(making, folder=True), origin, _hashes(making))
+    except SafetensorError as error:
+        raise UserError(
+            f"{out} could not be written: {error}; fix the cause and run the same command again"
+        ) from None
+    return out
+
+
+def check_model(folder: Path, remedy: str = "fetch or export the model again") -> dict[str, Any] | None:
+    """Compare the files of a model folder with its manifest, where that is one of this package.
+
+    Each file is hashed once in this process as long as it does not change. What others made has no such manifest.
+
+    Returns:
+        The manifest; None where there is none of ours.
+
+    Raises:
+        UserError: the manifest or a file is missing or damaged.
+    """
+    path = folder / MANIFEST
+    try:
+        content = read_json(path, remedy)
+    except FileNotFoundError:
+        return None
+    if not isinstance(content, dict) or not {SEAL, FILES} & set(content):
+        return None
+    manifest = read_manifest(path, remedy)
+    if not manifest.get(FILES):
+        raise UserError(f"{path} lists no files; {remedy}")
+    check_files(folder, manifest[FILES], remedy)
+    return manifest
+
+
 @torch.no_grad()
-def _states(folder: Path, name: str) -> tuple[Any, Tensor]:
-    """Return a folder's model, as plain transformers loads it, and the mean hidden state of the text."""
+def _tried(folder: Path, name: str) -> Tensor:
+    """Return the mean hidden state of the text, of a folder's model as plain transformers loads it.
+
+    Raises:
+        UserError: it cannot be loaded, or does not see both sides.
+    """
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         with quiet():
@@ -83,46 +189,35 @@ def _states(folder: Path, name: str) -> tuple[Any, Tensor]:
         ).last_hidden_state
     except Exception as error:  # transformers raises kinds of its own
         raise UserError(f"{name} cannot be loaded with transformers: {first_line(error)}") from None
-    return model, hidden[0].mean(0)
 
-
-def self_test(folder: Path) -> dict[str, Any]:
-    """Return a text with its vector: the mean of its tokens' hidden states in float32."""
-    _, vector = _states(folder, str(folder))
-    return {"text": _TEXT, "pooling": "mean", "vector": [float(f"{value:.7g}") for value in vector.tolist()]}
-
-
-def checked_encoder(folder: Path, *, name: str = "") -> list[str]:
-    """Return what holds of an encoder's folder, a sentence each: hashes, direction, self-test.
-
-    Args:
-        folder: a folder of this package, or any other that transformers loads.
-        name: what messages call it.
-
-    Raises:
-        UserError: what does not hold.
-    """
-    name = name or str(folder)
-    held = []
-    if (manifest := check_model(folder, f"{name} must be exported or fetched again")) is not None:
-        held.append(f"{len(manifest['files'])} files match the manifest")
-    model, vector = _states(folder, name)
-    rows = model.get_input_embeddings().weight.shape[0]
-    ids = torch.randint(rows // 2, rows, (1, 11), generator=torch.Generator().manual_seed(0))
-
-    @torch.no_grad()
-    def outputs(tokens: Tensor, mask: Tensor | None) -> Tensor:
-        states: Tensor = model(input_ids=tokens, attention_mask=mask).last_hidden_state
+    def outputs(ids: Tensor, length: int) -> Tensor:
+        states: Tensor = model(input_ids=ids, attention_mask=padding_mask(ids, length)).last_hidden_state
         return states
 
-    if not both_ways(outputs, ids):
+    if not sides(outputs, model.get_input_embeddings().weight.shape[0], hidden.device).both_ways:
         raise UserError(
             f"{name} does not see both sides: in plain transformers, the first token's output does not change with the "
             "last token, or padding changes it"
         )
+    return hidden[0].mean(0)
+
+
+def checked_encoder(folder: Path) -> list[str]:
+    """Return what holds of an encoder's folder, a sentence each: hashes, direction, self-test.
+
+    Args:
+        folder: a folder of this package, or any other that transformers loads.
+
+    Raises:
+        UserError: what does not hold.
+    """
+    held = []
+    if (manifest := check_model(folder, f"{folder} must be exported or fetched again")) is not None:
+        held.append(f"{len(manifest['files'])} files match the manifest")
+    vector = _tried(folder, str(folder))
     held.append("the first token sees the last, padded or not, and padding changes nothing")
     if (folder / SELF_TEST).is_file():
-        held.append(_compared(read_json(folder / SELF_TEST, "export the model again"), vector, name))
+        held.append(_compared(read_json(folder / SELF_TEST, "export the model again"), vector, str(folder)))
     return held
 
 

@@ -26,22 +26,18 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from common.errors import UserError, nearest
-from common.files import atomic_folder, sha256_bytes, sha256_file, write_text
-from common.manifest import FILES, SEAL, check_files, read_manifest, write_manifest
-from common.provenance import provenance, provenance_path
+from common.files import write_text
 from common.reading import read_json
 from pretraining.model.configuration import EncoderConfig, native_config
+from pretraining.model.encoder_folder import check_model, write_folder
 from pretraining.model.modeling import HEAD, EuroBertForMaskedLM, EuroBertPreTrainedModel
+from pretraining.starts import OWN_TYPES
 
 __all__ = [
-    "MANIFEST",
-    "MODEL_TYPES",
-    "PACKAGES",
-    "TOKENIZER_FILES",
     "State",
     "card_rows",
-    "check_model",
     "check_state",
+    "copy_tokenizer",
     "export",
     "from_released",
     "load_encoder",
@@ -53,16 +49,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-MANIFEST = "manifest.json"
-"""Name of the manifest in a folder that this package wrote."""
-
-MODEL_TYPES = ("eurobert", "sl_model")
-"""Values of `model_type` that are read."""
-
-PACKAGES = ("torch", "mosaicml", "mosaicml-streaming", "transformers")
-"""Packages whose versions a model's provenance names."""
-
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 AnyEncoder = TypeVar("AnyEncoder", bound=EuroBertPreTrainedModel)
 State = dict[str, Tensor]
@@ -95,44 +82,36 @@ def export(
             the disk is full.
     """
     check_state(checkpoint_state, config, "to export")
-    texts = texts or {}
-    records = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
-    content: dict[str, Any] = json.loads(json.dumps({**manifest, "records": records}))
     if tokenizer_dir is not None and not (tokenizer_dir / "tokenizer.json").is_file():
         raise UserError(f"tokenizer folder {tokenizer_dir} has no tokenizer.json")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        there = check_model(out, "remove the folder or choose another") if out.is_dir() else None
-        if there is not None and {key: value for key, value in there.items() if key != FILES} == content:
-            return out
-        raise UserError(
-            f"{out} exists and is not an export of this model: remove it or choose another folder"
-        )
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint_state.items()}
     dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
     fields = native_config(config, dtype=dtype, head=HEAD in tensors)
-    try:
-        with atomic_folder(out) as making:
-            save_file(tensors, making / "model.safetensors", metadata={"format": "pt"})
-            write_text(making / "config.json", json.dumps(fields, indent=2, sort_keys=True) + "\n")
-            if tokenizer_dir is not None:
-                for file in (tokenizer_dir / name for name in TOKENIZER_FILES):
-                    if file.is_file():
-                        shutil.copyfile(file, making / file.name)
-            write_manifest(making / MANIFEST, content, _hashes(making))
-            write_text(making / "README.md", model_card(config, manifest))
-            for name, text in texts.items():
-                write_text(making / name, text)
-            origin = origin or provenance("full", PACKAGES)
-            write_manifest(provenance_path(making, folder=True), origin, _hashes(making))
-    except SafetensorError as error:
-        raise UserError(
-            f"{out} could not be written: {error}; fix the cause and run the same command again"
-        ) from None
-    return out
+
+    def fill(making: Path) -> None:
+        save_file(tensors, making / "model.safetensors", metadata={"format": "pt"})
+        write_text(making / "config.json", json.dumps(fields, indent=2, sort_keys=True) + "\n")
+        if tokenizer_dir is not None:
+            copy_tokenizer(tokenizer_dir, making)
+
+    # A causal model is no encoder, and without a tokenizer no text can be read.
+    width = None if config.is_causal or tokenizer_dir is None else config.hidden_size
+    return write_folder(
+        out,
+        manifest,
+        fill,
+        lambda content: model_card(config, content),
+        width=width,
+        texts=texts,
+        origin=origin,
+    )
 
 
-def _hashes(folder: Path) -> dict[str, str]:
-    return {path.name: sha256_file(path) for path in sorted(folder.iterdir())}
+def copy_tokenizer(source: Path, folder: Path) -> None:
+    """Copy a tokenizer's files."""
+    for file in (source / name for name in _TOKENIZER_FILES):
+        if file.is_file():
+            shutil.copyfile(file, folder / file.name)
 
 
 def model_card(config: EncoderConfig, manifest: Mapping[str, Any]) -> str:
@@ -165,31 +144,6 @@ def _cell(value: object) -> str:
     return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
 
 
-def check_model(folder: Path, remedy: str = "fetch or export the model again") -> dict[str, Any] | None:
-    """Compare the files of a model folder with its manifest, where that is one of this package.
-
-    Each file is hashed once in this process as long as it does not change. What others made has no such manifest.
-
-    Returns:
-        The manifest; None where there is none of ours.
-
-    Raises:
-        UserError: the manifest or a file is missing or damaged.
-    """
-    path = folder / MANIFEST
-    try:
-        content = read_json(path, remedy)
-    except FileNotFoundError:
-        return None
-    if not isinstance(content, dict) or not {SEAL, FILES} & set(content):
-        return None
-    manifest = read_manifest(path, remedy)
-    if not manifest.get(FILES):
-        raise UserError(f"{path} lists no files; {remedy}")
-    check_files(folder, manifest[FILES], remedy)
-    return manifest
-
-
 _DTYPES = ("dtype", "torch_dtype")
 """Fields that the weights' own types say better."""
 
@@ -208,8 +162,8 @@ def read_config(folder: Path) -> EncoderConfig:
     if not isinstance(fields, dict):
         raise UserError(f"{path} cannot be read: it is not a JSON object")
     kind = fields.pop("model_type", None)
-    if kind not in MODEL_TYPES:
-        raise UserError(f"{path}: model_type is {kind!r}; it must be {' or '.join(MODEL_TYPES)}")
+    if kind not in OWN_TYPES:
+        raise UserError(f"{path}: model_type is {kind!r}; it must be {' or '.join(OWN_TYPES)}")
     if "is_causal" not in fields:
         logger.warning("%s: is_causal is missing; the model is treated as bidirectional", path)
     if "clf_pooling" in fields:

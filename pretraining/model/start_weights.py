@@ -14,41 +14,24 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from string import Template
-from types import MappingProxyType
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, LlamaConfig, LlamaForCausalLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from common.errors import UserError, first_line
-from common.files import atomic_folder, sha256_bytes, write_text
-from common.manifest import FILES, write_manifest
-from common.provenance import provenance, provenance_path
+from common.files import write_text
+from common.manifest import FILES
 from pretraining.data.tokenizer import load_tokenizer
-from pretraining.model.adapted import AdaptedModel, try_out, turn
+from pretraining.model.adapted import AdaptedModel, check_packing
 from pretraining.model.configuration import EncoderConfig, config_of, shape_of
-from pretraining.model.encoder_folder import (
-    SELF_TEST,
-    checked_encoder,
-    folder_hashes,
-    pooling_files,
-    quiet,
-    self_test,
-)
-from pretraining.model.model_folder import (
-    MANIFEST,
-    PACKAGES,
-    TOKENIZER_FILES,
-    card_rows,
-    check_model,
-    export,
-    load_encoder,
-    read_config,
-)
+from pretraining.model.directions import FLAG, SERVERS_READ_FLAG, has_own_flag, turn
+from pretraining.model.encoder_folder import check_model, quiet, write_folder
+from pretraining.model.model_folder import card_rows, copy_tokenizer, export, load_encoder, read_config
 from pretraining.model.modeling import EuroBertForMaskedLM
+from pretraining.models import PREDICTION_SHIFT
 from pretraining.paper_settings import Shape
 from pretraining.starts import Start, start_of
 
@@ -66,8 +49,6 @@ logger = logging.getLogger(__name__)
 
 Trained = EuroBertForMaskedLM | AdaptedModel
 """A model as training uses it."""
-_SERVERS_READ = ("llama", "mistral", "qwen2", "qwen3")
-"""Types whose servers read `use_bidirectional_attention`; transformers ignores it there."""
 _MULTIPLE = 64
 """What a vocabulary that grows is rounded up to."""
 MINIMUM = "5.2"
@@ -135,7 +116,7 @@ def load_start(start: Start, rows: int, seed: int) -> Trained:
     inner = _load_inner(start, seed)
     _grow(inner, start, rows)
     model = AdaptedModel(inner)
-    try_out(model, start.text)
+    check_packing(model, start.text)
     return model
 
 
@@ -188,9 +169,6 @@ def _load_inner(start: Start, seed: int) -> Any:
     try:
         config = AutoConfig.from_pretrained(start.folder, trust_remote_code=False)
         kind = str(config.model_type)
-        if kind in ("gemma3_text", "gemma3") and not config.use_bidirectional_attention:
-            # Read again: its window follows from the flag when the configuration is made.
-            config = AutoConfig.from_pretrained(start.folder, use_bidirectional_attention=True)
         auto: Any = (
             AutoModelForMaskedLM if kind in MODEL_FOR_MASKED_LM_MAPPING_NAMES else AutoModelForCausalLM
         )
@@ -276,7 +254,7 @@ def export_start(
     }
     return _write(
         lambda: _filled(start, state, rows), partial(write_tokenizer, start=start), about, out,
-        made_from=start.name, licence=start.licence, texts=texts or {}, origin=origin,
+        made_from=start.name, licence=start.licence, texts=texts, origin=origin,
     )  # fmt: skip
 
 
@@ -308,14 +286,11 @@ def export_llama(folder: Path, out: Path) -> Path:
         inner.load_state_dict(own.state_dict(), assign=True)
         return inner
 
-    def tokenizer(making: Path) -> None:
-        for name in TOKENIZER_FILES:
-            if (folder / name).is_file():
-                shutil.copyfile(folder / name, making / name)
-
     manifest = check_model(folder) or {"model": folder.name}
     about = {key: value for key, value in manifest.items() if key not in (FILES, "records")}
-    return _write(made, tokenizer, about, out, made_from=f"{folder.name} (eurobert)", licence="")
+    return _write(
+        made, partial(copy_tokenizer, folder), about, out, made_from=f"{folder.name} (eurobert)", licence=""
+    )
 
 
 def _write(
@@ -326,42 +301,23 @@ def _write(
     *,
     made_from: str,
     licence: str,
-    texts: Mapping[str, str] = MappingProxyType({}),
+    texts: Mapping[str, str] | None = None,
     origin: Mapping[str, Any] | None = None,
 ) -> Path:
-    records = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
-    content: dict[str, Any] = json.loads(
-        json.dumps({**about, "records": records, "transformers": f">={MINIMUM}"})
-    )
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        there = check_model(out, "remove the folder or choose another") if out.is_dir() else None
-        if there is not None and {key: value for key, value in there.items() if key != FILES} == content:
-            return out
-        raise UserError(
-            f"{out} exists and is not an export of this model: remove it or choose another folder"
-        )
     inner = make()
-    try:
-        with atomic_folder(out) as making:
-            with quiet():
-                inner.save_pretrained(making, max_shard_size="1000GB")
-            (making / "generation_config.json").unlink(missing_ok=True)
-            _write_config(making, inner)
-            tokenizer(making)
-            pooling_files(making, int(inner.config.hidden_size))
-            write_text(making / SELF_TEST, json.dumps(self_test(making), indent=1) + "\n")
-            write_manifest(making / MANIFEST, content, folder_hashes(making))
-            write_text(making / "README.md", _card(inner, made_from, licence, content, out.name))
-            for name, text in texts.items():
-                write_text(making / name, text)
-            origin = origin or provenance("full", PACKAGES)
-            write_manifest(provenance_path(making, folder=True), origin, folder_hashes(making))
-            checked_encoder(making, name=str(out))
-    except SafetensorError as error:
-        raise UserError(
-            f"{out} could not be written: {error}; fix the cause and run the command again"
-        ) from None
-    return out
+
+    def fill(making: Path) -> None:
+        with quiet():
+            inner.save_pretrained(making, max_shard_size="1000GB")
+        (making / "generation_config.json").unlink(missing_ok=True)
+        _write_config(making, inner)
+        tokenizer(making)
+
+    return write_folder(
+        out, {**about, "transformers": f">={MINIMUM}"}, fill,
+        lambda content: _card(inner, made_from, licence, content, out.name),
+        width=int(inner.config.hidden_size), texts=texts, origin=origin,
+    )  # fmt: skip
 
 
 def write_merged(start: Start, finished: Path, share: float) -> Path:
@@ -409,12 +365,13 @@ def _write_config(folder: Path, inner: nn.Module) -> None:
     if kind not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         # Servers take `*Model` for an encoder; every class of the family loads it all the same.
         fields["architectures"] = [type(inner.base_model).__name__]
-    if kind not in ("gemma3_text", "gemma3"):
-        fields["is_causal"] = False
-    else:
+    fields.pop(PREDICTION_SHIFT, None)  # the start's, not that of what was trained
+    if has_own_flag(config):
         fields.pop("is_causal", None)
-    if kind in _SERVERS_READ:
-        fields["use_bidirectional_attention"] = True
+    else:
+        fields["is_causal"] = False
+    if kind in SERVERS_READ_FLAG:
+        fields[FLAG] = True
     write_text(path, json.dumps(fields, indent=2, sort_keys=True) + "\n")
 
 

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError, nearest
+from common.reading import read_json
 from common.settings import need_table, read_settings
 from pretraining.models import (
     CURVES,
@@ -254,8 +255,11 @@ class Shapes(dict[str, Shape]):
 
 
 def _shape_of_start(text: str) -> Shape:
-    from pretraining.starts import start_of
+    from pretraining.starts import is_checkpoint, start_of
 
+    if is_checkpoint(text):
+        state = read_json(Path(text).expanduser() / "state.json", "give another start")
+        return read_settings(Shape, state["shape"], text)
     start = start_of(text)
     if not start.is_own:
         return start.shape

@@ -1,4 +1,4 @@
-"""Objectives (CLM, MLM): what a batch's input is and which positions predict what; how sequences are weighed.
+"""Objectives (CLM, MLM, MNTP): what a batch's input is and which positions predict what; how sequences are weighed.
 
 The fifth file of the loop (`train` lists them): `dataloader` calls `prepare`, `composer_parts` the rest.
 
@@ -28,7 +28,7 @@ from pretraining.model.packed_batch import PackedBatch
 from pretraining.models import OBJECTIVES
 
 __all__ = [
-    "LossSum", "ObjectiveBatch", "clm", "group_weights", "loss_sum", "mlm", "prepare",
+    "LossSum", "ObjectiveBatch", "clm", "group_weights", "loss_sum", "mlm", "mntp", "prepare",
 ]  # fmt: skip
 
 
@@ -118,6 +118,19 @@ def mlm(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
     inputs = replace(batch, tokens=batch.tokens.masked_fill(masked, rule.mask_token_id))
     labels, count = batch.tokens[positions], len(positions)
     return ObjectiveBatch(inputs=inputs, labels=labels, positions=positions, count=count, is_causal=False)
+
+
+def mntp(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
+    """Return the batch for masked next-token prediction (arXiv 2404.05961): masked tokens are predicted one before.
+
+    So a decoder's head stays where it was trained. The first token of a sequence has none before it and is not
+    predicted.
+    """
+    made = mlm(batch, rule)
+    assert made.positions is not None, "MLM predicts at positions"
+    kept = ~torch.isin(made.positions, batch.cu_seqlens[:-1].long())
+    labels, positions = made.labels[kept], made.positions[kept] - 1
+    return replace(made, labels=labels, positions=positions, count=len(positions))
 
 
 def prepare(batch: PackedBatch, objective: str, rule: MaskRule | None) -> ObjectiveBatch:

@@ -51,9 +51,13 @@ from pretraining.training.log import LOG, LogWriter
 from pretraining.training.objectives import ObjectiveBatch, loss_sum
 from pretraining.training.optimizer import build_optimizer, rates_by_step, stage_schedule
 
-__all__ = ["StageTraining", "build_model", "compile_model"]
+__all__ = ["DivergedError", "StageTraining", "build_model", "compile_model"]
 
 logger = logging.getLogger(__name__)
+
+
+class DivergedError(UserError):
+    """A loss or a gradient is not finite."""
 
 
 class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
@@ -191,7 +195,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         before, self.step, self.tokens = self.tokens, int(state.timestamp.batch), int(state.timestamp.token)
         loss, norm = float(state.total_loss_dict["loss/train/total"]), float(self.norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):
-            raise UserError(
+            raise DivergedError(
                 f"the loss at step {self.step} is {loss} and the gradient norm is {norm}; earlier checkpoints are "
                 "untouched; to resume from the last one, rerun the command with one change, for example "
                 f"--set skip={self.step - 1}:10 (skips ten batches)"

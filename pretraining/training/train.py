@@ -34,26 +34,27 @@ import torch
 
 from common.errors import UserError
 from common.files import sha256_file, write_text
-from common.locks import try_lock
+from common.locks import try_lock, wait_for_lock
 from common.provenance import provenance
 from common.settings import read_settings
 from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import check_tokenizer, load_manifest
 from pretraining.model.configuration import config_of
-from pretraining.model.model_folder import MANIFEST, PACKAGES, check_model, export
+from pretraining.model.encoder_folder import MANIFEST, PACKAGES, check_model
+from pretraining.model.model_folder import export
 from pretraining.model.start_weights import export_start
-from pretraining.models import OBJECTIVES
+from pretraining.models import OBJECTIVES, PREDICTION_SHIFT
 from pretraining.paper_settings import Shape
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import PlannedStage, Targets
-from pretraining.starts import Start, start_of
+from pretraining.starts import Start, is_checkpoint, start_of
 from pretraining.training import checkpoints
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import LOG, log_text, read_log
 from pretraining.training.ranks import Ranks
 from pretraining.training.stage import StageTraining
 
-__all__ = ["export_checkpoint", "train"]
+__all__ = ["export_checkpoint", "open_start", "train"]
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +90,7 @@ def train(
         raise UserError(f"{stop_file} already exists and would stop training at once; remove it first")
     model = targets.model
     if start is None and model.start:
-        start = start_of(model.start)
+        start = open_start(model.start, data, out)
     config = config or targets.plan.study.config
     config = replace(config, seed=config.seed + model.seed)
     ranks = Ranks.here()
@@ -153,14 +154,18 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path, *, start: S
             f"{checkpoint} was trained with a different tokenizer from the one in {data}; use its original --data"
         )
     if state.get("start") != (None if start is None else start.identity):
-        what = "needs its --start" if start is None else f"was not trained from {start.text}"
-        raise UserError(f"{checkpoint} {what}: give what it was started from (its hashes are in state.json)")
+        what = "was trained from another model" if start is None else f"was not trained from {start.text}"
+        raise UserError(
+            f"{checkpoint} {what}: give that to `clm-or-mlm pretraining export {checkpoint} --start MODEL` (its hashes "
+            "are in state.json)"
+        )
     causal = OBJECTIVES[state["objective"]].is_causal
     shape = read_settings(Shape, state["shape"], str(checkpoint))
     config = config_of(shape, shards["tokenizer"], is_causal=causal)
     manifest = {
         "model": f"{state['stage']} at step {state['step']}",
         "tokens_seen": state["tokens"],
+        **_shift(state["objective"]),
         **{key: value for key, value in state.items() if key not in ("files", "format")},
     }
     weights = checkpoints.load_weights(saved)
@@ -170,6 +175,27 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path, *, start: S
         # Whatever it was trained on last: another class has no causal form here, and says which it was.
         export_start(start, weights, manifest, out, rows=shards["tokenizer"]["vocab_size"])
     logger.info("%s: written", out)
+
+
+def open_start(text: str, data: Path | str, out: Path, *, revision: str | None = None) -> Start:
+    """Return what to start from; a stage's checkpoint is written as a model into `out/starts` first.
+
+    Args:
+        text: a model's folder or hub id, or a `step-...` folder of a stage, decayed or not.
+        data: shards with its tokenizer.
+        out: folder of what is trained.
+        revision: branch, tag or commit of a hub id.
+
+    Raises:
+        UserError: it is none, and why.
+    """
+    if not is_checkpoint(text):
+        return start_of(text, revision=revision)
+    checkpoint = Path(text).expanduser().absolute()
+    folder = out / "starts" / f"{checkpoint.parent.name}-{checkpoint.name}"
+    with wait_for_lock(out / "starts" / ".lock", f"another process is writing {folder}"):
+        export_checkpoint(checkpoint, data, folder)
+    return start_of(str(folder))
 
 
 def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> bool:
@@ -217,6 +243,7 @@ def _export(
         **{key: state[key] for key in ("precision", "compile", "attention")},
         **context.identity(last),
         "interventions": state["interventions"],
+        **_shift(last.objective),
     }
     weights = checkpoints.load_weights(saved)
     origin = provenance("full", PACKAGES) | {"machine": f"{ranks.world} x {ranks.device_name}"}
@@ -233,6 +260,12 @@ def _export(
         tokenizer = context.data_folder / "tokenizer"
         export(weights, config, tokenizer, manifest, finished, texts={LOG: log}, origin=origin)
     logger.info("%s: written after %d steps and %s tokens", finished, step, f"{state['tokens']:,}")
+
+
+def _shift(objective: str) -> dict[str, int]:
+    """Return what heads need to know of an objective that predicts a token elsewhere."""
+    shift = OBJECTIVES[objective].shift
+    return {PREDICTION_SHIFT: shift} if shift else {}
 
 
 def _source_of(data: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.token_stream import TokenStream
 from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
 from pretraining.model.configuration import EncoderConfig, config_for
-from pretraining.model.model_folder import check_model, export, read_config
+from pretraining.model.encoder_folder import check_model
+from pretraining.model.model_folder import export, read_config
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.paper_settings import TINY
 from pretraining.plan.config import TrainingConfig

@@ -10,8 +10,11 @@ import pytest
 import transformers as hf
 from safetensors.torch import load_file, save_file
 
+from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.heads import TokenHead, token_head
 from clm_or_mlm.__main__ import main
 from pretraining.data.tokenizer import train_tokenizer
+from pretraining.model.encoder_folder import checked_encoder
 from pretraining.training.log import read_log
 from tests.messages import refused
 from tests.pretraining.documents import make_documents
@@ -70,6 +73,40 @@ def test_three_commands_make_a_folder_for_sentence_transformers(
     assert (pooling["pooling_mode"], pooling["pooling_mode_mean_tokens"]) == ("mean", True)
     main(words)
     assert "nothing to do; the model is complete" in caplog.text
+
+
+def test_three_rates_are_tried_once_and_a_shift_is_recorded_for_heads(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    options = ["--objective", "mntp20", "--steps", "4", "--sweep", "--out", f"{tmp_path}"]
+    words = ["adapt", f"{place}/start", "--data", f"{place}/shards", *options, *SMALL]
+    main(words)
+    made = Path(capsys.readouterr().out.split()[-1])
+    tried = json.loads((tmp_path / "sweep.json").read_text())
+    best = min(tried["losses"], key=tried["losses"].get)
+    assert len(tried["losses"]) == 3 and f"peak_lr = {best}: " in caplog.text
+    (rate,) = {row["lr"] for row in read_log(made / "log.jsonl") if row["split"] == "train" and row["lr"]}
+    assert rate == float(best) and not any(tmp_path.glob("sweep/*/stages/*/step-*"))
+    assert json.loads((made / "config.json").read_text())["prediction_shift"] == 1
+    head = token_head(load(str(made)).encoder, 3, "paper")
+    assert isinstance(head, TokenHead) and head.shift == 1
+    main(words)
+    assert caplog.text.count("step 0 to") == 4 and "nothing to do" in caplog.text
+
+
+def test_a_trunks_checkpoint_is_a_start(place: Path, tmp_path: Path) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(
+        'prefix = "own-"\ndecay_steps = 2\nmodels = ["own-s-clm-4"]\n[sizes.s]\nhidden = 32\nlayers = 1\nheads = 2\n'
+        "kv_heads = 2\nmlp = 48\nvocab = 320\nmax_length = 24\n"
+    )
+    data = ["--data", f"{place}/shards", "--out", f"{tmp_path}", *SMALL]
+    main(["train", "own-s-clm", "--study", f"{study}", *data])
+    (trunk,) = (tmp_path / "stages/own-s-clm").glob("step-*")
+    main(["adapt", f"{trunk}", "--steps", "2", *data])
+    (made,) = (tmp_path / "models").iterdir()
+    assert len(checked_encoder(made)) == 3
 
 
 def _config(**changes: object) -> Callable[[Path], None]:

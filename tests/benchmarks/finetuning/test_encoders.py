@@ -16,7 +16,6 @@ from torch import nn
 from transformers import AutoModel, BertConfig, ModernBertConfig, RobertaConfig
 
 from benchmarks.finetuning.device import choose_device
-from benchmarks.finetuning.directions import Trial, try_out
 from benchmarks.finetuning.encoders import (
     Encoder,
     Limits,
@@ -25,6 +24,7 @@ from benchmarks.finetuning.encoders import (
 )
 from benchmarks.ragged import packed_cost
 from common.errors import UserError
+from pretraining.model.directions import Trial, try_out, turn
 from tests.benchmarks.tiny import resettable_of
 
 KINDS = ("ours", "ours-causal", "llama", "qwen2", "qwen3", "bert", "roberta", "modernbert")
@@ -35,7 +35,7 @@ def test_every_tokens_output_depends_on_later_tokens_and_not_on_padding(
     kind: str, model_folder: Callable[..., Path]
 ) -> None:
     encoder = load(str(model_folder(kind))).encoder.eval()
-    assert encoder.is_decoder == (kind in ("llama", "qwen2", "qwen3")) and not encoder.lifted
+    assert encoder.is_decoder == (kind in ("llama", "qwen2", "qwen3"))
     ids = torch.arange(280, 300)[None]
     with torch.no_grad():
         base = encoder(ids, torch.tensor([20]))
@@ -53,8 +53,9 @@ def test_every_tokens_output_depends_on_later_tokens_and_not_on_padding(
 def test_a_decoder_left_as_it_is_does_not_look_both_ways(model_folder: Callable[..., Path]) -> None:
     base = AutoModel.from_pretrained(model_folder("llama"), attn_implementation="sdpa")
     assert not try_out(Encoder(base)).both_ways
-    lifted = try_out(Encoder(base, lifted=True))
-    assert lifted.both_ways and lifted.padding and lifted.width == 32
+    turn(base.config, is_causal=False)
+    turned = try_out(Encoder(base))
+    assert turned.both_ways and turned.padding and turned.width == 32
 
 
 def test_one_part_that_reads_one_side_is_found_in_a_model_that_looks_both_ways(

@@ -125,6 +125,15 @@ def test_heads_of_ours_are_on_every_encoder_when_asked_for_and_where_a_class_has
         assert isinstance(token_head(encoder, 2, name), TokenHead)
 
 
+def test_after_mntp_a_tokens_logits_are_those_of_the_state_before_it() -> None:
+    head, hidden = TokenHead(8, 3, shift=1), torch.randn(2, 6, 8)
+    plain = TokenHead(8, 3)
+    plain.load_state_dict(head.state_dict())
+    with torch.no_grad():
+        found, wanted = (one(hidden, torch.tensor([6, 4])) for one in (head, plain))
+    assert torch.equal(found[:, 1:], wanted[:, :-1]) and torch.equal(found[:, 0], wanted[:, 0])
+
+
 def test_token_types_reach_a_model_that_takes_them(model_folder: Callable[..., Path]) -> None:
     ids, lengths = torch.randint(3, 300, (1, 6)), torch.tensor([6])
     kinds = torch.tensor([[0, 0, 0, 1, 1, 1]])

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from benchmarks.runs import RESULTS_VERSION, RunKey
-from benchmarks.sweep.run_jobs import jobs_of
+from benchmarks.sweep.run_jobs import descriptions, jobs_of
 from benchmarks.sweep.status import COMPLETE, claim_path
 from common.description import description_hash
 from common.errors import UserError
@@ -130,6 +130,16 @@ def test_a_dataset_that_came_to_mean_something_else_is_refused(
     monkeypatch.setitem(DATASETS, "uner_en", changed)
     sentence = refused(finished, capsys)
     assert f"was made with {name} " in sentence and f'this command has "{other}"' in sentence
+
+
+def test_runs_of_decoders_alone_say_how_they_were_made_bidirectional(
+    model_folder: Callable[..., Path], data: Path, tmp_path: Path
+) -> None:
+    found = {}
+    for kind in ("ours", "bert", "llama"):
+        request = request_of(str(model_folder(kind)), data, tmp_path)
+        found[kind] = next(iter(descriptions(request).values())).get("direction")
+    assert found == {"ours": None, "bert": None, "llama": "configuration"}
 
 
 @pytest.mark.parametrize("size", [0, 1, 300, -1])

@@ -360,13 +360,6 @@ def test_something_else_in_its_place_is_not_touched(words: list[str], tmp_path: 
     assert (folder / "notes.txt").read_text() == "mine"
 
 
-def test_a_direction_that_no_configuration_holds_is_refused(
-    words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("benchmarks.finetuning.encoders.turn", lambda *given: None)
-    refused(replaced(words, "--dataset", "uner_en"), "causal mask lifted", "plain transformers", "--keep")
-
-
 def test_a_tokenizer_that_reads_otherwise_is_refused(
     words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,8 @@ import torch
 import transformers as hf
 
 from common.errors import UserError
-from pretraining.model.adapted import AdaptedModel, both_ways, try_out
+from pretraining.model.adapted import AdaptedModel, check_packing
+from pretraining.model.directions import sides
 from pretraining.model.packed_batch import PackedBatch
 from tests.pretraining.families import DECODERS, FAMILIES, ROWS
 
@@ -38,7 +39,7 @@ def test_packed_logits_are_those_of_each_sequence_alone_under_eager(family: str)
             packed = model.logits(model.encode(batch, is_causal=causal))
             alone = [model.plain(text[None], is_causal=causal)[0] for text in texts]
             torch.testing.assert_close(packed, torch.cat(alone), rtol=1e-5, atol=1e-5)
-    try_out(model, family)
+    check_packing(model, family)
 
 
 @pytest.mark.parametrize("family", ["gemma2", "bert", "llama", "gemma3"])
@@ -84,18 +85,14 @@ def test_a_class_whose_layers_mix_neighbouring_sequences_is_refused() -> None:
         num_key_value_heads=2, layer_types=["conv", "full_attention"],
     )  # fmt: skip
     with pytest.raises(UserError, match="lfm cannot be trained"):
-        try_out(AdaptedModel(hf.Lfm2ForCausalLM(config)), "lfm")
+        check_packing(AdaptedModel(hf.Lfm2ForCausalLM(config)), "lfm")
 
 
-def test_both_ways_knows_a_causal_output_and_one_that_padding_changes() -> None:
-    ids = torch.arange(1, 8)[None]
+def test_sides_know_a_causal_output_and_one_that_padding_changes() -> None:
+    def mean(ids: torch.Tensor, length: int) -> torch.Tensor:
+        return ids[:, :length].float().mean(1, keepdim=True).expand(ids.shape)[..., None]
 
-    def mean(tokens: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-        seen = torch.ones_like(tokens) if mask is None else mask
-        return ((tokens * seen).sum(1, keepdim=True) / seen.sum(1, keepdim=True)).expand(tokens.shape)[
-            ..., None
-        ]
-
-    assert both_ways(mean, ids)
-    assert not both_ways(lambda tokens, mask: tokens.float().cumsum(1)[..., None], ids)
-    assert not both_ways(lambda tokens, mask: mean(tokens, None), ids)
+    cpu = torch.device("cpu")
+    assert sides(mean, 64, cpu).both_ways
+    assert not sides(lambda ids, length: ids.float().cumsum(1)[..., None], 64, cpu).both_ways
+    assert not sides(lambda ids, length: mean(ids, ids.shape[1]), 64, cpu).both_ways

@@ -21,8 +21,8 @@ from common.errors import UserError
 from common.files import sha256_bytes
 from common.manifest import read_manifest, write_manifest
 from pretraining.model.configuration import EncoderConfig
+from pretraining.model.encoder_folder import check_model
 from pretraining.model.model_folder import (
-    check_model,
     check_state,
     export,
     load_encoder,
@@ -63,14 +63,20 @@ def tokenizer_dir(tmp_path: Path) -> Path:
 
 
 def digest(folder: Path) -> dict[str, str]:
-    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {
+        file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files
+    }
 
 
 def test_a_folder_is_whole_and_loads(
     tmp_path: Path, tokenizer_dir: Path, tiny_model: EuroBertForMaskedLM
 ) -> None:
     out = export(tiny_model.state_dict(), tiny_model.config, tokenizer_dir, MANIFEST, tmp_path / "a" / "out")
-    names = {"README.md", "config.json", "manifest.json", "model.safetensors", "provenance.json"}
+    names = {
+        "1_Pooling/config.json", "README.md", "config.json", "manifest.json", "model.safetensors", "modules.json",
+        "provenance.json", "self_test.json",
+    }  # fmt: skip
     of_tokenizer = {file.name for file in tokenizer_dir.iterdir()}
     assert {"tokenizer.json", "tokenizer_config.json"} <= of_tokenizer
     assert names | of_tokenizer == set(digest(out))

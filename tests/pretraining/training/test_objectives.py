@@ -11,6 +11,7 @@ from pretraining.training.objectives import (
     group_weights,
     loss_sum,
     mlm,
+    mntp,
 )
 
 
@@ -55,6 +56,16 @@ def test_mlm_replaces_and_predicts_the_masked_tokens(batch: PackedBatch, rule: M
     others = torch.ones(batch.num_tokens, dtype=torch.bool)
     others[made.positions] = False
     assert torch.equal(made.inputs.tokens[others], batch.tokens[others])
+
+
+def test_mntp_predicts_masked_tokens_from_the_ones_before(batch: PackedBatch, rule: MaskRule) -> None:
+    one, other = mlm(batch, rule), mntp(batch, rule)
+    assert one.positions is not None and other.positions is not None and not other.is_causal
+    firsts = set(batch.cu_seqlens[:-1].tolist())
+    masked = zip(one.positions.tolist(), one.labels.tolist(), strict=True)
+    wanted = [(place - 1, label) for place, label in masked if place not in firsts]
+    assert list(zip(other.positions.tolist(), other.labels.tolist(), strict=True)) == wanted
+    assert other.count == len(wanted) and torch.equal(one.inputs.tokens, other.inputs.tokens)
 
 
 @pytest.mark.parametrize("objective", ["clm", "mlm"])

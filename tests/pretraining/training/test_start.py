@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from common.errors import UserError
 from common.files import sha256_file
+from common.model_files import read_config
 from pretraining.adapt import Adaptation, adaptation
 from pretraining.data.build_shards import build
 from pretraining.data.shard_index import ShardSettings
@@ -29,7 +30,7 @@ from pretraining.starts import Start, start_of
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import read_log
 from pretraining.training.ranks import Ranks
-from pretraining.training.train import export_checkpoint, train
+from pretraining.training.train import export_checkpoint, open_start, train
 from tests.pretraining.documents import make_documents, write_jsonl
 from tests.pretraining.families import DECODERS, FAMILIES, save_start
 
@@ -79,14 +80,16 @@ def test_twenty_losses_are_those_of_a_plain_loop_on_the_same_batches(
     out = tmp_path / "out/models" / model.name
     assert len(checked_encoder(out)) == 3
     assert json.loads((out / "manifest.json").read_text())["start"] == start.identity
+    assert read_config(out).get("sliding_window") == read_config(start.folder).get("sliding_window")
 
 
 def _plain_losses(context: TrainingContext, start: Start, family: str) -> list[float]:
     """Return the losses of a loop without anything of ours but the batches: each sequence alone, under eager."""
-    direction = {"use_bidirectional_attention": True} if family == "gemma3" else {}
     auto = hf.AutoModelForCausalLM if family in DECODERS else hf.AutoModelForMaskedLM
-    plain = hf.AutoConfig.from_pretrained(start.folder, **direction)
-    if family != "gemma3":  # an argument of a name that the file lacks would be ignored
+    plain = hf.AutoConfig.from_pretrained(start.folder)
+    if family == "gemma3":  # its window follows when a configuration is made with the flag
+        plain = type(plain)(**plain.to_dict() | {"use_bidirectional_attention": True})
+    else:
         plain.is_causal = False
     inner = auto.from_pretrained(start.folder, config=plain, attn_implementation="eager")
     config, losses = context.config, []
@@ -116,6 +119,32 @@ def _plain_losses(context: TrainingContext, start: Start, family: str) -> list[f
         optimizer.zero_grad()
         losses.append(float(loss.detach()))
     return losses
+
+
+@pytest.mark.slow
+@pytest.mark.real_data
+def test_a_real_decoders_losses_are_those_of_a_plain_loop(tmp_path: Path) -> None:
+    """SmolLM2-135M on a textbook, 20 steps of 1,536 tokens: each is read for the first time when its loss is taken."""
+    if not (os.environ.get("REAL_MODELS") and os.environ.get("REAL_DATA")):
+        pytest.skip("REAL_MODELS or REAL_DATA is not set")
+    start = start_of(str(Path(os.environ["REAL_MODELS"], "smollm2-135m")))
+    text = Path(os.environ["REAL_DATA"]) / "pretrain/openstax-anatomy-physiology-2e.jsonl.zst"
+    build([str(text)], start.text, tmp_path / "data", ShardSettings(), workers=0)
+    what = made(start, "global_batch=6", "microbatch=6", "max_length=256", "save_every=20")
+    what = replace(what, config=replace(what.config, peak_lr=1e-4))
+    assert run(start, what, tmp_path / "data", tmp_path / "out")
+    context = TrainingContext(
+        targets=what.targets,
+        config=what.config,
+        source=tmp_path / "data",
+        out=tmp_path,
+        ranks=Ranks.here(),
+        start=start,
+    )
+    rows = read_log(tmp_path / "out/models" / what.targets.model.name / "log.jsonl")
+    ours = torch.tensor([row["loss"] for row in rows if row["split"] == "train"])
+    torch.testing.assert_close(ours, torch.tensor(_plain_losses(context, start, "llama")), rtol=0, atol=0.05)
+    assert ours[-4:].mean() < ours[0] - 1
 
 
 class StopAtFive(Callback):
@@ -187,7 +216,7 @@ def test_an_own_export_and_a_released_model_are_starts_and_stay_eurobert(
     finished = tmp_path / "out/models" / what.targets.model.name
     assert json.loads((finished / "config.json").read_text())["model_type"] == "eurobert"
     assert json.loads((finished / "manifest.json").read_text())["start"] == start.identity
-    assert len(checked_encoder(finished)) == 2
+    assert len(checked_encoder(finished)) == 3
     with pytest.raises(UserError, match="original start"):
         run(start_of(str(save_start(tmp_path / "a", "qwen2"))), what, shards, tmp_path / "out")
     assert write_merged(start, finished, 0.5).name.endswith("merge50")
@@ -201,8 +230,8 @@ def test_an_undecayed_checkpoint_is_exported_with_its_start_and_is_a_start_itsel
     assert run(start, what, shards, tmp_path / "out")
     trunk = what.targets.stages[0][0].name
     (checkpoint,) = (tmp_path / "out/stages" / trunk).glob("step-*")
-    with pytest.raises(UserError, match=r"pretraining export .*step-0000"):
-        start_of(str(checkpoint))
+    with pytest.raises(UserError, match=r"pretraining export .*step-0000\d* --start"):
+        open_start(str(checkpoint), shards, tmp_path / "again")
     with pytest.raises(UserError, match="--start"):
         export_checkpoint(checkpoint, shards, tmp_path / "trunk")
     export_checkpoint(checkpoint, shards, tmp_path / "trunk", start=start)

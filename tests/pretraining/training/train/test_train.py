@@ -114,9 +114,13 @@ def test_a_model_made_elsewhere_at_another_time_has_the_same_bytes(
     moved = shutil.copytree(data, tmp_path / "moved")
     config = changed(study, f"cache={tmp_path / 'cache'}", "cache_gb=1")
     assert train(MODEL, data=moved, out=tmp_path / "out", study=study, config=config)
-    names = {path.relative_to(done) for path in (done / "models" / MODEL).iterdir()}
-    for stage in study.models[MODEL].stages:
-        names |= {p.relative_to(done) for p in (done / "stages" / stage.name).rglob("*") if p.is_file()}
+    stages = (done / "stages" / stage.name for stage in study.models[MODEL].stages)
+    names = {
+        path.relative_to(done)
+        for folder in (done / "models" / MODEL, *stages)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
     apart = {"provenance.json", "timings.jsonl", ".lock"}
     same = {name for name in names if name.name not in apart and name.parts[1] != "mini-s-clm"}
     same |= {Path("stages/mini-s-clm") / rest for rest in ("log.jsonl", "step-00000009/state.json")}

@@ -1,6 +1,7 @@
 """Whether a model looks both ways, in all of its parts, and whether padding changes what it computes: by trying.
 
-transformers >= 5.2 makes most decoders bidirectional by a field of their configuration, which is tried first.
+transformers >= 5.2 makes most decoders bidirectional by a field of their configuration (`turn`). Whether that worked is
+never taken from the field: `sides` changes tokens and padding and looks at outputs, `try_out` at every part, too.
 """
 
 from __future__ import annotations
@@ -15,44 +16,107 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
-__all__ = ["FLAG", "Trial", "is_turned_decoder", "try_out", "turn"]
+__all__ = [
+    "FLAG", "SERVERS_READ_FLAG", "Sides", "Trial", "has_own_flag", "is_decoder", "is_turned_decoder", "padding_mask",
+    "sides", "try_out", "turn",
+]  # fmt: skip
 
 FLAG = "use_bidirectional_attention"
 """Gemma 3's own field; `is_causal` as well would give it a third window."""
+SERVERS_READ_FLAG = ("llama", "mistral", "qwen2", "qwen3")
+"""Types whose servers read `FLAG` in place of `is_causal`; transformers ignores it there."""
 
 _LENGTH = 11
 _NEAR = 1e-3
 """Relative difference that rounding may make where padding changes nothing."""
+_SEEN = 1e-6
+"""Relative difference that only another input makes."""
 
 
-def _has_own_flag(config: Any) -> bool:
+def has_own_flag(config: Any) -> bool:
     """Return whether a class is turned by `FLAG` and not by `is_causal`."""
     return str(config.model_type).startswith("gemma3") and hasattr(config, FLAG)
+
+
+def is_decoder(config: Any) -> bool:
+    """Return whether a configuration is of a class that has a head for the next token, and none for masked ones."""
+    kind = type(config)
+    return kind in AutoModelForCausalLM._model_mapping and kind not in AutoModelForMaskedLM._model_mapping
 
 
 def is_turned_decoder(config: Any) -> bool:
     """Return whether a configuration is of a class of decoders, and says that it looks both ways."""
     flagged = getattr(config, "is_causal", None) is False or bool(getattr(config, FLAG, False))
-    return flagged and _is_decoder(config)
+    return flagged and is_decoder(config)
 
 
-def _is_decoder(config: Any) -> bool:
-    kind = type(config)
-    return kind in AutoModelForCausalLM._model_mapping and kind not in AutoModelForMaskedLM._model_mapping
+def turn(config: Any, *, is_causal: bool) -> None:
+    """Make a configuration's direction causal or bidirectional, as transformers >= 5.2 reads it.
 
-
-def turn(config: Any, looks_both_ways: Callable[[], bool]) -> None:
-    """Switch a decoder's causal mask off in its configuration, unless it looks both ways as it is.
-
-    Gemma 3 halves its windows, as its configuration does when it is made with the flag.
+    Gemma 3 halves its window when it looks both ways, which its configuration does only when it is made.
     """
-    if not _is_decoder(config) or is_turned_decoder(config) or looks_both_ways():
-        return
-    if _has_own_flag(config):
-        setattr(config, FLAG, True)
-        config.sliding_window = config.sliding_window // 2 + 1
-    else:
-        config.is_causal = False
+    if not has_own_flag(config):
+        config.is_causal = is_causal
+    elif bool(getattr(config, FLAG)) == is_causal:
+        setattr(config, FLAG, not is_causal)
+        window = config.sliding_window
+        config.sliding_window = 2 * (window - 1) if is_causal else window // 2 + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sides:
+    """How much outputs of eleven tokens change, relative to the largest: the smaller of with and without padding."""
+
+    first: float
+    """The first token's, with the last token."""
+    earlier: float
+    """Those of any token before the last, with it."""
+    padding: float
+    """All, with padding and with what it holds; the larger of both."""
+    outputs: Tensor
+    """The outputs (1, 11, width)."""
+
+    @property
+    def both_ways(self) -> bool:
+        """Whether the first token sees the last, padded or not, and padding changes nothing."""
+        return self.first > _SEEN and self.padding < _NEAR
+
+
+@torch.no_grad()
+def sides(outputs: Callable[[Tensor, int], Tensor], rows: int, device: torch.device) -> Sides:
+    """Return what changes the outputs of a few tokens, with and without padding.
+
+    Args:
+        outputs: gives (1, L, width) for ids (1, L) of which so many are real and the rest padding.
+        rows: of the embedding; tokens are of its upper half, where no special ones are.
+        device: of the model.
+    """
+    drawn = np.random.default_rng(0).integers(rows // 2, rows, (1, _LENGTH + 3))
+    padded = torch.from_numpy(drawn).to(device)
+    other, changed = padded.clone(), padded.clone()
+    other[0, _LENGTH:] = (padded[0, _LENGTH:] + 1) % rows
+    changed[0, _LENGTH - 1] = (padded[0, _LENGTH - 1] + 1) % rows
+    read = (padded[:, :_LENGTH], changed[:, :_LENGTH], padded, changed, other)
+    alone, alone_changed, first, first_changed, second = (outputs(ids, _LENGTH)[:, :_LENGTH] for ids in read)
+    scale = alone.abs().max().item() + 1e-6
+
+    def gap(a: Tensor, b: Tensor, end: int = _LENGTH) -> float:
+        return (a - b)[:, :end].abs().max().item() / scale
+
+    pairs = ((alone, alone_changed), (first, first_changed))
+    return Sides(
+        first=min(gap(*pair, 1) for pair in pairs),
+        earlier=min(gap(*pair, _LENGTH - 1) for pair in pairs),
+        padding=max(gap(alone, first), gap(alone, second)),
+        outputs=alone,
+    )
+
+
+def padding_mask(ids: Tensor, length: int) -> Tensor | None:
+    """Return the mask (1, L) of a row of which so many tokens are real; None where all are."""
+    if length == ids.shape[1]:
+        return None
+    return (torch.arange(ids.shape[1], device=ids.device) < length).long()[None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +153,7 @@ def try_out(encoder: Any) -> Trial:
         if part is not base and any(True for _ in part.children())
     ]
     try:
-        return _trial(encoder, seen, hooks)
+        return _trial(encoder, seen)
     except _CallError as error:
         return Trial(fault=str(error))
     finally:
@@ -124,43 +188,28 @@ def _fresh(given: Any) -> Any:
     return found if isinstance(given, dict) else tuple(found.values())
 
 
-def _trial(encoder: Any, seen: dict[nn.Module, tuple[Any, Any]], hooks: list[Any]) -> Trial:
-    rows = int(encoder.base.get_input_embeddings().weight.shape[0])
+def _trial(encoder: Any, seen: dict[nn.Module, tuple[Any, Any]]) -> Trial:
     device = next(encoder.parameters()).device
-    drawn = np.random.default_rng(0).integers(rows // 2, rows, (1, _LENGTH + 3))
-    ids = torch.from_numpy(drawn).to(device)
-    alone, other = ids[:, :_LENGTH], ids.clone()
-    lengths = torch.tensor([_LENGTH], device=device)
 
-    def states(read: Tensor) -> Tensor:
-        found: Tensor = _call(encoder, read, lengths)
+    def states(ids: Tensor, length: int) -> Tensor:
+        found: Tensor = _call(encoder, ids, torch.tensor([length], device=device))
+        if found.shape[:2] != ids.shape:
+            shapes = f"{tuple(found.shape)} for {ids.shape[1]} tokens"
+            raise _CallError(f"it returned hidden states of shape {shapes}")
         return found.float()
 
-    first = states(alone)
-    for hook in hooks:
-        hook.remove()
-    if first.shape[:2] != alone.shape:
-        return Trial(fault=f"it returned hidden states of shape {tuple(first.shape)} for {_LENGTH} tokens")
-    changed, changed_padded = alone.clone(), ids.clone()
-    changed[0, -1] = changed_padded[0, _LENGTH - 1] = (alone[0, -1] + 1) % rows
-    other[0, _LENGTH:] = (ids[0, _LENGTH:] + 1) % rows
-    padded, padded_other, padded_later = (states(each)[:, :_LENGTH] for each in (ids, other, changed_padded))
-    scale = first.abs().max().item() + 1e-6
-
-    def gap(a: Tensor, b: Tensor, end: int = _LENGTH) -> float:
-        return (a - b)[:, :end].abs().max().item() / scale
-
-    one_sided = [part for part, given in seen.items() if _sides(part, *given) in {(1, 0), (0, 1)}]
+    found = sides(states, int(encoder.base.get_input_embeddings().weight.shape[0]), device)
+    one_sided = [part for part, given in seen.items() if _sees(part, *given) in {(1, 0), (0, 1)}]
     inner = [part for part in one_sided if not any(other in one_sided for other in list(part.modules())[1:])]
     return Trial(
-        width=first.shape[-1],
-        sees_later=min(gap(first, states(changed), -1), gap(padded, padded_later, -1)) > 1e-6,
+        width=found.outputs.shape[-1],
+        sees_later=found.earlier > _SEEN,
         one_sided=tuple(type(part).__name__ for part in inner),
-        padding=max(gap(first, padded), gap(first, padded_other)) < _NEAR,
+        padding=found.padding < _NEAR,
     )
 
 
-def _sides(part: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, int] | None:
+def _sees(part: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, int] | None:
     """Return whether outputs depend on earlier, and on later, positions of what a part read; None for no sequence."""
     place: int | str | None = next((number for number, one in enumerate(given) if _is_sequence(one)), None)
     if place is None:

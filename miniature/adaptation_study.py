@@ -1,0 +1,195 @@
+"""Is a decoder better after adaptation, and better than a random start? Three models on UNER, at toy size.
+
+    python -m miniature.adaptation_study smollm2/ --text 'texts/*.jsonl.zst' --data data/ --out study/
+    python -m miniature.adaptation_study smollm2/ --out study/ --show
+
+The three are a decoder as it is, the same decoder after some steps of MLM, and random weights of its shape after as
+many steps on the same tokens. Each is fine-tuned on UNER at one learning rate with the same seeds. Every part is a
+command of the package: rerun this one after a kill, and it resumes; `--show` prints what is there.
+
+First it prints what five seeds can show. The sizes are those of docs/build-an-encoder.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.comparisons.comparison import compare
+from analysis.comparisons.comparison_report import records_of
+from analysis.evidence.evidence import Settings
+from analysis.sources import Source, open_source
+from benchmarks.datasets.local_dataset import DatasetContent, load, write
+from benchmarks.protocol import PAPER, STANDARD
+from common.errors import UserError
+from common.files import atomic_folder
+from common.tables import markdown_table
+from miniature.data import spread
+
+DATASET, RATE, SEEDS = "uner_en", "1e-4", range(5)
+TOKENS_PER_STEP = 1_536
+START, ADAPTED, RANDOM = "start", "adapted", "random-adapted"
+MODELS = {
+    START: "the decoder as it is",
+    ADAPTED: "the decoder after MLM",
+    RANDOM: "random weights after the same MLM",
+}
+PEAKS = {ADAPTED: "1e-4", RANDOM: "5e-4"}
+"""Peak rates of MLM: what `adapt` chooses for the decoder; the paper's for random weights."""
+
+
+def run(*words: object) -> str:
+    """Run a command of the package and return what it prints.
+
+    Raises:
+        UserError: it failed; its own message is above.
+    """
+    command = [sys.executable, "-m", "clm_or_mlm", *map(str, words)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise UserError(f"`clm-or-mlm {' '.join(command[3:])}` failed (exit code {done.returncode})")
+    return done.stdout
+
+
+def random_start(start: Path, out: Path) -> None:
+    """Write random weights of a decoder's class and shape, with its tokenizer."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    if out.exists():
+        return
+    torch.manual_seed(0)
+    with atomic_folder(out) as making:
+        AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(start)).save_pretrained(making)
+        AutoTokenizer.from_pretrained(start).save_pretrained(making)
+
+
+def sample(data: Path, out: Path, *, validation: int, test: int) -> None:
+    """Write UNER with fewer sentences to evaluate on, at even distances: with one rate, validation chooses nothing."""
+    found = load(data, DATASET)
+    sizes = {"validation": validation, "test": test}
+    tables = {
+        split: rows.take(spread(range(rows.num_rows), sizes.get(split, rows.num_rows)))
+        for split, rows in found.tables.items()
+    }
+    manifest = found.manifest
+    write(
+        out,
+        replace(found.dataset, licence=manifest.licence, citation=manifest.citation),
+        DatasetContent(tables=tables, splits=f"{validation} and {test} rows of: {manifest.splits}", notes=()),
+        source={"kind": "sample", "files": [], "content": manifest.content, "of": dict(manifest.source)},
+    )
+
+
+def make(start: Path, text: list[str], data: Path, out: Path, *, steps: int, tuning: int) -> None:
+    """Train and fine-tune what is not done."""
+    shards, small = out / "shards", out / "data"
+    if not shards.exists():
+        run("shards", *(word for one in text for word in ("--source", one)), "--tokenizer", start,
+            "--out", shards, "--workers", 1)  # fmt: skip
+    if not small.exists():
+        sample(data, small, validation=100, test=1_000)
+    random_start(start, out / RANDOM / "random")
+    fine_tune(START, start, out, tuning)
+    print(what_seeds_show("with the spread of the decoder's own runs", out / "store"), flush=True)
+    for name, begin in ((ADAPTED, start), (RANDOM, out / RANDOM / "random")):
+        settings = {
+            "peak_lr": PEAKS[name],
+            "max_length": 256,
+            "global_batch": TOKENS_PER_STEP // 256,
+            "save_every": max(1, steps // 4),
+            "eval_every": max(1, steps // 2),
+            "eval_sequences": 24,
+        }
+        changes = (word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
+        made = run("adapt", begin, "--data", shards, "--steps", steps, "--out", out / name, *changes)
+        fine_tune(name, Path(made.split()[-1]), out, tuning)
+
+
+def fine_tune(name: str, folder: Path, out: Path, steps: int) -> None:
+    """Fine-tune a model with every seed."""
+    run("benchmarks", "run", "--model", folder, "--name", name, "--dataset", DATASET, "--data", out / "data",
+        "--lr", RATE, "--seed", *SEEDS, "--steps", steps, "--precision", "mixed", "--workers", 1,
+        "--positions", 512,
+        "--out", out / "store")  # fmt: skip
+
+
+def what_seeds_show(title: str, source: Path | str) -> str:
+    """Return what `design` says of five seeds on UNER, with a source's spread."""
+    models = () if source == "published" else ("--add-model", "*")
+    lines = run("design", "--effect", 1, "--seeds", len(SEEDS), "--source", source, *models).splitlines()
+    rows = [line for line in lines if line.startswith(("dataset ", "UNER "))]
+    return "\n".join([f"What {len(SEEDS)} seeds can show, {title}:", *rows])
+
+
+def opened(out: Path, protocol: str) -> Source:
+    """Return the runs that are there, by the paper's metric or the usual one."""
+    return open_source(str(out / "store"), add_models=list(MODELS), protocol=protocol)
+
+
+def table(out: Path) -> str:
+    """Return means, differences and intervals as Markdown."""
+    sources = [opened(out, protocol) for protocol in (PAPER, STANDARD)]
+    settings = [source.with_interval(Settings()) for source in sources]
+    tables = [source.scores(one) for source, one in zip(sources, settings, strict=True)]
+    rows = [["model", "seeds", "the paper's F1 (95 %)", "entity F1 (95 %)"]]
+    for name, title in MODELS.items():
+        found = [scores[(scores.model == name) & (scores.dataset == DATASET)] for scores in tables]
+        if all(len(one) for one in found):
+            cells = (
+                f"{one['mean'].iloc[0]:.1f} [{one.low.iloc[0]:.1f}, {one.high.iloc[0]:.1f}]" for one in found
+            )
+            rows.append([title, str(found[0].n_seeds.iloc[0]), *cells])
+    for first, second in ((ADAPTED, START), (ADAPTED, RANDOM)):
+        if not {first, second} <= set(tables[0].model):
+            continue
+        pairs = [
+            pd.DataFrame(records_of(compare(source, (first, second), one)))
+            for source, one in zip(sources, settings, strict=True)
+        ]
+        both = [pair[pair.dataset == DATASET].iloc[0] for pair in pairs]
+        cells = (f"{one.effect:+.1f} [{one.low:+.1f}, {one.high:+.1f}]" for one in both)
+        rows.append([f"{MODELS[first]} minus {MODELS[second]}", str(both[0].seeds), *cells])
+    return "\n".join(markdown_table(rows, range(1, 4)))
+
+
+def main() -> None:
+    """Read the command line and make or show the study."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("start", type=Path, help="folder of a decoder")
+    parser.add_argument("--text", nargs="+", default=[], help="documents to adapt on, as `shards` reads them")
+    parser.add_argument("--data", type=Path, default=Path("data"), help=f"folder with the dataset {DATASET}")
+    parser.add_argument("--out", type=Path, required=True, help="where everything is kept")
+    parser.add_argument("--steps", type=int, default=50, help=f"of MLM, {TOKENS_PER_STEP:,} tokens each")
+    parser.add_argument("--tuning", type=int, default=40, help="steps of fine-tuning, 32 sentences each")
+    parser.add_argument("--show", action="store_true", help="only print the table of what is there")
+    options = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING)
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    try:
+        if not options.show:
+            print(what_seeds_show("with the paper's own spread", "published"), flush=True)
+            make(
+                options.start,
+                options.text,
+                options.data,
+                options.out,
+                steps=options.steps,
+                tuning=options.tuning,
+            )
+        print(table(options.out))
+    except UserError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()
