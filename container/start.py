@@ -61,6 +61,9 @@ print(seen, torch.__version__, torch.version.cuda or "", torch.version.hip or ""
 print(" ".join(" ".join(why[-1:]).split())[:300])
 """
 
+_WRITE_HERE = ("figure", "miniature", "report", "reproduce", "workflow")
+"""Commands that write below the current folder unless they are given another."""
+
 _NEED_MB = 64
 _CACHES = {
     "XDG_CACHE_HOME": "cache",
@@ -153,6 +156,7 @@ def lost_output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
         return None
     given = [word.partition("=")[2] for word in words if word.startswith("--out=")]
     given += [after for word, after in itertools.pairwise(words) if word in ("--out", "--dir")]
+    given += ["."] if not given and words[1:2] and words[1] in _WRITE_HERE else []
     for folder in (Path(word).absolute() for word in given):
         there = next(path for path in (folder, *folder.parents) if path.exists())
         # Apptainer keeps a contained home, /tmp and /dev together in memory.

@@ -12,6 +12,7 @@ from container.start import (
     command_of,
     compat_folder,
     driver_problem,
+    lost_output,
     refuse_fewer_gpus,
     scratch_of,
 )
@@ -137,3 +138,24 @@ def test_libraries_of_a_driver_are_the_clusters(tmp_path: Path) -> None:
     if os.getuid() == 0:
         tmp_path.chmod(0o755)
         assert compat_folder({"CLM_OR_MLM_CUDA_COMPAT": str(tmp_path)}) == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "here", "lost"),
+    [
+        (["figure", "3", "--out", "/dev/figures"], "/", True),
+        (["reproduce", "--out=/dev/a/b"], "/", True),
+        (["workflow", "figure3", "--dir", "/dev/study"], "/", True),
+        (["figure", "3"], "/dev", True),
+        (["figure", "3", "--help"], "/dev", False),
+        (["claims"], "/dev", False),
+        (["figure", "3", "--out", "/proc"], "/dev", False),
+    ],
+)
+def test_an_output_in_the_memory_of_a_contained_image_is_refused(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], here: str, lost: bool
+) -> None:
+    monkeypatch.chdir(here)
+    said = lost_output(["clm_or_mlm", *words], {"CLM_OR_MLM_IMAGE": "analysis"}) or ""
+    assert ("--bind DIR" in said and "/dev" in said) == lost == bool(said)
+    assert lost_output(["clm_or_mlm", *words], {}) is None
