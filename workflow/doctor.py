@@ -64,11 +64,11 @@ def runtimes(machine: Machine, images: Iterable[Path] = ()) -> Iterator[CheckLin
             yield ok(runtime, text)
     for image in images:
         try:
-            identity_of(image, machine=machine)
+            name, commit = identity_of(image, machine=machine)
         except UserError as error:
             yield fail(image.name, str(error), "see docs/container.md")
         else:
-            yield ok(image.name, "starts here")
+            yield ok(image.name, f"starts here; the {name} image of commit {commit[:12]}")
 
 
 def folders(machine: Machine, study: Path) -> Iterator[CheckLine]:
