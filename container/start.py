@@ -41,9 +41,6 @@ COMPAT = "CLM_OR_MLM_CUDA_COMPAT"
 MINIMUM_DRIVER = 580
 """The oldest NVIDIA driver (its first number) that runs CUDA 13, for which the pinned torch is built."""
 
-_DRIVER = {"12": 525, "13": MINIMUM_DRIVER}
-"""The same by the first number of CUDA (NVIDIA's table of minor version compatibility)."""
-
 # What a training will see: computing on each device finds what counting them does not.
 _COUNT = r"""
 import torch, warnings
@@ -186,13 +183,14 @@ def refuse_fewer_gpus(wanted: int, environ: Mapping[str, str], host: Path = Path
         return
     kernel = host / "proc/driver/nvidia/version"
     found = re.search(r"Module.*?\s(\d+)(\.[\d.]+)", kernel.read_text("utf-8") if kernel.is_file() else "")
-    needed = _DRIVER.get(cuda.partition(".")[0], 0)
     driver = f"NVIDIA driver {found[1]}{found[2]}" if found else "no NVIDIA driver on this node"
     advice = (
         "check the node with nvidia-smi, and the number of GPUs that the job asks for (gpus_per_node, gres)"
     )
-    if found and int(found[1]) < needed:
-        advice = f"CUDA {cuda} needs driver {needed}; use newer nodes, or set cuda_compat (docs/hpc.md)"
+    if found and cuda.startswith("13.") and int(found[1]) < MINIMUM_DRIVER:
+        advice = (
+            f"CUDA {cuda} needs driver {MINIMUM_DRIVER}; use newer nodes, or set cuda_compat (docs/hpc.md)"
+        )
     libraries = f"torch {torch}, built for {f'CUDA {cuda}' if cuda else f'ROCm {hip}' if hip else 'CPUs'}"
     raise UserError(
         f"this job was given {wanted} GPU(s), but {libraries}, can compute on {count} here ({driver}"

@@ -82,8 +82,8 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
     except UserError:
         near = nearest(target, (*paper, "all", *study.models))
         raise UserError(
-            f"unknown target {target!r}{near}; targets are figure1 to figure{max(FIGURES)}, "
-            f"table2 to table{max(TABLES)}, all, tiny and names of models"
+            f"unknown target {target!r}; targets are figure1 to figure{max(FIGURES)}, "
+            f"table2 to table{max(TABLES)}, all, tiny and names of models{near}"
         ) from None
 
 
