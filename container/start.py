@@ -10,7 +10,6 @@ import ctypes
 import itertools
 import os
 import re
-import stat
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from common.cli import run
 from common.errors import UserError
+from common.files import private_folder
 from common.provenance import git_commit
 from container.machine import Machine
 
@@ -97,19 +97,15 @@ def scratch_of(environ: Mapping[str, str]) -> Path:
 
 
 def _problem(folder: Path) -> str | None:
-    """Return why the folder cannot hold caches, or None."""
+    """Return why the folder cannot hold caches, or None; in a shared /tmp another user could have laid one."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
+        private_folder(folder)
+    except UserError as error:
+        return str(error).partition(",")[0]
     except OSError as error:
         return os.strerror(error.errno or 0).lower()
-    # In a shared /tmp another user could have laid a link or a folder of this name.
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        return "its folder belongs to another user"
-    if problem := Machine().write_problem(folder):
-        return problem
     free = 1000 * Machine().free_gb(folder)
-    return f"{free:.0f} MB free" if free < _NEED_MB else None
+    return Machine().write_problem(folder) or (f"{free:.0f} MB free" if free < _NEED_MB else None)
 
 
 def cache_environment(scratch: Path, environ: Mapping[str, str]) -> dict[str, str]:
@@ -207,17 +203,11 @@ def compat_folder(environ: Mapping[str, str]) -> Path | None:
     if not environ.get(COMPAT):
         return None
     folder = Path(environ[COMPAT])
-    try:
-        states = [folder.stat(), *(path.stat() for path in folder.iterdir())]
-        libraries = [path.name for path in folder.glob("libcuda.so.1")]
-    except OSError as error:
-        raise UserError(
-            f"cuda_compat: {folder}: {(error.strerror or '').lower()}; correct the site's file"
-        ) from None
-    if not folder.is_absolute() or not libraries:
+    if not folder.is_absolute() or not (folder / "libcuda.so.1").is_file():
         raise UserError(
             f"cuda_compat: {folder} is no full path of a folder with libcuda.so.1; correct the site's file"
         )
+    states = [folder.stat(), *(path.stat() for path in folder.iterdir())]
     if any(state.st_uid or state.st_mode & 0o022 for state in states):
         raise UserError(
             f"cuda_compat: {folder} does not belong to root alone, so its libraries may be anybody's; set "
