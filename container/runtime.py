@@ -57,7 +57,7 @@ def _by_spython(machine: Machine, seconds: float, *question: str) -> tuple[int, 
     if machine.which("singularity") is None:
         return None
     client = Path(__file__).with_name("client.py")
-    code, text = machine.output([sys.executable, str(client), *question], seconds)
+    code, text = machine.output([sys.executable, "-P", str(client), *question], seconds)
     return (code, text) if code in (0, HANGS) else None
 
 

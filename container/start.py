@@ -102,6 +102,8 @@ def _problem(folder: Path) -> str | None:
         private_folder(folder)
     except UserError as error:
         return str(error).partition(",")[0]
+    except FileExistsError:  # a file is where the folder's parent should be
+        return "not a directory"
     except OSError as error:
         return os.strerror(error.errno or 0).lower()
     free = 1000 * Machine().free_gb(folder)
