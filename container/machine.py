@@ -10,7 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Machine"]
+__all__ = ["HANGS", "Machine"]
+
+HANGS = 124
+"""Exit code of a program that was ended because it did not answer in time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +35,7 @@ class Machine:
         return next(filter(None, found), None)
 
     def output(self, command: Sequence[str], seconds: float = 30) -> tuple[int, str]:
-        """Return a command's exit code and what it printed; 127 when it cannot be run, 124 when it hangs."""
+        """Return a command's exit code and what it printed; 127 when it cannot be run, `HANGS`."""
         # `timeout` ends all that a hanging wrapper started.
         words = ["timeout", "--kill-after=5", str(seconds), *command]
         answer = subprocess.run(
@@ -44,7 +47,7 @@ class Machine:
         )
         text = answer.stdout.decode("utf-8", "replace").strip()
         return answer.returncode, text or (
-            f"no answer within {seconds:.0f} s" if answer.returncode == 124 else ""
+            f"no answer within {seconds:.0f} s" if answer.returncode == HANGS else ""
         )
 
     def gpus(self) -> int:

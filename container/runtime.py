@@ -6,19 +6,22 @@ by starting it (`identity_of`), not read from its version.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from common.errors import UserError
-from container.machine import Machine
+from container.machine import HANGS, Machine
 from container.start import IDENTITY, SCRATCH, compat_folder, scratch_of
 
 __all__ = [
-    "Runtime", "command_in", "identity_of", "launch", "program_of", "runtime_of", "stream", "version_of",
+    "Runtime", "command_in", "identity_of", "labels_in", "launch", "program_of", "runtime_of", "stream", "version_of",
 ]  # fmt: skip
 
 SECONDS = 300.0
@@ -49,6 +52,15 @@ def program_of(machine: Machine, runtime: Runtime) -> str | None:
     return machine.which("apptainer", "singularity") if runtime == "apptainer" else machine.which("podman")
 
 
+def _by_spython(machine: Machine, seconds: float, *question: str) -> tuple[int, str] | None:
+    """Return the exit code and the answer of `container.client`; None where Apptainer itself is to be asked."""
+    if machine.which("singularity") is None:
+        return None
+    client = Path(__file__).with_name("client.py")
+    code, text = machine.output([sys.executable, "-P", str(client), *question], seconds)
+    return (code, text) if code in (0, HANGS) else None
+
+
 def version_of(machine: Machine, seconds: float = SECONDS, runtime: Runtime = "apptainer") -> tuple[str, str]:
     """Return the path of a runtime's program and what it says of its version.
 
@@ -60,7 +72,8 @@ def version_of(machine: Machine, seconds: float = SECONDS, runtime: Runtime = "a
         raise UserError(
             f"{runtime} is not on PATH; load your site's module (often `module load {runtime}`) or install it"
         )
-    code, text = machine.output([program, "--version"], seconds)
+    asked = _by_spython(machine, seconds, "version") if runtime == "apptainer" else None
+    code, text = asked or machine.output([program, "--version"], seconds)
     if code:
         last = (text or "no message").splitlines()[-1]
         raise UserError(
@@ -150,16 +163,11 @@ def command_in(
     return [*line, str(image), *words], prefixed
 
 
-def _started(
-    image: Path, words: Sequence[str], machine: Machine, binds: Sequence[str]
-) -> tuple[list[str], dict[str, str]]:
-    """Return the command line of a command in an image, and its environment."""
-    runtime = runtime_of(image)
+def _runtime_for(image: Path, machine: Machine) -> str:
+    """Return the path of the program that runs an image."""
     if not image.is_file():
         raise UserError(f"{image} does not exist; build it first: clm-or-mlm build {image.stem}")
-    program, _ = version_of(machine, SECONDS, runtime)
-    line, variables = command_in(image, words, machine, binds)
-    return [program, *line], dict(machine.environ) | variables
+    return version_of(machine, SECONDS, runtime_of(image))[0]
 
 
 def launch(image: Path, words: Sequence[str], binds: Sequence[str] = ()) -> None:
@@ -168,8 +176,10 @@ def launch(image: Path, words: Sequence[str], binds: Sequence[str] = ()) -> None
     Raises:
         UserError: no image, no runtime for it, no scratch folder.
     """
-    command, environ = _started(image, words, Machine(), binds)
-    os.execve(command[0], command, environ)
+    machine = Machine()
+    program = _runtime_for(image, machine)
+    line, variables = command_in(image, words, machine, binds)
+    os.execve(program, [program, *line], dict(machine.environ) | variables)
 
 
 def identity_of(image: Path, binds: Sequence[str] = (), machine: Machine | None = None) -> tuple[str, str]:
@@ -183,17 +193,39 @@ def identity_of(image: Path, binds: Sequence[str] = (), machine: Machine | None 
     Raises:
         UserError: it cannot be started here, or is none of this package's.
     """
-    command, environ = _started(image, [IDENTITY], machine or Machine(), binds)
-    try:
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=2 * SECONDS)
-    except subprocess.TimeoutExpired:
+    here = machine or Machine()
+    program = _runtime_for(image, here)
+    line, variables = command_in(image, [IDENTITY], here, binds)
+    here, asked = replace(here, environ={**here.environ, **variables}), None
+    if runtime_of(image) == "apptainer":
+        command, options = ["python", "-m", "container.start", IDENTITY], line[1:-2]
+        asked = _by_spython(
+            here, 2 * SECONDS, "execute", str(image), json.dumps(command), json.dumps(options)
+        )
+    code, text = asked or here.output([program, *line], 2 * SECONDS)
+    said = re.search(r"^(analysis|full) (\S+)$", text, re.MULTILINE)
+    if code or said is None:
+        last = (text or "no message").splitlines()[-1]
         raise UserError(
-            f"{image} did not answer within {2 * SECONDS:.0f} s; run it by hand with {command[0]}"
-        ) from None
-    said = re.search(r"^(analysis|full) (\S+)$", done.stdout, re.MULTILINE)
-    if done.returncode or said is None:
-        last = (done.stderr.strip() or "no message").splitlines()[-1]
-        raise UserError(
-            f"{image} cannot be started here ({done.returncode}: {last}); is it an image of this package?"
+            f"{image} cannot be started here ({code}: {last}); is it an image of this package? By hand: {program} run"
         )
     return said[1], said[2]
+
+
+def labels_in(image: Path) -> dict[str, str]:
+    """Return the labels that Apptainer finds in an image; none for Podman's, or where there is no Apptainer.
+
+    Raises:
+        UserError: it is not an image.
+    """
+    here = Machine()
+    if runtime_of(image) != "apptainer" or (program := program_of(here, "apptainer")) is None:
+        return {}
+    words = [program, "inspect", "--labels", "--json", str(image)]
+    code, text = _by_spython(here, SECONDS, "labels", str(image)) or here.output(words, SECONDS)
+    try:
+        found = json.loads(text[text.index("{") :])
+    except ValueError:
+        last = (text or "no message").splitlines()[-1]
+        raise UserError(f"{image}: Apptainer finds no labels in it ({code}: {last})") from None
+    return dict(found.get("data", {}).get("attributes", {}).get("labels", found))

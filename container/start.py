@@ -10,7 +10,6 @@ import ctypes
 import itertools
 import os
 import re
-import stat
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from common.cli import run
 from common.errors import UserError
+from common.files import private_folder
 from common.provenance import git_commit
 from container.machine import Machine
 
@@ -41,9 +41,6 @@ COMPAT = "CLM_OR_MLM_CUDA_COMPAT"
 MINIMUM_DRIVER = 580
 """The oldest NVIDIA driver (its first number) that runs CUDA 13, for which the pinned torch is built."""
 
-_DRIVER = {"12": 525, "13": MINIMUM_DRIVER}
-"""The same by the first number of CUDA (NVIDIA's table of minor version compatibility)."""
-
 # What a training will see: computing on each device finds what counting them does not.
 _COUNT = r"""
 import torch, warnings
@@ -60,6 +57,9 @@ for index in range(seen):
 print(seen, torch.__version__, torch.version.cuda or "", torch.version.hip or "", sep="\n")
 print(" ".join(" ".join(why[-1:]).split())[:300])
 """
+
+_WRITE_HERE = ("figure", "miniature", "report", "reproduce", "workflow")
+"""Commands that write below the current folder unless they are given another."""
 
 _NEED_MB = 64
 _CACHES = {
@@ -97,19 +97,17 @@ def scratch_of(environ: Mapping[str, str]) -> Path:
 
 
 def _problem(folder: Path) -> str | None:
-    """Return why the folder cannot hold caches, or None."""
+    """Return why the folder cannot hold caches, or None; in a shared /tmp another user could have laid one."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
+        private_folder(folder)
+    except UserError as error:
+        return str(error).partition(",")[0]
+    except FileExistsError:  # a file is where the folder's parent should be
+        return "not a directory"
     except OSError as error:
         return os.strerror(error.errno or 0).lower()
-    # In a shared /tmp another user could have laid a link or a folder of this name.
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        return "its folder belongs to another user"
-    if problem := Machine().write_problem(folder):
-        return problem
     free = 1000 * Machine().free_gb(folder)
-    return f"{free:.0f} MB free" if free < _NEED_MB else None
+    return Machine().write_problem(folder) or (f"{free:.0f} MB free" if free < _NEED_MB else None)
 
 
 def cache_environment(scratch: Path, environ: Mapping[str, str]) -> dict[str, str]:
@@ -153,6 +151,7 @@ def lost_output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
         return None
     given = [word.partition("=")[2] for word in words if word.startswith("--out=")]
     given += [after for word, after in itertools.pairwise(words) if word in ("--out", "--dir")]
+    given += ["."] if not given and words[1:2] and words[1] in _WRITE_HERE else []
     for folder in (Path(word).absolute() for word in given):
         there = next(path for path in (folder, *folder.parents) if path.exists())
         # Apptainer keeps a contained home, /tmp and /dev together in memory.
@@ -182,13 +181,14 @@ def refuse_fewer_gpus(wanted: int, environ: Mapping[str, str], host: Path = Path
         return
     kernel = host / "proc/driver/nvidia/version"
     found = re.search(r"Module.*?\s(\d+)(\.[\d.]+)", kernel.read_text("utf-8") if kernel.is_file() else "")
-    needed = _DRIVER.get(cuda.partition(".")[0], 0)
     driver = f"NVIDIA driver {found[1]}{found[2]}" if found else "no NVIDIA driver on this node"
     advice = (
         "check the node with nvidia-smi, and the number of GPUs that the job asks for (gpus_per_node, gres)"
     )
-    if found and int(found[1]) < needed:
-        advice = f"CUDA {cuda} needs driver {needed}; use newer nodes, or set cuda_compat (docs/hpc.md)"
+    if found and cuda.startswith("13.") and int(found[1]) < MINIMUM_DRIVER:
+        advice = (
+            f"CUDA {cuda} needs driver {MINIMUM_DRIVER}; use newer nodes, or set cuda_compat (docs/hpc.md)"
+        )
     libraries = f"torch {torch}, built for {f'CUDA {cuda}' if cuda else f'ROCm {hip}' if hip else 'CPUs'}"
     raise UserError(
         f"this job was given {wanted} GPU(s), but {libraries}, can compute on {count} here ({driver}"
@@ -205,17 +205,11 @@ def compat_folder(environ: Mapping[str, str]) -> Path | None:
     if not environ.get(COMPAT):
         return None
     folder = Path(environ[COMPAT])
-    try:
-        states = [folder.stat(), *(path.stat() for path in folder.iterdir())]
-        libraries = [path.name for path in folder.glob("libcuda.so.1")]
-    except OSError as error:
-        raise UserError(
-            f"cuda_compat: {folder}: {(error.strerror or '').lower()}; correct the site's file"
-        ) from None
-    if not folder.is_absolute() or not libraries:
+    if not folder.is_absolute() or not (folder / "libcuda.so.1").is_file():
         raise UserError(
             f"cuda_compat: {folder} is no full path of a folder with libcuda.so.1; correct the site's file"
         )
+    states = [folder.stat(), *(path.stat() for path in folder.iterdir())]
     if any(state.st_uid or state.st_mode & 0o022 for state in states):
         raise UserError(
             f"cuda_compat: {folder} does not belong to root alone, so its libraries may be anybody's; set "

@@ -15,7 +15,7 @@ __all__ = ["check", "refused"]
 
 def check(error: BaseException | str, *named: object) -> str:
     """Return a message after it was checked; `named` is what it must contain: a path, a word, a remedy."""
-    sentence = visible(str(error))  # as a command shows it
+    sentence = visible(str(error)).replace("\t", " ")  # as a command shows it
     assert sentence and "\n" not in sentence and sentence.isprintable(), repr(sentence)
     for part in named:
         assert str(part) in sentence, f"{part!s} is not in: {sentence}"

@@ -19,7 +19,7 @@ from workflow.crate import write_crate
 from workflow.doctor import examine, try_steps
 from workflow.engine import PROFILES, run_workflow
 from workflow.job_image import check_image
-from workflow.jobs import Job
+from workflow.jobs import KINDS, Job
 from workflow.slurm_jobs import refuse_what_slurm_refuses
 from workflow.study import models_of, place_stand_ins, study_of, workflow_of
 from workflow.study_checks import cautions, missing, sample_of
@@ -44,6 +44,7 @@ def study(
     dry_run: bool = False,
     retry_failed: bool = False,
     detach: bool = False,
+    in_job: bool = False,
 ) -> int:
     """Run a study as jobs: shards, pretraining, fine-tuning, tables and figures.
 
@@ -69,6 +70,8 @@ def study(
         dry_run: print jobs, GPU hours and disk space, ask Slurm if it would accept the jobs, and stop
         retry_failed: repeat runs that are recorded as failed
         detach: run in the background, so that the study keeps running after you log out
+        in_job: with --detach, run in a Slurm job of one core that resumes after its time limit, for login nodes that
+            end long processes
     """
     if words and not words[0].startswith("-"):  # those after `--` begin with dashes
         raise UserError(
@@ -79,20 +82,10 @@ def study(
         return 0
     if profile not in PROFILES:
         known = nearest(profile, PROFILES)
-        raise UserError(f"unknown profile {profile!r}{known}; profiles are {', '.join(PROFILES)}")
+        raise UserError(f"unknown profile {profile!r}; profiles are {', '.join(PROFILES)}{known}")
     folder = dir_.resolve()
-    if detach and not dry_run:
-        given = {
-            "--profile": profile,
-            "--dir": folder,
-            "--settings": settings,
-            "--site": site,
-            "--image": image,
-        }
-        options = [str(word) for option, value in given.items() if value for word in (option, value)]
-        options += ["--retry-failed"] if retry_failed else []
-        sys.stdout.write(f"{engine.detach([target, *options, '--', *words], folder)}\n")
-        return 0
+    if in_job and not (detach and profile == "slurm"):
+        raise UserError("--in-job needs --detach and --profile slurm")
     values, whole = _settings(target, settings, folder, site), "all" if target == "tiny" else target
     if image is None and values.counts_files:
         image = Image(name="full").path
@@ -107,6 +100,20 @@ def study(
     workflow = check_image(workflow, folder, key=values.image_key)
     if profile == "slurm" and shutil.which("sbatch"):
         refuse_what_slurm_refuses(workflow)
+    if detach and not dry_run:
+        given = {
+            "--profile": profile,
+            "--dir": folder,
+            "--settings": settings,
+            "--site": site,
+            "--image": image,
+        }
+        options = [str(word) for option, value in given.items() if value for word in (option, value)]
+        options += ["--retry-failed"] if retry_failed else []
+        again = [target, *options, "--", *words]
+        own = _controller(values) if in_job else None
+        sys.stdout.write(f"{engine.detach(again, folder, workflow, own)}\n")
+        return 0
     if target == "tiny" and profile == "slurm":
         # Its jobs last seconds: their state is asked for as often.
         words = (*_OFTEN, *words)
@@ -143,6 +150,13 @@ def study(
     if not dry_run:
         sys.stdout.write(f"all done; tables and figures are in {folder / 'analysis'}\n")
     return 0
+
+
+def _controller(values: StudySettings) -> Job:
+    """Return what a job takes that runs the study: one core, for as long as the site allows."""
+    hours, memory = values.hours("cpu"), min(2.0, values.memory_gb)
+    kind = KINDS["analysis"]
+    return Job(kind=kind, name="controller", limit_hours=hours, gpu_hours=hours, memory_gb=memory)
 
 
 def _settings(target: str, path: Path | None, folder: Path, site: str) -> StudySettings:

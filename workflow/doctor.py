@@ -64,11 +64,11 @@ def runtimes(machine: Machine, images: Iterable[Path] = ()) -> Iterator[CheckLin
             yield ok(runtime, text)
     for image in images:
         try:
-            identity_of(image, machine=machine)
+            name, commit = identity_of(image, machine=machine)
         except UserError as error:
             yield fail(image.name, str(error), "see docs/hpc.md")
         else:
-            yield ok(image.name, "starts here")
+            yield ok(image.name, f"starts here; the {name} image of commit {commit[:12]}")
 
 
 def folders(machine: Machine, study: Path) -> Iterator[CheckLine]:
@@ -164,12 +164,16 @@ def examine(
 def rehearsal_of(settings: StudySettings, folder: Path, image: str = "") -> Workflow:
     """Write the text and the study of a rehearsal into a folder, and return its jobs."""
     study = study_of(settings)
-    size = max(study.shapes, key=lambda name: study.shapes[name].trained_parameters)
+    sizes = {
+        *study.shapes,
+        *(model.size for model in study.models.values()),
+    }  # that of a start is in no table
+    largest = max((study.shapes[size] for size in sorted(sizes)), key=lambda shape: shape.trained_parameters)
     changed = {
         key: value for key, value in asdict(study.config).items() if value != getattr(TrainingConfig(), key)
     }
     changed |= {"log_every": 1, "eval_sequences": 0, "warmup_steps": 1, "rewarm_steps": 0}
-    tables = {"sizes.largest": asdict(study.shapes[size]), "settings": changed}
+    tables = {"sizes.largest": asdict(largest), "settings": changed}
     lines = ['prefix = "rehearsal-"', f"decay_steps = {_DECAY}", f"models = [{_MODEL!r}]"]
     for name, table in tables.items():
         lines += [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]

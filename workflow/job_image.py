@@ -36,6 +36,8 @@ def check_image(
     if not workflow.image:
         return workflow
     here, image = machine or Machine(), Path(workflow.image)
+    if not image.is_file():
+        raise UserError(f"{image} does not exist; build it (make image-full) or leave --image out")
     sha256 = _read(image, key)
     if program_of(here, runtime_of(image)) is None:
         text = "%s is not on PATH here, so %s was not tried; the first job will try it"

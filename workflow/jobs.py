@@ -204,13 +204,11 @@ class Job:
         record = read_manifest(path, remedy)
         with another_shape(path, remedy):
             found = float(record["splits"]["train"]["tokens"])
+        if found >= self.tokens:
+            return None
         return (
-            None
-            if found >= self.tokens
-            else (
-                f"the shards have {found:,.0f} tokens, but the study needs {self.tokens:,.0f}; name more text and "
-                f"remove {folder / 'shards'}, or set repeat_text = true to train on it more than once"
-            )
+            f"the shards have {found:,.0f} tokens, but the study needs {self.tokens:,.0f}; name more text and remove "
+            f"{folder / 'shards'}, or set repeat_text = true to train on it more than once"
         )
 
     def failures(self, folder: Path) -> list[Path]:

@@ -23,8 +23,9 @@ from container.machine import Machine
 from workflow.jobs import Job, Workflow
 
 __all__ = [
-    "LiveJob", "cancelled_numbers", "live_jobs", "minutes_of", "prefix_of", "queued_jobs", "read_live",
-    "refuse_cancelled", "refuse_what_slurm_refuses", "settle", "wait_command", "write_live",
+    "LiveJob", "cancelled_numbers", "controller_name", "controller_of", "live_jobs",
+    "minutes_of", "prefix_of", "queued_jobs", "read_live",
+    "refuse_cancelled", "refuse_what_slurm_refuses", "sbatch_options", "settle", "wait_command", "write_live",
 ]  # fmt: skip
 
 log = logging.getLogger(__name__)
@@ -85,6 +86,19 @@ def _known(folder: Path) -> list[LiveJob]:
 def queued_jobs(folder: Path) -> list[LiveJob]:
     """Return this user's jobs in Slurm's queue that belong to a study's folder; `UserError` when it does not answer."""
     return [job for job in _known(folder) if job.state not in _ENDED]
+
+
+def controller_name(folder: Path) -> str:
+    """Return the name of the Slurm job that runs a folder's study, if one does."""
+    return f"controller-{prefix_of(folder)}"
+
+
+def controller_of(folder: Path) -> list[tuple[str, str]]:
+    """Return the number and the state of the Slurm job that runs a folder's study; none where there is none."""
+    words = ["squeue", "--me", "--noheader", "--format=%i %T", f"--name={controller_name(folder)}"]
+    code, text = Machine().output(words) if shutil.which("squeue") else (1, "")
+    rows = [line.split() for line in text.splitlines()] if code == 0 else []
+    return [(number, state) for number, state in rows]
 
 
 def minutes_of(text: str) -> float:
@@ -206,7 +220,7 @@ def refuse_what_slurm_refuses(workflow: Workflow, machine: Machine | None = None
     here = machine or Machine()
     longest = {job.queue: job for job in sorted(workflow.jobs.values(), key=lambda job: job.minutes)}
     for name, job in longest.items():
-        options = _sbatch_options(workflow.queue(job), workflow.gres, job)
+        options = sbatch_options(workflow.queue(job), workflow.gres, job)
         if not (why := _refusal(options, here)):
             continue
         if down := _down(job, workflow, here):
@@ -220,7 +234,7 @@ def refuse_what_slurm_refuses(workflow: Workflow, machine: Machine | None = None
         )
         if job.gpus > 1 and not wrong:  # cores and memory are asked for each GPU
             one = replace(job, gpus=1, cpus=job.cpus // job.gpus, memory_gb=job.memory_gb / job.gpus)
-            if not _refusal(_sbatch_options(workflow.queue(job), workflow.gres, one), here):
+            if not _refusal(sbatch_options(workflow.queue(job), workflow.gres, one), here):
                 settings = "gpus_per_node"
         asked = " ".join(word for words in options.values() for word in words)
         raise UserError(
@@ -229,7 +243,7 @@ def refuse_what_slurm_refuses(workflow: Workflow, machine: Machine | None = None
         )
 
 
-def _sbatch_options(queue: Mapping[str, str], gres: str, job: Job) -> dict[str, list[str]]:
+def sbatch_options(queue: Mapping[str, str], gres: str, job: Job) -> dict[str, list[str]]:
     """Return what sbatch is asked for a job, as Snakemake's Slurm executor asks, by option."""
     names = {"slurm_partition": "-p", "slurm_account": "-A", "constraint": "-C"}
     found = {option: [option, queue[key]] for key, option in names.items() if queue.get(key)}

@@ -82,8 +82,8 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
     except UserError:
         near = nearest(target, (*paper, "all", *study.models))
         raise UserError(
-            f"unknown target {target!r}{near}; targets are figure1 to figure{max(FIGURES)}, "
-            f"table2 to table{max(TABLES)}, all, tiny and names of models"
+            f"unknown target {target!r}; targets are figure1 to figure{max(FIGURES)}, "
+            f"table2 to table{max(TABLES)}, all, tiny and names of models{near}"
         ) from None
 
 
@@ -151,7 +151,7 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
         target=target,
         jobs=by_marker([*jobs, _analysis(target, cells, models, settings)]),
         image=image,
-        binds=(*_outside(settings), *settings.binds),
+        binds=(*_outside(settings, models), *settings.binds),
         queues={name: queue.resources() for name, queue in settings.jobs.items()},
         gres=settings.gres,
         numa_binding=settings.numa_binding,
@@ -162,13 +162,12 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
     )
 
 
-def _outside(settings: StudySettings) -> tuple[str, ...]:
-    """Return the folders of the files that the settings name: of a pattern the folder before its first star."""
-    words = (settings.study, settings.data, settings.tokenizer, *settings.text)
-    places = {
-        word.split("*")[0].rpartition("/")[0] or "/" for word in words if word and not word.startswith("hf:")
-    }
-    return tuple(sorted(places))
+def _outside(settings: StudySettings, models: Iterable[Model]) -> tuple[str, ...]:
+    """Return the folders of files that settings and models name; of a pattern the folder before its first star."""
+    words = [settings.study, settings.data, settings.tokenizer, *settings.text]
+    words += [word for model in models for word in (model.start, *(stage.data for stage in model.stages))]
+    # Other words are names on a hub, addresses, or below the study's folder, which an image shows.
+    return tuple(sorted({word.split("*")[0].rpartition("/")[0] or "/" for word in words if word[:1] == "/"}))
 
 
 def _takes(settings: StudySettings, nodes: int = 1, gpus: int = 0) -> dict[str, Any]:

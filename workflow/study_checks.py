@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,6 @@ from string import Template
 from common.cli import check_words
 from common.errors import UserError
 from container.machine import Machine
-from pretraining.plan.config import TrainingConfig
 from workflow.jobs import Command, Job, Workflow
 from workflow.study import MEMORY_GB, study_of, training_config
 from workflow.study_settings import StudySettings
@@ -30,6 +30,9 @@ _EXPANDS = 6.0
 """Bytes of text in a byte of such a file, on the high side: 3.6 for a hundred English novels (zstd)."""
 _TOKEN_BYTES = 3.0
 """Bytes of text in a token of a large vocabulary, on the low side: 4.3 to 4.9 in English prose by OLMo's 100,278."""
+
+_FEW_IDS = 0.75
+"""A tokenizer with fewer than this share of a size's rows is hardly the one that the size was made for."""
 
 _START_MINUTES = 15
 """Shorter jobs than those of the tiny study mostly start and save."""
@@ -49,8 +52,9 @@ def missing(settings: StudySettings, workflow: Workflow, folder: Path, profile: 
     """
     if not settings.text:
         yield "no text to pretrain on; set text = [...] in the settings (docs/hpc.md)"
-    if not settings.tokenizer and not settings.train_tokenizer:
-        yield "no tokenizer; set tokenizer = ... in the settings (docs/hpc.md)"
+    if bool(settings.tokenizer) == bool(settings.train_tokenizer):
+        found = "two tokenizers; set either" if settings.tokenizer else "no tokenizer; set"
+        yield f"{found} tokenizer = ... or train_tokenizer = ... in the settings (docs/hpc.md)"
     for word in settings.text:
         if not word.startswith("hf:"):
             if not _files(word):
@@ -65,8 +69,8 @@ def missing(settings: StudySettings, workflow: Workflow, folder: Path, profile: 
     for path, key in ((settings.tokenizer, "tokenizer"), (settings.image_key, "image_key")):
         if path and not Path(path).exists():
             yield f"{path} does not exist; correct `{key}` in the settings"
-    if workflow.image and not Path(workflow.image).is_file():
-        yield f"{workflow.image} does not exist; build it (make image-full) or leave --image out"
+    if not settings.tokenizer or Path(settings.tokenizer).exists():
+        yield from filter(None, [_tokenizer_problem(settings)])
     if not workflow.image and find_spec("torch") is None:
         yield (
             "jobs need torch, which this environment lacks; give --image build/full.sif (make image-full), or start "
@@ -135,6 +139,29 @@ def _short_files(job: Job, settings: StudySettings) -> str | None:
     )
 
 
+def _ids(settings: StudySettings) -> int:
+    """Return how many ids the study's tokenizer has; 0 where that cannot be seen; a `UserError` where it is none."""
+    if settings.train_tokenizer or not settings.tokenizer:
+        return settings.train_tokenizer
+    with contextlib.suppress(ImportError):  # a login node's environment need not have the library
+        from pretraining.data.tokenizer import load_tokenizer
+
+        return load_tokenizer(settings.tokenizer).vocab_size
+    return 0
+
+
+def _tokenizer_problem(settings: StudySettings) -> str | None:
+    """Return why the tokenizer cannot be used: it is none, or it has more ids than a size has rows."""
+    try:
+        ids = _ids(settings)
+    except UserError as error:
+        return f"tokenizer: {error}"
+    rows = {size: shape.vocab for size, shape in study_of(settings).shapes.items()}
+    if not rows or ids <= rows[size := min(rows, key=rows.__getitem__)]:
+        return None
+    return f"the tokenizer has {ids:,} ids, but {size} has rows for {rows[size]:,}; use the study's, or correct `vocab`"
+
+
 def sample_of(tokens: float) -> str:
     """Return the smallest sample of FineWeb-Edu that has so many tokens, with some to spare."""
     return next((name for name, size in _SAMPLES.items() if size >= _SPARE * tokens), "the whole of it")
@@ -157,7 +184,16 @@ def cautions(settings: StudySettings, workflow: Workflow, sizes: Sequence[str]) 
         workflow: its jobs.
         sizes: the sizes of its models.
     """
-    config: TrainingConfig = training_config(settings)
+    config, shapes, ids = training_config(settings), study_of(settings).shapes, 0
+    with contextlib.suppress(UserError):  # the start refuses it
+        ids = _ids(settings)
+    for size in sizes if ids else ():
+        if ids < _FEW_IDS * (rows := shapes[size].vocab):
+            yield f"the tokenizer has {ids:,} ids, but {size} has rows for {rows:,}; is it the study's tokenizer?"
+    own = dict(itertools.pairwise(settings.tuning_options)).get("--workers", "")
+    cores = settings.cpus * settings.tuning_gpus
+    if own.isdecimal() and int(own) > cores:
+        yield f"tuning_options: {own} workers share {cores} cores, but each keeps one busy; leave --workers out"
     has = MEMORY_GB.get(settings.device)
     for size in sizes if settings.gpus_per_node and has else ():
         if (needs := training_gb(settings, size)) > (has or 0):
@@ -173,5 +209,5 @@ def cautions(settings: StudySettings, workflow: Workflow, sizes: Sequence[str]) 
         )
     for place in settings.binds:
         here = Template(place).safe_substitute(os.environ)
-        if "$" not in here and not Path(here).exists():
+        if not Path(here).exists():
             yield f"binds: {here} does not exist here; where a node lacks it too, it is left out"

@@ -19,7 +19,7 @@ from common.tables import plain_table
 from workflow.attempts import attempts_in
 from workflow.engine import LEASE, reconcile
 from workflow.jobs import Job, Workflow, load
-from workflow.slurm_jobs import LiveJob, live_jobs
+from workflow.slurm_jobs import LiveJob, controller_of, live_jobs
 
 __all__ = ["Progress", "progress_of", "warnings"]
 
@@ -126,7 +126,8 @@ def progress_of(folder: Path) -> Progress:
             for marker, path in refused.items()
             if path.is_file()
         },
-        caller=holder_of(folder / LEASE) or "",
+        caller=holder_of(folder / LEASE)
+        or " ".join(f"Slurm job {number} ({state.lower()})" for number, state in controller_of(folder)),
     )
 
 

@@ -88,6 +88,6 @@ def read_stand_ins(source: Path) -> StandIns | None:
         read = TypeAdapter(StandIns).validate_python(content)
     except ValidationError as error:
         first = error.errors()[0]
-        why = ": ".join([*map(str, first["loc"]), first["msg"]])
+        why = ": ".join([*map(repr, first["loc"]), first["msg"]])
         raise UserError(f"{path} is not a valid record of stand-ins ({why}); {remedy}") from None
     return replace(read, logs=inside(path.parent, str(read.logs)) if read.logs else None)

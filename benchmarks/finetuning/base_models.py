@@ -111,7 +111,9 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
     """
     try:
         tokenizer = _tokenizer_of_file(folder, AutoTokenizer.from_pretrained(folder))
-    except Exception as error:  # tokenizers raises bare exceptions
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # where the library's Rust panics, what it raises is no Exception
         raise UserError(
             f"the tokenizer of {folder} cannot be loaded ({first_line(error)}); put tokenizer.json and "
             "tokenizer_config.json next to config.json"

@@ -12,7 +12,15 @@ import pytest
 
 from common.errors import UserError
 from container.machine import Machine
-from container.runtime import command_in, identity_of, launch, runtime_of, stream, version_of
+from container.runtime import (
+    command_in,
+    identity_of,
+    labels_in,
+    launch,
+    runtime_of,
+    stream,
+    version_of,
+)
 from tests.commands import program, python
 from workflow import doctor
 
@@ -175,3 +183,46 @@ def test_an_image_says_its_name_and_commit_and_what_it_refuses_is_one_sentence(f
         UserError, match=r"x.img is not named like an image file; such names end in .sif .* .tar"
     ):
         runtime_of(folder / "x.img")
+
+
+SPYTHON = """
+import subprocess
+class Client:
+    @staticmethod
+    def version():
+        return subprocess.run(["singularity", "--version"], capture_output=True, text=True).stdout.strip()
+    @staticmethod
+    def inspect(image):
+        return {"attributes": {"labels": {"by": "spython"}}}
+    @staticmethod
+    def execute(image, command, options, environ, return_result):
+        line = ["singularity", "exec", *options, image, *command]
+        done = subprocess.run(line, env=environ, capture_output=True, text=True)
+        return {"message": [done.stdout, done.stderr], "return_code": done.returncode}
+"""
+"""Spython's calls as this package makes them; the real one is tried by hand (docs/container.md)."""
+
+
+@pytest.mark.parametrize("name", ["apptainer", "singularity-ce"])
+def test_spython_asks_where_singularity_is_an_apptainer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (folder / "spython").mkdir()
+    (folder / "spython/main.py").write_text(SPYTHON)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setenv("CLM_OR_MLM_SCRATCH", str(folder))
+    (folder / "x.sif").touch()
+    labels = '{"data": {"attributes": {"labels": {"by": "inspect"}}}}'
+    seen = f'echo "$@" >> {folder}/seen; echo "$APPTAINERENV_CLM_OR_MLM_SCRATCH" >> {folder}/seen'
+    for one in ("apptainer", "singularity"):
+        version = f'[ "$1" = --version ] && echo {name} version 1.4.5 && exit'
+        asked = f"[ \"$1\" = inspect ] && echo '{labels}' && exit"
+        program(folder / one, f"{version}\n{asked}\n{seen}\necho 'INFO: mounting' >&2; echo full abc")
+    by = "spython" if name == "apptainer" else "inspect"
+    assert version_of(Machine())[1] == f"{name} version 1.4.5"
+    assert labels_in(folder / "x.sif") == {"by": by}
+    assert identity_of(folder / "x.sif") == ("full", "abc")
+    line, scratch = (folder / "seen").read_text().splitlines()
+    how = "exec" if by == "spython" else "run"
+    assert line.startswith(f"{how} --no-home --cleanenv --pwd ") and line.endswith(" identity")
+    assert scratch == str(folder)

@@ -12,6 +12,7 @@ from container.start import (
     command_of,
     compat_folder,
     driver_problem,
+    lost_output,
     refuse_fewer_gpus,
     scratch_of,
 )
@@ -41,7 +42,7 @@ def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path, monkeypatch: pytest.M
 def test_a_link_laid_by_someone_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / f"clm-or-mlm-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UserError, match="belongs to another user"):
+    with pytest.raises(UserError, match="is not a folder"):
         scratch_of({"CLM_OR_MLM_SCRATCH": str(tmp_path)})
 
 
@@ -124,12 +125,9 @@ def test_a_job_without_its_gpus_ends_before_its_command(tmp_path: Path) -> None:
 
 def test_libraries_of_a_driver_are_the_clusters(tmp_path: Path) -> None:
     assert compat_folder({}) is None
-    for name, sentence in (
-        (str(tmp_path / "none"), "no such file"),
-        (str(tmp_path), "no full path of a folder"),
-    ):
-        with pytest.raises(UserError, match=sentence):
-            compat_folder({"CLM_OR_MLM_CUDA_COMPAT": name})
+    for name in (tmp_path / "none", tmp_path):
+        with pytest.raises(UserError, match="no full path of a folder"):
+            compat_folder({"CLM_OR_MLM_CUDA_COMPAT": str(name)})
     (tmp_path / "libcuda.so.1").touch()
     tmp_path.chmod(0o777)
     with pytest.raises(UserError, match="belong to root alone"):
@@ -137,3 +135,24 @@ def test_libraries_of_a_driver_are_the_clusters(tmp_path: Path) -> None:
     if os.getuid() == 0:
         tmp_path.chmod(0o755)
         assert compat_folder({"CLM_OR_MLM_CUDA_COMPAT": str(tmp_path)}) == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "here", "lost"),
+    [
+        (["figure", "3", "--out", "/dev/figures"], "/", True),
+        (["reproduce", "--out=/dev/a/b"], "/", True),
+        (["workflow", "figure3", "--dir", "/dev/study"], "/", True),
+        (["figure", "3"], "/dev", True),
+        (["figure", "3", "--help"], "/dev", False),
+        (["claims"], "/dev", False),
+        (["figure", "3", "--out", "/proc"], "/dev", False),
+    ],
+)
+def test_an_output_in_the_memory_of_a_contained_image_is_refused(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], here: str, lost: bool
+) -> None:
+    monkeypatch.chdir(here)
+    said = lost_output(["clm_or_mlm", *words], {"CLM_OR_MLM_IMAGE": "analysis"}) or ""
+    assert ("--bind DIR" in said and "/dev" in said) == lost == bool(said)
+    assert lost_output(["clm_or_mlm", *words], {}) is None

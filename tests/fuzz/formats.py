@@ -37,6 +37,8 @@ from tests.sealed import seal
 from workflow.attempts import attempts_in
 from workflow.jobs import KINDS, WORKFLOW, Job, Workflow, by_marker, save
 from workflow.jobs import load as load_workflow
+from workflow.study import workflow_of
+from workflow.study_settings import load_settings
 
 __all__ = ["FORMATS"]
 
@@ -219,6 +221,47 @@ def make_attempts(folder: Path) -> Path:
     return path
 
 
+def settings_file(name: str) -> FileFormat:
+    """Return the format of a study's settings, or of a site's file that such settings start from."""
+
+    def make(folder: Path) -> Path:
+        (folder / "site.toml").write_text(SITE)
+        (folder / "settings.toml").write_text(SETTINGS)
+        return folder / name
+
+    def read(path: Path) -> Any:
+        return workflow_of("610m-clm-42k", load_settings(path.with_name("settings.toml")))
+
+    command = "workflow 610m-clm-42k --settings {at}/settings.toml --dir {at}/study --dry-run"
+    return FileFormat(name, make, read, command, sealed=False)
+
+
+SITE = """title = "ours"
+gres = "gpu:h100"
+modules = ["apptainer/1.4"]
+binds = ["$HOME"]
+gpus_per_node = 4
+limit_hours = 10.0
+[environment]
+NCCL_IB_HCA = "mlx5"
+[jobs]
+partition = "long"
+[jobs.cpu]
+hours = 2
+slurm_extra = "--exclude=n1"
+"""
+SETTINGS = """site = "site.toml"
+account = "abc"
+text = ["/text/*.parquet"]
+tokenizer = "/t.json"
+data = "/data"
+seeds = [0, 1]
+learning_rates = [1e-5, 5e-4]
+pretraining_settings = ["microbatch=8"]
+tuning_options = ["--steps", "4"]
+"""
+
+
 def table_of(path: Path) -> str:
     return read_runs(path).to_csv()
 
@@ -259,6 +302,7 @@ FORMATS = [
     FileFormat(
         "attempts", make_attempts, lambda path: list(attempts_in(path)), "workflow status --dir {at}", sealed=False
     ),
+    settings_file("settings.toml"), settings_file("site.toml"),
     originals("sst2", ".tsv", SST2.encode()),
     originals("sst2", ".tsv.gz", gzip.compress(SST2.encode(), mtime=0)),
     originals("squad", ".json", json.dumps(SQUAD).encode()),

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clm_or_mlm.__main__ import main
+from common.errors import UserError
+from tests.commands import program
 from workflow import commands
 from workflow.tiny import MODELS
 
@@ -47,9 +52,37 @@ def test_work_that_is_left_is_exit_code_3(
 def test_a_study_in_the_background_is_called_with_the_options_that_were_given(
     calls: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workflow.engine.detach", lambda words, folder: found.append((words, folder)))
+    monkeypatch.setattr("workflow.engine.detach", lambda words, folder, *_: found.append((words, folder)))
     found: list[tuple[list[str], Path]] = []
-    options = ["--profile", "slurm", "--dir", str(tmp_path), "--settings", "s.toml", "--retry-failed"]
-    assert main(["workflow", "figure3", "--detach", *options, "--", "--until", "shards"]) == 0
-    assert found == [(["figure3", *options, "--", "--until", "shards"], tmp_path)]
+    options = ["--profile", "local", "--dir", str(tmp_path), "--retry-failed"]
+    assert main(["workflow", "tiny", "--detach", *options, "--", "--until", "shards"]) == 0
+    assert found == [(["tiny", *options, "--", "--until", "shards"], tmp_path)]
     assert calls == []
+
+
+def test_a_slurm_job_of_one_core_runs_the_study_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue, bin_ = tmp_path / "queue", tmp_path / "bin"
+    program(
+        bin_ / "sbatch",
+        f'case "$*" in *test-only*) ;; *) echo "$@" > {queue}; cat > {queue}.sh; echo 77;; esac',
+    )
+    program(bin_ / "squeue", f'case "$*" in *--name=controller*) [ ! -e {queue} ] || echo 77 PENDING;; esac')
+    program(bin_ / "sinfo", "")
+    program(bin_ / "scancel", f'echo "$@" > {queue}.ended')
+    monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
+    site, folder = tmp_path / "site.toml", tmp_path / "study"
+    site.write_text('[jobs.cpu]\npartition = "long"\nhours = 5\n')
+    words = ["workflow", "tiny", "--profile", "slurm", "--dir", str(folder), "--site", str(site)]
+    assert main([*words, "--detach", "--in-job"]) == 0
+    assert "Slurm job 77 runs the study" in capsys.readouterr().out
+    asked, script = queue.read_text(), Path(f"{queue}.sh").read_text()
+    for word in ("--requeue", "--signal=B:USR1@600", "-p long -t 300 --nodes=1", "--cpus-per-task=1"):
+        assert word in asked
+    assert shlex.join(words[1:]) in script and "--in-job" not in script and "--detach" not in script
+    subprocess.run(["bash", "-n", f"{queue}.sh"], check=True)
+    with pytest.raises(UserError, match="Slurm job 77"):
+        main([*words, "--detach", "--in-job"])
+    main(["cancel", "--dir", str(folder)])
+    assert Path(f"{queue}.ended").read_text() == "77\n"

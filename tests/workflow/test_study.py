@@ -14,6 +14,8 @@ from pretraining.models import MODELS
 from pretraining.paper_settings import SHAPES
 from pretraining.plan.flops import PEAK_FLOPS
 from pretraining.plan.study_plan import plan_of
+from tests.pretraining.families import save_start
+from workflow.doctor import rehearsal_of
 from workflow.study import TOKENS, cell_runs, place_stand_ins, runs_at_a_time, tuning_hours, workflow_of
 from workflow.study_progress import Progress
 from workflow.study_settings import StudySettings, load_settings
@@ -90,6 +92,17 @@ def test_folders_of_files_outside_are_named_for_images() -> None:
         data="/shared/data/sets", text=("/fineweb/*.parquet", "hf:a/b"), tokenizer="/t/tok.json"
     )
     assert workflow_of("210m-clm-42k", settings).binds == ("/fineweb", "/shared/data", "/t")
+
+
+def test_a_start_and_a_stages_own_shards_are_shown_in_images_and_rehearsed(tmp_path: Path) -> None:
+    start = save_start(tmp_path / "starts/mine", "qwen2")
+    study = tmp_path / "study.toml"
+    stages = '["mlm40:4", {train = "mlm40", steps = 4, data = "/shards/other"}, {train = "mlm15", steps = 4, data = "s3://a/b"}]'
+    study.write_text(f'decay_steps = 2\n[models.mine]\nstart = "{start}"\nstages = {stages}\n')
+    settings = StudySettings(study=str(study))
+    assert set(workflow_of("all", settings).binds) == {str(tmp_path), str(start.parent), "/shards"}
+    (model,) = rehearsal_of(settings, tmp_path / "rehearsal").of_kind("model")
+    assert model.gpu_hours > 0
 
 
 def test_only_shards_of_a_hub_may_use_the_network() -> None:

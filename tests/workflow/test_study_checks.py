@@ -17,7 +17,11 @@ from workflow.study_checks import cautions, missing, sample_of, training_gb
 from workflow.study_settings import StudySettings, load_settings
 
 READY = StudySettings(
-    text=(__file__,), tokenizer=__file__, make_datasets=("--train", "4"), gpus_per_node=0, repeat_text=True
+    text=(__file__,),
+    train_tokenizer=100_000,
+    make_datasets=("--train", "4"),
+    gpus_per_node=0,
+    repeat_text=True,
 )
 MODEL = "210m-clm-42k"
 
@@ -43,6 +47,9 @@ def test_a_study_that_lacks_nothing_can_start(tmp_path: Path) -> None:
         ({"tuning_options": ("--stpes", "8")}, "local", "tuning_options: "),
         ({"tuning_options": ("--steps", "many")}, "local", "tuning_options: "),
         ({"repeat_text": False}, "local", "set repeat_text = true"),
+        ({"train_tokenizer": 128_257}, "local", "has 128,257 ids, but 210m has rows for 128,256"),
+        ({"train_tokenizer": 0, "tokenizer": __file__}, "local", "tokenizer: "),
+        ({"tokenizer": "/tmp"}, "local", "two tokenizers"),
     ],
 )
 def test_what_the_start_refuses(
@@ -112,9 +119,10 @@ def test_memory_limits_and_folders_are_warned_of(tmp_path: Path) -> None:
     assert _cautions(StudySettings()) == ""
     assert "microbatch=1024" in _cautions(StudySettings(pretraining_settings=("microbatch=1024",)))
     assert "limit_hours" in _cautions(StudySettings(limit_hours=0.05))
-    assert "/no/such/folder does not exist here" in _cautions(
-        StudySettings(binds=("/no/such/folder", "$NO_SUCH"))
-    )
+    assert "64 workers share 8 cores" in _cautions(StudySettings(tuning_options=("--workers", "64")))
+    assert "384 ids, but 1b has rows for 128,256" in _cautions(StudySettings(train_tokenizer=384))
+    for place in ("/no/such/folder", "$NO_SUCH"):
+        assert f"{place} does not exist here" in _cautions(StudySettings(binds=(place,)))
 
 
 def test_the_dry_run_lists_them_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
