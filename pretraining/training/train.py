@@ -10,7 +10,8 @@ The loop is read from top to bottom in seven files:
     composer_parts   model, batches and gradients in the form in which Composer takes them
     optimizer        AdamW, its state in a checkpoint, and the rate of a step
 
-Next to them: `checkpoints` and `log` write what is kept, `ranks` says which process of the job this is.
+Next to them: `checkpoints` and `log` write what is kept, `ranks` says which process of the job this is, `watchdog`
+which of them hangs or is slow.
 
 <out>/stages/<stage>/step-<n>/   checkpoints: the newest, and those at which other stages branch off
 <out>/stages/<stage>/log.jsonl   its log; TensorBoard's files are next to it
@@ -92,7 +93,8 @@ def train(
         start = start_of(model.start)
     config = config or targets.plan.study.config
     config = replace(config, seed=config.seed + model.seed)
-    ranks = Ranks.here()
+    # Later than the watchdog, whose sentence says more.
+    ranks = Ranks.here(timeout=120 * config.timeout_minutes)
     if ranks.rank:
         # Only the first process logs.
         logging.getLogger("pretraining").setLevel(logging.WARNING)
