@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from common.errors import UserError
+from container.image_mount import path_with_lasting_mount
 from container.machine import Machine
 from container.start import IDENTITY, SCRATCH, compat_folder, scratch_of
 
@@ -168,7 +169,10 @@ def launch(image: Path, words: Sequence[str], binds: Sequence[str] = ()) -> None
     Raises:
         UserError: no image, no runtime for it, no scratch folder.
     """
-    command, environ = _started(image, words, Machine(), binds)
+    machine = Machine()
+    command, environ = _started(image, words, machine, binds)
+    if runtime_of(image) == "apptainer":
+        environ |= path_with_lasting_mount(machine, scratch_of(machine.environ))
     os.execve(command[0], command, environ)
 
 
