@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from common.errors import UserError
+from container.image_mount import path_with_lasting_mount
 from container.machine import HANGS, Machine
 from container.start import IDENTITY, SCRATCH, compat_folder, scratch_of
 
@@ -179,7 +180,10 @@ def launch(image: Path, words: Sequence[str], binds: Sequence[str] = ()) -> None
     machine = Machine()
     program = _runtime_for(image, machine)
     line, variables = command_in(image, words, machine, binds)
-    os.execve(program, [program, *line], dict(machine.environ) | variables)
+    environ = dict(machine.environ) | variables
+    if runtime_of(image) == "apptainer":
+        environ |= path_with_lasting_mount(machine, scratch_of(machine.environ))
+    os.execve(program, [program, *line], environ)
 
 
 def identity_of(image: Path, binds: Sequence[str] = (), machine: Machine | None = None) -> tuple[str, str]:

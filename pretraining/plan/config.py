@@ -14,7 +14,7 @@ import dataclasses
 import math
 import typing
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from common.errors import UserError, nearest
@@ -36,7 +36,15 @@ _MAY_CHANGE = {"may change": True}
 """Marks a setting of logging, storage or speed: a run may be resumed with another value."""
 _OF_PLACE = {"may change": True, "of a place": True}
 """Marks one of those that says where things are put: it is no part of what a model was made with."""
-_FROM_ZERO = ("warmup_steps", "rewarm_steps", "eval_sequences", "weight_decay", "cache_gb", "seed")
+_FROM_ZERO = (
+    "warmup_steps",
+    "rewarm_steps",
+    "eval_sequences",
+    "weight_decay",
+    "cache_gb",
+    "save_minutes",
+    "seed",
+)
 _FROM_ONE = (
     "global_batch", "microbatch", "loss_group", "min_length", "shuffle_block", "shuffle_chunk", "eval_every",
     "save_every", "log_every",
@@ -103,6 +111,15 @@ class TrainingConfig:
     """Sequences per validation, with masks that never change; 0 for no validation."""
     save_every: int = field(default=1_000, metadata=_MAY_CHANGE)
     """Steps between checkpoints to resume from (`save_interval`); only the newest is kept."""
+    save_minutes: float = field(default=10.0, metadata=_OF_PLACE)
+    """Minutes after which a checkpoint is saved, besides those of save_every: what a crash can cost. 0: by steps
+    alone."""
+    timeout_minutes: float = field(default=10.0, metadata=_OF_PLACE)
+    """Minutes that the processes of a job wait for one of them before all end with exit code 75, to be started
+    again."""
+    shard_optimizer: bool = field(default=False, metadata=_OF_PLACE)
+    """Whether each GPU keeps only its share of AdamW's state (ZeRO stage 1, `zero_stage`): 8 bytes a parameter, divided
+    by the number of GPUs. The weights stay the same to the bit; it is for 1B on devices of 64 GB."""
     log_every: int = field(default=1, metadata=_MAY_CHANGE)
     """Steps between rows of the log."""
     cache: str = field(default="", metadata=_OF_PLACE)
@@ -113,6 +130,9 @@ class TrainingConfig:
     of the default size opens up to 128 shards (8.6 GB), and the shards of the next block are opened in advance."""
     skip: str = field(default="", metadata={"from a step on": True})
     """Batches to leave out, `STEP:COUNT,...`, for example after the loss became NaN; later batches move up."""
+    on_spike: Literal["off", "skip"] = "off"
+    """`skip`: when the loss becomes NaN, or rises above the median of the last 64 by more than 6 robust standard
+    deviations, training goes back and leaves out the ten batches up to there; log and checkpoints record it."""
     callbacks: str = field(
         default="SpeedMonitor,MemoryMonitor,OptimizerMonitor,RuntimeEstimator", metadata=_OF_PLACE
     )
@@ -142,7 +162,7 @@ class TrainingConfig:
         for key in (*_FROM_ZERO, *_FROM_ONE):
             if getattr(self, key) < (lowest := int(key in _FROM_ONE)):
                 raise UserError(f"{key} must be at least {lowest}, not {getattr(self, key)}")
-        for key in ("peak_lr", "eps", "clip_norm"):
+        for key in ("peak_lr", "eps", "clip_norm", "timeout_minutes"):
             if not getattr(self, key) > 0:
                 raise UserError(f"{key} must be above 0, not {getattr(self, key)}")
         for key in ("beta1", "beta2"):
@@ -176,9 +196,9 @@ class TrainingConfig:
 
     def science(self) -> dict[str, object]:
         """Return the settings that a run must keep when it resumes: all but those of logging, storage and speed, and
-        those left empty."""
+        those left empty or off."""
         kept = {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if not item.metadata}
-        return {name: value for name, value in kept.items() if value != ""}
+        return {name: value for name, value in kept.items() if value not in ("", "off")}
 
     def recipe(self) -> dict[str, object]:
         """Return the settings that a model's manifest names: all but those that say where things are put."""
@@ -212,6 +232,10 @@ class TrainingConfig:
                 raise UserError(f"skip={self.skip!r}: the steps must increase")
             skips.append(skip)
         return tuple(skips)
+
+    def leaving_out(self, skips: Iterable[tuple[int, int]]) -> TrainingConfig:
+        """Return these settings with other `skips`."""
+        return replace(self, skip=",".join(f"{at}:{count}" for at, count in sorted(skips)))
 
     def batch_number(self, step: int, spans: Iterable[tuple[int, int]] = ((0, _MOST),)) -> int:
         """Return which batch of the order a step trains on.

@@ -78,6 +78,7 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
         *,
         weighting: str = "equal",
         stop: Callable[[], bool] = lambda: False,
+        save: Callable[[], bool] = lambda: False,
     ) -> None:
         """Give Composer this rank's shares.
 
@@ -86,6 +87,7 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
             ranks: this process's place.
             weighting: `equal` or `token` (`group_weights`).
             stop: asked once a step whether this rank wants to stop.
+            save: asked once a step whether this rank wants a checkpoint.
         """
         super().__init__(
             batches,
@@ -96,22 +98,22 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
             get_num_samples_in_batch=_sequences,
             get_num_tokens_in_batch=_tokens,
         )
-        self._ranks, self._weighting, self._stop = ranks, weighting, stop
+        self._ranks, self._weighting, self._stop, self._save = ranks, weighting, stop, save
         self._counts = self._rest = torch.zeros(0)
 
     def _weighed(self, batch: StepBatch) -> StepBatch:
         # Halves of so few bits that doubles hold their sums exactly.
         high, low = divmod(batch.fingerprint, 2**32)
-        rest = torch.tensor([high, low, self._stop()], dtype=torch.float64)
+        rest = torch.tensor([high, low, self._stop(), self._save()], dtype=torch.float64)
         total = self._ranks.sum(torch.cat([batch.counts, rest]))
         self._counts, self._rest = total[: len(batch.counts)], total[len(batch.counts) :]
         # Composer takes the mean over all ranks' passes; the step's loss is their sum.
         return batch.weighed(group_weights(self._counts, self._weighting) * batch.passes)
 
-    def sums(self) -> tuple[int, int, bool]:
-        """Return the step's predicted tokens, its fingerprint, and whether any rank wants to stop."""
-        high, low, stop = map(int, self._rest.tolist())
-        return int(self._counts.sum()), ((high << 32) + low) % 2**64, stop > 0
+    def sums(self) -> tuple[int, int, bool, bool]:
+        """Return the step's predicted tokens, its fingerprint, and whether any rank wants to stop, or to save."""
+        high, low, stop, save = map(int, self._rest.tolist())
+        return int(self._counts.sum()), ((high << 32) + low) % 2**64, stop > 0, save > 0
 
 
 def _sequences(batch: StepBatch | ObjectiveBatch) -> int:

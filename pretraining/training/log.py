@@ -8,13 +8,15 @@
 `step` counts the updates done, from random weights; a training loss is the one before its update. `loss` is in
 nats a predicted token, NaN or Infinity where it is no number, as Python writes them; `tokens` all tokens so far,
 `batch` the fingerprint of the step's sequences and masks.
-After a kill the rows since the last checkpoint are written again, the same.
+After a kill the rows since the last checkpoint are cut off and written again, the same.
 
 What depends on the machine and the hour is in `timings.jsonl` next to it, so that a log has the same bytes when a model
 is trained again:
 
     {"step": 1200, "stage": "610m-mlm40", "tokens_per_second": 2.1e6, "mfu": 0.41, "memory_gb": 61.2,
      "device": "NVIDIA H100", "processes": 8}
+
+Every hundred steps of several processes, `seconds_by_rank` has the mean seconds that each computed for itself.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ LOG = "log.jsonl"
 TIMINGS = "timings.jsonl"
 """Name of the file next to a stage's log with what was measured on the clock."""
 
-MEASURED = ("tokens_per_second", "mfu", "memory_gb", "device", "processes")
+MEASURED = ("tokens_per_second", "mfu", "memory_gb", "device", "processes", "seconds_by_rank")
 """Fields that differ from run to run; logs of earlier versions hold the first three."""
 _LONGEST = 2**16
 """Bytes of the longest line."""
@@ -46,10 +48,10 @@ _LONGEST = 2**16
 class LogWriter:
     """Appends rows to a log and its timings; each is on its way to the disk when `write` returns."""
 
-    def __init__(self, path: Path) -> None:
-        """Open the log, cutting off a line that a killed process left unfinished."""
+    def __init__(self, path: Path, step: int | None = None) -> None:
+        """Open the log, cutting off a line that a killed process left unfinished, and all rows after a step."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._log, self._timings = _opened(path), _opened(path.with_name(TIMINGS))
+        self._log, self._timings = (_opened(place, step) for place in (path, path.with_name(TIMINGS)))
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Append one row; what is measured goes to the timings."""
@@ -105,12 +107,24 @@ def write_log(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     write_text(path, log_text(rows))
 
 
-def _opened(path: Path) -> TextIO:
+def _opened(path: Path, step: int | None) -> TextIO:
     if path.is_file():
         with path.open("r+b") as file:
-            data = file.read()
-            file.truncate(data.rfind(b"\n") + 1)
+            end = 0
+            for line in file:
+                if not line.endswith(b"\n") or (step is not None and _step(line) > step):
+                    break
+                end += len(line)
+            file.truncate(end)
     return path.open("a", encoding="utf-8")
+
+
+def _step(line: bytes) -> float:
+    """Return a line's step; 0 of what is no row, which its reader complains of."""
+    try:
+        return float(strict_json(line, finite=False)["step"])
+    except (BadJsonError, KeyError, TypeError, ValueError):
+        return 0.0
 
 
 def _append(file: TextIO, row: Mapping[str, Any]) -> None:

@@ -17,13 +17,15 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from pretraining.models import CURVES, Model, Stage
 from pretraining.plan.config import TrainingConfig
 
 __all__ = [
-    "WSD", "build_optimizer", "load_optimizer_state", "optimizer_state", "rates_by_step", "stage_schedule",
+    "WSD", "build_optimizer", "gather_state", "load_optimizer_state", "optimizer_state", "rates_by_step",
+    "stage_schedule",
 ]  # fmt: skip
 
 
@@ -31,17 +33,22 @@ _STATE = ("step", "exp_avg", "exp_avg_sq")
 
 
 def build_optimizer(
-    model: torch.nn.Module, config: TrainingConfig, device: torch.device
+    model: torch.nn.Module, config: TrainingConfig, device: torch.device, *, processes: int = 1
 ) -> torch.optim.Optimizer:
-    """Return AdamW over all parameters of a model on `device`, fused on a GPU."""
-    return torch.optim.AdamW(
-        model.parameters(),
-        lr=config.peak_lr,
-        betas=(config.beta1, config.beta2),
-        eps=config.eps,
-        weight_decay=config.weight_decay,
-        fused=device.type == "cuda",
-    )
+    """Return AdamW over all parameters of a model on `device`, fused on a GPU.
+
+    With `shard_optimizer` each of several processes updates its share of the parameters and sends them to the others.
+    """
+    settings = {
+        "lr": config.peak_lr,
+        "betas": (config.beta1, config.beta2),
+        "eps": config.eps,
+        "weight_decay": config.weight_decay,
+        "fused": device.type == "cuda",
+    }
+    if config.shard_optimizer and processes > 1:
+        return ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, **settings)
+    return torch.optim.AdamW(model.parameters(), **settings)
 
 
 def rates_by_step(
@@ -56,12 +63,22 @@ def rates_by_step(
     return LambdaLR(optimizer, lambda done: multiplier(min(start + done, end - 1)))
 
 
+def gather_state(optimizer: torch.optim.Optimizer) -> None:
+    """Bring the shares of all processes to the first one, before its `optimizer_state`; all processes call it."""
+    if isinstance(optimizer, ZeroRedundancyOptimizer):
+        optimizer.consolidate_state_dict(to=0)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()  # its copies to the CPU are asynchronous
+
+
 def optimizer_state(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Return the optimizer's tensors as `<what>.<parameter>`, on the CPU (not copied there), none of them a scalar."""
+    # A parameter's number is its place among all of them.
+    state = optimizer.state_dict()["state"]
     return {
         f"{what}.{name}": value.detach().cpu().contiguous().reshape(value.shape or (1,))
-        for name, parameter in model.named_parameters()
-        for what, value in optimizer.state.get(parameter, {}).items()
+        for number, (name, _) in enumerate(model.named_parameters())
+        for what, value in state.get(number, {}).items()
     }
 
 
@@ -70,10 +87,15 @@ def load_optimizer_state(
 ) -> None:
     """Put back what `optimizer_state` returned, bit for bit; parameters without any start from scratch.
 
+    Of an optimizer that is shared among processes, this one's part.
+
     Raises:
         KeyError: a parameter has a part of its state only.
         ValueError: a moment has another shape than its parameter.
     """
+    if isinstance(optimizer, ZeroRedundancyOptimizer):
+        optimizer = optimizer.optim
+    own = {parameter for group in optimizer.param_groups for parameter in group["params"]}
     # A fused optimizer counts its steps on the parameters' device, the others on the CPU.
     fused = any(group["fused"] for group in optimizer.param_groups)
     for name, parameter in model.named_parameters():
@@ -81,6 +103,8 @@ def load_optimizer_state(
             step, *moments = (state[f"{what}.{name}"] for what in _STATE)
             if any(moment.shape != parameter.shape for moment in moments):
                 raise ValueError(f"the moments of {name} have a different shape")
+            if parameter not in own:
+                continue
             device = parameter.device if fused else "cpu"
             values = (step.reshape(()).to(device), *(moment.to(parameter.device) for moment in moments))
             optimizer.state[parameter] = dict(zip(_STATE, values, strict=True))

@@ -36,8 +36,12 @@ class Ranks:
     """What this process computes on."""
 
     @classmethod
-    def here(cls) -> Ranks:
-        """Return this process's place, from the variables of torchrun, `composer` or Slurm."""
+    def here(cls, timeout: float = 1200.0) -> Ranks:
+        """Return this process's place, from the variables of torchrun, `composer` or Slurm.
+
+        Args:
+            timeout: seconds after which torch ends a process that waits for another.
+        """
         os.environ.update(slurm_environment(os.environ))
         if torch.version.cuda is not None and not any(name in os.environ for name in _ALLOCATOR):
             # Passes differ in tokens, and segments of fixed size break up: on 80 GB the 1B model would run out of
@@ -50,8 +54,8 @@ class Ranks:
             device = torch.device("cpu")
         ranks = cls(rank=dist.get_global_rank(), world=dist.get_world_size(), device=device)
         if ranks.world > 1 and not dist.is_initialized():
-            # Before anything else, and patient: a trunk's checkpoint takes minutes to write at 1.4 B parameters.
-            dist.initialize_dist("gpu" if device.type == "cuda" else "cpu", timeout=3600.0)
+            # Before anything else, for Composer would set up its own.
+            dist.initialize_dist("gpu" if device.type == "cuda" else "cpu", timeout=timeout)
         return ranks
 
     @property
@@ -87,6 +91,10 @@ class Ranks:
             tensor = tensor.to(self.device, non_blocking=True)
             dist.all_reduce(tensor)
         return tensor
+
+    def each(self, value: float) -> list[float]:
+        """Return the value of every process, by rank."""
+        return self.total(*(value if rank == self.rank else 0.0 for rank in range(self.world)))
 
     def total(self, *values: float) -> list[float]:
         """Return each value's sum over the processes, in double precision."""

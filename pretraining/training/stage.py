@@ -27,8 +27,8 @@ from composer import Trainer
 from composer.core import Callback, State, Timestamp
 from composer.loggers import Logger
 
-from common.errors import UserError
-from common.processes import on_first_interrupt, on_stop_signal
+from common.errors import UserError, first_line
+from common.processes import AGAIN, on_first_interrupt, on_stop_signal
 from common.progress import Meter
 from pretraining.model.adapted import AdaptedModel
 from pretraining.model.attention import resolve_backend
@@ -49,11 +49,19 @@ from pretraining.training.context import TrainingContext
 from pretraining.training.dataloader import StepBatch, prefetched
 from pretraining.training.log import LOG, LogWriter
 from pretraining.training.objectives import ObjectiveBatch, loss_sum
-from pretraining.training.optimizer import build_optimizer, rates_by_step, stage_schedule
+from pretraining.training.optimizer import build_optimizer, gather_state, rates_by_step, stage_schedule
+from pretraining.training.spikes import BATCHES, Losses
+from pretraining.training.watchdog import OwnTime, Watchdog
 
 __all__ = ["DivergedError", "StageTraining", "build_model", "compile_model"]
 
 logger = logging.getLogger(__name__)
+
+Row = dict[str, float | int | str | list[float]]
+"""A row of the log, with what was measured on the clock."""
+_STEPS_BY_RANK = 100
+_LOST = ("gloo/transport", "remote process exited")
+"""What gloo and NCCL say where the other end of a connection is gone."""
 
 
 class DivergedError(UserError):
@@ -71,20 +79,29 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.folder = context.folder(stage.name)
         self.stage_data, self.spans = context.data_of(stage), context.plan.steps_on_its_data(stage)
         self.model, self.attention = build_model(context, is_seeded=start is None)
-        self.optimizer = build_optimizer(self.model, self.config, self.ranks.device)
+        self.optimizer = build_optimizer(
+            self.model, self.config, self.ranks.device, processes=self.ranks.world
+        )
         self.step, self.tokens = 0, 0
+        self.losses = Losses()
         if start is not None:
             checkpoints.restore(start, self.model, self.optimizer)
-            self.step, self.tokens = start.step, int(checkpoints.load_state(start)["tokens"])
-        self.log = LogWriter(self.folder / LOG) if self.ranks.rank == 0 else None
+            state = checkpoints.load_state(start)
+            self.step, self.tokens = start.step, int(state["tokens"])
+            if start.path.parent == self.folder:
+                self.losses = Losses(state.get("losses", ()))
+        self.log = LogWriter(self.folder / LOG, self._log_until(start)) if self.ranks.rank == 0 else None
         self.writer = checkpoints.CheckpointWriter(self.folder) if self.ranks.rank == 0 else None
         self.meter: Meter | None = None
         self.data: StepData | None = None
         self.signals: list[int] = []
         self.stop_file_checked = 0.0
         self.clock, self.since = time.monotonic(), 0
+        self.saved = time.monotonic()
+        self.watchdog = Watchdog(self.ranks, f"{stage.name}@{self.step}", 60 * self.config.timeout_minutes)
+        self.own_time = OwnTime(self.ranks)
         self.rate, self.norm = 0.0, torch.zeros(())
-        self.stopping = False
+        self.stopping = self.saving = False
         self.compiled = "off"
 
     def run(self) -> bool:
@@ -95,6 +112,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         Raises:
             UserError: a loss or a gradient that is not finite, a disk without room, or Weights & Biases cannot be
                 reached.
+            LossSpike: with `on_spike=skip`, on all processes.
         """
         first = self.step
         logger.info("%s: step %d to %d", self.stage.name, first, self.target)
@@ -108,14 +126,17 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 if first == self.stage.start and self._starts_with_validation():
                     self._validate()
                 self.data = StepData(
-                    batches, self.ranks, weighting=self.config.weighting, stop=self._wants_to_stop
-                )
+                    batches, self.ranks, weighting=self.config.weighting,
+                    stop=self._wants_to_stop, save=self._wants_to_save,
+                )  # fmt: skip
                 self._fit(self.data)
             self._agree(None if self.writer is None else self.writer.finish())
             # Saved as after the other signals, whose exit code asks for another start; this one's does not.
             if signal.SIGINT in self.signals:
                 raise KeyboardInterrupt
-        except (KeyboardInterrupt, SystemExit):  # Composer makes the second of the first
+        except (KeyboardInterrupt, SystemExit) as ended:  # Composer makes the second of the first
+            if getattr(ended, "code", None) == AGAIN:
+                raise
             self._say_what_is_saved()
             raise KeyboardInterrupt from None
         finally:
@@ -162,14 +183,25 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 # Passes are averaged by their "tokens that generate loss", which are 1 for each (`StepData`).
                 accumulate_train_batch_on_tokens=True,
                 seed=config.seed,
-                # As in `Ranks.here`: the others wait while the first one writes a large checkpoint.
-                dist_timeout=3600.0,
+                # As in `Ranks.here`.
+                dist_timeout=120 * config.timeout_minutes,
             )
             stack.callback(close, trainer)
             # Its clock, which would begin at zero: `max_duration`, callbacks and dashboards count from random weights.
             trainer.state.timestamp = Timestamp(batch=self.step, token=self.tokens)
+            stack.enter_context(self.watchdog)
             self.clock = time.monotonic()
-            trainer.fit()
+            try:
+                trainer.fit()
+            except RuntimeError as error:
+                if not any(words in str(error) for words in _LOST):
+                    raise
+                logger.error(
+                    "%s: another process of this job has ended, or does not answer, after step %d (%s); this one ends "
+                    "with exit code %d; the same command resumes from the last checkpoint",
+                    self.stage.name, self.step, first_line(error), AGAIN,
+                )  # fmt: skip
+                raise SystemExit(AGAIN) from None
 
     def _interrupted(self, received: signal.Signals) -> None:
         self.signals.append(received)
@@ -182,6 +214,14 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         del logger
         assert state.batch.step == self.step
         self.rate = state.optimizers[0].param_groups[0]["lr"]
+        self.watchdog.mark(self.step, 1)
+        self.own_time.begin()
+
+    def before_backward(self, state: State, logger: Logger) -> None:
+        """Note how far this process came by itself: the last backward pass waits for the others."""
+        del state, logger
+        self.watchdog.mark(self.step, 2)
+        self.own_time.backward()
 
     def after_train_batch(self, state: State, logger: Logger) -> None:
         """Clip the whole gradient; Composer's own clipping does not report its norm."""
@@ -194,17 +234,23 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         # Composer's clock has counted this update, so that the first one ends as step 1.
         before, self.step, self.tokens = self.tokens, int(state.timestamp.batch), int(state.timestamp.token)
         loss, norm = float(state.total_loss_dict["loss/train/total"]), float(self.norm)
-        if not (math.isfinite(loss) and math.isfinite(norm)):
+        if self.config.on_spike == "skip":
+            self.losses.add(self.step - 1, loss, norm)
+        elif not (math.isfinite(loss) and math.isfinite(norm)):
             raise DivergedError(
                 f"the loss at step {self.step} is {loss} and the gradient norm is {norm}; earlier checkpoints are "
                 "untouched; to resume from the last one, rerun the command with one change, for example "
-                f"--set skip={self.step - 1}:10 (skips ten batches)"
+                f"--set skip={self.step - 1}:10 (skips ten batches); on_spike=skip does so by itself"
             )
-        predicted, fingerprint, self.stopping = self.data.sums()
+        self.watchdog.mark(self.step, 0)
+        self.own_time.count()
+        predicted, fingerprint, self.stopping, self.saving = self.data.sums()
         self.since += self.tokens - before
-        row: dict[str, float | int | str] = {
+        row: Row = {
             "loss": loss, "lr": self.rate, "grad_norm": norm, "predicted": predicted, "batch": f"{fingerprint:016x}",
         }  # fmt: skip
+        if self.config.on_spike == "skip" and (left_out := dict(self.config.skips).get(self.step - 1)):
+            row["skipped"] = left_out
         if self.step % self.config.log_every == 0 or self.step == self.target:
             row |= self._measured()
             self._write("train", row)
@@ -212,7 +258,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             speed = f", {row['tokens_per_second']:,.0f} tokens/s" if "tokens_per_second" in row else ""
             share = f", MFU {row['mfu']:.1%}" if "mfu" in row else ""
             self.meter.update(self.step, f"loss {loss:.3f}, rate {self.rate:.3g}{speed}{share}")
-        metrics = {key: value for key, value in row.items() if not isinstance(value, str)}
+        metrics = {key: value for key, value in row.items() if isinstance(value, float | int)}
         paused = time.monotonic()
         if self.config.eval_sequences and (self.step % self.config.eval_every == 0 or self._lasting()):
             metrics["validation_loss"] = self._validate()
@@ -226,8 +272,10 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             # Nobody else has to agree, so a signal that came meanwhile counts.
             self.stopping = self.stopping or self._wants_to_stop()
         paused = time.monotonic()
-        if self.stopping or self.step % self.config.save_every == 0 or self._lasting():
+        if self.stopping or self.saving or self.step % self.config.save_every == 0 or self._lasting():
             self._save()
+            self.watchdog.mark(self.step, 0)
+            self.saved = time.monotonic()
         self.clock += time.monotonic() - paused
         if self.stopping and self.step < self.target:
             state.stop_training()
@@ -246,7 +294,19 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 return True
         return bool(self.signals)
 
-    def _measured(self) -> dict[str, float | int | str]:
+    def _wants_to_save(self) -> bool:
+        """Return whether the first rank's clock says that a checkpoint is due."""
+        minutes = self.config.save_minutes
+        return bool(minutes) and not self.ranks.rank and time.monotonic() > self.saved + 60 * minutes
+
+    def _log_until(self, start: checkpoints.Checkpoint | None) -> int | None:
+        """Return the step after which the log's rows go, since they are written again; None where they stay."""
+        saved = checkpoints.checkpoint_steps(self.folder)
+        if not saved:
+            return -1
+        return saved[-1].step if saved[-1] == start else None
+
+    def _measured(self) -> Row:
         """Return what was measured on the clock since the last time, of all ranks."""
         now = time.monotonic()
         speed = self.since / (now - self.clock)
@@ -257,12 +317,14 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             predicted=self.stage.predicted_share,
         )
         used = mfu(speed, flops, self.ranks.device_name, self.ranks.world)
-        measured: dict[str, float | int | str] = {
+        measured: Row = {
             "tokens_per_second": speed,
             "memory_gb": self.ranks.peak_memory(),
             "device": self.ranks.device_name,
             "processes": self.ranks.world,
         }
+        if self.ranks.world > 1 and self.own_time.steps >= _STEPS_BY_RANK:
+            measured["seconds_by_rank"] = self.own_time.by_rank(self.stage.name, self.step)
         return measured if used is None else measured | {"mfu": used}
 
     def _save(self) -> None:
@@ -278,7 +340,12 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             **self.context.identity(self.stage),
             "interventions": self.config.interventions(self.step),
         }
-        writer, keep = self.writer, self.stage.keep
+        writer, keep = self.writer, list(self.stage.keep)
+        if self.config.on_spike == "skip":
+            state["losses"] = list(self.losses.last)
+            saved = (item.step for item in checkpoints.checkpoint_steps(self.folder))
+            keep += [step for step in saved if step <= self.step - 2 * BATCHES][-1:]
+        gather_state(self.optimizer)
         self._agree(
             None if writer is None else writer.begin(self.step, self.model, self.optimizer, state, keep)
         )
@@ -342,13 +409,14 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             for batch in batches:
                 part = loss_sum(self.model, batch.to(ranks.device))
                 total, count = total + float(part.total), count + part.count
+                self.watchdog.mark(self.step, 0)
         self.model.train()
         total, count = ranks.total(total, count)
         loss = total / max(count, 1)
         self._write("validation", {"loss": loss, "predicted": int(count)})
         return loss
 
-    def _write(self, split: str, row: dict[str, float | int | str]) -> None:
+    def _write(self, split: str, row: Row) -> None:
         if self.log is not None:
             stage = self.stage
             ratio = stage.ratio_at(self.step - 1) if split == "train" else stage.lasting_ratio

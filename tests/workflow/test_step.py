@@ -187,7 +187,14 @@ def test_processes_are_one_a_gpu_and_an_image_one_a_node() -> None:
     node = Job(kind=KINDS["model"], name="m", gpus=4)
     assert launcher_of(node, {}) == (
         [],
-        ["torch.distributed.run", "--nproc-per-node=4", "--standalone", "-m", "clm_or_mlm"],
+        [
+            "torch.distributed.run",
+            "--nproc-per-node=4",
+            "--shutdown-timeout=120",
+            "--standalone",
+            "-m",
+            "clm_or_mlm",
+        ],
     )
     many = Job(kind=KINDS["model"], name="m", nodes=2, gpus=4, cpus=32)
     slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "gpu[03-04]", "SLURMD_NODENAME": "gpu03"}

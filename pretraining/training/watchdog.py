@@ -1,0 +1,174 @@
+"""How the processes of a job move: a warning where one is slow, and the job's end where one hangs.
+
+torch ends a process that waits for another only after its own time-out, with pages of text from each process, and on
+a GPU by an abort. The watchdog is earlier: one process says in one sentence which rank has stopped, and where.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+import statistics
+import threading
+import time
+from contextlib import AbstractContextManager
+from datetime import timedelta
+
+import torch
+from torch.distributed import distributed_c10d
+
+from common.processes import AGAIN
+from pretraining.training.ranks import Ranks
+
+__all__ = ["OwnTime", "Watchdog"]
+
+logger = logging.getLogger(__name__)
+
+SLOW = 1.5
+"""A rank is slow whose own part of a step takes this many times the median of the others'."""
+_MOST_BEAT = 5.0
+_LOOKS = 4
+
+
+class Watchdog(AbstractContextManager["Watchdog"]):
+    """Ends the processes of a job, each by itself, once a step has not come further for too long.
+
+    While the block runs, a thread of every process tells the others how far it is, through torch's store.
+    """
+
+    def __init__(self, ranks: Ranks, name: str, seconds: float) -> None:
+        """Watch a stage, by its name; does nothing where there is one process."""
+        self._ranks, self._name, self._seconds = ranks, name, seconds
+        self._beat = min(_MOST_BEAT, seconds / 20)
+        self._at, self._moved, self._beats = (0, 0), time.monotonic(), 0
+        self._over = threading.Event()
+
+    def mark(self, step: int, part: int) -> None:
+        """Note that a part of a step has begun; both rise, `part` within its step."""
+        self._at, self._moved = (step, part), time.monotonic()
+
+    def __enter__(self) -> Watchdog:
+        """Begin to watch."""
+        self._moved = time.monotonic()
+        if self._ranks.world > 1:
+            # A connection of its own: the training's may be held by a call that waits.
+            self._store = distributed_c10d._get_default_store().clone()
+            self._store.set_timeout(timedelta(seconds=10 + _LOOKS * self._beat))
+            threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Stop watching."""
+        self._over.set()
+
+    def _watch(self) -> None:
+        while not self._over.wait(self._beat):
+            self._tell()
+            if time.monotonic() - self._moved > self._seconds:
+                self._end()
+
+    def _key(self, rank: int) -> str:
+        return f"watchdog/{self._name}/{rank}"
+
+    def _tell(self) -> None:
+        self._beats += 1
+        try:
+            self._store.set(
+                self._key(self._ranks.rank), json.dumps([*self._at, self._beats, platform.node()])
+            )
+        except RuntimeError:  # whoever keeps the store is gone, as `_told` will find
+            return
+
+    def _told(self) -> dict[int, list[int | str]]:
+        """Return what each rank told last; of those that have told nothing, nothing."""
+        keys = {rank: self._key(rank) for rank in range(self._ranks.world)}
+        return {
+            rank: json.loads(self._store.get(key)) for rank, key in keys.items() if self._store.check([key])
+        }
+
+    def _end(self) -> None:
+        try:
+            before = self._told()
+            for _ in range(_LOOKS):
+                time.sleep(self._beat)
+                self._tell()
+            after = self._told()
+        except RuntimeError:
+            before, after = {}, {rank: [0, 0, 0, "the first node"] for rank in range(1, self._ranks.world)}
+        lost = [
+            rank for rank in range(self._ranks.world) if rank not in after or before.get(rank) == after[rank]
+        ]
+        if not lost:
+            least = min(told[:2] for told in after.values())
+            lost = [
+                rank for rank, told in after.items() if told[:2] == least < max(t[:2] for t in after.values())
+            ]
+        rest = [rank for rank in range(self._ranks.world) if rank not in lost] or [0]
+        if self._over.is_set():
+            return
+        if self._ranks.rank == rest[0]:
+            logger.error("%s", self._sentence(lost, after))
+        else:
+            time.sleep(_LOOKS * self._beat)  # the first to end may take the others with it
+        os._exit(AGAIN)
+
+    def _sentence(self, lost: list[int], told: dict[int, list[int | str]]) -> str:
+        who = "no rank is behind, so look at the network or the GPUs"
+        if lost:
+            where = sorted({str(told[rank][3]) for rank in lost if rank in told})
+            names = ", ".join(map(str, lost))
+            who = f"rank {names} of {self._ranks.world} has stopped there{', on ' if where else ''}{', '.join(where)}"
+        return (
+            f"{self._name}: nothing has moved for {self._seconds / 60:.3g} minutes after step {self._at[0]}: {who}; "
+            "every process ends now with exit code 75; the same command resumes from the last checkpoint"
+        )
+
+
+class OwnTime:
+    """Seconds of a step that this process computes for itself: until its last backward pass, which waits for others."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        """Measure on the rank's device."""
+        self._ranks = ranks
+        self._begin = self._end = self._now()
+        self._total, self.steps = 0.0, 0
+
+    def _now(self) -> float | torch.cuda.Event:
+        if self._ranks.device.type != "cuda":
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()  # type: ignore[no-untyped-call]
+        return event
+
+    def begin(self) -> None:
+        """Note that a step begins."""
+        self._begin = self._end = self._now()
+
+    def backward(self) -> None:
+        """Note that a backward pass begins; the last of a step counts."""
+        self._end = self._now()
+
+    def count(self) -> None:
+        """Add a step, whose loss has been read."""
+        begin, end = self._begin, self._end
+        if isinstance(begin, float):
+            self._total += end - begin  # type: ignore[operator]
+        else:
+            self._total += begin.elapsed_time(end) / 1000  # type: ignore[no-untyped-call]
+        self.steps += 1
+
+    def by_rank(self, stage: str, step: int) -> list[float]:
+        """Return the mean seconds a step of every rank since the last call, and warn on a rank that is slow."""
+        seconds, steps = self._ranks.each(self._total / self.steps), self.steps
+        self._total, self.steps = 0.0, 0
+        rank = self._ranks.rank
+        usual = statistics.median(seconds[:rank] + seconds[rank + 1 :])
+        if seconds[rank] > SLOW * usual:
+            logger.warning(
+                "%s: rank %d, on %s, is slow, and all others wait for it: its own part of a step took %.3g s, theirs "
+                "%.3g s (steps %d to %d); look at that machine, or leave it out",
+                stage, rank, platform.node(), seconds[rank], usual, step - steps + 1, step,
+            )  # fmt: skip
+        return seconds
