@@ -73,7 +73,7 @@ findings: $(SMALL)/.installed ## regenerate docs/findings.md from the published 
 .PHONY: miniature
 FORM ?= cpu
 DATA ?=
-miniature: $(FULL)/.installed ## pretrain, fine-tune, analyse, draw at toy scale (FORM=quick|cpu|long DATA=folder)
+miniature: $(FULL)/.installed ## pretrain, fine-tune, analyse, draw at toy scale (FORM=quick|cpu|long|gpu DATA=folder)
 	@$(FULL)/bin/python -m clm_or_mlm miniature run --form $(FORM) --data "$(DATA)" --out $(OUT)/miniature $(ARGS)
 
 .PHONY: gpu-check
