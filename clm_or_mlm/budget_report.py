@@ -90,9 +90,11 @@ def _known(budget: Budget) -> str:
     speed = budget.speed
     if speed.mfu is not None:
         return f", pretraining at {speed.mfu:.0%} of the peak rate"
+    if speed.share is not None:
+        return ", from the speed of 20 steps on this machine"
     if speed.device.name in ("H100", "MI250X"):
         return ", from speeds measured on this device (docs/performance.md)"
-    return "; counted, not measured: give what 20 steps reach there as --mfu"
+    return "; counted, not measured: run it there with --measure, or give --mfu"
 
 
 def _short(tokens: float) -> str:
