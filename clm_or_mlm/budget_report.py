@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
+from analysis.claims.pretraining_spread import MeasuredSpread
 from benchmarks.protocol import DATASETS, format_lr
 from clm_or_mlm.budget_plan import START, Budget, Choice
 from common.plain_text import counted
-from common.tables import Grid, TableDocument
+from common.tables import Grid, Heading, TableDocument
 from pretraining.models import arm_of
 from pretraining.plan.study_text import divided_study, study_text
 from workflow.study_checks import sample_of
@@ -45,7 +45,7 @@ def budget_document(budget: Budget, choices: list[Choice | str], price: float | 
         )
     limit = "" if budget.hours is None else f" for {budget.hours:g} hours"
     spreads = dict.fromkeys(one.spread for _, one in found)
-    body = [
+    body: list[str | Grid | Heading] = [
         f"What one {device.name}{limit} cannot see: differences between two arms below these points",
         "(80 % power, one test at 0.05 by `compare --replicates`, the paper's spread of fine-tunings).",
         "",
@@ -77,7 +77,7 @@ def budget_document(budget: Budget, choices: list[Choice | str], price: float | 
     return TableDocument(body=body, data={"device": device.name, "hours": budget.hours, "choices": data})
 
 
-def _where(spread: Any) -> str:
+def _where(spread: MeasuredSpread) -> str:
     if not spread.network:
         return spread.where
     return (

@@ -51,7 +51,7 @@ def measured_speed(shape: Shape, *, microbatch: int, steps: int = 20) -> float:
         batch = batches[step % _BATCHES]
         with torch.autocast(device.type, torch.bfloat16, enabled=is_gpu):
             loss = loss_sum(model, batch).mean
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), TRAINING.clip_norm)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

@@ -33,7 +33,7 @@ def test_speeds_and_hours() -> None:
     for size, speed in MEASURED.items():
         counted = H100.tokens_per_second(SHAPES[size], predicted=0.4) / reached("H100")
         measured.append(f"{speed:,.0f}")
-        left_out.append(f"{round(counted * reached("H100", size), -2):,.0f}")
+        left_out.append(f"{round(counted * reached('H100', size), -2):,.0f}")
     for row in (measured, left_out):
         assert f"| {' | '.join(row)} |" in PAGE
     pair = [PAPER_STUDY.model(name) for name in ("610m-mlm40-12k", "610m-clm-3k-mlm40-12k")]
