@@ -49,7 +49,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
     },
     "Pretrain": {
         "models": Verb("pretraining.commands:models", "List the study's models"),
-        "plan": Verb("pretraining.commands:plan", "Print a model's stages, tokens, hours and disk space"),
+        "plan": Verb("clm_or_mlm.plan_command:plan", "Print what models take, or what hours pay for"),
         "shards": Verb("pretraining.commands:shards", "Convert documents to training shards"),
         "train": Verb("pretraining.commands:train", "Pretrain a model, or one stage of its plan"),
         "adapt": Verb("pretraining.commands:adapt", "Make an encoder of an existing model"),
@@ -107,7 +107,7 @@ STEPS = {
 }
 """Steps of jobs, which no list names."""
 
-_SMALL = ("analysis", "paper_figures", "clm_or_mlm")
+_SMALL = ("analysis", "paper_figures", "clm_or_mlm.commands")
 """Rooms whose commands need the small environment only."""
 
 

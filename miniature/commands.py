@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from common.cli import shared_options
 from common.errors import UserError
@@ -23,7 +24,9 @@ class MiniatureOptions:
     """Which miniature, from what, and where."""
 
     form: Annotated[str, Parameter(metavar="|".join(FORMS))] = "cpu"
-    """quick: minutes; cpu: three sizes, hours; long: one size, ten times the steps"""
+    """quick: minutes; cpu: three sizes, hours; long: ten times the steps; gpu: 36 M, a day of one H100"""
+    divide: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lte=10_000))] = 1
+    """divide sizes and steps, such as those of gpu by 100 to try it on a CPU"""
     data: Annotated[str | None, Parameter(metavar="DIR")] = None
     """folder with text and datasets (default: made-up ones)"""
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("build/miniature")
@@ -38,6 +41,7 @@ def run(*, workers: int = 2, show: bool = False, options: MiniatureOptions = Min
     examples:
       clm-or-mlm miniature run --form quick
       clm-or-mlm miniature run --form cpu --data whole/ --workers 4
+      clm-or-mlm miniature run --form gpu --data whole/ --workers 4
       clm-or-mlm miniature run --form quick --show
 
     Args:
@@ -46,7 +50,7 @@ def run(*, workers: int = 2, show: bool = False, options: MiniatureOptions = Min
     """
     if workers < 1:
         raise UserError(f"--workers must be at least 1, not {workers}")
-    form, source = FORMS[options.form], get_data_source(options.data)
+    form, source = FORMS[options.form].divided(options.divide), get_data_source(options.data)
     from miniature.pipeline import make_miniature
     from miniature.toy_study import Miniature
 
@@ -89,6 +93,7 @@ def sample(
     form: Annotated[str, Parameter(metavar="|".join(FORMS))],
     data: Annotated[Path, Parameter(metavar="DIR")],
     out: Annotated[Path, Parameter(metavar="DIR")],
+    divide: int = 1,
 ) -> None:
     """Sample from each dataset as many rows as a miniature needs.
 
@@ -98,7 +103,8 @@ def sample(
         form: the miniature's form
         data: folder of the complete datasets
         out: output folder for the samples
+        divide: as the miniature divides sizes and steps
     """
     from miniature.data import write_samples
 
-    write_samples(FORMS[form], data, out)
+    write_samples(FORMS[form].divided(divide), data, out)

@@ -24,7 +24,7 @@ from benchmarks.datasets.synthetic import pick_word, synthetic
 from benchmarks.protocol import get_dataset
 from common.errors import UserError
 from common.files import write_text
-from miniature.forms import FAMILIES, Form
+from miniature.forms import FAMILIES, WHOLE_CONTEXTS, Form
 from workflow.jobs import Command
 
 __all__ = [
@@ -91,7 +91,8 @@ class DataSource:
     def commands(self, form: Form) -> list[Command]:
         """Return the commands that write the datasets."""
         if self.place is not None:
-            return [("miniature", "sample", "--form", form.name, "--data", str(self.place), "--out", DATA)]
+            words = ("miniature", "sample", "--form", form.name, "--data", str(self.place), "--out", DATA)
+            return [(*words, "--divide", str(form.divide)) if form.divide > 1 else words]
         return [
             ("synthetic", name, "--train", str(train), "--evaluation", str(rest), "--out", DATA)
             for task, name in (*FAMILIES.items(), ("IR", "msmarco"))
@@ -138,7 +139,7 @@ def _write_sample(form: Form, found: LocalDataset, out: Path) -> None:
     sizes = {"train": train, "validation": rest, "test": rest}
     if found.dataset.task == "IR":
         tables = _retrieval(found, sizes)
-    elif found.dataset.task == "QA":
+    elif found.dataset.task == "QA" and form.tuning_length < WHOLE_CONTEXTS:
         short = {split: _shortened(found.tables[split]) for split in sizes}
         tables = {split: table("QA", split, spread(rows, sizes[split])) for split, rows in short.items()}
     else:

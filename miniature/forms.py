@@ -7,16 +7,19 @@ decay, switch points and checkpoints keep their proportions. Names have their ow
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+import tomllib
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from common.errors import UserError
 from common.registry import Registry
 from pretraining.models import MODELS, PAPER, Model, arm_of, format_steps
 from pretraining.models import parse as parse_paper
-from pretraining.plan.study_plan import Study, load_study
+from pretraining.plan.study_plan import Study, read_study
+from pretraining.plan.study_text import divided_study, study_text
 
-__all__ = ["CONTROL", "FAMILIES", "FORMS", "PREFIX", "RANDOM", "SIZES", "Form"]
+__all__ = ["CONTROL", "FAMILIES", "FORMS", "PREFIX", "RANDOM", "SIZES", "WHOLE_CONTEXTS", "Form"]
 
 PREFIX = "mini-"
 """Before every name, so that no model can be taken for one of the paper's."""
@@ -29,6 +32,13 @@ CONTROL = "610m-mlm40-32k"
 form has it, for its loss, and fine-tunes it not: the paper has no such model."""
 FAMILIES = {"SC": "sst2", "TC": "uner_en", "QA": "squad", "IR": "nq"}
 """The dataset of each family. The paper averages three; here a family's average is this one."""
+
+WHOLE_CONTEXTS = 512
+"""Longest input, in tokens, from which questions keep their whole paragraph."""
+_FEW_SHARDS = (
+    "--validation-share", "0.05", "--validation-tokens", "100000", "--shard-records", "64", "--workers", "1",
+)  # fmt: skip
+"""Options of `clm-or-mlm shards` for little text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +65,49 @@ class Form:
     """Learning rates of the fine-tunings; small networks want larger ones than the paper's."""
     seeds: tuple[int, ...]
     """Seeds of the fine-tunings."""
+    shard_options: tuple[str, ...] = _FEW_SHARDS
+    """More options for `clm-or-mlm shards`."""
+    divide: int = 1
+    """What its sizes and steps were divided by."""
+
+    def divided(self, by: int) -> Form:
+        """Return the form with sizes and steps divided, for a try on a CPU.
+
+        Raises:
+            UserError: the steps are not divisible, so that decay and budgets would lose their proportions.
+        """
+        decay = self.study.design.decay_steps
+        if by == 1:
+            return self
+        if decay % by:
+            raise UserError(f"--divide {by} must divide the decay of {decay} steps of the form {self.name}")
+
+        def fewer(number: int, least: int) -> int:
+            return max(least, number // by)
+
+        return replace(
+            self,
+            divide=by,
+            tokens=max(20_000, self.tokens // by**2),  # steps and batches are fewer
+            tokenizer_documents=fewer(self.tokenizer_documents, 20),
+            examples={
+                task: (fewer(train, 96), fewer(rest, 12)) for task, (train, rest) in self.examples.items()
+            },
+            tuning_steps=fewer(self.tuning_steps, 4),
+            tuning_length=fewer(self.tuning_length, 48),
+            shard_options=_FEW_SHARDS,
+        )
+
+    @cached_property
+    def study_text(self) -> str:
+        """Its study file, divided if the form is."""
+        text = self.study_file.read_text("utf-8")
+        return text if self.divide == 1 else study_text(divided_study(tomllib.loads(text), self.divide))
 
     @cached_property
     def study(self) -> Study:
         """What is pretrained."""
-        return load_study(self.study_file)
+        return read_study(tomllib.loads(self.study_text), self.study_file)
 
     @property
     def scale(self) -> int:
@@ -151,6 +199,21 @@ FORMS: Registry[Form] = Registry(
             tuning_length=128,
             rates=(3e-3,),
             seeds=tuple(range(10)),
+        ),
+        Form(
+            name="gpu",
+            study_file=_STUDIES / "gpu.toml",
+            about="one day of one H100: how much scores vary between pretrainings at a size that learns the tasks",
+            tokens=4_200_000_000,
+            tokenizer_documents=20_000,
+            examples={
+                "SC": (32_000, 2_000), "TC": (32_000, 2_000), "QA": (32_000, 2_000), "IR": (32_000, 650),
+            },
+            tuning_steps=1_000,
+            tuning_length=WHOLE_CONTEXTS,
+            rates=(1e-4, 2e-4, 5e-4),
+            seeds=tuple(range(5)),
+            shard_options=(),
         ),
     ),
 )  # fmt: skip

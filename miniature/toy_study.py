@@ -48,7 +48,8 @@ class Miniature:
     @classmethod
     def below(cls, out: Path, form: Form, source: DataSource) -> Miniature:
         """Return the miniature in its own folder below `out`."""
-        return cls(form=form, source=source, root=out.resolve() / f"{form.name}-{source.folder}")
+        end = f"-divided-{form.divide}" if form.divide > 1 else ""
+        return cls(form=form, source=source, root=out.resolve() / f"{form.name}-{source.folder}{end}")
 
     @property
     def model_names(self) -> tuple[str, ...]:
@@ -63,7 +64,7 @@ class Miniature:
         Raises:
             UserError: the folder is another version's.
         """
-        path, content = self.root / STUDY, self.form.study_file.read_text("utf-8")
+        path, content = self.root / STUDY, self.form.study_text
         if not path.is_file():
             write_text(path, content)
         elif path.read_text("utf-8") != content:
@@ -97,8 +98,7 @@ class Miniature:
         tokenizer = _job("data", "tokenizer", [words], (f"{TOKENIZER}/tokenizer.json",))
         words = (
             "shards", "--source", text, "--tokenizer", TOKENIZER, "--tokens", str(form.tokens),
-            "--validation-share", "0.05", "--validation-tokens", "100000", "--shard-records", "64",
-            "--workers", "1", "--out", SHARDS,
+            *form.shard_options, "--out", SHARDS,
         )  # fmt: skip
         yield tokenizer
         yield _job("shards", "shards", [words], (f"{SHARDS}/{MANIFEST}",), (tokenizer.marker,))

@@ -1,4 +1,4 @@
-"""Commands that plan, prepare and do the pretraining of the study's models."""
+"""Commands that prepare and do the pretraining of the study's models."""
 
 # torch is imported only when a command has understood its options.
 
@@ -20,13 +20,15 @@ from common.processes import AGAIN
 from common.settings import assignments, describe_settings, read_settings
 from common.tables import PRINTED, Grid, TableDocument, write
 from pretraining.data.shard_index import ShardSettings
-from pretraining.models import FIGURES, Model, arm_of
-from pretraining.names import ModelName, ModelNames
+from pretraining.models import Model, arm_of
+from pretraining.names import ModelName
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.plan_report import PLAN_FORMATS, plan_document
-from pretraining.plan.study_plan import Study, load_study, plan_of, targets_of
+from pretraining.plan.study_plan import Study, load_study, targets_of
 
-__all__ = ["adapt", "check", "export", "models", "plan", "settings", "shards", "tokenizer", "train", "verify"]
+__all__ = [
+    "StudyOptions", "adapt", "check", "export", "models", "settings", "shards", "tokenizer", "train", "verify",
+    "warn_of_a_slip",
+]  # fmt: skip
 
 log = logging.getLogger(__name__)
 
@@ -85,49 +87,7 @@ def models(
     )
 
 
-def plan(
-    model: Annotated[ModelNames, Parameter(metavar="NAME")] = (),
-    *,
-    figure: Annotated[int | None, Parameter(metavar="N")] = None,
-    format: Annotated[str, Parameter(choices=PLAN_FORMATS)] = "tree",
-    device: str = "H100",
-    study: StudyOptions = StudyOptions(),
-) -> None:
-    """Print the training that the study, a figure or a model needs: stages, steps, tokens, FLOPs, hours and disk space.
-
-    examples:
-      clm-or-mlm plan --figure 3
-      clm-or-mlm plan 610m-clm-10k-mlm40-42k --device A100
-
-    Args:
-        model: one or more models (default: all models of the study)
-        figure: plan the models in this figure of the paper
-        format: output format
-        device: device, such as A100, for which hours are estimated, at 40 % of its peak rate
-    """
-    chosen = load_study(study.study)
-    models = _models(chosen, model, figure)
-    write(plan_document(plan_of(models, chosen), device=device), format, None)
-
-
-def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Model]:
-    if figure is not None:
-        if figure not in FIGURES:
-            raise UserError(f"the paper has no figure {figure}; its figures are 1 to {max(FIGURES)}")
-        return [study.model(name) for name in FIGURES[figure]]
-    if names:
-        models = [study.model(name) for name in names]
-        for model in models:
-            _warn_of_a_slip(study, model)
-        return models
-    if not study.models:
-        raise UserError(
-            f"the study {study.name!r} lists no models; add `models = [...]` to its file, or name a model: plan NAME"
-        )
-    return list(study.models.values())
-
-
-def _warn_of_a_slip(study: Study, model: Model) -> None:
+def warn_of_a_slip(study: Study, model: Model) -> None:
     """Warn of a model that the study does not list: its name alone makes it."""
     if study.models and arm_of(model.name)[0] not in study.models:
         # Any name is a model's; only a letter or two of difference look like a slip.
@@ -265,7 +225,7 @@ def train(
     config = replace(config, callbacks=",".join([config.callbacks, *callback]))
     targets = targets_of(model, chosen)
     if targets.is_model:
-        _warn_of_a_slip(chosen, targets.model)
+        warn_of_a_slip(chosen, targets.model)
     if "://" not in data and not Path(data, MANIFEST).is_file():
         raise UserError(f"{data}: no shards here; write them with `clm-or-mlm shards`")
     # torch takes seconds to import: what is misspelt is reported at once. A fifth of them would be collections.

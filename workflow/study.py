@@ -18,13 +18,15 @@ from common.settings import assignments, read_settings
 from pretraining.models import FIGURES, MODELS, TABLES, Model
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.flops import PEAK_FLOPS, model_flops_per_token
+from pretraining.plan.devices import DEVICES, Device
+from pretraining.plan.flops import model_flops_per_token
+from pretraining.plan.speed import Speed
 from pretraining.plan.study_plan import Plan, PlannedStage, Study, load_study, plan_of
 from workflow.jobs import KINDS, Command, Job, JobKind, Workflow, by_marker, marker, queue_name
 from workflow.study_settings import StudySettings
 
 __all__ = [
-    "MEMORY_GB", "TOKENS", "cell_runs", "model_files", "models_of", "place_stand_ins", "runs_at_a_time", "stage_files",
+    "TOKENS", "cell_runs", "model_files", "models_of", "place_stand_ins", "runs_at_a_time", "stage_files",
     "study_of", "train_command", "training_config", "tuning_hours", "workflow_of",
 ]  # fmt: skip
 
@@ -46,15 +48,13 @@ thousands of instances (ReCoRD 32, MS MARCO 200); OntoNotes and CoNLL by their w
 # What an H100 was measured at (docs/performance.md); other devices are slower or faster by their makers' rates.
 _STEP_SECONDS = {4: 0.043, 2: 0.051, 1: 0.100}
 """Of a step of 610M on short texts on an H100, by the number of runs that share it."""
+_BUSY_SECONDS = 0.027
+"""Of these 0.1 the GPU computes; the rest is the host's, however fast the GPU."""
 _RUN_SECONDS = 10.0
 """To set a model back, and to write results."""
 _OF_PRETRAINING = 0.75
 """Share of pretraining's rate that long texts reach, whose padding is computed too."""
 
-MEMORY_GB = {
-    "A100": 40, "H100": 80, "H100 PCIe": 80, "H100 NVL": 94, "H200": 141, "GH200": 96, "MI250X": 64, "MI300X": 192,
-}  # fmt: skip
-"""Of the smallest device of the name."""
 _PARAMETER_BYTES, _ACTIVATION_BYTES, _POSITIONS = 10, 37, 16_384
 """Of a run in bf16: by parameter, and by position, layer and channel of its largest pass; 23 GB for 610M."""
 
@@ -273,7 +273,7 @@ def _training(
 ) -> Job:
     own = item.name == name
     makes = model_files("pretraining", name) if kind.goal else stage_files("pretraining", name, item.keep)
-    costs = plan.costs([item], device=settings.device, utilisation=settings.mfu)
+    costs = plan.costs([item], speed=Speed(device=DEVICES[settings.device], mfu=settings.mfu))
     parent = item.parent if own else item.name
     needs = [marker("shards", "shards")]
     if parent is not None:
@@ -311,7 +311,8 @@ def _cells(
     name = model.name if packed else f"{model.name}/{sources[0]}"
     keys = cell_runs(name, settings)
     gpus, shape = min(settings.tuning_gpus, settings.gpus_per_node), study.shapes[model.size]
-    shared = runs_at_a_time(shape, settings.device, settings.cpus) if gpus else 1
+    device = DEVICES[settings.device]
+    shared = runs_at_a_time(shape, device, settings.cpus) if gpus else 1
     workers = () if "--workers" in settings.tuning_options else ("--workers", str(gpus * shared))
     words = (
         *("benchmarks", "run", "--model", f"pretraining/models/{model.name}", "--name", model.name),
@@ -325,7 +326,7 @@ def _cells(
     by_source = (
         tuple(d for d in settings.datasets if DATASETS[d].trained_on == source) for source in sources
     )
-    hours = sum(tuning_hours(shape, names, settings.device, settings.mfu, shared) for names in by_source)
+    hours = sum(tuning_hours(shape, names, device, settings.mfu, shared) for names in by_source)
     return Job(
         kind=KINDS["cell"],
         name=name,
@@ -359,27 +360,27 @@ def _analysis(target: str, cells: list[Job], models: tuple[Model, ...], settings
     )
 
 
-def runs_at_a_time(shape: Shape, device: str, cores: int) -> int:
+def runs_at_a_time(shape: Shape, device: Device, cores: int) -> int:
     """Return how many fine-tunings share a GPU: 4, 2 or 1, as its memory and its cores allow.
 
     Args:
         shape: the model's.
-        device: a key of `PEAK_FLOPS`.
+        device: the GPU; four share it where its memory is not known.
         cores: CPU cores for each GPU; every run keeps one busy.
     """
     parameters = shape.body_parameters + shape.embedding_parameters
     one = _PARAMETER_BYTES * parameters + _ACTIVATION_BYTES * _POSITIONS * shape.layers * shape.hidden
-    most = min(cores, int(0.95e9 * MEMORY_GB[device] / one))
+    most = min(cores, int(0.95e9 * (device.memory_gb or 1e3) / one))
     return next((runs for runs in _STEP_SECONDS if runs <= most), 1)
 
 
-def tuning_hours(shape: Shape, datasets: tuple[str, ...], device: str, mfu: float, runs: int) -> float:
+def tuning_hours(shape: Shape, datasets: tuple[str, ...], device: Device, mfu: float, runs: int) -> float:
     """Return the hours of a GPU that one fine-tuning and its evaluations take, on the high side.
 
     Args:
         shape: the model's.
         datasets: those that it is measured on; it is trained on what the first is trained on.
-        device: a key of `PEAK_FLOPS`.
+        device: the GPU.
         mfu: share of the device's peak that pretraining reaches.
         runs: how many share the GPU, of `runs_at_a_time`.
     """
@@ -396,6 +397,7 @@ def tuning_hours(shape: Shape, datasets: tuple[str, ...], device: str, mfu: floa
         flops(name, DATASETS[name].counts["validation"] + DATASETS[name].counts["test"]) for name in datasets
     )
     computed = flops(trained_on.name, steps * FINE_TUNING.batch) + measured / 3
-    slower = max(1.0, PEAK_FLOPS["H100"] / PEAK_FLOPS[device])
-    waited = steps * _STEP_SECONDS[runs] * slower * shape.layers / SHAPES["610m"].layers
-    return (_RUN_SECONDS + waited + computed / (PEAK_FLOPS[device] * mfu * _OF_PRETRAINING)) / 3_600
+    usual = SHAPES["610m"]
+    busy = _BUSY_SECONDS * DEVICES["H100"].peak / device.peak * shape.body_parameters / usual.body_parameters
+    waited = steps * max(_STEP_SECONDS[runs] * shape.layers / usual.layers, busy)
+    return (_RUN_SECONDS + waited + computed / (device.peak * mfu * _OF_PRETRAINING)) / 3_600

@@ -14,8 +14,9 @@ from string import Template
 from common.cli import check_words
 from common.errors import UserError
 from container.machine import Machine
+from pretraining.plan import devices
 from workflow.jobs import Command, Job, Workflow
-from workflow.study import MEMORY_GB, study_of, training_config
+from workflow.study import study_of, training_config
 from workflow.study_settings import StudySettings
 
 __all__ = ["cautions", "missing", "sample_of", "training_gb"]
@@ -36,9 +37,6 @@ _FEW_IDS = 0.75
 
 _START_MINUTES = 15
 """Shorter jobs than those of the tiny study mostly start and save."""
-
-# Fits the three sizes that docs/performance.md has, on one and two GPUs, within 5 %.
-_PARAMETER_BYTES, _REDUCED_BYTES, _BLOCK_BYTES, _LOGIT_BYTES = 16, 6, 36, 1.6
 
 
 def missing(settings: StudySettings, workflow: Workflow, folder: Path, profile: str) -> Iterator[str]:
@@ -171,9 +169,7 @@ def training_gb(settings: StudySettings, size: str) -> float:
     """Return the GB of a GPU that training a model size takes, with MLM at 40 %: measured sizes are met within 5 %."""
     shape, config = study_of(settings).shapes[size], training_config(settings)
     several = settings.nodes * settings.gpus_per_node > 1
-    fixed = shape.trained_parameters * (_PARAMETER_BYTES + _REDUCED_BYTES * several)
-    position = _BLOCK_BYTES * shape.layers * shape.hidden + _LOGIT_BYTES * shape.vocab
-    return (fixed + config.microbatch * config.max_length * position) / 1e9
+    return devices.training_gb(shape, config.pass_tokens, several=several)
 
 
 def cautions(settings: StudySettings, workflow: Workflow, sizes: Sequence[str]) -> Iterator[str]:
@@ -194,7 +190,7 @@ def cautions(settings: StudySettings, workflow: Workflow, sizes: Sequence[str]) 
     cores = settings.cpus * settings.tuning_gpus
     if own.isdecimal() and int(own) > cores:
         yield f"tuning_options: {own} workers share {cores} cores, but each keeps one busy; leave --workers out"
-    has = MEMORY_GB.get(settings.device)
+    has = devices.DEVICES[settings.device].memory_gb
     for size in sizes if settings.gpus_per_node and has else ():
         if (needs := training_gb(settings, size)) > (has or 0):
             yield (

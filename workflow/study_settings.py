@@ -24,7 +24,7 @@ from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, get_dataset
 from common.errors import UserError, first_line, nearest
 from common.settings import assignments, need_table, read_settings, read_toml, refuse_code
 from container.start import COMPAT
-from pretraining.plan.flops import PEAK_FLOPS
+from pretraining.plan.devices import DEVICES
 from workflow.jobs import QUEUES
 
 __all__ = ["SITES", "Queue", "Site", "StudySettings", "load_settings"]
@@ -131,7 +131,7 @@ class Site:
     hub: str = ""
     """Folder of files downloaded from a hub (HF_HOME), for jobs."""
     device: str = "H100"
-    """GPU that hours are estimated for: a name in `pretraining.plan.flops.PEAK_FLOPS`."""
+    """GPU that hours are estimated for: a name in `pretraining.plan.devices.DEVICES`."""
     mfu: float = 0.4
     """Share of the GPU's peak rate that pretraining reaches."""
     gpus_per_node: int = 8
@@ -157,10 +157,10 @@ class Site:
 
     def __post_init__(self) -> None:
         """Refuse values that cannot be."""
-        if self.device not in PEAK_FLOPS:
+        if self.device not in DEVICES:
             raise UserError(
-                f"unknown device {self.device!r}; devices are {', '.join(PEAK_FLOPS)}"
-                f"{nearest(self.device, PEAK_FLOPS)}"
+                f"unknown device {self.device!r}; devices are {', '.join(DEVICES)}"
+                f"{nearest(self.device, DEVICES)}"
             )
         if wrong := [name for name in self.modules if not _MODULE.fullmatch(name)]:
             raise UserError(

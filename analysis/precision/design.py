@@ -35,7 +35,7 @@ from common.tables import Grid, TableDocument
 
 __all__ = [
     "MOST_SEEDS", "AssumedSpread", "PlannedStudy", "PlannedTest", "design_document", "design_table",
-    "planned_test", "seeds_needed",
+    "planned_test", "seed_spreads", "seeds_needed",
 ]  # fmt: skip
 
 MOST_SEEDS = 100_000
@@ -210,7 +210,7 @@ def design_table(source: Source, study: PlannedStudy) -> pd.DataFrame:
     """
     if study.seeds == study.pretrainings == 1:
         raise UserError("--seeds 1: a single run has no spread; give more seeds, or --pretrainings 2")
-    spreads = dict(_spreads(source))
+    spreads = dict(seed_spreads(source))
     if not spreads:
         raise UserError(
             f"{source.label}: no model was fine-tuned with two seeds on any dataset, so no variance can be estimated"
@@ -240,7 +240,7 @@ def _row(study: PlannedStudy, spread: AssumedSpread) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _spreads(source: Source) -> Iterator[tuple[tuple[str, str], AssumedSpread]]:
+def seed_spreads(source: Source) -> Iterator[tuple[tuple[str, str], AssumedSpread]]:
     """Yield task and dataset, or `average`, with their spread, wherever a cell has two seeds."""
     if source.is_published:
         sds = published_values().set_index(["task", "dataset"])["ci95"] / NORMAL_QUANTILE * math.sqrt(N_SEEDS)

@@ -1,4 +1,4 @@
-"""What training costs: FLOPs per token by two conventions, peak rates of devices, MFU. Standard library only.
+"""What training costs: FLOPs per token by two conventions, MFU. Standard library only.
 
 - `hoffmann`: Appendix F of Hoffmann et al. (2022, arXiv 2203.15556), the convention of the paper's Figure 10. It
   counts the embedding look-up as a matrix product and a full square of attention scores, and takes the backward
@@ -11,10 +11,9 @@
 from __future__ import annotations
 
 from pretraining.paper_settings import Shape, effective_length
+from pretraining.plan.devices import peak_flops
 
-__all__ = [
-    "PEAK_FLOPS", "gpu_hours", "hoffmann_flops_per_token", "mfu", "model_flops_per_token", "peak_flops",
-]  # fmt: skip
+__all__ = ["hoffmann_flops_per_token", "mfu", "model_flops_per_token"]
 
 
 def hoffmann_flops_per_token(shape: Shape, *, length: float | None = None) -> float:
@@ -47,35 +46,7 @@ def model_flops_per_token(shape: Shape, *, length: float | None = None, predicte
     return 6 * matrices + 12 * shape.layers * shape.heads * shape.head_dim * length
 
 
-PEAK_FLOPS: dict[str, float] = {
-    "A100": 312e12,
-    "H100": 989.4e12,
-    "H100 PCIe": 756e12,
-    "H100 NVL": 835e12,
-    "H200": 989.4e12,
-    "GH200": 989.4e12,
-    "MI250X": 191.5e12,
-    "MI300X": 1307.4e12,
-}
-"""Dense bf16 FLOP/s of one device by its makers' data sheets; an MI250X is two devices (GCDs) of this rate."""
-
-
-def peak_flops(device_name: str) -> float | None:
-    """Return the dense bf16 FLOP/s of the device of that name as torch prints it, or None when it is unknown.
-
-    `NVIDIA H100 80GB HBM3` is an H100, `NVIDIA H100 PCIe` a slower one, `AMD Instinct MI250X` one GCD.
-    """
-    words = device_name.replace("-", " ").replace("/", " ").split()
-    known = [name for name in PEAK_FLOPS if all(part in words for part in name.split())]
-    return PEAK_FLOPS[max(known, key=len)] if known else None
-
-
 def mfu(tokens_per_second: float, flops_per_token: float, device_name: str, devices: int = 1) -> float | None:
     """Return model FLOPs utilisation, 0 to 1, of a job on `devices` like devices; None for an unknown device."""
     peak = peak_flops(device_name)
     return None if peak is None else tokens_per_second * flops_per_token / (peak * devices)
-
-
-def gpu_hours(flops: float, utilisation: float, device: str) -> float:
-    """Return the hours that `flops` take on a device of `PEAK_FLOPS` at a utilisation in (0, 1]."""
-    return flops / (PEAK_FLOPS[device] * utilisation) / 3600

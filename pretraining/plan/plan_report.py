@@ -4,38 +4,33 @@ from __future__ import annotations
 
 from dataclasses import MISSING, asdict, fields
 
-from common.errors import UserError, nearest
 from common.plain_text import counted
-from common.tables import TableDocument
+from common.tables import TableDocument, plain_table
 from pretraining.models import Stage, format_steps
-from pretraining.plan.flops import PEAK_FLOPS
-from pretraining.plan.study_plan import PAPER_STUDY, Plan, PlannedStage
+from pretraining.plan.devices import largest_microbatch
+from pretraining.plan.speed import H100, Speed
+from pretraining.plan.study_plan import PAPER_STUDY, Costs, Plan, PlannedStage
 
 __all__ = ["PLAN_FORMATS", "plan_document"]
 
 PLAN_FORMATS = ("tree", "json")
 """How a plan is printed."""
-_MFU = 0.4
-"""Share of a device's peak rate that a plan's hours count with."""
 
 
-def plan_document(plan: Plan, *, device: str = "H100") -> TableDocument:
+def plan_document(plan: Plan, *, speed: Speed = H100, price: float | None = None) -> TableDocument:
     """Return the plan.
 
     Args:
         plan: the work to show.
-        device: a device of `pretraining.plan.flops.PEAK_FLOPS`.
-
-    Raises:
-        UserError: an unknown device.
+        speed: the device that hours are of.
+        price: of an hour of it; None: no money is counted.
     """
-    if device not in PEAK_FLOPS:
-        known = ", ".join(PEAK_FLOPS)
-        raise UserError(f"unknown device {device!r}; devices are {known}{nearest(device, PEAK_FLOPS)}")
-    return TableDocument(data=_data(plan, device), indent=2, pages={"tree": lambda: _tree(plan, device)})
+    return TableDocument(
+        data=_data(plan, speed, price), indent=2, pages={"tree": lambda: _tree(plan, speed, price)}
+    )
 
 
-def _tree(plan: Plan, device: str) -> str:
+def _tree(plan: Plan, speed: Speed, price: float | None) -> str:
     models = counted(len(plan.models), "model")
     lines = [f"{models} of the study {plan.study.name!r}, {counted(len(plan.stages), 'stage')}", ""]
     names = {model.name for model in plan.models}
@@ -61,37 +56,38 @@ def _tree(plan: Plan, device: str) -> str:
         f"* a model; steps are counted from {origin}; shared steps run only once",
         "",
     ]
-    if len(plan.models) == 1 and len(plan.stages) > 1:
-        lines += [*_added(plan, device), ""]
-    lines += _totals(plan, device)
+    if len(plan.models) == 1 and (len(plan.stages) > 1 or plan.models[0].start):
+        lines += [*_added(plan, speed, price), ""]
+    lines += _totals(plan, speed, price)
     if skip := plan.study.config.skip:
         lines.append(f"changes        skip={skip}")
     return "\n".join(lines) + "\n"
 
 
-def _added(plan: Plan, device: str) -> list[str]:
+def _added(plan: Plan, speed: Speed, price: float | None) -> list[str]:
     """Return what each stage of a model adds, from random weights or the start on, as lines of one table."""
-    rows = [("adds", "steps", "tokens", "model FLOPs", f"{device} hours")]
-    for item in plan.stages:
-        costs = plan.costs([item], device=device, utilisation=_MFU)
-        rows.append(
-            (item.name, f"{costs.steps:,}", f"{costs.tokens:.4g}", f"{costs.flops['model']:.4g}",
-             f"{costs.gpu_hours:,.3g}")
-        )  # fmt: skip
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            [
-                row[0].ljust(widths[0]),
-                *(word.rjust(width) for word, width in zip(row[1:], widths[1:], strict=True)),
-            ]
-        )
-        for row in rows
+    rows = [
+        [
+            "adds",
+            "steps",
+            "tokens",
+            "model FLOPs",
+            f"{speed.device.name} hours",
+            *["money"] * (price is not None),
+        ]
     ]
+    for item in plan.stages:
+        costs = plan.costs([item], speed=speed)
+        money = [f"{price * costs.gpu_hours:,.2f}"] if price is not None else []
+        rows.append(
+            [item.name, f"{costs.steps:,}", f"{costs.tokens:.4g}", f"{costs.flops['model']:.4g}",
+             f"{costs.gpu_hours:,.3g}", *money]
+        )  # fmt: skip
+    return plain_table(rows, range(1, len(rows[0])))
 
 
-def _totals(plan: Plan, device: str) -> list[str]:
-    costs = plan.costs(device=device, utilisation=_MFU)
+def _totals(plan: Plan, speed: Speed, price: float | None) -> list[str]:
+    costs, name = plan.costs(speed=speed), speed.device.name
     alone = sum(model.steps for model in plan.models)
     return [
         f"steps          {costs.steps:,} ({alone:,} if every model were trained alone)",
@@ -104,10 +100,36 @@ def _totals(plan: Plan, device: str) -> list[str]:
         ),
         f"FLOPs          {costs.flops['hoffmann']:.4g} by Hoffmann et al., Appendix F; "
         f"{costs.flops['model']:.4g} model FLOPs",
-        f"{device} hours".ljust(15) + f"{costs.gpu_hours:,.0f} at {_MFU:.0%} of the bf16 peak (model FLOPs)",
+        f"{name} hours".ljust(15)
+        + f"{costs.gpu_hours:,.0f} at {_mfu(costs, speed):.0%} of the bf16 peak (model FLOPs)"
+        + ("" if speed.mfu or speed.share or name == "H100" else ", not measured on this device"),
+        *(
+            [f"money          {price * costs.gpu_hours:,.2f} at {price:g} an hour"]
+            if price is not None
+            else []
+        ),
+        f"memory         {costs.memory_gb:,.0f} GB{_too_much(plan, costs, speed)}",
         f"disk           {_bytes(costs.checkpoint_bytes)} of kept checkpoints with optimiser state, "
         f"{_bytes(costs.model_bytes)} of exported models, {_bytes(plan.data_bytes)} of decompressed shards",
     ]
+
+
+def _mfu(costs: Costs, speed: Speed) -> float:
+    return costs.flops["model"] / (costs.gpu_hours * 3600 * speed.device.peak)
+
+
+def _too_much(plan: Plan, costs: Costs, speed: Speed) -> str:
+    """Return what to do where the largest model does not fit on the device."""
+    device, config = speed.device, plan.study.config
+    if device.memory_gb is None or costs.memory_gb <= device.memory_gb:
+        return f" at microbatch={config.microbatch}"
+    shapes = [plan.study.shapes[item.size] for item in plan.stages]
+    fits = min(
+        largest_microbatch(shape, device, length=config.max_length, most=config.microbatch)
+        for shape in shapes
+    )
+    advice = f"set microbatch={fits}" if fits else "use another device or a smaller model"
+    return f" at microbatch={config.microbatch}, more than the {device.memory_gb:g} GB of one {device.name}; {advice}"
 
 
 def _origin(start: str) -> str:
@@ -126,18 +148,19 @@ def _bytes(size: float) -> str:
     return f"{size:.3g} TB"
 
 
-def _stage(plan: Plan, item: PlannedStage, device: str) -> dict[str, object]:
+def _stage(plan: Plan, item: PlannedStage, speed: Speed) -> dict[str, object]:
     """Return a planned stage: without the fields that no stage of the paper has, where they are not used; with what it
     adds, in other studies than the paper's."""
     rare = {each.name for each in fields(Stage) if each.default is not MISSING} - item.extras().keys()
     kept = {key: value for key, value in asdict(item).items() if key not in rare} | {"steps": item.steps}
     if plan.study is PAPER_STUDY:
         return kept
-    costs = plan.costs([item], device=device, utilisation=_MFU)
+    costs = plan.costs([item], speed=speed)
     return kept | {name: getattr(costs, name) for name in ("tokens", "flops", "gpu_hours")}
 
 
-def _data(plan: Plan, device: str) -> dict[str, object]:
+def _data(plan: Plan, speed: Speed, price: float | None) -> dict[str, object]:
+    costs = plan.costs(speed=speed)
     return {
         "study": plan.study.name,
         "models": [
@@ -146,9 +169,10 @@ def _data(plan: Plan, device: str) -> dict[str, object]:
             | {"stages": [stage.name for stage in model.stages]}
             for model in plan.models
         ],
-        "stages": [_stage(plan, item, device) for item in plan.stages],
+        "stages": [_stage(plan, item, speed) for item in plan.stages],
         "changes": {"skip": skip} if (skip := plan.study.config.skip) else {},
-        "costs": asdict(plan.costs(device=device, utilisation=_MFU))
-        | {"device": device, "mfu": _MFU}
+        "costs": asdict(costs)
+        | {"device": speed.device.name, "mfu": _mfu(costs, speed)}
+        | ({} if price is None else {"money": price * costs.gpu_hours})
         | {name: getattr(plan, name) for name in ("data_tokens", "data_bytes")},
     }

@@ -28,7 +28,7 @@ split or budget needs only another name (`pretraining.models`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,10 @@ from common.settings import need_table, read_settings, read_toml, refuse_code
 from pretraining.models import MODELS, PAPER, Design, Model, Stage, arm_of
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import OPTIMIZER_BYTES, TrainingConfig
-from pretraining.plan.flops import gpu_hours, hoffmann_flops_per_token, model_flops_per_token
+from pretraining.plan.devices import training_gb
+from pretraining.plan.flops import hoffmann_flops_per_token, model_flops_per_token
 from pretraining.plan.model_tables import Shapes, models_of_tables
+from pretraining.plan.speed import H100, Speed
 
 __all__ = [
     "PAPER_STUDY",
@@ -50,6 +52,7 @@ __all__ = [
     "Targets",
     "load_study",
     "plan_of",
+    "read_study",
     "targets_of",
 ]
 
@@ -132,9 +135,12 @@ def load_study(path: Path | None) -> Study:
     Raises:
         UserError: the file cannot be read, a key is unknown, a name is not in the file's own scheme.
     """
-    if path is None:
-        return PAPER_STUDY
-    file = read_settings(_File, read_toml(path), str(path), base=_File())
+    return PAPER_STUDY if path is None else read_study(read_toml(path), path)
+
+
+def read_study(content: Mapping[str, Any], path: Path) -> Study:
+    """Return the study of a file's content; errors are those of `load_study`, and name the path."""
+    file = read_settings(_File, content, str(path), base=_File())
     tables = file.models if isinstance(file.models, dict) else {name: {} for name in file.models}
     if not file.sizes and not all(isinstance(one, dict) and one.get("start") for one in tables.values()):
         raise UserError(f"{path}: a study needs at least one [sizes.NAME] table")
@@ -181,7 +187,9 @@ class Costs:
     flops: dict[str, float]
     """Training FLOPs by both conventions of `pretraining.plan.flops`, `hoffmann` and `model`."""
     gpu_hours: float
-    """Hours of the chosen device at the chosen utilisation, by the `model` convention."""
+    """Hours of the chosen device."""
+    memory_gb: float
+    """GB of the device that the largest model takes."""
     checkpoint_bytes: float
     """Kept checkpoints with optimiser state, fp32."""
     model_bytes: float
@@ -203,20 +211,23 @@ class Plan:
         self,
         stages: Iterable[PlannedStage] | None = None,
         *,
-        device: str = "H100",
-        utilisation: float = 0.4,
+        speed: Speed = H100,
     ) -> Costs:
-        """Return what the stages take (all of the plan's when left out), each counted once."""
+        """Return what the stages take (all of the plan's when left out), each counted once, at a device's speed."""
         chosen = self.stages if stages is None else tuple(stages)
         config = self.study.config
         flops = {"hoffmann": 0.0, "model": 0.0}
-        checkpoint_bytes = 0.0
+        checkpoint_bytes = seconds = memory = 0.0
         for item in chosen:
             shape = self.study.shapes[item.size]
             tokens = item.steps * config.tokens_per_step
             length, share = config.sequences.attended_length, item.predicted_share
             flops["hoffmann"] += tokens * hoffmann_flops_per_token(shape, length=length)
             flops["model"] += tokens * model_flops_per_token(shape, length=length, predicted=share)
+            seconds += tokens / speed.tokens_per_second(
+                shape, predicted=share, length=length, pass_tokens=config.pass_tokens
+            )
+            memory = max(memory, training_gb(shape, config.pass_tokens))
             checkpoint_bytes += len(item.keep) * shape.trained_parameters * (_WEIGHT_BYTES + OPTIMIZER_BYTES)
         steps = sum(item.steps for item in chosen)
         names = {item.name for item in chosen}
@@ -225,7 +236,8 @@ class Plan:
             steps=steps,
             tokens=steps * config.tokens_per_step,
             flops=flops,
-            gpu_hours=gpu_hours(flops["model"], utilisation, device),
+            gpu_hours=seconds / 3600,
+            memory_gb=memory,
             checkpoint_bytes=checkpoint_bytes,
             model_bytes=sum(
                 self.study.shapes[model.size].trained_parameters * _WEIGHT_BYTES for model in exported

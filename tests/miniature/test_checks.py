@@ -119,4 +119,4 @@ def test_three_families_of_four_are_enough_and_what_is_missing_counts_for_none()
     for missing in (runs["model"] == CLM, runs["model"] == RANDOM, runs["seed"] > 0):
         some = beyond_seeds(runs[~missing], MLM, CLM)
         assert "nan" in some.seen and not some.holds
-    assert {name for name, form in FORMS.items() if len(form.seeds) >= ENOUGH_SEEDS} == {"cpu", "long"}
+    assert {name for name, form in FORMS.items() if len(form.seeds) >= ENOUGH_SEEDS} == {"cpu", "gpu", "long"}

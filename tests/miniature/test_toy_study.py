@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from common.errors import UserError
-from miniature.data import MADE_UP
-from miniature.forms import CONTROL, FORMS, PREFIX, RANDOM
+from miniature.data import MADE_UP, DataSource
+from miniature.forms import CONTROL, FAMILIES, FORMS, PREFIX, RANDOM
 from miniature.toy_study import Miniature, workflow_for
-from pretraining.models import MODELS, parse
+from pretraining.models import MODELS, arm_of, parse
 from pretraining.paper_settings import SHAPES
+from pretraining.plan.devices import DEVICES
+from pretraining.plan.study_plan import plan_of
 from workflow.jobs import Job, load, save
+from workflow.study import tuning_hours
 
 CPU = dataclasses.replace(FORMS["cpu"], tokens=3_000)
 
@@ -108,3 +112,35 @@ def test_the_example_has_the_whole_design() -> None:
     objectives = ("clm", "mlm20", "mlm30", "mlm40", "mlm50")
     assert own >= {f"{size}-{one}-42k" for size in ("210m", "610m", "1b") for one in objectives}
     assert own >= {"610m-clm-10k-mlm40-42k", "610m-mlm40-dec42k-mlm40-64k", "610m-clm-dec42k-mlm40-64k"}
+
+
+@pytest.mark.parametrize("by", [2, 50, 500])
+def test_a_divided_form_keeps_its_design(by: int, tmp_path: Path) -> None:
+    whole, form = FORMS["gpu"], FORMS["gpu"].divided(by)
+    assert form.scale == whole.scale * by and len(form.models) == len(whole.models) == 16
+    assert list(form.stand_ins.values()) == list(whole.stand_ins.values())
+    steps = [form.models[name].steps for name, paper in form.stand_ins.items() if paper != CONTROL]
+    assert set(steps) == {42_000 // form.scale}
+    assert form.study.shapes["mini-m"].encoder_parameters < whole.study.shapes["mini-m"].encoder_parameters
+    miniature = Miniature.below(tmp_path, form, DataSource(place=tmp_path))
+    assert miniature.root.name == f"gpu-real-divided-{by}"
+    [data] = [job for job in miniature.jobs() if job.name == "datasets"]
+    assert data.commands[0][-2:] == ("--divide", str(by))
+    assert (miniature.root / "study.toml").read_text("utf-8") == form.study_text
+
+
+def test_steps_that_cannot_be_divided_are_refused() -> None:
+    with pytest.raises(UserError, match="--divide 3 must divide the decay of 500 steps"):
+        FORMS["gpu"].divided(3)
+    assert FORMS["gpu"].divided(1) is FORMS["gpu"]
+
+
+def test_the_day_of_a_gpu_has_five_pretrainings_of_three_objectives_of_25_to_50_million_parameters() -> None:
+    form = FORMS["gpu"]
+    arms = Counter(arm_of(name)[0] for name, paper in form.stand_ins.items() if paper != CONTROL)
+    assert list(arms.values()) == [5, 5, 5]
+    [shape] = form.study.shapes.values()
+    assert 25e6 < shape.encoder_parameters < 50e6
+    plan = plan_of(tuple(form.models.values()), form.study)
+    tuned = sum(tuning_hours(shape, (name,), DEVICES["H100"], 0.3, 2) for name in FAMILIES.values())
+    assert 18 < plan.costs().gpu_hours + tuned * form.fine_tunings / len(FAMILIES) < 23

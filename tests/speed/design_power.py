@@ -18,7 +18,7 @@ import pandas as pd
 
 from analysis.comparisons.comparison import compare
 from analysis.evidence.evidence import Evidence, Settings
-from analysis.precision.design import PlannedStudy, _spreads, planned_test
+from analysis.precision.design import PlannedStudy, planned_test, seed_spreads
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.inference import ALPHA
 from analysis.store.runs_table import COLUMNS
@@ -26,7 +26,7 @@ from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
 from tests.speed.timing import parser_of
 
 RESAMPLES = 10_000
-PRINTED = dict(_spreads(PUBLISHED))
+PRINTED = dict(seed_spreads(PUBLISHED))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,8 @@ import numpy as np
 
 from common.provenance import ROOT
 from pretraining.paper_settings import SHAPES, TINY, Shape
-from pretraining.plan.flops import model_flops_per_token, peak_flops
+from pretraining.plan.devices import peak_flops
+from pretraining.plan.flops import model_flops_per_token
 from tests.speed.timing import parser_of
 
 COUNTERS = (

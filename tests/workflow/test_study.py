@@ -12,7 +12,8 @@ from benchmarks.protocol import DATASETS
 from pretraining.data.tokenizer import load_tokenizer
 from pretraining.models import MODELS
 from pretraining.paper_settings import SHAPES
-from pretraining.plan.flops import PEAK_FLOPS
+from pretraining.plan.devices import DEVICES
+from pretraining.plan.speed import Speed
 from pretraining.plan.study_plan import plan_of
 from tests.pretraining.families import save_start
 from workflow.doctor import rehearsal_of
@@ -47,7 +48,9 @@ def test_hours_and_disk_are_the_plans() -> None:
     # An intermediate checkpoint's job only exports, which counts three minutes here and nothing in the plan.
     exports = sum(model.kind == "intermediate" for model in MODELS.values())
     plan = plan_of(tuple(MODELS.values()))
-    assert sum(job.gpu_hours for job in stages) == pytest.approx(plan.costs().gpu_hours + 0.05 * exports)
+    assert sum(job.gpu_hours for job in stages) == pytest.approx(
+        plan.costs(speed=Speed(device=DEVICES["H100"], mfu=0.4)).gpu_hours + 0.05 * exports
+    )
 
 
 def test_continued_pretraining_waits_for_the_decayed_model() -> None:
@@ -121,14 +124,14 @@ def test_stand_ins_are_placed_where_the_runs_table_will_be(tmp_path: Path) -> No
 
 def test_every_dataset_has_a_length_and_every_device_runs_every_size() -> None:
     assert set(TOKENS) == set(DATASETS)
-    for device in PEAK_FLOPS:
+    for device in DEVICES.values():
         most = [runs_at_a_time(SHAPES[size], device, 8) for size in ("210m", "610m", "1b")]
         assert sorted(most, reverse=True) == most and set(most) <= {1, 2, 4}
 
 
 @pytest.mark.parametrize(("runs", "seconds"), [(1, 100.0), (2, 51.0), (4, 43.0)])
 def test_a_thousand_steps_on_short_texts_take_what_was_measured(runs: int, seconds: float) -> None:
-    found = 3_600 * tuning_hours(SHAPES["610m"], ("sst2",), "H100", 0.4, runs)
+    found = 3_600 * tuning_hours(SHAPES["610m"], ("sst2",), DEVICES["H100"], 0.4, runs)
     assert seconds < found < seconds + 25
 
 

@@ -15,7 +15,6 @@ from analysis.claims.answer import QUESTION, answer
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES
 from analysis.claims.pages.dataset_tables import (
-    counted_by_dataset,
     dataset_sentences,
     short_dataset_sentences,
 )

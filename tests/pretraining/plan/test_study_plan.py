@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from pretraining.paper_settings import SHAPES
-from pretraining.plan.flops import PEAK_FLOPS
+from pretraining.plan.devices import DEVICES
+from pretraining.plan.speed import Speed
 from pretraining.plan.study_plan import PAPER_STUDY, plan_of
 
 WHOLE = plan_of(tuple(PAPER_STUDY.models.values()))
@@ -45,9 +46,9 @@ def test_parents_come_first_and_hold_the_step() -> None:
 
 def test_costs_by_hand() -> None:
     """One base model: 42,000 steps of 2,373,120 tokens."""
-    costs = plan_of([PAPER_STUDY.models["610m-clm-42k"]]).costs(device="A100", utilisation=0.5)
+    costs = plan_of([PAPER_STUDY.models["610m-clm-42k"]]).costs(speed=Speed(device=DEVICES["A100"], mfu=0.5))
     tokens = 42_000 * 2_373_120
     assert costs.tokens == tokens
-    assert costs.gpu_hours == pytest.approx(costs.flops["model"] / (PEAK_FLOPS["A100"] * 0.5 * 3600))
+    assert costs.gpu_hours == pytest.approx(costs.flops["model"] / (DEVICES["A100"].peak * 0.5 * 3600))
     assert costs.checkpoint_bytes == 2 * 12 * SHAPES["610m"].trained_parameters
     assert costs.model_bytes == 4 * SHAPES["610m"].trained_parameters

@@ -1,0 +1,179 @@
+"""`clm-or-mlm plan`: what a study takes, or which studies a budget pays for."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from common.cli import shared_options
+from common.errors import UserError
+from common.files import write_text
+from common.tables import write
+from pretraining.commands import StudyOptions, warn_of_a_slip
+from pretraining.models import FIGURES, Model
+from pretraining.names import ModelNames
+from pretraining.paper_settings import Shape, effective_length
+from pretraining.plan.devices import Device, find_device, peak_flops
+from pretraining.plan.plan_report import PLAN_FORMATS, plan_document
+from pretraining.plan.speed import Speed
+from pretraining.plan.study_plan import Study, load_study, plan_of
+
+__all__ = ["plan"]
+
+_PAPER = StudyOptions()
+_ABOVE_0 = Parameter(validator=Number(gt=0, lt=1e18))
+
+
+@shared_options("the GPU")
+@dataclass(frozen=True, kw_only=True)
+class DeviceOptions:
+    """The GPU that hours are of, and what they cost."""
+
+    device: str = "H100"
+    """the GPU: A100, H100, H200, GH200, B200, L40S, RTX 4090, RTX 5090, RTX PRO 6000, MI250X, MI300X or, with --tflops,
+    any other"""
+    tflops: Annotated[float | None, _ABOVE_0] = None
+    """its dense bf16 TFLOP/s, if not those of its data sheet"""
+    mfu: Annotated[float | None, Parameter(validator=Number(gt=0, lte=1))] = None
+    """share of its peak rate that pretraining reaches, 0 to 1, such as the log shows after 20 steps (default: measured
+    or counted, by size and objective)"""
+    measure: bool = False
+    """train one of the networks for 20 steps on this machine's GPU, and count its hours by that"""
+    price: Annotated[float | None, Parameter(validator=Number(gte=0, lt=1e9))] = None
+    """of an hour, to print money too"""
+
+    @property
+    def speed(self) -> Speed:
+        """The device and what it reaches."""
+        device = find_device(self.device, self.tflops)
+        return _measured(device, self.tflops) if self.measure else Speed(device=device, mfu=self.mfu)
+
+
+def _measured(device: Device, tflops: float | None) -> Speed:
+    """Return what 20 steps reach here, as a share of what is counted for the device."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise UserError(
+            "--measure needs a GPU, but there is none here; leave it out, or run it on the GPU's machine"
+        )
+    name = torch.cuda.get_device_name()
+    if tflops is None and peak_flops(name) != device.peak:
+        raise UserError(
+            f"this machine has {name}, not {device.name}; give it as --device, or its rate as --tflops"
+        )
+    from pretraining.training.measured_speed import measured_speed
+
+    shape, passed = (
+        Shape(hidden=512, layers=8, heads=8, kv_heads=8, mlp=1536, vocab=49_152, max_length=1024),
+        24,
+    )
+    counted = Speed(device=device, share=1.0).tokens_per_second(
+        shape,
+        predicted=0.4,
+        length=effective_length(longest=shape.max_length),
+        pass_tokens=passed * shape.max_length,
+    )
+    return Speed(device=device, share=measured_speed(shape, microbatch=passed) / counted)
+
+
+@shared_options("which studies a budget pays for")
+@dataclass(frozen=True, kw_only=True)
+class BudgetOptions:
+    """Studies for a number of hours."""
+
+    hours: Annotated[float | None, _ABOVE_0] = None
+    """hours of one GPU: print three studies that they pay for, and what these could not see"""
+    tokens: Annotated[float | None, _ABOVE_0] = None
+    """tokens that each model is trained on, in place of as many as the hours allow"""
+    start: Annotated[str, Parameter(metavar="START", show_default=False)] = ""
+    """folder or hub id of the model that the third study adapts (default: SmolLM2-135M)"""
+    pretraining_sd: Annotated[float | None, Parameter(metavar="POINTS", validator=Number(gte=0, lt=100))] = (
+        None
+    )
+    """standard deviation of a score between pretrainings (default: as measured at the nearest scale)"""
+    choose: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lte=3))] = 1
+    """the study that --out writes"""
+    out: Annotated[Path | None, Parameter(metavar="FILE")] = None
+    """write the study file, with the commands that run it"""
+    divide: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lt=2**31))] = 1
+    """divide sizes and steps in the written study, to try the commands on a CPU"""
+
+
+def plan(
+    model: Annotated[ModelNames, Parameter(metavar="NAME")] = (),
+    *,
+    figure: Annotated[int | None, Parameter(metavar="N")] = None,
+    format: Annotated[str, Parameter(choices=PLAN_FORMATS)] = "tree",
+    device: DeviceOptions = DeviceOptions(),
+    budget: BudgetOptions = BudgetOptions(),
+    study: StudyOptions = _PAPER,
+) -> None:
+    """Print the training that the study, a figure or a model needs, or which studies a number of GPU hours pays for.
+
+    A plan has stages, steps, tokens, FLOPs, hours, memory and disk space. With --hours or --tokens, three studies are
+    printed instead, after the smallest difference that each can find.
+
+    examples:
+      clm-or-mlm plan --figure 3
+      clm-or-mlm plan 610m-clm-10k-mlm40-42k --device A100 --price 1.5
+      clm-or-mlm plan --hours 24 --device "RTX 4090"
+      clm-or-mlm plan --hours 24 --choose 3 --out study.toml
+
+    Args:
+        model: one or more models (default: all models of the study)
+        figure: plan the models in this figure of the paper
+        format: output format
+    """
+    if budget.hours is not None or budget.tokens is not None:
+        if model or figure is not None or study.study is not None:
+            raise UserError(
+                "--hours and --tokens choose studies themselves; leave out models, --figure and --study"
+            )
+        _studies(budget, device, format)
+        return
+    if budget.out is not None:
+        raise UserError("--out writes a study for a budget; give --hours or --tokens")
+    chosen = load_study(study.study)
+    made = plan_of(_models(chosen, model, figure), chosen)
+    write(plan_document(made, speed=device.speed, price=device.price), format, None)
+
+
+def _studies(options: BudgetOptions, device: DeviceOptions, format: str) -> None:
+    from clm_or_mlm.budget_plan import Budget, choices_of  # pandas, which a plan need not have
+    from clm_or_mlm.budget_report import budget_document, chosen_study
+
+    budget = Budget(
+        speed=device.speed, hours=options.hours, tokens=options.tokens, pretraining_sd=options.pretraining_sd,
+        start=options.start,
+    )  # fmt: skip
+    choices = choices_of(budget)
+    write(budget_document(budget, choices, device.price), "text" if format == "tree" else format, None)
+    if options.out is not None:
+        choice = choices[options.choose - 1]
+        if isinstance(choice, str):
+            raise UserError(choice)
+        write_text(options.out, chosen_study(choice, options.divide))
+        sys.stderr.write(f"{options.out}: study {options.choose}\n")
+
+
+def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Model]:
+    if figure is not None:
+        if figure not in FIGURES:
+            raise UserError(f"the paper has no figure {figure}; its figures are 1 to {max(FIGURES)}")
+        return [study.model(name) for name in FIGURES[figure]]
+    if names:
+        models = [study.model(name) for name in names]
+        for model in models:
+            warn_of_a_slip(study, model)
+        return models
+    if not study.models:
+        raise UserError(
+            f"the study {study.name!r} lists no models; add `models = [...]` to its file, or name a model: plan NAME"
+        )
+    return list(study.models.values())

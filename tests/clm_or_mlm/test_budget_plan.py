@@ -1,0 +1,166 @@
+"""Studies for a budget: their hours, what they find, and that a written one runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.comparisons.comparison import compare
+from analysis.evidence.evidence import Settings
+from analysis.precision.design import seed_spreads
+from analysis.sources import PUBLISHED, Source
+from analysis.statistics.inference import ALPHA
+from analysis.store.runs_table import COLUMNS
+from benchmarks.protocol import DATASETS
+from clm_or_mlm.__main__ import main
+from clm_or_mlm.budget_plan import Budget, Choice, choices_of, nearest_spread
+from common.errors import UserError
+from pretraining.plan.devices import DEVICES
+from pretraining.plan.speed import H100, Speed
+from pretraining.plan.study_plan import load_study, plan_of
+from tests.pretraining.documents import make_documents
+from tests.pretraining.families import save_start
+from tests.pretraining.small_study import QUIET
+
+SPREADS = dict(seed_spreads(PUBLISHED))
+
+
+def paid(**budget: object) -> list[Choice]:
+    return [one for one in choices_of(Budget(**budget)) if isinstance(one, Choice)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("hours", [24.0, 200.0])
+def test_every_study_takes_at_most_the_hours(device: str, hours: float) -> None:
+    gpu = DEVICES[device]
+    choices = paid(speed=Speed(device=gpu), hours=hours)
+    assert len(choices) >= 2 and choices[0].pretrainings >= 3
+    for one in choices:
+        assert 0.85 * hours < one.total <= hours, "no more, and nothing much is left"
+        assert one.memory_gb < (gpu.memory_gb or 0)
+        if not one.start:
+            assert one.tokens >= 0.999 * 20 * one.shape.encoder_parameters
+
+
+def test_hours_are_those_of_the_plan_of_the_written_study(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "study.toml"
+    words = ["plan", "--hours", "24", "--price", "2", "--format", "json", "--out", str(out)]
+    assert not main(words)
+    first = json.loads(capsys.readouterr().out)["choices"][0]
+    plan = plan_of(tuple(load_study(out).models.values()), load_study(out))
+    for name in ("clm", "mlm"):
+        stages = [stage for stage in plan.stages if stage.objective == name]
+        assert plan.costs(stages).gpu_hours == pytest.approx(first["hours"][name.upper()])
+    assert first["money"] == pytest.approx(2 * first["total_hours"]) and first["total_hours"] <= 24
+    assert len(plan.models) == 15 and {model.seed for model in plan.models} == {0, 1, 2, 3, 4}
+
+
+def test_tokens_fix_the_length_and_hours_then_the_pretrainings() -> None:
+    speed = H100
+    free = paid(speed=speed, tokens=2e9)
+    assert all(one.tokens == pytest.approx(2e9, rel=0.03) for one in free)
+    tight = paid(speed=speed, tokens=2e9, hours=0.7 * free[2].total)[-1]
+    assert tight.start and tight.pretrainings < free[2].pretrainings and tight.tokens == free[2].tokens
+
+
+def test_what_cannot_be_paid_for_or_does_not_fit_is_refused_in_a_sentence() -> None:
+    with pytest.raises(UserError, match=r"at least .* hours of one RTX 4090; give more --hours"):
+        choices_of(Budget(speed=Speed(device=DEVICES["RTX 4090"]), hours=0.5))
+    small = replace(DEVICES["H100"], name="small", memory_gb=0.1)
+    with pytest.raises(UserError, match=r"GB at microbatch=1, but one small has 0\.1"):
+        choices_of(Budget(speed=Speed(device=small), hours=24))
+    with pytest.raises(UserError, match="--hours, --tokens"):
+        choices_of(Budget(speed=H100))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--hours", "24", "610m-clm-42k"], "--study"),
+        (["--out", "x.toml"], "--hours or --tokens"),
+        (["--hours", "24", "--device", "Voodoo"], "--tflops"),
+        (["--hours", "0.9", "--choose", "3", "--out", "x.toml"], "give more --hours"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(UserError, match=said):
+        main(["plan", *words])
+    capsys.readouterr()
+
+
+def test_the_spread_is_that_of_the_nearest_scale() -> None:
+    assert nearest_spread(16e6).sd == 0.57 and nearest_spread(50e6).sd == 0.57
+    assert nearest_spread(70e6).sd == nearest_spread(600e6).sd == 0.416
+    [one, *_] = paid(speed=H100, hours=24, pretraining_sd=0.1)
+    [other, *_] = paid(speed=H100, hours=24)
+    assert all(one.finds()[name] < points for name, points in other.finds().items())
+
+
+def of_study(choice: Choice, dataset: str, effect: float, rng: np.random.Generator) -> Source:
+    """Return runs of two arms of a study that differ on one dataset."""
+    names = [
+        f"{arm}{end}"
+        for arm in ("a", "b")
+        for end in ("", *(f"-s{n}" for n in range(1, choice.pretrainings)))
+    ]
+    frames = []
+    for name in choice.datasets:
+        task = DATASETS[name].task
+        noise = rng.normal(0, SPREADS[task, name].sd, (len(names), len(choice.seeds)))
+        values = 80 + rng.normal(0, choice.spread.sd, (len(names), 1)) + noise
+        values[: choice.pretrainings] += effect * (name == dataset)
+        index = pd.MultiIndex.from_product([names, choice.seeds], names=["model", "seed"])
+        frame = pd.DataFrame({"test_score": values.ravel() / 100}, index=index).reset_index()
+        frames.append(frame.assign(dataset=name, task=task))
+    runs = pd.concat(frames, ignore_index=True)
+    runs = runs.assign(validation_score=runs["test_score"], lr=1e-5, n_validation=872, n_test=100_000)
+    return Source(label="simulated", runs=runs[list(COLUMNS)], added_models=("a*", "b*"))
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["five pretrainings", "three"])
+def test_compare_finds_the_smallest_difference_four_times_in_five(which: int) -> None:
+    choice, dataset, count = paid(speed=H100, hours=24)[which], "sst2", 80
+    effect, found = choice.finds()[dataset], 0
+    for seed in range(count):
+        source = of_study(choice, dataset, effect, np.random.default_rng([which, seed]))
+        result = compare(source, [], source.with_interval(Settings(resamples=1_000)), replicates=["a", "b"])
+        [one] = [row for row in result.differences if row.place.dataset == dataset]
+        found += one.result.p_zero <= ALPHA
+    assert found / count == pytest.approx(0.8, abs=0.02 + 2 * (0.16 / count) ** 0.5)
+
+
+@QUIET
+@pytest.mark.parametrize("choose", [1, 3])
+def test_the_written_study_runs_with_sizes_and_steps_divided(
+    choose: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its first commands, as the file's own lines give them: shards, and the training of two models."""
+    monkeypatch.chdir(tmp_path)
+    save_start(tmp_path / "start", "qwen2")
+    (tmp_path / "texts.txt").write_text("\n\n".join(make_documents(60)))
+    words = ["plan", "--hours", "24", "--choose", str(choose), "--start", "start", "--out", "study.toml"]
+    assert not main([*words, "--divide", "2000"])
+    lines = Path("study.toml").read_text("utf-8").splitlines()
+    [shards] = [line for line in lines if line.startswith("# clm-or-mlm shards")]
+    made = shards.split()[2:]
+    made[made.index("--source") + 1], made[made.index("--tokenizer") + 1] = "texts.txt", "start"
+    main([*made, "--validation-share", "0.05", "--workers", "0"])
+    [names] = [
+        line.split(" in ")[1].rstrip("; do").split() for line in lines if line.startswith("# for model")
+    ]
+    [train] = [line.split()[2:] for line in lines if line.startswith("# clm-or-mlm train")]
+    for name in (names[1], names[-1]):
+        small = ["max_length=32", "min_length=4", "global_batch=4", "callbacks="]
+        settings = [word for one in small for word in ("--set", one)]
+        main([*(name if word == "$model" else word for word in train), *settings])
+        assert (tmp_path / "pretrained/models" / name / "model.safetensors").is_file()
+    capsys.readouterr()
