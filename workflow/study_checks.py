@@ -14,6 +14,7 @@ from common.cli import check_words
 from common.errors import UserError
 from container.machine import Machine
 from pretraining.plan.config import TrainingConfig
+from pretraining.plan.memory import training_bytes
 from workflow.jobs import Command, Job, Workflow
 from workflow.study import MEMORY_GB, study_of, training_config
 from workflow.study_settings import StudySettings
@@ -33,9 +34,6 @@ _TOKEN_BYTES = 3.0
 
 _START_MINUTES = 15
 """Shorter jobs than those of the tiny study mostly start and save."""
-
-# Fits the three sizes that docs/performance.md has, on one and two GPUs, within 5 %.
-_PARAMETER_BYTES, _REDUCED_BYTES, _BLOCK_BYTES, _LOGIT_BYTES = 16, 6, 36, 1.6
 
 
 def missing(settings: StudySettings, workflow: Workflow, folder: Path, profile: str) -> Iterator[str]:
@@ -141,12 +139,11 @@ def sample_of(tokens: float) -> str:
 
 
 def training_gb(settings: StudySettings, size: str) -> float:
-    """Return the GB of a GPU that training a model size takes, with MLM at 40 %: measured sizes are met within 5 %."""
-    shape, config = study_of(settings).shapes[size], training_config(settings)
-    several = settings.nodes * settings.gpus_per_node > 1
-    fixed = shape.trained_parameters * (_PARAMETER_BYTES + _REDUCED_BYTES * several)
-    position = _BLOCK_BYTES * shape.layers * shape.hidden + _LOGIT_BYTES * shape.vocab
-    return (fixed + config.microbatch * config.max_length * position) / 1e9
+    """Return the GB of a GPU that training a model size takes, or at least takes where the pass is made to fit."""
+    config = training_config(settings)
+    tokens = config.pass_tokens if config.microbatch else config.max_length
+    is_shared = settings.nodes * settings.gpus_per_node > 1
+    return training_bytes(study_of(settings).shapes[size], tokens, is_shared=is_shared) / 1e9
 
 
 def cautions(settings: StudySettings, workflow: Workflow, sizes: Sequence[str]) -> Iterator[str]:
@@ -162,8 +159,13 @@ def cautions(settings: StudySettings, workflow: Workflow, sizes: Sequence[str]) 
     for size in sizes if settings.gpus_per_node and has else ():
         if (needs := training_gb(settings, size)) > (has or 0):
             yield (
-                f"{size} takes about {needs:.0f} GB of each GPU at microbatch={config.microbatch}, but "
-                f'{settings.device} has {has}; lower it: pretraining_settings = ["microbatch=..."]'
+                f"{size} takes about {needs:.0f} GB of each GPU at microbatch={config.microbatch or 1}, but "
+                f"{settings.device} has {has}; "
+                + (
+                    'lower it: pretraining_settings = ["microbatch=..."]'
+                    if config.microbatch > 1
+                    else "choose a smaller size or a larger GPU"
+                )
             )
     short = {job.queue: job for job in workflow.jobs.values() if job.minutes < _START_MINUTES}
     for queue, job in short.items():

@@ -1,15 +1,18 @@
-"""One attention for every case: packed or padded, causal or not; and the kernels of packed attention, one object each.
+"""One attention for every case: packed or padded, causal or not; and the kernels of packed attention, by name.
 
 | backend | kernel | runs on |
 |---|---|---|
-| `varlen` | `torch.nn.attention.varlen`: FlashAttention 2, or cuDNN where torch prefers it | GPU, bf16, fp16 |
-| `flash4` | FlashAttention 4, from the package flash-attn-4 | Hopper and Blackwell, bf16, fp16 |
+| `flash2` | FlashAttention 2, which torch contains (on AMD: torch's own kernel there) | GPU, bf16 and fp16 |
+| `flash3` | FlashAttention 3, from the package flash-attn-3 | Hopper, bf16 and fp16 |
+| `flash4` | FlashAttention 4, from the package flash-attn-4 | Hopper and Blackwell, bf16 and fp16 |
+| `cudnn` | cuDNN, which builds a plan for each new shape: passes are padded to a few (`fixed_shapes`) | as `flash4` |
 | `sdpa` | the reference: one sequence after the other | everything |
 
+All but the reference are torch's operator `varlen_attn`, which has a gradient and no graph break. torch can replace
+FlashAttention 2 under its operators in the whole process (`activate_flash_attention_impl`): `resolve_backend` does so.
+
 Whatever the backend, a packed batch costs what its sequences cost one by one: nothing grows with the square of the
-packed total. torch can swap FlashAttention 3 or 4 in under its own operators (`activate_flash_attention_impl`). That is
-a switch of the whole process, padded attention included, and is left to the user: `flash4` calls the same kernels by
-themselves.
+packed total.
 
 Shapes: packed q is (T, heads, head_dim), k and v (T, kv_heads, head_dim); padded ones have (B, L) in place of T.
 """
@@ -26,14 +29,16 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import attention as torch_attention
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.varlen import varlen_attn
 
 from common.errors import UserError, first_line
 from common.registry import Registry
 
 __all__ = [
-    "AUTO", "BACKENDS", "FLASH4", "SDPA", "VARLEN", "AttentionBackend", "AttentionLayout", "activation_dtype",
-    "attention", "dense_attention", "packed_layout", "padded_layout", "resolve_backend",
+    "AUTO", "BACKENDS", "SDPA", "AttentionBackend", "AttentionLayout", "activation_dtype", "attention",
+    "dense_attention", "packed_layout", "padded_layout", "resolve_backend", "varlen",
 ]  # fmt: skip
 
 
@@ -64,6 +69,10 @@ class AttentionBackend:
     """Called with packed q, k, v and the layout; returns q's shape."""
     problem: Callable[[torch.device, torch.dtype, int], str] = lambda device, dtype, head_dim: ""
     """Why it cannot run on a device with activations of a type and a head dimension; empty where it can."""
+    implementation: str | None = None
+    """What torch calls the package whose kernels replace FlashAttention 2; None for torch's own."""
+    fixed_shapes: bool = False
+    """Whether a new total of tokens or number of sequences is expensive, so that passes are padded to a few shapes."""
     reads_lengths: bool = False
     """Whether it reads the lengths on the host, which a GPU has to be waited for."""
 
@@ -157,91 +166,160 @@ _ASKS_FOR_GROUPS = "enable_gqa" in inspect.signature(varlen_attn).parameters
 """Not so in torch 2.11, whose kernels take fewer key heads without being asked."""
 
 
-def _varlen(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
+def varlen(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    layout: AttentionLayout,
+    *,
+    scale: float | None = None,
+    window: tuple[int, int] | None = None,
+) -> Tensor:
+    """Return packed attention by the kernel of the layout's backend, in q's shape.
+
+    Args:
+        q: (T, heads, head_dim), on a GPU.
+        k: (T, kv_heads, head_dim).
+        v: like k.
+        layout: from `packed_layout`.
+        scale: factor of the scores; 1 / sqrt(head_dim) when left out.
+        window: tokens that each sees to its left and right, -1 for all; as the layout says when left out.
+    """
     # The same tensor twice: cuDNN takes causal attention only where queries and keys share their offsets.
     bounds, longest = (layout.cu_seqlens,) * 2, (layout.max_length,) * 2
-    window = (-1, 0) if layout.is_causal else (-1, -1)
-    call: Any = varlen_attn
     grouped = {"enable_gqa": True} if _ASKS_FOR_GROUPS and q.shape[1] != k.shape[1] else {}
-    out: Tensor = call(q, k, v, *bounds, *longest, window_size=window, **grouped)
+    call: Any = varlen_attn
+    # Without a window cuDNN can always run where `_cudnn_problem` is silent; with one, FlashAttention takes its place.
+    is_cudnn = layout.backend is _CUDNN and (window is None or window in ((-1, -1), (-1, 0)))
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION if is_cudnn else SDPBackend.FLASH_ATTENTION):
+        out: Tensor = call(
+            q, k, v, *bounds, *longest, scale=scale,
+            window_size=window or (-1, 0 if layout.is_causal else -1), **grouped,
+        )  # fmt: skip
     return out
 
 
-# Its kernels are compiled by themselves at the first call; torch.compile cannot look into them.
-@torch.compiler.disable  # type: ignore[untyped-decorator]
-def _flash4(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
-    from flash_attn.cute import flash_attn_varlen_func
+def _flash_problem(
+    device: torch.device, dtype: torch.dtype, head_dim: int, *, capabilities: tuple[int, ...] = ()
+) -> str:
+    """Return why no kernel on a GPU runs: all share device, types and head dimensions.
 
-    out: Tensor = flash_attn_varlen_func(
-        q,
-        k,
-        v,
-        cu_seqlens_q=layout.cu_seqlens,
-        cu_seqlens_k=layout.cu_seqlens,
-        max_seqlen_q=layout.max_length,
-        max_seqlen_k=layout.max_length,
-        causal=layout.is_causal,
-    )[0]
-    return out
-
-
-def _fused_problem(device: torch.device, dtype: torch.dtype, head_dim: int, lowest: int = 8) -> str:
-    """Return why no kernel of the FlashAttention family runs: they share device, type and head dimensions."""
+    Args:
+        device: the model's.
+        dtype: of the activations.
+        head_dim: of one head.
+        capabilities: the NVIDIA generations that it is made for; 8 and all later ones when left out.
+    """
     if device.type != "cuda" or dtype not in (torch.bfloat16, torch.float16):
         kind = str(dtype).removeprefix("torch.")
         return f"needs a GPU and bf16 or fp16 (here {device.type}, {kind})"
     if head_dim % 8 or head_dim > 256:
         return f"needs a head dimension that is a multiple of 8 and at most 256, not {head_dim}"
     # AMD's numbers mean other things; torch has kernels of its own there.
-    if torch.version.hip is None and (major := torch.cuda.get_device_capability(device)[0]) < lowest:
-        return f"needs a GPU of compute capability {lowest}.0 or more, not {major}.x"
-    return ""
-
-
-def _flash4_problem(device: torch.device, dtype: torch.dtype, head_dim: int) -> str:
-    if problem := _fused_problem(device, dtype, head_dim, lowest=9):
-        return problem
     if torch.version.hip is not None:
-        return "needs an NVIDIA GPU"
+        return "needs an NVIDIA GPU" if capabilities else ""
+    major = torch.cuda.get_device_capability(device)[0]
+    if capabilities and major not in capabilities:
+        return f"needs a GPU of compute capability {' or '.join(map(str, capabilities))}, not {major}.x"
+    return "" if major >= 8 else f"needs a GPU of compute capability 8.0 or more, not {major}.x"
+
+
+def _package_problem(
+    device: torch.device, dtype: torch.dtype, head_dim: int, *, name: str, package: str, module: str
+) -> str:
+    """Return why the kernels of a package cannot replace FlashAttention 2 in torch's operators."""
+    if problem := _flash_problem(device, dtype, head_dim, capabilities=(9, 10) if name == "FA4" else (9,)):
+        return problem
     if head_dim > 128 and torch.cuda.get_device_capability(device)[0] > 9:
         return f"supports head dimensions up to 128 on this GPU, not {head_dim}"
-    return _import_problem("flash_attn.cute", "flash-attn-4")
+    if name not in torch_attention.list_flash_attention_impls():
+        return f"needs a newer torch than {torch.__version__}"
+    return _import_problem(module, package)
 
 
 @functools.cache
 def _import_problem(module: str, package: str) -> str:
-    """Return why a package's varlen function cannot be imported; empty when it can.
+    """Return why a package cannot be imported; empty when it can.
 
-    flash-attn 2 fills the same folder `flash_attn`, so that its being there proves nothing.
+    flash-attn 2 fills the same folder `flash_attn` as 4, so that its being there proves nothing.
     """
     try:
-        importlib.import_module(module).flash_attn_varlen_func  # noqa: B018
+        importlib.import_module(module)
     except (ImportError, AttributeError, OSError, RuntimeError) as error:
         return f"needs the {package} package ({first_line(error)})"
     return ""
 
 
-VARLEN = AttentionBackend(name="varlen", attend=_varlen, problem=_fused_problem)
-FLASH4 = AttentionBackend(name="flash4", attend=_flash4, problem=_flash4_problem)
+def _cudnn_problem(device: torch.device, dtype: torch.dtype, head_dim: int) -> str:
+    if problem := _flash_problem(device, dtype, head_dim, capabilities=(9, 10)):
+        return problem
+    if head_dim > 128:
+        return f"supports head dimensions up to 128, not {head_dim}"
+    if torch.__version__ < "2.15":
+        return f"needs torch 2.15 or newer, not {torch.__version__}"
+    version = torch.backends.cudnn.version() or 0
+    return "" if version >= 92400 else f"needs cuDNN 9.24 or newer, not {version}"
+
+
+_CUDNN = AttentionBackend(name="cudnn", attend=varlen, problem=_cudnn_problem, fixed_shapes=True)
 SDPA = AttentionBackend(name="sdpa", attend=_sdpa, reads_lengths=True)
-BACKENDS = Registry("attention backend", [VARLEN, FLASH4, SDPA])
-"""The kernels, the preferred one first; the last one runs everywhere."""
+BACKENDS = Registry(
+    "attention backend",
+    [
+        AttentionBackend(name="flash2", attend=varlen, problem=_flash_problem),
+        *(
+            AttentionBackend(
+                name=name,
+                attend=varlen,
+                problem=functools.partial(_package_problem, name=known, package=package, module=module),
+                implementation=known,
+            )
+            for name, known, package, module in (
+                ("flash3", "FA3", "flash-attn-3", "flash_attn_interface"),
+                ("flash4", "FA4", "flash-attn-4", "flash_attn.cute.interface"),
+            )
+        ),
+        _CUDNN,
+        SDPA,
+    ],
+)
+"""The kernels, by the value of the setting `backend`."""
 AUTO = "auto"
-"""Value of the setting `backend` (`pretraining.plan.config`) for the first that can run."""
+"""Value of the setting `backend` (`pretraining.plan.config`) for the first of `_ORDER` that can run."""
+_ORDER = {9: ("flash4", "flash3", "flash2", "sdpa"), 10: ("flash4", "flash2", "sdpa")}
+"""What `auto` tries by compute capability. cuDNN is not among them until it was timed (docs/performance.md)."""
+_ELSEWHERE = ("flash2", "sdpa")
+"""What `auto` tries on other devices."""
 
 
 def resolve_backend(
     backend: str, device: torch.device, dtype: torch.dtype, head_dim: int
 ) -> AttentionBackend:
-    """Return the backend to use on `device` with activations of `dtype`: under `auto` the first that can run.
+    """Return the backend to use on `device` with activations of `dtype`, its kernels in place.
 
     Raises:
         UserError: an unknown backend, or one that cannot run there.
     """
     if backend == AUTO:
-        # The first alone: looking at the others imports their packages.
-        return next(item for item in BACKENDS.values() if not item.problem(device, dtype, head_dim))
-    chosen = BACKENDS[backend]
+        is_nvidia = device.type == "cuda" and torch.version.hip is None
+        order = (
+            _ORDER.get(torch.cuda.get_device_capability(device)[0], _ELSEWHERE) if is_nvidia else _ELSEWHERE
+        )
+        chosen = next(BACKENDS[name] for name in order if not BACKENDS[name].problem(device, dtype, head_dim))
+    else:
+        chosen = BACKENDS[backend]
     if problem := chosen.problem(device, dtype, head_dim):
         raise UserError(f"attention backend {backend} {problem}; use auto or sdpa")
+    _activate(chosen)
     return chosen
+
+
+def _activate(backend: AttentionBackend) -> None:
+    """Have torch's operators run the backend's kernels: those of a package, or torch's own again."""
+    wanted = backend.implementation
+    if backend.attend is not varlen or wanted == torch_attention.current_flash_attention_impl():
+        return
+    if wanted is None:
+        torch_attention.restore_flash_attention_impl()
+    else:
+        torch_attention.activate_flash_attention_impl(wanted)  # type: ignore[arg-type]

@@ -152,7 +152,7 @@ def load_study(path: Path | None) -> Study:
     models = models_of_tables(design, tables, path)
     settings = file.settings
     refuse_code(settings, f"{path} [settings]")
-    if "microbatch" in settings:  # before there were groups, it decided the gradient, too
+    if settings.get("microbatch"):  # before there were groups, it decided the gradient, too
         settings = {"loss_group": settings["microbatch"], **settings}
     config = read_settings(TrainingConfig, settings, f"{path} [settings]")
     return Study(name=path.stem, design=design, shapes=Shapes(shapes, models), models=models, config=config)

@@ -204,7 +204,7 @@ class Data:
     ) -> Iterator[ObjectiveBatch]:
         """Yield one rank's share of the validation micro-batches, whose masks never change."""
         count = min(self._cut.count(self._validation.tokens), self._config.eval_sequences)
-        size = self._config.microbatch
+        size = self._config.pass_tokens // self._config.max_length
         for number, first in enumerate(range(0, count, size)):
             if number % world == rank:
                 samples = np.arange(first, min(first + size, count))
