@@ -22,6 +22,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -37,9 +38,12 @@ from common.errors import UserError, first_line
 from common.registry import Registry
 
 __all__ = [
-    "AUTO", "BACKENDS", "SDPA", "AttentionBackend", "AttentionLayout", "activation_dtype", "attention",
+    "AUTO", "BACKENDS", "FLASH2", "SDPA", "AttentionBackend", "AttentionLayout", "activation_dtype", "attention",
     "dense_attention", "packed_layout", "padded_layout", "resolve_backend", "varlen",
 ]  # fmt: skip
+
+
+logger = logging.getLogger(__name__)
 
 
 class AttentionLayout(NamedTuple):
@@ -67,14 +71,41 @@ class AttentionBackend:
     """Value of the setting `backend`."""
     attend: Callable[[Tensor, Tensor, Tensor, AttentionLayout], Tensor]
     """Called with packed q, k, v and the layout; returns q's shape."""
-    problem: Callable[[torch.device, torch.dtype, int], str] = lambda device, dtype, head_dim: ""
-    """Why it cannot run on a device with activations of a type and a head dimension; empty where it can."""
-    implementation: str | None = None
-    """What torch calls the package whose kernels replace FlashAttention 2; None for torch's own."""
+    capabilities: tuple[int, ...] = ()
+    """NVIDIA's generations that it is made for; if empty, 8 and all later ones, and AMD's."""
+    package: tuple[str, str, str] | None = None
+    """Where its kernels come from and replace torch's: torch's name for it, the package and its module."""
     fixed_shapes: bool = False
     """Whether a new total of tokens or number of sequences is expensive, so that passes are padded to a few shapes."""
     reads_lengths: bool = False
     """Whether it reads the lengths on the host, which a GPU has to be waited for."""
+
+    def problem(self, device: torch.device, dtype: torch.dtype, head_dim: int) -> str:
+        """Return why it cannot run on a device with activations of a type and a head dimension; empty where it can."""
+        if self.attend is not varlen:
+            return ""
+        if device.type != "cuda" or dtype not in (torch.bfloat16, torch.float16):
+            kind = str(dtype).removeprefix("torch.")
+            return f"needs a GPU and bf16 or fp16 (here {device.type}, {kind})"
+        widest = 128 if self.capabilities else 256
+        if head_dim % 8 or head_dim > widest:
+            return f"needs a head dimension that is a multiple of 8 and at most {widest}, not {head_dim}"
+        # AMD's numbers mean other things; torch has kernels of its own there.
+        if torch.version.hip is not None:
+            return "needs an NVIDIA GPU" if self.capabilities else ""
+        major = torch.cuda.get_device_capability(device)[0]
+        if major not in (self.capabilities or range(8, 100)):
+            made_for = " or ".join(map(str, self.capabilities)) or "8 or more"
+            return f"needs a GPU of compute capability {made_for}, not {major}"
+        if self.package is not None:
+            known, package, module = self.package
+            if known not in torch_attention.list_flash_attention_impls():
+                return f"needs a newer torch than {torch.__version__}"
+            return _import_problem(module, package)
+        cudnn = torch.backends.cudnn.version() or 0
+        if self.name == "cudnn" and (torch.__version__ < "2.15" or cudnn < 92400):
+            return f"needs torch 2.15 and cuDNN 9.24 or newer, not {torch.__version__} and {cudnn}"
+        return ""
 
 
 def activation_dtype(hidden: Tensor) -> torch.dtype:
@@ -189,52 +220,14 @@ def varlen(
     bounds, longest = (layout.cu_seqlens,) * 2, (layout.max_length,) * 2
     grouped = {"enable_gqa": True} if _ASKS_FOR_GROUPS and q.shape[1] != k.shape[1] else {}
     call: Any = varlen_attn
-    # Without a window cuDNN can always run where `_cudnn_problem` is silent; with one, FlashAttention takes its place.
-    is_cudnn = layout.backend is _CUDNN and (window is None or window in ((-1, -1), (-1, 0)))
+    # cuDNN has no other windows; with them, FlashAttention takes its place.
+    is_cudnn = layout.backend is CUDNN and (window is None or window in ((-1, -1), (-1, 0)))
     with sdpa_kernel(SDPBackend.CUDNN_ATTENTION if is_cudnn else SDPBackend.FLASH_ATTENTION):
         out: Tensor = call(
             q, k, v, *bounds, *longest, scale=scale,
             window_size=window or (-1, 0 if layout.is_causal else -1), **grouped,
         )  # fmt: skip
     return out
-
-
-def _flash_problem(
-    device: torch.device, dtype: torch.dtype, head_dim: int, *, capabilities: tuple[int, ...] = ()
-) -> str:
-    """Return why no kernel on a GPU runs: all share device, types and head dimensions.
-
-    Args:
-        device: the model's.
-        dtype: of the activations.
-        head_dim: of one head.
-        capabilities: the NVIDIA generations that it is made for; 8 and all later ones when left out.
-    """
-    if device.type != "cuda" or dtype not in (torch.bfloat16, torch.float16):
-        kind = str(dtype).removeprefix("torch.")
-        return f"needs a GPU and bf16 or fp16 (here {device.type}, {kind})"
-    if head_dim % 8 or head_dim > 256:
-        return f"needs a head dimension that is a multiple of 8 and at most 256, not {head_dim}"
-    # AMD's numbers mean other things; torch has kernels of its own there.
-    if torch.version.hip is not None:
-        return "needs an NVIDIA GPU" if capabilities else ""
-    major = torch.cuda.get_device_capability(device)[0]
-    if capabilities and major not in capabilities:
-        return f"needs a GPU of compute capability {' or '.join(map(str, capabilities))}, not {major}.x"
-    return "" if major >= 8 else f"needs a GPU of compute capability 8.0 or more, not {major}.x"
-
-
-def _package_problem(
-    device: torch.device, dtype: torch.dtype, head_dim: int, *, name: str, package: str, module: str
-) -> str:
-    """Return why the kernels of a package cannot replace FlashAttention 2 in torch's operators."""
-    if problem := _flash_problem(device, dtype, head_dim, capabilities=(9, 10) if name == "FA4" else (9,)):
-        return problem
-    if head_dim > 128 and torch.cuda.get_device_capability(device)[0] > 9:
-        return f"supports head dimensions up to 128 on this GPU, not {head_dim}"
-    if name not in torch_attention.list_flash_attention_impls():
-        return f"needs a newer torch than {torch.__version__}"
-    return _import_problem(module, package)
 
 
 @functools.cache
@@ -250,46 +243,24 @@ def _import_problem(module: str, package: str) -> str:
     return ""
 
 
-def _cudnn_problem(device: torch.device, dtype: torch.dtype, head_dim: int) -> str:
-    if problem := _flash_problem(device, dtype, head_dim, capabilities=(9, 10)):
-        return problem
-    if head_dim > 128:
-        return f"supports head dimensions up to 128, not {head_dim}"
-    if torch.__version__ < "2.15":
-        return f"needs torch 2.15 or newer, not {torch.__version__}"
-    version = torch.backends.cudnn.version() or 0
-    return "" if version >= 92400 else f"needs cuDNN 9.24 or newer, not {version}"
-
-
-_CUDNN = AttentionBackend(name="cudnn", attend=varlen, problem=_cudnn_problem, fixed_shapes=True)
-SDPA = AttentionBackend(name="sdpa", attend=_sdpa, reads_lengths=True)
-BACKENDS = Registry(
-    "attention backend",
-    [
-        AttentionBackend(name="flash2", attend=varlen, problem=_flash_problem),
-        *(
-            AttentionBackend(
-                name=name,
-                attend=varlen,
-                problem=functools.partial(_package_problem, name=known, package=package, module=module),
-                implementation=known,
-            )
-            for name, known, package, module in (
-                ("flash3", "FA3", "flash-attn-3", "flash_attn_interface"),
-                ("flash4", "FA4", "flash-attn-4", "flash_attn.cute.interface"),
-            )
-        ),
-        _CUDNN,
-        SDPA,
-    ],
+FLASH2 = AttentionBackend(name="flash2", attend=varlen)
+FLASH3 = AttentionBackend(
+    name="flash3", attend=varlen, capabilities=(9,), package=("FA3", "flash-attn-3", "flash_attn_interface")
 )
+FLASH4 = AttentionBackend(
+    name="flash4",
+    attend=varlen,
+    capabilities=(9, 10),
+    package=("FA4", "flash-attn-4", "flash_attn.cute.interface"),
+)
+CUDNN = AttentionBackend(name="cudnn", attend=varlen, capabilities=(9, 10), fixed_shapes=True)
+SDPA = AttentionBackend(name="sdpa", attend=_sdpa, reads_lengths=True)
+BACKENDS = Registry("attention backend", [FLASH2, FLASH3, FLASH4, CUDNN, SDPA])
 """The kernels, by the value of the setting `backend`."""
 AUTO = "auto"
 """Value of the setting `backend` (`pretraining.plan.config`) for the first of `_ORDER` that can run."""
-_ORDER = {9: ("flash4", "flash3", "flash2", "sdpa"), 10: ("flash4", "flash2", "sdpa")}
-"""What `auto` tries by compute capability. cuDNN is not among them until it was timed (docs/performance.md)."""
-_ELSEWHERE = ("flash2", "sdpa")
-"""What `auto` tries on other devices."""
+_ORDER = {9: (FLASH4, FLASH3, FLASH2), 10: (FLASH4, FLASH2)}
+"""What `auto` tries by compute capability; cuDNN is not among them until it was timed (docs/performance.md)."""
 
 
 def resolve_backend(
@@ -300,26 +271,44 @@ def resolve_backend(
     Raises:
         UserError: an unknown backend, or one that cannot run there.
     """
-    if backend == AUTO:
-        is_nvidia = device.type == "cuda" and torch.version.hip is None
-        order = (
-            _ORDER.get(torch.cuda.get_device_capability(device)[0], _ELSEWHERE) if is_nvidia else _ELSEWHERE
-        )
-        chosen = next(BACKENDS[name] for name in order if not BACKENDS[name].problem(device, dtype, head_dim))
-    else:
+    if backend != AUTO:
         chosen = BACKENDS[backend]
-    if problem := chosen.problem(device, dtype, head_dim):
-        raise UserError(f"attention backend {backend} {problem}; use auto or sdpa")
-    _activate(chosen)
-    return chosen
+        if problem := chosen.problem(device, dtype, head_dim):
+            raise UserError(f"attention backend {backend} {problem}; use auto or sdpa")
+        _activate(chosen)
+        return chosen
+    is_nvidia = device.type == "cuda" and torch.version.hip is None
+    order = _ORDER.get(torch.cuda.get_device_capability(device)[0], (FLASH2,)) if is_nvidia else (FLASH2,)
+    for chosen in order:
+        if not chosen.problem(device, dtype, head_dim):
+            _activate(chosen)
+            if chosen.package is None or _runs(chosen, device, dtype, head_dim):
+                return chosen
+    return SDPA
 
 
 def _activate(backend: AttentionBackend) -> None:
     """Have torch's operators run the backend's kernels: those of a package, or torch's own again."""
-    wanted = backend.implementation
+    wanted = None if backend.package is None else backend.package[0]
     if backend.attend is not varlen or wanted == torch_attention.current_flash_attention_impl():
         return
     if wanted is None:
         torch_attention.restore_flash_attention_impl()
     else:
         torch_attention.activate_flash_attention_impl(wanted)  # type: ignore[arg-type]
+
+
+@functools.cache
+def _runs(backend: AttentionBackend, device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
+    """Return whether a package's kernels, in place, get through a few tokens: their compiler and the driver may not."""
+    try:
+        q, k, v = (
+            torch.ones(16, 1, head_dim, device=device, dtype=dtype, requires_grad=True) for _ in range(3)
+        )
+        bounds = torch.tensor([0, 16], dtype=torch.int32, device=device)
+        with torch.enable_grad():
+            varlen(q, k, v, packed_layout(bounds, 16, is_causal=False, backend=backend)).sum().backward()
+    except Exception as error:  # whatever a package's compiler may raise
+        logger.warning("attention backend %s does not run here (%s)", backend.name, first_line(error))
+        return False
+    return True

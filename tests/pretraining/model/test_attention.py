@@ -215,11 +215,14 @@ def fake_packages(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> list[
 
     monkeypatch.setattr(attention_module.importlib, "import_module", load)
     monkeypatch.setattr(attention_module, "_import_problem", attention_module._import_problem.__wrapped__)
+    monkeypatch.setattr(attention_module, "_runs", lambda *args: True)
     torch_attention = attention_module.torch_attention
     monkeypatch.setattr(torch_attention, "activate_flash_attention_impl", activated.append)
     monkeypatch.setattr(torch_attention, "restore_flash_attention_impl", lambda: activated.append("FA2"))
     monkeypatch.setattr(
-        torch_attention, "current_flash_attention_impl", lambda: activated[-1] if activated else None
+        torch_attention,
+        "current_flash_attention_impl",
+        lambda: activated[-1] if activated[-1:] not in ([], ["FA2"]) else None,
     )
     return activated
 
@@ -252,13 +255,30 @@ def test_the_installed_flash_attn_4_is_what_torch_can_activate() -> None:
 def test_what_no_kernel_can_do(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu(monkeypatch, 9)
     for name in KERNELS:
-        assert "multiple of 8 and at most 256, not 100" in BACKENDS[name].problem(CUDA, torch.bfloat16, 100)
-    gpu(monkeypatch, 10)
-    assert "up to 128 on this GPU, not 192" in BACKENDS["flash4"].problem(CUDA, torch.bfloat16, 192)
+        widest = 256 if name == "flash2" else 128
+        assert f"multiple of 8 and at most {widest}, not 100" in BACKENDS[name].problem(
+            CUDA, torch.bfloat16, 100
+        )
     monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91900)
-    assert "cuDNN 9.24 or newer, not 91900" in BACKENDS["cudnn"].problem(CUDA, torch.bfloat16, 64)
+    assert "cuDNN 9.24 or newer" in BACKENDS["cudnn"].problem(CUDA, torch.bfloat16, 64)
+    gpu(monkeypatch, 9)
     monkeypatch.setattr(torch, "__version__", torch.torch_version.TorchVersion("2.11.0+cu130"))
-    assert "torch 2.15 or newer, not 2.11.0" in BACKENDS["cudnn"].problem(CUDA, torch.bfloat16, 64)
+    assert "torch 2.15" in BACKENDS["cudnn"].problem(CUDA, torch.bfloat16, 64)
+    monkeypatch.setattr(attention_module.torch_attention, "list_flash_attention_impls", lambda: ["FA4"])
+    assert "needs a newer torch than 2.11" in BACKENDS["flash3"].problem(CUDA, torch.bfloat16, 64)
+
+
+def test_auto_passes_over_a_package_whose_kernels_fail(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As an H100's driver that is too old does, or here a tensor of a GPU that is not there."""
+    gpu(monkeypatch, 9)
+    tried = attention_module._runs.__wrapped__
+    activated = fake_packages(monkeypatch, {"flash_attn.cute.interface"})
+    monkeypatch.setattr(attention_module, "_runs", tried)
+    monkeypatch.setattr(torch, "ones", lambda *args, **options: exec("raise RuntimeError('driver too old')"))
+    assert resolve_backend("auto", CUDA, torch.bfloat16, 64).name == "flash2"
+    assert activated == ["FA4", "FA2"] and "flash4 does not run here (driver too old)" in caplog.text
 
 
 def test_a_cpu_takes_sdpa_and_the_others_say_what_they_need() -> None:
