@@ -13,8 +13,8 @@ from string import Template
 from common.cli import check_words
 from common.errors import UserError
 from container.machine import Machine
+from pretraining.plan import memory
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.memory import training_bytes
 from workflow.jobs import Command, Job, Workflow
 from workflow.study import MEMORY_GB, study_of, training_config
 from workflow.study_settings import StudySettings
@@ -142,8 +142,8 @@ def training_gb(settings: StudySettings, size: str) -> float:
     """Return the GB of a GPU that training a model size takes, or at least takes where the pass is made to fit."""
     config = training_config(settings)
     tokens = config.pass_tokens if config.microbatch else config.max_length
-    is_shared = settings.nodes * settings.gpus_per_node > 1
-    return training_bytes(study_of(settings).shapes[size], tokens, is_shared=is_shared) / 1e9
+    several = settings.nodes * settings.gpus_per_node > 1
+    return memory.training_gb(study_of(settings).shapes[size], tokens, several=several)
 
 
 def cautions(settings: StudySettings, workflow: Workflow, sizes: Sequence[str]) -> Iterator[str]:

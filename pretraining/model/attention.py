@@ -102,10 +102,7 @@ class AttentionBackend:
             if known not in torch_attention.list_flash_attention_impls():
                 return f"needs a newer torch than {torch.__version__}"
             return _import_problem(module, package)
-        cudnn = torch.backends.cudnn.version() or 0
-        if self.name == "cudnn" and (torch.__version__ < "2.15" or cudnn < 92400):
-            return f"needs torch 2.15 and cuDNN 9.24 or newer, not {torch.__version__} and {cudnn}"
-        return ""
+        return _cudnn_problem() if self.name == "cudnn" else ""
 
 
 def activation_dtype(hidden: Tensor) -> torch.dtype:
@@ -240,6 +237,16 @@ def _import_problem(module: str, package: str) -> str:
         importlib.import_module(module)
     except (ImportError, AttributeError, OSError, RuntimeError) as error:
         return f"needs the {package} package ({first_line(error)})"
+    return ""
+
+
+def _cudnn_problem() -> str:
+    try:
+        version = torch.backends.cudnn.version() or 0
+    except RuntimeError as error:  # another version than torch was built with
+        return f"needs torch's own cuDNN ({first_line(error)})"
+    if torch.__version__ < "2.15" or version < 92400:
+        return f"needs torch 2.15 and cuDNN 9.24 or newer, not {torch.__version__} and {version}"
     return ""
 
 

@@ -4,37 +4,31 @@ from __future__ import annotations
 
 from pretraining.paper_settings import Shape
 
-__all__ = ["largest_microbatch", "training_bytes"]
+__all__ = ["largest_microbatch", "training_gb"]
 
 # Fits the three sizes of docs/performance.md, on one and two GPUs, within 5 %: bf16, compiled blocks, MLM at 40 %.
-_PARAMETER, _REDUCED, _BLOCK, _LOGITS = 16, 6, 36, 1.6
-_SHARE = 0.9
-"""Of a GPU's free memory: the rest is for what the allocator cannot fill and libraries take."""
+_PARAMETER_BYTES, _REDUCED_BYTES, _BLOCK_BYTES, _LOGIT_BYTES = 16, 6, 36, 1.6
+_FILLED = 0.9
+"""Share of a GPU's free memory that training may take: the allocator cannot fill the rest."""
 _MOST = 32
 """Sequences of a pass above which nothing gets faster."""
 
 
-def training_bytes(shape: Shape, tokens: int, *, is_shared: bool = False) -> float:
-    """Return the bytes of a GPU that training a shape takes.
+def training_gb(shape: Shape, pass_tokens: int, *, several: bool = False) -> float:
+    """Return the GB of a GPU that training takes.
 
     Args:
         shape: the model.
-        tokens: most tokens of a pass.
-        is_shared: whether several GPUs share a step and add their gradients up.
+        pass_tokens: most tokens of one forward and backward pass.
+        several: whether several GPUs share the work.
     """
-    fixed = shape.trained_parameters * (_PARAMETER + _REDUCED * is_shared)
-    return fixed + tokens * (_BLOCK * shape.layers * shape.hidden + _LOGITS * shape.vocab)
+    fixed = shape.trained_parameters * (_PARAMETER_BYTES + _REDUCED_BYTES * several)
+    position = _BLOCK_BYTES * shape.layers * shape.hidden + _LOGIT_BYTES * shape.vocab
+    return (fixed + pass_tokens * position) / 1e9
 
 
-def largest_microbatch(shape: Shape, free: float, length: int, *, is_shared: bool = False) -> int:
-    """Return the most sequences of a pass that fit, from 1 to 32.
-
-    Args:
-        shape: the model.
-        free: bytes of the GPU that nobody uses.
-        length: tokens of the longest sequence.
-        is_shared: as `training_bytes` has it.
-    """
-    fixed = training_bytes(shape, 0, is_shared=is_shared)
-    each = training_bytes(shape, length, is_shared=is_shared) - fixed
-    return max(1, min(_MOST, int((_SHARE * free - fixed) / each)))
+def largest_microbatch(shape: Shape, free_gb: float, length: int, *, several: bool = False) -> int:
+    """Return the most sequences of `length` tokens that one pass may have in a GPU's free memory, from 1 to 32."""
+    sizes = range(_MOST, 1, -1)
+    fits = (size for size in sizes if training_gb(shape, size * length, several=several) <= _FILLED * free_gb)
+    return next(fits, 1)

@@ -78,9 +78,9 @@ class TrainingContext:
         ranks, config = self.ranks, self.config
         if not self.bf16 or config.compile == "off" or self.start is not None:
             return TRAINING.device_batch
-        mine = torch.cuda.mem_get_info(ranks.device)[0]
+        mine = torch.cuda.mem_get_info(ranks.device)[0] / 1e9
         free = min(ranks.total(*(mine * (rank == ranks.rank) for rank in range(ranks.world))))
-        return largest_microbatch(self.shape, free, config.max_length, is_shared=ranks.world > 1)
+        return largest_microbatch(self.shape, free, config.max_length, several=ranks.world > 1)
 
     def _needed(self) -> list[str]:
         """Return the data of the stages to train and of those before them, as the study file gives them."""
