@@ -13,14 +13,14 @@ import torch.distributed
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from pretraining.data.sampler import Order
+from pretraining.data.sampler import Order, lay_out
 from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import Study
 from pretraining.training.composer_parts import PretrainingModel, StepData
-from pretraining.training.dataloader import Data, lay_out
+from pretraining.training.dataloader import Data
 from pretraining.training.objectives import group_weights, loss_sum, mlm
 from pretraining.training.ranks import Ranks
 from tests.pretraining.packed import sequences
