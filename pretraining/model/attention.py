@@ -99,7 +99,7 @@ class AttentionBackend:
             return f"needs a GPU of compute capability {made_for}, not {major}"
         if self.package is not None:
             known, package, module = self.package
-            if known not in torch_attention.list_flash_attention_impls():
+            if known not in getattr(torch_attention, "list_flash_attention_impls", list)():
                 return f"needs a newer torch than {torch.__version__}"
             return _import_problem(module, package)
         return _cudnn_problem() if self.name == "cudnn" else ""
@@ -297,7 +297,9 @@ def resolve_backend(
 def _activate(backend: AttentionBackend) -> None:
     """Have torch's operators run the backend's kernels: those of a package, or torch's own again."""
     wanted = None if backend.package is None else backend.package[0]
-    if backend.attend is not varlen or wanted == torch_attention.current_flash_attention_impl():
+    # torch 2.11 has not all of these functions.
+    current = getattr(torch_attention, "current_flash_attention_impl", lambda: None)()
+    if backend.attend is not varlen or wanted == current:
         return
     if wanted is None:
         torch_attention.restore_flash_attention_impl()

@@ -3,8 +3,8 @@
     python -m tests.speed.budget             # the table of docs/performance.md
     python -m tests.speed.budget --rows      # and what one step of each size is made of
 
-Work is counted from shapes, for one step of 288 sequences (MLM at 40 %). The rates of `MEASURED` are those of a trace of
-610M on one H100 with torch 2.11 and FlashAttention 2; the first row of the table is therefore a check of the count
+Work is counted from shapes, for one step of 288 sequences (MLM at 40 %). The rates of `MEASURED` are those of a trace
+of 610M on one H100 with torch 2.11 and FlashAttention 2; the first row of the table is therefore a check of the count
 against three measured sizes. Every further row changes one thing and is a prediction. Speeds of other attention kernels
 are published ones at head dimension 64, lowered for sequences of 12 to 2,048 tokens.
 """
