@@ -73,8 +73,8 @@ class AttentionBackend:
     """Called with packed q, k, v and the layout; returns q's shape."""
     capabilities: tuple[int, ...] = ()
     """NVIDIA's generations that it is made for; if empty, 8 and all later ones, and AMD's."""
-    package: tuple[str, str, str] | None = None
-    """Where its kernels come from and replace torch's: torch's name for it, the package and its module."""
+    module: str = ""
+    """Module of the package flash-attn-N that contains its kernels; they replace torch's own."""
     fixed_shapes: bool = False
     """Whether a new total of tokens or number of sequences is expensive, so that passes are padded to a few shapes."""
     reads_lengths: bool = False
@@ -97,12 +97,16 @@ class AttentionBackend:
         if major not in (self.capabilities or range(8, 100)):
             made_for = " or ".join(map(str, self.capabilities)) or "8 or more"
             return f"needs a GPU of compute capability {made_for}, not {major}"
-        if self.package is not None:
-            known, package, module = self.package
-            if known not in getattr(torch_attention, "list_flash_attention_impls", list)():
-                return f"needs a newer torch than {torch.__version__}"
-            return _import_problem(module, package)
-        return _cudnn_problem() if self.name == "cudnn" else ""
+        if self.name == "cudnn":
+            return _cudnn_problem()
+        if self.implementation not in (None, *getattr(torch_attention, "list_flash_attention_impls", list)()):
+            return f"needs a newer torch than {torch.__version__}"
+        return self.module and _import_problem(self.module, f"flash-attn-{self.name[-1]}")
+
+    @property
+    def implementation(self) -> str | None:
+        """What torch calls kernels that replace its own: FA3, FA4."""
+        return f"FA{self.name[-1]}" if self.module else None
 
 
 def activation_dtype(hidden: Tensor) -> torch.dtype:
@@ -251,14 +255,9 @@ def _cudnn_problem() -> str:
 
 
 FLASH2 = AttentionBackend(name="flash2", attend=varlen)
-FLASH3 = AttentionBackend(
-    name="flash3", attend=varlen, capabilities=(9,), package=("FA3", "flash-attn-3", "flash_attn_interface")
-)
+FLASH3 = AttentionBackend(name="flash3", attend=varlen, capabilities=(9,), module="flash_attn_interface")
 FLASH4 = AttentionBackend(
-    name="flash4",
-    attend=varlen,
-    capabilities=(9, 10),
-    package=("FA4", "flash-attn-4", "flash_attn.cute.interface"),
+    name="flash4", attend=varlen, capabilities=(9, 10), module="flash_attn.cute.interface"
 )
 CUDNN = AttentionBackend(name="cudnn", attend=varlen, capabilities=(9, 10), fixed_shapes=True)
 SDPA = AttentionBackend(name="sdpa", attend=_sdpa, reads_lengths=True)
@@ -289,14 +288,14 @@ def resolve_backend(
     for chosen in order:
         if not chosen.problem(device, dtype, head_dim):
             _activate(chosen)
-            if chosen.package is None or _runs(chosen, device, dtype, head_dim):
+            if not chosen.module or _runs(chosen, device, dtype, head_dim):
                 return chosen
     return SDPA
 
 
 def _activate(backend: AttentionBackend) -> None:
     """Have torch's operators run the backend's kernels: those of a package, or torch's own again."""
-    wanted = None if backend.package is None else backend.package[0]
+    wanted = backend.implementation
     # torch 2.11 has not all of these functions.
     current = getattr(torch_attention, "current_flash_attention_impl", lambda: None)()
     if backend.attend is not varlen or wanted == current:

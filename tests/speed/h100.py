@@ -430,6 +430,7 @@ def main() -> None:
         parser.error("no GPU is at hand; --device cpu walks through the same with a tiny model")
     device = torch.device(options.device, 0) if options.device == "cuda" else torch.device("cpu")
     small = options.small or device.type == "cpu"
+    torch.set_num_threads(1)
     name = torch.cuda.get_device_name() if device.type == "cuda" else machine()
     print(f"{name}, torch {torch.__version__}", flush=True)
     for word in options.parts:
