@@ -50,7 +50,9 @@ from tests.speed.timing import machine, parser_of
 Row = dict[str, Any]
 SEQUENCES, STEPS, WARM = 288, 30, 12
 """Of a step, of a run, and of those that compile and are not timed."""
-FAILURES = (UserError, RuntimeError, ImportError, ValueError, torch._dynamo.exc.TorchDynamoException)
+FAILURES = (
+    UserError, RuntimeError, ImportError, ValueError, torch._dynamo.exc.TorchDynamoException, subprocess.TimeoutExpired,
+)  # fmt: skip
 RESIDUAL_WITHIN = 0.0008
 """Nats by which losses of two equal runs differed within 30 steps (docs/performance.md)."""
 GAIN = 1.10
