@@ -87,7 +87,7 @@ miniature: $(FULL)/.installed ## pretrain, fine-tune, analyse, draw at toy scale
 
 .PHONY: gpu-check
 GPU_PYTHON ?= $(FULL)/bin/python
-gpu-check: ## the tests that need a GPU, ten minutes (GPU_PYTHON=python on a machine with PyTorch, ARGS="--device cpu")
+gpu-check: ## the tests that need a GPU, two minutes (GPU_PYTHON=python on a machine with PyTorch, ARGS="--device cpu")
 	@if [ "$(GPU_PYTHON)" = "$(FULL)/bin/python" ]; then $(MAKE) --silent $(FULL)/.installed; fi
 	@$(GPU_PYTHON) -m tests.speed.gpu_check $(if $(ARGS),$(ARGS),--device cuda)
 

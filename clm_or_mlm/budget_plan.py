@@ -21,8 +21,8 @@ from pretraining.adapt import adaptation
 from pretraining.models import Model, format_steps
 from pretraining.paper_settings import TRAINING, Shape
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.devices import largest_microbatch, training_gb
 from pretraining.plan.flops import model_flops_per_token
+from pretraining.plan.memory import largest_microbatch, training_gb
 from pretraining.plan.speed import Speed
 from pretraining.plan.study_plan import Study, plan_of, read_study
 from pretraining.starts import Start, start_of
@@ -205,7 +205,7 @@ def _best(budget: Budget, kind: _Kind, start: tuple[Start, Shape]) -> Choice | s
         for shape in [start[1]] if kind.adapts else reversed(_SIZES):
             most = _MOST_IN_PASS * _LONGEST
             length = min(512, shape.max_length) if kind.adapts else _LONGEST
-            microbatch = largest_microbatch(shape, device, length=length, most=most // length)
+            microbatch = largest_microbatch(shape, device.memory_gb or math.inf, length, most=most // length)
             if not microbatch:
                 problem = (
                     f"{kind.title}: {shape.encoder_parameters / 1e6:,.0f} M parameters take "

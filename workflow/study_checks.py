@@ -14,7 +14,7 @@ from string import Template
 from common.cli import check_words
 from common.errors import UserError
 from container.machine import Machine
-from pretraining.plan import devices
+from pretraining.plan import devices, memory
 from workflow.jobs import Command, Job, Workflow
 from workflow.study import study_of, training_config
 from workflow.study_settings import StudySettings
@@ -166,10 +166,11 @@ def sample_of(tokens: float) -> str:
 
 
 def training_gb(settings: StudySettings, size: str) -> float:
-    """Return the GB of a GPU that training a model size takes, with MLM at 40 %: measured sizes are met within 5 %."""
-    shape, config = study_of(settings).shapes[size], training_config(settings)
+    """Return the GB of a GPU that training a model size takes, or at least takes where the pass is made to fit."""
+    config = training_config(settings)
+    tokens = config.pass_tokens if config.microbatch else config.max_length
     several = settings.nodes * settings.gpus_per_node > 1
-    return devices.training_gb(shape, config.pass_tokens, several=several)
+    return memory.training_gb(study_of(settings).shapes[size], tokens, several=several)
 
 
 def cautions(settings: StudySettings, workflow: Workflow, sizes: Sequence[str]) -> Iterator[str]:
@@ -194,8 +195,13 @@ def cautions(settings: StudySettings, workflow: Workflow, sizes: Sequence[str]) 
     for size in sizes if settings.gpus_per_node and has else ():
         if (needs := training_gb(settings, size)) > (has or 0):
             yield (
-                f"{size} takes about {needs:.0f} GB of each GPU at microbatch={config.microbatch}, but "
-                f'{settings.device} has {has}; lower it: pretraining_settings = ["microbatch=..."]'
+                f"{size} takes about {needs:.0f} GB of each GPU at microbatch={config.microbatch or 1}, but "
+                f"{settings.device} has {has}; "
+                + (
+                    'lower it: pretraining_settings = ["microbatch=..."]'
+                    if config.microbatch > 1
+                    else "choose a smaller size or a larger GPU"
+                )
             )
     short = {job.queue: job for job in workflow.jobs.values() if job.minutes < _START_MINUTES}
     for queue, job in short.items():

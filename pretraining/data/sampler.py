@@ -1,12 +1,13 @@
-"""Where sequences begin and end in the token stream, and in which order they are trained on.
+"""Where sequences begin and end in the token stream, in which order they are trained on, and in which passes.
 
-Both are pure functions of a seed, computed from counters and never stored: sample n is computed without
+All are pure functions of a seed, computed from counters and never stored: sample n is computed without
 sample n - 1, and the batch of step s without replaying the steps before it. Every model of the study therefore
 sees the same batches, whatever its objective, its number of ranks or the step it was resumed at.
 """
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from common.errors import UserError
 from pretraining.paper_settings import effective_length
 
-__all__ = ["Cut", "Int64s", "Order", "counter_hash", "split_documents"]
+__all__ = ["Cut", "Int64s", "Order", "counter_hash", "lay_out", "split_documents"]
 
 Int64s = npt.NDArray[np.int64]
 """Numbers of samples or tokens, or places among them."""
@@ -155,6 +156,40 @@ def split_documents(tokens: npt.NDArray[np.integer[Any]], end_of_text: int) -> l
     ends = np.flatnonzero(tokens == end_of_text) + 1
     bounds = sorted({0, *ends.tolist(), len(tokens)})
     return [slice(first, last) for first, last in pairwise(bounds)]
+
+
+def lay_out(lengths: npt.ArrayLike, world: int, most: int) -> list[list[Int64s]]:
+    """Return every rank's passes for a step: places in the step's batch, rising; tokens are shared nearly equally.
+
+    Args:
+        lengths: tokens of each sequence of the step, (batch,).
+        world: number of ranks, not more than sequences.
+        most: most tokens of a pass; a longer sequence is a pass of its own.
+    """
+    sizes = np.asarray(lengths, np.int64)
+    return [
+        [places[part] for part in _balanced_passes(sizes[places], most)] for places in _balanced(sizes, world)
+    ]
+
+
+def _balanced(lengths: Int64s, parts: int) -> list[Int64s]:
+    """Share places so that sums of lengths are nearly equal: the longest first, each to the part with least."""
+    heap = [(0, number) for number in range(parts)]
+    shares: list[list[int]] = [[] for _ in range(parts)]
+    for place in np.argsort(-lengths, kind="stable").tolist():
+        tokens, number = heap[0]
+        shares[number].append(place)
+        heapq.heapreplace(heap, (tokens + int(lengths[place]), number))
+    return [np.array(sorted(share), np.int64) for share in shares]
+
+
+def _balanced_passes(lengths: Int64s, most: int) -> list[Int64s]:
+    """Return as few passes of nearly equal size as fit."""
+    for count in range(max(1, -(-int(lengths.sum()) // most)), len(lengths)):
+        passes = _balanced(lengths, count)
+        if all(lengths[part].sum() <= most for part in passes):
+            return passes
+    return [np.array([place]) for place in range(len(lengths))]
 
 
 def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

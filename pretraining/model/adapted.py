@@ -23,7 +23,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.attention.varlen import varlen_attn
 from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface, AttentionMaskInterface
 
@@ -31,11 +30,11 @@ from common.errors import UserError, first_line
 from pretraining.model.attention import (
     AUTO,
     SDPA,
-    VARLEN,
     AttentionLayout,
     activation_dtype,
     packed_layout,
     resolve_backend,
+    varlen,
 )
 from pretraining.model.cross_entropy import IGNORE, linear_cross_entropy, rows_per_chunk
 from pretraining.model.directions import padding_mask, sides, turn
@@ -76,16 +75,11 @@ def packed_attention(
         softcap: bound c of the scores, c tanh(score / c).
     """
     left, right = reach[0], 0 if layout.is_causal else reach[1]
-    if layout.backend is VARLEN and not softcap:
+    if layout.backend is not SDPA and not softcap:
         # Rotated in float32 under autocast, queries and keys come in another type than values.
         q, k, v = (x.to(activation_dtype(v)) for x in (q, k, v))
-        window = tuple(-1 if side >= layout.max_length else side for side in (left, right))
-        bounds, longest = (layout.cu_seqlens,) * 2, (layout.max_length,) * 2
-        call: Any = varlen_attn
-        out: Tensor = call(
-            q, k, v, *bounds, *longest, scale=scaling, window_size=window, enable_gqa=q.shape[1] != k.shape[1]
-        )
-        return out
+        window = (-1 if left >= layout.max_length else left, -1 if right >= layout.max_length else right)
+        return varlen(q, k, v, layout, scale=scaling, window=window)
     if (groups := q.shape[1] // k.shape[1]) > 1:
         k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
     assert layout.cu_seqlens is not None
@@ -210,7 +204,7 @@ class AdaptedModel(nn.Module):
         return int(own or config.hidden_size // config.num_attention_heads)
 
     def set_attention_backend(self, backend: str) -> None:
-        """Choose the backend of packed batches; whatever is not `varlen` is the reference, one sequence at a time."""
+        """Choose the backend of packed batches; where scores are bounded it is the reference, one by one."""
         self.attention_backend = backend
 
     def encode(self, batch: PackedBatch, *, is_causal: bool | None = None) -> Tensor:
@@ -224,7 +218,6 @@ class AdaptedModel(nn.Module):
         device = batch.tokens.device
         dtype = activation_dtype(next(self.parameters()))
         backend = resolve_backend(self.attention_backend, device, dtype, self.head_dim)
-        backend = backend if backend is VARLEN else SDPA
         layout = packed_layout(batch.cu_seqlens, batch.max_length, is_causal=causal, backend=backend)
         positions = positions_of(batch.cu_seqlens, batch.num_tokens) + self.first_position
         token = _pass.set(layout)

@@ -1,15 +1,18 @@
-"""One attention for every case: packed or padded, causal or not; and the kernels of packed attention, one object each.
+"""One attention for every case: packed or padded, causal or not; and the kernels of packed attention, by name.
 
 | backend | kernel | runs on |
 |---|---|---|
-| `varlen` | `torch.nn.attention.varlen`: FlashAttention 2, or cuDNN where torch prefers it | GPU, bf16, fp16 |
-| `flash4` | FlashAttention 4, from the package flash-attn-4 | Hopper and Blackwell, bf16, fp16 |
+| `flash2` | FlashAttention 2, which torch contains (on AMD: torch's own kernel there) | GPU, bf16 and fp16 |
+| `flash3` | FlashAttention 3, from the package flash-attn-3 | Hopper, bf16 and fp16 |
+| `flash4` | FlashAttention 4, from the package flash-attn-4 | Hopper and Blackwell, bf16 and fp16 |
+| `cudnn` | cuDNN, which builds a plan for each new shape: passes are padded to a few (`fixed_shapes`) | as `flash4` |
 | `sdpa` | the reference: one sequence after the other | everything |
 
+All but the reference are torch's operator `varlen_attn`, which has a gradient and no graph break. torch can replace
+FlashAttention 2 under its operators in the whole process (`activate_flash_attention_impl`): `resolve_backend` does so.
+
 Whatever the backend, a packed batch costs what its sequences cost one by one: nothing grows with the square of the
-packed total. torch can swap FlashAttention 3 or 4 in under its own operators (`activate_flash_attention_impl`). That is
-a switch of the whole process, padded attention included, and is left to the user: `flash4` calls the same kernels by
-themselves.
+packed total.
 
 Shapes: packed q is (T, heads, head_dim), k and v (T, kv_heads, head_dim); padded ones have (B, L) in place of T.
 """
@@ -19,6 +22,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -26,15 +30,20 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import attention as torch_attention
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.varlen import varlen_attn
 
 from common.errors import UserError, first_line
 from common.registry import Registry
 
 __all__ = [
-    "AUTO", "BACKENDS", "FLASH4", "SDPA", "VARLEN", "AttentionBackend", "AttentionLayout", "activation_dtype",
-    "attention", "dense_attention", "packed_layout", "padded_layout", "resolve_backend",
+    "AUTO", "BACKENDS", "FLASH2", "SDPA", "AttentionBackend", "AttentionLayout", "activation_dtype", "attention",
+    "dense_attention", "packed_layout", "padded_layout", "resolve_backend", "varlen",
 ]  # fmt: skip
+
+
+logger = logging.getLogger(__name__)
 
 
 class AttentionLayout(NamedTuple):
@@ -62,10 +71,42 @@ class AttentionBackend:
     """Value of the setting `backend`."""
     attend: Callable[[Tensor, Tensor, Tensor, AttentionLayout], Tensor]
     """Called with packed q, k, v and the layout; returns q's shape."""
-    problem: Callable[[torch.device, torch.dtype, int], str] = lambda device, dtype, head_dim: ""
-    """Why it cannot run on a device with activations of a type and a head dimension; empty where it can."""
+    capabilities: tuple[int, ...] = ()
+    """NVIDIA's generations that it is made for; if empty, 8 and all later ones, and AMD's."""
+    module: str = ""
+    """Module of the package flash-attn-N that contains its kernels; they replace torch's own."""
+    fixed_shapes: bool = False
+    """Whether a new total of tokens or number of sequences is expensive, so that passes are padded to a few shapes."""
     reads_lengths: bool = False
     """Whether it reads the lengths on the host, which a GPU has to be waited for."""
+
+    def problem(self, device: torch.device, dtype: torch.dtype, head_dim: int) -> str:
+        """Return why it cannot run on a device with activations of a type and a head dimension; empty where it can."""
+        if self.attend is not varlen:
+            return ""
+        if device.type != "cuda" or dtype not in (torch.bfloat16, torch.float16):
+            kind = str(dtype).removeprefix("torch.")
+            return f"needs a GPU and bf16 or fp16 (here {device.type}, {kind})"
+        widest = 128 if self.capabilities else 256
+        if head_dim % 8 or head_dim > widest:
+            return f"needs a head dimension that is a multiple of 8 and at most {widest}, not {head_dim}"
+        # AMD's numbers mean other things; torch has kernels of its own there.
+        if torch.version.hip is not None:
+            return "needs an NVIDIA GPU" if self.capabilities else ""
+        major = torch.cuda.get_device_capability(device)[0]
+        if major not in (self.capabilities or range(8, 100)):
+            made_for = " or ".join(map(str, self.capabilities)) or "8 or more"
+            return f"needs a GPU of compute capability {made_for}, not {major}"
+        if self.name == "cudnn":
+            return _cudnn_problem()
+        if self.implementation not in (None, *getattr(torch_attention, "list_flash_attention_impls", list)()):
+            return f"needs a newer torch than {torch.__version__}"
+        return self.module and _import_problem(self.module, f"flash-attn-{self.name[-1]}")
+
+    @property
+    def implementation(self) -> str | None:
+        """What torch calls kernels that replace its own: FA3, FA4."""
+        return f"FA{self.name[-1]}" if self.module else None
 
 
 def activation_dtype(hidden: Tensor) -> torch.dtype:
@@ -157,91 +198,125 @@ _ASKS_FOR_GROUPS = "enable_gqa" in inspect.signature(varlen_attn).parameters
 """Not so in torch 2.11, whose kernels take fewer key heads without being asked."""
 
 
-def _varlen(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
+def varlen(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    layout: AttentionLayout,
+    *,
+    scale: float | None = None,
+    window: tuple[int, int] | None = None,
+) -> Tensor:
+    """Return packed attention by the kernel of the layout's backend, in q's shape.
+
+    Args:
+        q: (T, heads, head_dim), on a GPU.
+        k: (T, kv_heads, head_dim).
+        v: like k.
+        layout: from `packed_layout`.
+        scale: factor of the scores; 1 / sqrt(head_dim) when left out.
+        window: tokens that each sees to its left and right, -1 for all; as the layout says when left out.
+    """
     # The same tensor twice: cuDNN takes causal attention only where queries and keys share their offsets.
     bounds, longest = (layout.cu_seqlens,) * 2, (layout.max_length,) * 2
-    window = (-1, 0) if layout.is_causal else (-1, -1)
-    call: Any = varlen_attn
     grouped = {"enable_gqa": True} if _ASKS_FOR_GROUPS and q.shape[1] != k.shape[1] else {}
-    out: Tensor = call(q, k, v, *bounds, *longest, window_size=window, **grouped)
+    call: Any = varlen_attn
+    # cuDNN has no other windows; with them, FlashAttention takes its place.
+    is_cudnn = layout.backend is CUDNN and (window is None or window in ((-1, -1), (-1, 0)))
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION if is_cudnn else SDPBackend.FLASH_ATTENTION):
+        out: Tensor = call(
+            q, k, v, *bounds, *longest, scale=scale,
+            window_size=window or (-1, 0 if layout.is_causal else -1), **grouped,
+        )  # fmt: skip
     return out
-
-
-# Its kernels are compiled by themselves at the first call; torch.compile cannot look into them.
-@torch.compiler.disable  # type: ignore[untyped-decorator]
-def _flash4(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
-    from flash_attn.cute import flash_attn_varlen_func
-
-    out: Tensor = flash_attn_varlen_func(
-        q,
-        k,
-        v,
-        cu_seqlens_q=layout.cu_seqlens,
-        cu_seqlens_k=layout.cu_seqlens,
-        max_seqlen_q=layout.max_length,
-        max_seqlen_k=layout.max_length,
-        causal=layout.is_causal,
-    )[0]
-    return out
-
-
-def _fused_problem(device: torch.device, dtype: torch.dtype, head_dim: int, lowest: int = 8) -> str:
-    """Return why no kernel of the FlashAttention family runs: they share device, type and head dimensions."""
-    if device.type != "cuda" or dtype not in (torch.bfloat16, torch.float16):
-        kind = str(dtype).removeprefix("torch.")
-        return f"needs a GPU and bf16 or fp16 (here {device.type}, {kind})"
-    if head_dim % 8 or head_dim > 256:
-        return f"needs a head dimension that is a multiple of 8 and at most 256, not {head_dim}"
-    # AMD's numbers mean other things; torch has kernels of its own there.
-    if torch.version.hip is None and (major := torch.cuda.get_device_capability(device)[0]) < lowest:
-        return f"needs a GPU of compute capability {lowest}.0 or more, not {major}.x"
-    return ""
-
-
-def _flash4_problem(device: torch.device, dtype: torch.dtype, head_dim: int) -> str:
-    if problem := _fused_problem(device, dtype, head_dim, lowest=9):
-        return problem
-    if torch.version.hip is not None:
-        return "needs an NVIDIA GPU"
-    if head_dim > 128 and torch.cuda.get_device_capability(device)[0] > 9:
-        return f"supports head dimensions up to 128 on this GPU, not {head_dim}"
-    return _import_problem("flash_attn.cute", "flash-attn-4")
 
 
 @functools.cache
 def _import_problem(module: str, package: str) -> str:
-    """Return why a package's varlen function cannot be imported; empty when it can.
+    """Return why a package cannot be imported; empty when it can.
 
-    flash-attn 2 fills the same folder `flash_attn`, so that its being there proves nothing.
+    flash-attn 2 fills the same folder `flash_attn` as 4, so that its being there proves nothing.
     """
     try:
-        importlib.import_module(module).flash_attn_varlen_func  # noqa: B018
+        importlib.import_module(module)
     except (ImportError, AttributeError, OSError, RuntimeError) as error:
         return f"needs the {package} package ({first_line(error)})"
     return ""
 
 
-VARLEN = AttentionBackend(name="varlen", attend=_varlen, problem=_fused_problem)
-FLASH4 = AttentionBackend(name="flash4", attend=_flash4, problem=_flash4_problem)
+def _cudnn_problem() -> str:
+    try:
+        version = torch.backends.cudnn.version() or 0
+    except RuntimeError as error:  # another version than torch was built with
+        return f"needs torch's own cuDNN ({first_line(error)})"
+    if torch.__version__ < "2.15" or version < 92400:
+        return f"needs torch 2.15 and cuDNN 9.24 or newer, not {torch.__version__} and {version}"
+    return ""
+
+
+FLASH2 = AttentionBackend(name="flash2", attend=varlen)
+FLASH3 = AttentionBackend(name="flash3", attend=varlen, capabilities=(9,), module="flash_attn_interface")
+FLASH4 = AttentionBackend(
+    name="flash4", attend=varlen, capabilities=(9, 10), module="flash_attn.cute.interface"
+)
+CUDNN = AttentionBackend(name="cudnn", attend=varlen, capabilities=(9, 10), fixed_shapes=True)
 SDPA = AttentionBackend(name="sdpa", attend=_sdpa, reads_lengths=True)
-BACKENDS = Registry("attention backend", [VARLEN, FLASH4, SDPA])
-"""The kernels, the preferred one first; the last one runs everywhere."""
+BACKENDS = Registry("attention backend", [FLASH2, FLASH3, FLASH4, CUDNN, SDPA])
+"""The kernels, by the value of the setting `backend`."""
 AUTO = "auto"
-"""Value of the setting `backend` (`pretraining.plan.config`) for the first that can run."""
+"""Value of the setting `backend` (`pretraining.plan.config`) for the first of `_ORDER` that can run."""
+_ORDER = {9: (FLASH4, FLASH3, FLASH2), 10: (FLASH4, FLASH2)}
+"""What `auto` tries by compute capability; cuDNN is not among them until it was timed (docs/performance.md)."""
 
 
 def resolve_backend(
     backend: str, device: torch.device, dtype: torch.dtype, head_dim: int
 ) -> AttentionBackend:
-    """Return the backend to use on `device` with activations of `dtype`: under `auto` the first that can run.
+    """Return the backend to use on `device` with activations of `dtype`, its kernels in place.
 
     Raises:
         UserError: an unknown backend, or one that cannot run there.
     """
-    if backend == AUTO:
-        # The first alone: looking at the others imports their packages.
-        return next(item for item in BACKENDS.values() if not item.problem(device, dtype, head_dim))
-    chosen = BACKENDS[backend]
-    if problem := chosen.problem(device, dtype, head_dim):
-        raise UserError(f"attention backend {backend} {problem}; use auto or sdpa")
-    return chosen
+    if backend != AUTO:
+        chosen = BACKENDS[backend]
+        if problem := chosen.problem(device, dtype, head_dim):
+            raise UserError(f"attention backend {backend} {problem}; use auto or sdpa")
+        _activate(chosen)
+        return chosen
+    is_nvidia = device.type == "cuda" and torch.version.hip is None
+    order = _ORDER.get(torch.cuda.get_device_capability(device)[0], (FLASH2,)) if is_nvidia else (FLASH2,)
+    for chosen in order:
+        if not chosen.problem(device, dtype, head_dim):
+            _activate(chosen)
+            if not chosen.module or _runs(chosen, device, dtype, head_dim):
+                return chosen
+    return SDPA
+
+
+def _activate(backend: AttentionBackend) -> None:
+    """Have torch's operators run the backend's kernels: those of a package, or torch's own again."""
+    wanted = backend.implementation
+    # torch 2.11 has not all of these functions.
+    current = getattr(torch_attention, "current_flash_attention_impl", lambda: None)()
+    if backend.attend is not varlen or wanted == current:
+        return
+    if wanted is None:
+        torch_attention.restore_flash_attention_impl()
+    else:
+        torch_attention.activate_flash_attention_impl(wanted)  # type: ignore[arg-type]
+
+
+@functools.cache
+def _runs(backend: AttentionBackend, device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
+    """Return whether a package's kernels, in place, get through a few tokens: their compiler and the driver may not."""
+    try:
+        q, k, v = (
+            torch.ones(16, 1, head_dim, device=device, dtype=dtype, requires_grad=True) for _ in range(3)
+        )
+        bounds = torch.tensor([0, 16], dtype=torch.int32, device=device)
+        with torch.enable_grad():
+            varlen(q, k, v, packed_layout(bounds, 16, is_causal=False, backend=backend)).sum().backward()
+    except Exception as error:  # whatever a package's compiler may raise
+        logger.warning("attention backend %s does not run here (%s)", backend.name, first_line(error))
+        return False
+    return True

@@ -210,6 +210,8 @@ class EuroBertModel(EuroBertPreTrainedModel):
         self.layers = nn.ModuleList([Block(config) for _ in range(config.num_hidden_layers)])
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.attention_backend = AUTO
+        self.residual_is_narrow = False
+        """Whether blocks add in the type of matrix products, as under autocast to bf16, not in that of the weights."""
         self.post_init()
 
     def forward(
@@ -243,6 +245,8 @@ class EuroBertModel(EuroBertPreTrainedModel):
             )
         causal = self.config.is_causal if is_causal is None else is_causal
         dtype = activation_dtype(hidden)
+        if self.residual_is_narrow:
+            hidden = hidden.to(dtype)
         if cu_seqlens is None:
             layout = padded_layout(attention_mask, is_causal=causal)
             positions = torch.arange(hidden.shape[1], device=hidden.device)

@@ -44,9 +44,10 @@ _FROM_ZERO = (
     "cache_gb",
     "save_minutes",
     "seed",
+    "microbatch",
 )
 _FROM_ONE = (
-    "global_batch", "microbatch", "loss_group", "min_length", "shuffle_block", "shuffle_chunk", "eval_every",
+    "global_batch", "loss_group", "min_length", "shuffle_block", "shuffle_chunk", "eval_every",
     "save_every", "log_every",
 )  # fmt: skip
 
@@ -79,10 +80,11 @@ class TrainingConfig:
     """Under `weighting=equal`, the loss is the mean of the mean losses of groups of this many consecutive sequences,
     the paper's micro-batches, however the step is split over GPUs. When it does not divide global_batch, the largest
     smaller number that does is used. A study that sets microbatch alone sets this too."""
-    microbatch: int = field(default=TRAINING.device_batch, metadata=_MAY_CHANGE)
+    microbatch: int = field(default=0, metadata=_MAY_CHANGE)
     """Size of one forward and backward pass, in sequences of max_length (`device_train_microbatch_size`). A pass takes
     more sequences when they are shorter; gradients are accumulated over the passes of a step. It changes speed and
-    memory, never the gradient: halve it when a GPU runs out of memory (OOM)."""
+    memory, never the gradient. 0: the largest that fits the GPU's free memory, the paper's 12 on a CPU or for a model
+    that is adapted. Set half of what the log says when a GPU runs out of memory (OOM)."""
     min_length: int = TRAINING.min_length
     """Shortest sequence, in tokens."""
     max_length: int = TRAINING.max_length
@@ -101,10 +103,15 @@ class TrainingConfig:
     `token`: the mean over all predicted tokens of the step."""
     precision: Literal["auto", "fp32", "bf16"] = field(default="auto", metadata=_MAY_CHANGE)
     """`bf16` is autocast over fp32 weights, `auto` is bf16 on a GPU and fp32 on a CPU."""
-    backend: Literal["auto", "varlen", "flash4", "sdpa"] = field(default="auto", metadata=_MAY_CHANGE)
-    """Attention kernel; `auto` uses the first of the others that this machine supports, sdpa on a CPU."""
-    compile: Literal["auto", "on", "off"] = field(default="auto", metadata=_MAY_CHANGE)
-    """torch.compile: `auto` turns it on for a GPU; if it fails, the run continues without it and logs the reason."""
+    backend: Literal["auto", "flash2", "flash3", "flash4", "cudnn", "sdpa"] = field(
+        default="auto", metadata=_MAY_CHANGE
+    )
+    """Attention kernel; `auto` uses what docs/performance.md found best for this GPU, sdpa on a CPU."""
+    residual: Literal["fp32", "bf16"] = field(default="fp32", metadata=_MAY_CHANGE)
+    """Type of what blocks add to, under `precision=bf16`; `bf16` moves less memory, and adapted models ignore it."""
+    compile: Literal["auto", "on", "tuned", "off"] = field(default="auto", metadata=_MAY_CHANGE)
+    """torch.compile: `auto` turns it on for a GPU; if it fails, the run continues without it and logs the reason.
+    `tuned` lets Inductor try more variants of each kernel, for minutes (`coordinate_descent_tuning`)."""
     eval_every: int = field(default=1_000, metadata=_MAY_CHANGE)
     """Steps between validations (`eval_interval`); there is also one before a new objective and where stages branch."""
     eval_sequences: int = field(default=TRAINING.sequences_per_step, metadata=_MAY_CHANGE)
@@ -192,7 +199,13 @@ class TrainingConfig:
     @property
     def pass_tokens(self) -> int:
         """Most tokens of one pass through the model: 24,576 with the paper's settings."""
-        return self.microbatch * self.max_length
+        return (self.microbatch or TRAINING.device_batch) * self.max_length
+
+    @property
+    def pass_multiples(self) -> tuple[int, int]:
+        """What a pass's tokens and number of sequences are rounded up to where its shapes must be few: 256 and 36."""
+        tokens = max(256, self.pass_tokens // 64 // 256 * 256)
+        return min(tokens, self.max_length), 3 * self.pass_tokens // self.max_length
 
     def science(self) -> dict[str, object]:
         """Return the settings that a run must keep when it resumes: all but those of logging, storage and speed, and

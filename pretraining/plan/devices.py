@@ -1,4 +1,4 @@
-"""GPUs by name: peak rate, memory and bandwidth as their makers publish them, and what of the memory training takes.
+"""GPUs by name: peak rate, memory and bandwidth as their makers publish them.
 
 Standard library only.
 """
@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from common.errors import UserError, nearest
-from pretraining.paper_settings import Shape
 
-__all__ = ["DEVICES", "Device", "find_device", "largest_microbatch", "peak_flops", "training_gb"]
+__all__ = ["DEVICES", "Device", "find_device", "peak_flops"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +50,6 @@ DEVICES: dict[str, Device] = {
 }
 """The devices that hours can be estimated for."""
 
-# Fits the three sizes that docs/performance.md has, on one and two GPUs, within 5 %.
-_PARAMETER_BYTES, _REDUCED_BYTES, _BLOCK_BYTES, _LOGIT_BYTES = 16, 6, 36, 1.6
-_FILLED = 0.95
-"""Share of a GPU's memory that training may take."""
-
 
 def find_device(name: str, tflops: float | None = None) -> Device:
     """Return the device of that name, with another peak rate where one is given.
@@ -93,32 +87,3 @@ def peak_flops(device_name: str) -> float | None:
     words = device_name.replace("-", " ").replace("/", " ").split()
     known = [name for name in DEVICES if all(part in words for part in name.split())]
     return DEVICES[max(known, key=len)].peak if known and "Laptop" not in words else None
-
-
-def training_gb(shape: Shape, pass_tokens: int, *, several: bool = False) -> float:
-    """Return the GB of a GPU that training takes, with MLM at 40 %: measured sizes are met within 5 %.
-
-    Args:
-        shape: the model.
-        pass_tokens: most tokens of one forward and backward pass.
-        several: whether several GPUs share the work.
-    """
-    fixed = shape.trained_parameters * (_PARAMETER_BYTES + _REDUCED_BYTES * several)
-    position = _BLOCK_BYTES * shape.layers * shape.hidden + _LOGIT_BYTES * shape.vocab
-    return (fixed + pass_tokens * position) / 1e9
-
-
-def largest_microbatch(shape: Shape, device: Device, *, length: int, most: int) -> int:
-    """Return how many sequences fit into one pass on the device: `most` or a half, quarter, ... of it; 0 for none.
-
-    Args:
-        shape: the model.
-        device: its memory is what counts; `most` where that is not known.
-        length: tokens of the longest sequence.
-        most: not more than this.
-    """
-    while most and device.memory_gb is not None:
-        if training_gb(shape, most * length) <= _FILLED * device.memory_gb:
-            break
-        most //= 2
-    return most

@@ -38,8 +38,8 @@ from common.settings import need_table, read_settings, read_toml, refuse_code
 from pretraining.models import MODELS, PAPER, Design, Model, Stage, arm_of
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import OPTIMIZER_BYTES, TrainingConfig
-from pretraining.plan.devices import training_gb
 from pretraining.plan.flops import hoffmann_flops_per_token, model_flops_per_token
+from pretraining.plan.memory import training_gb
 from pretraining.plan.model_tables import Shapes, models_of_tables
 from pretraining.plan.speed import H100, Speed
 
@@ -158,7 +158,7 @@ def read_study(content: Mapping[str, Any], path: Path) -> Study:
     models = models_of_tables(design, tables, path)
     settings = file.settings
     refuse_code(settings, f"{path} [settings]")
-    if "microbatch" in settings:  # before there were groups, it decided the gradient, too
+    if settings.get("microbatch"):  # before there were groups, it decided the gradient, too
         settings = {"loss_group": settings["microbatch"], **settings}
     config = read_settings(TrainingConfig, settings, f"{path} [settings]")
     return Study(name=path.stem, design=design, shapes=Shapes(shapes, models), models=models, config=config)

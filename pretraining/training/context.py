@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from common.description import difference
 from common.errors import UserError
@@ -17,7 +19,9 @@ from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.configuration import config_of
 from pretraining.model.start_weights import check_start, data_config
+from pretraining.paper_settings import TRAINING
 from pretraining.plan.config import RESULTS, TrainingConfig
+from pretraining.plan.memory import largest_microbatch
 from pretraining.plan.study_plan import PlannedStage, Targets
 from pretraining.starts import Start
 from pretraining.training import checkpoints
@@ -58,6 +62,8 @@ class TrainingContext:
         self.plan = self.targets.plan
         self.shape = self.plan.study.shapes[self.targets.model.size]
         self.data_folder, remote = find_shards(self.source)
+        if not config.microbatch:
+            self.config = config = replace(config, microbatch=self._microbatch())
         tokenizer = load_manifest(self.data_folder)["tokenizer"]
         if self.start is not None:
             check_start(self.start, tokenizer, str(self.source))
@@ -71,6 +77,15 @@ class TrainingContext:
                 f"global_batch={config.global_batch} leaves some of {self.ranks.world} processes without a sequence; "
                 f"start fewer processes"
             )
+
+    def _microbatch(self) -> int:
+        """Return the most sequences of a pass that fit all ranks' free memory, where that is known."""
+        ranks, config = self.ranks, self.config
+        if not self.bf16 or config.compile == "off" or self.start is not None:
+            return TRAINING.device_batch
+        mine = torch.cuda.mem_get_info(ranks.device)[0] / 1e9
+        free = min(ranks.total(*(mine * (rank == ranks.rank) for rank in range(ranks.world))))
+        return max(1, largest_microbatch(self.shape, free, config.max_length, several=ranks.world > 1))
 
     def _needed(self) -> list[str]:
         """Return the data of the stages to train and of those before them, as the study file gives them."""

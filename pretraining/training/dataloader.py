@@ -14,7 +14,6 @@ tokens, and a pass is the faster the fuller it is.
 from __future__ import annotations
 
 import hashlib
-import heapq
 import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -24,13 +23,12 @@ from pathlib import Path
 from threading import Thread
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from common.errors import UserError
 from pretraining.data.remote_shards import RemoteShards
-from pretraining.data.sampler import Int64s, Order, split_documents
+from pretraining.data.sampler import Int64s, Order, lay_out, split_documents
 from pretraining.data.shard_manifest import SPLITS, check_split, load_manifest
 from pretraining.data.token_stream import TokenStream, make_shard_cache_folder
 from pretraining.model.configuration import EncoderConfig
@@ -39,7 +37,7 @@ from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.config import TrainingConfig
 from pretraining.training.objectives import ObjectiveBatch, prepare
 
-__all__ = ["Data", "StepBatch", "lay_out", "prefetched"]
+__all__ = ["Data", "StepBatch", "prefetched"]
 
 
 logger = logging.getLogger(__name__)
@@ -204,7 +202,7 @@ class Data:
     ) -> Iterator[ObjectiveBatch]:
         """Yield one rank's share of the validation micro-batches, whose masks never change."""
         count = min(self._cut.count(self._validation.tokens), self._config.eval_sequences)
-        size = self._config.microbatch
+        size = self._config.pass_tokens // self._config.max_length
         for number, first in enumerate(range(0, count, size)):
             if number % world == rank:
                 samples = np.arange(first, min(first + size, count))
@@ -272,37 +270,3 @@ def _fingerprint(packed: PackedBatch, made: ObjectiveBatch) -> int:
         digest.update(inputs[part].astype("<i4").tobytes())
         total += int.from_bytes(digest.digest(), "little")
     return total
-
-
-def lay_out(lengths: npt.ArrayLike, world: int, most: int) -> list[list[Int64s]]:
-    """Return every rank's passes for a step: places in the step's batch, rising; tokens are shared nearly equally.
-
-    Args:
-        lengths: tokens of each sequence of the step, (batch,).
-        world: number of ranks, not more than sequences.
-        most: most tokens of a pass; a longer sequence is a pass of its own.
-    """
-    sizes = np.asarray(lengths, np.int64)
-    return [
-        [places[part] for part in _balanced_passes(sizes[places], most)] for places in _balanced(sizes, world)
-    ]
-
-
-def _balanced(lengths: Int64s, parts: int) -> list[Int64s]:
-    """Share places so that sums of lengths are nearly equal: the longest first, each to the part with least."""
-    heap = [(0, number) for number in range(parts)]
-    shares: list[list[int]] = [[] for _ in range(parts)]
-    for place in np.argsort(-lengths, kind="stable").tolist():
-        tokens, number = heap[0]
-        shares[number].append(place)
-        heapq.heapreplace(heap, (tokens + int(lengths[place]), number))
-    return [np.array(sorted(share), np.int64) for share in shares]
-
-
-def _balanced_passes(lengths: Int64s, most: int) -> list[Int64s]:
-    """Return as few passes of nearly equal size as fit."""
-    for count in range(max(1, -(-int(lengths.sum()) // most)), len(lengths)):
-        passes = _balanced(lengths, count)
-        if all(lengths[part].sum() <= most for part in passes):
-            return passes
-    return [np.array([place]) for place in range(len(lengths))]

@@ -31,7 +31,7 @@ from common.errors import UserError, first_line
 from common.processes import AGAIN, on_first_interrupt, on_stop_signal
 from common.progress import Meter
 from pretraining.model.adapted import AdaptedModel
-from pretraining.model.attention import resolve_backend
+from pretraining.model.attention import BACKENDS, resolve_backend
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.start_weights import Trained, load_start
 from pretraining.plan.flops import mfu, model_flops_per_token
@@ -79,6 +79,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.folder = context.folder(stage.name)
         self.stage_data, self.spans = context.data_of(stage), context.plan.steps_on_its_data(stage)
         self.model, self.attention = build_model(context, is_seeded=start is None)
+        self.fixed_shapes = BACKENDS[self.attention].fixed_shapes
         self.optimizer = build_optimizer(
             self.model, self.config, self.ranks.device, processes=self.ranks.world
         )
@@ -115,7 +116,10 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             LossSpike: with `on_spike=skip`, on all processes.
         """
         first = self.step
-        logger.info("%s: step %d to %d", self.stage.name, first, self.target)
+        logger.info(
+            "%s: step %d to %d, attention %s, microbatch %d",
+            self.stage.name, first, self.target, self.attention, self.config.microbatch,
+        )  # fmt: skip
         self._announce_epochs()
         batches = prefetched(self._batch, first, self.target)
         try:
@@ -373,7 +377,10 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         data.open_ahead(number, ranks.local_rank, ranks.local_world)
         ratio = stage.ratio_at(step)
         batch = data.step(number, stage.objective, ratio, rank=ranks.rank, world=ranks.world)
-        return replace(batch, step=step)
+        return replace(batch, step=step, microbatches=[self._shaped(part) for part in batch.microbatches])
+
+    def _shaped(self, part: ObjectiveBatch) -> ObjectiveBatch:
+        return part.padded(*self.config.pass_multiples) if self.fixed_shapes else part
 
     def _announce_epochs(self) -> None:
         """Say at which step the next epoch begins, and in which the stage ends."""
@@ -407,7 +414,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         total = count = 0.0
         with torch.no_grad(), torch.autocast(ranks.device.type, torch.bfloat16, enabled=self.context.bf16):
             for batch in batches:
-                part = loss_sum(self.model, batch.to(ranks.device))
+                part = loss_sum(self.model, self._shaped(batch).to(ranks.device))
                 total, count = total + float(part.total), count + part.count
                 self.watchdog.mark(self.step, 0)
         self.model.train()
@@ -444,6 +451,7 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
     dtype = torch.bfloat16 if context.bf16 else torch.float32
     if isinstance(model, EuroBertForMaskedLM):
         model.fuse_projections(device.type == "cuda")
+        model.body.residual_is_narrow = config.residual == "bf16"
         head_dim = model.config.head_dim
     else:
         head_dim = model.head_dim
@@ -466,7 +474,8 @@ def compile_model(model: Trained, batch: Callable[[], ObjectiveBatch], context: 
     wanted, device = context.config.compile, context.ranks.device
     if wanted == "off" or (wanted == "auto" and device.type != "cuda") or isinstance(model, AdaptedModel):
         return "off"
-    model.compile_blocks()
+    tuned = {"coordinate_descent_tuning": True} if context.config.compile == "tuned" else None
+    model.compile_blocks(options=tuned)
     try:
         with torch.autocast(device.type, torch.bfloat16, enabled=context.bf16):
             loss_sum(model, batch().to(device)).mean.backward()  # type: ignore[no-untyped-call]

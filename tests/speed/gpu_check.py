@@ -1,7 +1,6 @@
-"""Everything of pretraining that needs a GPU, in one command of at most ten minutes; `make gpu-check` runs it.
+"""Everything of pretraining that is right or wrong only on a GPU, in a minute or two; `make gpu-check` runs it.
 
     python -m tests.speed.gpu_check                     # on a GPU
-    python -m tests.speed.gpu_check --quick             # without the speeds, a minute
     python -m tests.speed.gpu_check --device cpu        # the same walk with small shapes, as the tests do
 
 It needs Python 3.11 or newer, torch 2.11 or newer, transformers 5, NumPy and cyclopts, neither Composer nor streaming:
@@ -11,9 +10,8 @@ It needs Python 3.11 or newer, torch 2.11 or newer, transformers 5, NumPy and cy
 - the committed golden losses, computed on the device
 - compilation: the later of eight batches of other lengths need no new graph
 - one fine-tuning cell, two rates and two seeds, on a made-up task: which of two marks stands among random words
-- tokens/s, MFU and memory by size, objective and backend (`tests.speed.pretraining`)
 
-A line that begins with FAILED names what does not hold; the exit code is then 1.
+A line that begins with FAILED names what does not hold; the exit code is then 1. Speed: `tests.speed.h100`.
 """
 
 from __future__ import annotations
@@ -38,12 +36,10 @@ from common.provenance import ROOT
 from pretraining.model.attention import BACKENDS, resolve_backend
 from pretraining.model.configuration import config_for
 from pretraining.model.modeling import EuroBertForMaskedLM, EuroBertModel
-from pretraining.paper_settings import SHAPES
 from pretraining.training.objectives import ObjectiveBatch, group_weights, loss_sum
 from tests.pretraining.packed import split
 from tests.pretraining.training.train.golden import SCHEDULES, losses
 from tests.speed.parts import drawn, ours, prepared
-from tests.speed.pretraining import on_device
 
 GOLDEN = ROOT / "tests" / "golden" / "pretraining_losses.json"
 OBJECTIVES = ("mlm", "clm")
@@ -239,13 +235,11 @@ def fine_tuning(device: str, *, small: bool) -> Iterator[Line]:
 def check(
     *,
     device: Literal["cuda", "cpu"] = "cuda",
-    quick: bool = False,
 ) -> int:
     """Check a GPU.
 
     Args:
         device: cuda, or cpu to walk through the same with small shapes
-        quick: measure no speeds
     """
     cuda = device == "cuda"
     if cuda and not torch.cuda.is_available():
@@ -264,9 +258,6 @@ def check(
         for holds, text in lines():
             failed += not holds
             print(f"{'ok    ' if holds else 'FAILED'} {text}", flush=True)
-    if not quick:
-        print("\nspeed")
-        on_device(device, list(SHAPES), 12 if cuda else 2, longest, steps=20)
     print(f"\n{failed} failed, {time.monotonic() - began:.0f} s")
     return int(failed > 0)
 

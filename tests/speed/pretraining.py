@@ -1,12 +1,10 @@
-"""Speed and memory of pretraining steps, next to transformers' Trainer on the same sequences, padded.
+"""Speed and memory of pretraining steps on a CPU, next to transformers' Trainer on the same sequences, padded.
 
-    python -m tests.speed.pretraining                # on a CPU
-    python -m tests.speed.pretraining --device cuda  # on a GPU: by size, objective and attention backend
+    python -m tests.speed.pretraining
 
-On the CPU both sides are in float32 on one thread, of a head-heavy shape, as the paper's are once trained at its
-vocabulary; speeds are medians by the process's own time, memory is the growth of the resident set over one forward and
-backward pass in a process of its own, gradients allocated before. On a GPU steps of the paper's micro-batch are timed
-under bf16 autocast.
+Both sides are in float32 on one thread, of a head-heavy shape, as the paper's are once trained at its vocabulary.
+Speeds are medians by the process's own time; memory is the growth of the resident set over one forward and backward
+pass in a process of its own, gradients allocated before. A GPU's speed is measured by `tests.speed.h100`.
 """
 
 from __future__ import annotations
@@ -15,25 +13,17 @@ import itertools
 import multiprocessing
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 import torch
 
-from common.errors import UserError
-from pretraining.model.attention import BACKENDS
-from pretraining.model.configuration import EncoderConfig, config_for, shape_of
-from pretraining.paper_settings import SHAPES, TRAINING
-from pretraining.plan.flops import mfu, model_flops_per_token
-from pretraining.training.objectives import ObjectiveBatch, loss_sum
+from pretraining.model.configuration import EncoderConfig, config_for
+from pretraining.training.objectives import loss_sum
 from tests.speed.parts import OBJECTIVES, adamw, drawn, ours, step
 from tests.speed.timing import parser_of
 
 SEQUENCES, LONGEST, STEPS = 8, 160, 5
 """What a CPU is given."""
-BATCHES = 8
-"""Other batches that a GPU is given; all lengths come once before the clock starts, since each may be compiled for."""
 SIDES = ("ours", "Trainer")
 
 
@@ -107,130 +97,10 @@ def on_cpu() -> None:
             print(f"{objective:8}{row}  {what}", flush=True)
 
 
-def on_device(device: str, sizes: Sequence[str], sequences: int, longest: int, steps: int) -> None:
-    """Print tokens/s, MFU and peak memory of steps by size, objective and every backend that can run."""
-    cuda = device == "cuda"
-    shape = f"{sequences} sequences of {TRAINING.min_length} to {longest:,} tokens"
-    print(f"{name_of(device)}, torch {torch.__version__}, bf16 autocast, {shape}, {steps} steps")
-    print(f"{'size':6}{'objective':>10}{'attention':>10}{'tokens/s':>12}{'MFU':>8}{'peak GB':>9}  blocks")
-    place = (torch.device(device), torch.bfloat16, 64)
-    backends = [one.name for one in BACKENDS.values() if not one.problem(*place)]
-    for size, objective in itertools.product(sizes, OBJECTIVES):
-        config = config_for(size)
-        batches = [drawn(config, objective, sequences, longest, seed) for seed in range(BATCHES)]
-        row = partial(_row, device, config, f"{size:6}{objective:>10}", batches)
-        for backend in backends:
-            for compiled in (True, False) if cuda else (False,):
-                seconds = partial(step_seconds, device, config, backend, batches, steps, compiled=compiled)
-                if row(backend, "compiled" if compiled else "not compiled", seconds):
-                    break
-        row("-", "Trainer", partial(trainer_seconds, device, config, objective, batches, steps))
-
-
-def name_of(device: str) -> str:
-    """Return what torch calls the device."""
-    return torch.cuda.get_device_name() if device == "cuda" else "cpu"
-
-
-def clock(device: str) -> float:
-    """Return the time, once the device has done what it was given."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter()
-
-
-def flops_of(config: EncoderConfig, batches: Sequence[ObjectiveBatch]) -> tuple[float, float]:
-    """Return the mean number of tokens of a batch, and the model FLOPs of a token."""
-    lengths = torch.cat([batch.inputs.cu_seqlens.diff() for batch in batches]).double()
-    tokens = float(lengths.sum())
-    flops = model_flops_per_token(
-        shape_of(config),
-        length=float(lengths.square().sum()) / tokens,
-        predicted=sum(batch.count for batch in batches) / tokens,
-    )
-    return tokens / len(batches), flops
-
-
-def _row(
-    device: str,
-    config: EncoderConfig,
-    label: str,
-    batches: Sequence[ObjectiveBatch],
-    backend: str,
-    how: str,
-    measure: Callable[[], float],
-) -> bool:
-    """Print one row; return whether it could be measured."""
-    torch._dynamo.reset()
-    if device == "cuda":
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-    tokens, flops = flops_of(config, batches)
-    try:
-        speed = tokens / measure()
-    except (UserError, RuntimeError, ImportError, torch._dynamo.exc.TorchDynamoException) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        print(f"{label}{backend:>10}  failed, {how}: {reason[:80]}", flush=True)
-        return False
-    share = mfu(speed, flops, name_of(device))
-    shown = "-" if share is None else f"{share:.1%}"
-    peak = f"{torch.cuda.max_memory_allocated() / 1e9:.1f}" if device == "cuda" else "-"
-    print(f"{label}{backend:>10}{speed:12,.0f}{shown:>8}{peak:>9}  {how}", flush=True)
-    return True
-
-
-def step_seconds(
-    device: str,
-    config: EncoderConfig,
-    backend: str,
-    batches: Sequence[ObjectiveBatch],
-    steps: int,
-    *,
-    compiled: bool,
-) -> float:
-    """Return the mean seconds of one of our training steps."""
-    model = ours(config).to(device)
-    model.set_attention_backend(backend)
-    model.fuse_projections(device == "cuda")
-    if compiled:
-        model.compile_blocks()
-    optimizer, rounds = adamw(model), max(1, steps // len(batches))
-    calls = [partial(step, model, optimizer, batch.to(device), bf16=True) for batch in batches]
-    for call in calls:
-        call()
-    start = clock(device)
-    for call in calls * rounds:
-        call()
-    return (clock(device) - start) / (rounds * len(calls))
-
-
-def trainer_seconds(
-    device: str, config: EncoderConfig, objective: str, batches: Sequence[ObjectiveBatch], steps: int
-) -> float:
-    """Return the mean seconds of one of the Trainer's steps.
-
-    Raises:
-        ImportError: the Trainer needs accelerate.
-    """
-    from tests.speed.trainer import reference, step_times
-
-    cycle = [batches[number % len(batches)] for number in range(len(batches) + steps)]
-    model = reference(config, objective).to(device)
-    times = step_times(model, cycle, objective, lambda: clock(device), cuda=device == "cuda")
-    return sum(times[len(batches) :]) / steps
-
-
 def main() -> None:
     """Run the comparison."""
-    parser = parser_of(__doc__)
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    options = parser.parse_args()
-    if options.device == "cpu":
-        on_cpu()
-    elif torch.cuda.is_available():
-        on_device("cuda", list(SHAPES), 12, 2048, steps=24)
-    else:
-        parser.error("no GPU is at hand; leave out --device cuda to measure on the CPU")
+    parser_of(__doc__).parse_args()
+    on_cpu()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Tokens per second and core of the shard writer, and of the loader that reads what it wrote.
+"""Tokens per second and core of the shard writer, next to bare tokenizing and to `datasets.map` with `MDSWriter`; and
+of the loader that reads what it wrote.
 
     python -m tests.speed.shards FILE ... --tokenizer ID_OR_PATH [--characters 40000000]
 
@@ -16,7 +17,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
+
+import numpy as np
+from datasets import Dataset
+from streaming import MDSWriter
 
 from pretraining.data import build_shards
 from pretraining.data.corpus import batched, open_source
@@ -46,24 +52,41 @@ def read(folder: Path, objective: str, ratio: int | None) -> Callable[[], int]:
     return lambda: sum(data.step(step, objective, ratio, world=8).tokens for step in steps)
 
 
+def mapped(texts: list[str], tokenizer: Any, out: Path) -> int:
+    """Tokenize and write texts as `datasets` and streaming's own writer do; return the number of tokens."""
+    rows = Dataset.from_dict({"text": texts}).map(
+        lambda batch: {"ids": [found.ids for found in tokenizer.encode_batch_fast(batch["text"])]},
+        batched=True, remove_columns=["text"],
+    )  # fmt: skip
+    tokens = 0
+    with MDSWriter(
+        out=str(out), columns={"tokens": "ndarray:int32"}, compression="zstd", hashes=["sha256"]
+    ) as writer:
+        for row in rows:
+            writer.write({"tokens": np.array(row["ids"], np.int32)})
+            tokens += len(row["ids"])
+    return tokens
+
+
 def main() -> None:
-    """Time the writer, then the loader."""
+    """Time the writer and its references, then the loader."""
     parser = parser_of(__doc__)
     parser.add_argument("source", nargs="+", help="documents, as for `shards`")
     parser.add_argument("--tokenizer", required=True, help="as for `shards`")
     parser.add_argument("--characters", type=int, default=40_000_000, help="text to read")
     options = parser.parse_args()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    encoder, held, tokens = load_tokenizer(options.tokenizer), 0, 0
+    encoder, texts, held = load_tokenizer(options.tokenizer), list[str](), 0
     for group in batched(open_source(options.source).documents(), 500_000, 1_000):
-        texts = [document.text for document in group]
-        held += sum(map(len, texts))
-        tokens += sum(
-            len(found.ids) for found in encoder.inner.encode_batch_fast(texts, add_special_tokens=False)
-        )
+        texts += [document.text for document in group]
+        held += sum(len(document.text) for document in group)
         if held >= options.characters:
             break
+    encoder.encode_batch(texts[:1])
+    bare = rate(lambda: sum(map(len, encoder.encode_batch(texts))))
+    tokens = sum(len(ids) for ids in encoder.encode_batch(texts))
     print(f"{held / 1e6:.1f} M characters, {tokens / 1e6:.2f} M tokens, by {encoder.engine}; {machine()}")
+    print(f"tokenizing    {bare:12,.0f} tokens/s of CPU time, by {encoder.engine} alone")
     loaded = patch.object(build_shards, "load_tokenizer", lambda _: encoder)
     with tempfile.TemporaryDirectory() as folder, loaded:
 
@@ -74,6 +97,8 @@ def main() -> None:
 
         speeds = [rate(lambda out=out: write(out)) for out in "abc"]  # type: ignore[misc]
         print(f"writer        {statistics.median(speeds):12,.0f} tokens/s of CPU time")
+        speed = rate(lambda: mapped(texts, encoder.inner, Path(folder, "mapped")))
+        print(f"datasets.map  {speed:12,.0f} tokens/s of CPU time, with MDSWriter")
         for name, share in (("clm", None), ("mlm", 40)):
             print(f"loader, {name:4}{rate(read(Path(folder, 'a'), name, share)):12,.0f} tokens/s of CPU time")
 

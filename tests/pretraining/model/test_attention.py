@@ -2,27 +2,24 @@
 
 sdpa runs; those of a GPU are held to their call's arguments.
 
-A stand-in takes the place of a kernel that needs a GPU. It binds its arguments by the signature of the installed
-function, so that an update that changes it fails here, and computes what they ask for.
+A stand-in takes the place of torch's operator. It binds its arguments by the signature of the installed function, so
+that an update that changes it fails here, and computes what they ask for.
 """
 
 import inspect
-import sys
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.attention.varlen as torch_varlen
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from common.errors import UserError
 from pretraining.model import attention as attention_module
 from pretraining.model.attention import (
     BACKENDS,
-    FLASH4,
     SDPA,
-    VARLEN,
     attention,
     packed_layout,
     padded_layout,
@@ -108,65 +105,31 @@ def test_a_mask_of_what_may_be_seen_is_taken_as_it_is() -> None:
 # --- kernels that need a GPU: what they are called with ---
 
 
-def _same_offsets(arguments: dict[str, Any], q: str, k: str, longest: int) -> tuple[int, ...]:
-    """Check what all kernels share, and return the lengths."""
-    # cuDNN asks for the same tensor, not an equal one.
-    assert arguments[q] is arguments[k] and arguments[q].dtype == torch.int32
-    assert arguments[q].is_contiguous() and arguments[q].dim() == 1
-    lengths = tuple(arguments[q].diff().tolist())
-    assert longest >= max(lengths)
-    return lengths
+KERNELS = [name for name in BACKENDS if name != "sdpa"]
 
 
-def _bound(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    bound = inspect.signature(function).bind(*args, **kwargs)
-    bound.apply_defaults()
-    return bound.arguments
-
-
-def _stand_in_for_varlen(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = torch_varlen.varlen_attn
-
-    def stand_in(*args: Any, **kwargs: Any) -> Tensor:
-        given = _bound(real, args, kwargs)
-        q, k = given["query"], given["key"]
-        assert given["max_q"] == given["max_k"] and type(given["max_q"]) is int
-        assert given["scale"] is given["return_aux"] is given["seqused_k"] is given["block_table"] is None
-        assert given["enable_gqa"] == (q.shape[1] != k.shape[1])
-        lengths = _same_offsets(given, "cu_seq_q", "cu_seq_k", given["max_q"])
-        causal = {(-1, -1): False, (-1, 0): True}[given["window_size"]]
-        return naive(q, k, given["value"], lengths, causal).to(q.dtype)
-
-    monkeypatch.setattr(attention_module, "varlen_attn", stand_in)
-
-
-def _stand_in_for_flash4(monkeypatch: pytest.MonkeyPatch) -> None:
-    interface = pytest.importorskip("flash_attn.cute", reason="flash-attn-4 is for Linux")
-    real = interface.flash_attn_varlen_func
-
-    def stand_in(*args: Any, **kwargs: Any) -> tuple[Tensor, None]:
-        given = _bound(real, args, kwargs)
-        q, k, v = given["q"], given["k"], given["v"]
-        asked = {"q", "k", "v", "cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k", "causal"}
-        defaults = {name: item.default for name, item in inspect.signature(real).parameters.items()}
-        assert all(given[name] == defaults[name] for name in given.keys() - asked)
-        assert type(given["max_seqlen_q"]) is int and given["max_seqlen_q"] == given["max_seqlen_k"]
-        lengths = _same_offsets(given, "cu_seqlens_q", "cu_seqlens_k", given["max_seqlen_q"])
-        return naive(q, k, v, lengths, given["causal"]).to(q.dtype), None
-
-    monkeypatch.setattr(interface, "flash_attn_varlen_func", stand_in)
-
-
-STAND_INS = {"varlen": _stand_in_for_varlen, "flash4": _stand_in_for_flash4}
-
-
-@pytest.mark.parametrize("name", STAND_INS)
+@pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("heads", GQA)
 def test_kernels_are_called_as_they_ask(
     name: str, is_causal: bool, heads: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    STAND_INS[name](monkeypatch)
+    def stand_in(*args: Any, **kwargs: Any) -> Tensor:
+        bound = inspect.signature(torch_varlen.varlen_attn).bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        q, k, bounds = given["query"], given["key"], given["cu_seq_q"]
+        assert given["max_q"] == given["max_k"] == 2048
+        assert given["scale"] is given["return_aux"] is given["seqused_k"] is given["block_table"] is None
+        assert given["enable_gqa"] == (q.shape[1] != k.shape[1])
+        # cuDNN asks for the same tensor, not an equal one.
+        assert bounds is given["cu_seq_k"] and bounds.dtype == torch.int32 and bounds.is_contiguous()
+        assert torch.backends.cuda.cudnn_sdp_enabled() == (name == "cudnn")
+        assert torch.backends.cuda.flash_sdp_enabled() == (name != "cudnn")
+        causal = {(-1, -1): False, (-1, 0): True}[given["window_size"]]
+        return naive(q, k, given["value"], tuple(bounds.diff().tolist()), causal).to(q.dtype)
+
+    monkeypatch.setattr(attention_module, "varlen_attn", stand_in)
     lengths = LENGTHS["ragged"]
     q, k, v = make(lengths, *GQA[heads])
     layout = packed_layout(cumulative(lengths).long(), 2048, is_causal=is_causal, backend=BACKENDS[name])
@@ -174,73 +137,153 @@ def test_kernels_are_called_as_they_ask(
     torch.testing.assert_close(attention(q, k, v, layout), expected, atol=2e-6, rtol=0)
 
 
+@pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_varlen_has_gradients_and_compiles_without_a_graph_break(is_causal: bool) -> None:
-    """On the meta device: shapes of a forward and backward pass, in one graph."""
-    q, k, v = (
-        torch.empty(100, heads, 96, device="meta", dtype=torch.bfloat16, requires_grad=True)
-        for heads in (18, 6, 6)
+def test_kernels_have_gradients_and_compile_without_a_graph_break(
+    name: str, is_causal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On tensors without numbers: the named kernel is chosen on a GPU, and both passes are one graph."""
+    gpu(monkeypatch, 9)
+    chosen, select = list[int](), torch_varlen._select_backend
+    monkeypatch.setattr(
+        torch_varlen, "_select_backend", lambda *args: chosen.append(select(*args)) or chosen[-1]
     )
-    offsets = torch.empty(13, dtype=torch.int32, device="meta")
-    layout = packed_layout(offsets, 2048, is_causal=is_causal, backend=VARLEN)
+
+    def inputs(device: str) -> tuple[Any, ...]:
+        shapes = ((512, heads, 64) for heads in (18, 6, 6))
+        qkv = (
+            torch.empty(shape, device=device, dtype=torch.bfloat16, requires_grad=True) for shape in shapes
+        )
+        offsets = torch.empty(33, dtype=torch.int32, device=device)
+        return *qkv, packed_layout(offsets, 2048, is_causal=is_causal, backend=BACKENDS[name])
+
+    with FakeTensorMode():
+        assert attention(*inputs("cuda")).shape == (512, 18, 64)
+    # No backward pass runs on tensors of a GPU that is not there.
+    monkeypatch.setattr(torch_varlen, "_cudnn_rejection_reasons", lambda *args: [])
+    *qkv, layout = inputs("meta")
     for call in (attention, torch.compile(attention, backend="aot_eager", fullgraph=True)):
-        out = call(q, k, v, layout)
-        grads = torch.autograd.grad(out, (q, k, v), torch.empty_like(out))
-        assert [grad.shape for grad in grads] == [q.shape, k.shape, v.shape]
+        out = call(*qkv, layout)
+        grads = torch.autograd.grad(out, qkv, torch.empty_like(out))
+        assert [grad.shape for grad in grads] == [x.shape for x in qkv]
+    wanted = "CUDNN_ATTENTION" if name == "cudnn" else "FLASH_ATTENTION"
+    assert set(chosen) == {getattr(torch.nn.attention.SDPBackend, wanted).value}
 
 
 # --- where they can run ---
 
 
 def gpu(monkeypatch: pytest.MonkeyPatch, major: int, *, amd: bool = False) -> None:
-    """Let torch see a GPU of a compute capability."""
+    """Let torch see a GPU of a compute capability, and cuDNN as it is in the lock."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device=None: (major, 0))
     monkeypatch.setattr(torch.version, "hip", "6.4" if amd else None)
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 92600)
+    for cached in (torch_varlen._should_use_cudnn, torch_varlen._cudnn_version_and_major_capability):
+        cached.cache_clear()
 
 
 CAN = {
-    "A100": (8, False, ["varlen", "sdpa"]),
-    "H100": (9, False, ["varlen", "flash4", "sdpa"]),
-    "B200": (10, False, ["varlen", "flash4", "sdpa"]),
-    "RTX 5090": (12, False, ["varlen", "flash4", "sdpa"]),
-    "T4": (7, False, ["sdpa"]),
-    "MI250X": (9, True, ["varlen", "sdpa"]),
+    "A100": (8, False, ["flash2", "sdpa"], "flash2"),
+    "H100": (9, False, ["flash2", "flash3", "flash4", "cudnn", "sdpa"], "flash4"),
+    "B200": (10, False, ["flash2", "flash4", "cudnn", "sdpa"], "flash4"),
+    "RTX 5090": (12, False, ["flash2", "sdpa"], "flash2"),
+    "T4": (7, False, ["sdpa"], "sdpa"),
+    "MI250X": (9, True, ["flash2", "sdpa"], "flash2"),
 }
 
 
 @pytest.mark.parametrize("name", CAN)
 def test_each_gpu_has_the_kernels_that_were_built_for_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    major, amd, expected = CAN[name]
-    pytest.importorskip("flash_attn.cute", reason="flash-attn-4 is for Linux")
+    major, amd, expected, best = CAN[name]
     gpu(monkeypatch, major, amd=amd)
+    activated = fake_packages(monkeypatch, {"flash_attn_interface", "flash_attn.cute.interface"})
     for shape in SHAPES.values():
         problems = [item.problem(CUDA, torch.bfloat16, shape.head_dim) for item in BACKENDS.values()]
         assert [name for name, why in zip(BACKENDS, problems, strict=True) if not why] == expected
-        assert resolve_backend("auto", CUDA, torch.bfloat16, shape.head_dim).name == expected[0]
+        assert resolve_backend("auto", CUDA, torch.bfloat16, shape.head_dim).name == best
     assert resolve_backend("auto", CUDA, torch.float32, 64) is SDPA
+    assert activated == (["FA4"] if best == "flash4" else [])
 
 
-def test_head_dimensions_that_no_kernel_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def fake_packages(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> list[str]:
+    """Let some modules of kernels be importable; return what is activated, from then on."""
+    activated: list[str] = []
+
+    def load(module: str) -> None:
+        if module not in installed:
+            raise ImportError(f"No module named {module!r}")
+
+    monkeypatch.setattr(attention_module.importlib, "import_module", load)
+    monkeypatch.setattr(attention_module, "_import_problem", attention_module._import_problem.__wrapped__)
+    monkeypatch.setattr(attention_module, "_runs", lambda *args: True)
+    torch_attention = attention_module.torch_attention
+    monkeypatch.setattr(torch_attention, "activate_flash_attention_impl", activated.append)
+    monkeypatch.setattr(torch_attention, "restore_flash_attention_impl", lambda: activated.append("FA2"))
+    monkeypatch.setattr(
+        torch_attention,
+        "current_flash_attention_impl",
+        lambda: activated[-1] if activated[-1:] not in ([], ["FA2"]) else None,
+    )
+    return activated
+
+
+def test_without_a_package_auto_takes_the_next_and_a_name_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     gpu(monkeypatch, 9)
-    for backend in (VARLEN, FLASH4):
-        assert "multiple of 8 and at most 256, not 100" in backend.problem(CUDA, torch.bfloat16, 100)
-    gpu(monkeypatch, 10)
-    assert "up to 128 on this GPU, not 192" in FLASH4.problem(CUDA, torch.bfloat16, 192)
+    fake_packages(monkeypatch, set())
+    assert resolve_backend("auto", CUDA, torch.bfloat16, 64).name == "flash2"
+    for name, package in (("flash3", "flash-attn-3"), ("flash4", "flash-attn-4")):
+        with pytest.raises(UserError, match=f"{name} needs the {package} package .*; use auto or sdpa"):
+            resolve_backend(name, CUDA, torch.bfloat16, 64)
 
 
-def test_the_folder_of_flash_attn_2_is_not_taken_for_flash_attn_4(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "flash_attn.cute", None)
-    attention_module._import_problem.cache_clear()
+def test_each_name_puts_its_own_kernels_under_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu(monkeypatch, 9)
-    try:
-        assert FLASH4.problem(CUDA, torch.bfloat16, 64).startswith("needs the flash-attn-4 package (")
-    finally:
-        attention_module._import_problem.cache_clear()
+    activated = fake_packages(monkeypatch, {"flash_attn_interface", "flash_attn.cute.interface"})
+    for name in ("flash4", "flash4", "flash2", "flash3", "sdpa", "flash3"):
+        assert resolve_backend(name, CUDA, torch.bfloat16, 64).name == name
+    assert activated == ["FA4", "FA2", "FA3"]
+
+
+def test_the_installed_flash_attn_4_is_what_torch_can_activate() -> None:
+    pytest.importorskip("flash_attn.cute", reason="flash-attn-4 is for Linux")
+    assert attention_module._import_problem("flash_attn.cute.interface", "flash-attn-4") == ""
+    assert {"FA3", "FA4"} <= set(torch.nn.attention.list_flash_attention_impls())
+
+
+def test_what_no_kernel_can_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu(monkeypatch, 9)
+    for name in KERNELS:
+        widest = 256 if name == "flash2" else 128
+        assert f"multiple of 8 and at most {widest}, not 100" in BACKENDS[name].problem(
+            CUDA, torch.bfloat16, 100
+        )
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91900)
+    assert "cuDNN 9.24 or newer" in BACKENDS["cudnn"].problem(CUDA, torch.bfloat16, 64)
+    gpu(monkeypatch, 9)
+    monkeypatch.setattr(torch, "__version__", torch.torch_version.TorchVersion("2.11.0+cu130"))
+    assert "torch 2.15" in BACKENDS["cudnn"].problem(CUDA, torch.bfloat16, 64)
+    monkeypatch.setattr(attention_module.torch_attention, "list_flash_attention_impls", lambda: ["FA4"])
+    assert "needs a newer torch than 2.11" in BACKENDS["flash3"].problem(CUDA, torch.bfloat16, 64)
+
+
+def test_auto_passes_over_a_package_whose_kernels_fail(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As an H100's driver that is too old does, or here a tensor of a GPU that is not there."""
+    gpu(monkeypatch, 9)
+    tried = attention_module._runs.__wrapped__
+    activated = fake_packages(monkeypatch, {"flash_attn.cute.interface"})
+    monkeypatch.setattr(attention_module, "_runs", tried)
+    monkeypatch.setattr(torch, "ones", lambda *args, **options: exec("raise RuntimeError('driver too old')"))
+    assert resolve_backend("auto", CUDA, torch.bfloat16, 64).name == "flash2"
+    assert activated == ["FA4", "FA2"] and "flash4 does not run here (driver too old)" in caplog.text
 
 
 def test_a_cpu_takes_sdpa_and_the_others_say_what_they_need() -> None:
     assert resolve_backend("auto", CPU, torch.float32, 64) is SDPA
-    for name in ("varlen", "flash4"):
+    for name in KERNELS:
         with pytest.raises(UserError, match=f"attention backend {name} needs a GPU.*; use auto or sdpa"):
             resolve_backend(name, CPU, torch.bfloat16, 64)
     with pytest.raises(UserError, match="did you mean 'flash4'"):
@@ -279,7 +322,8 @@ def test_on_this_gpu(name: str, is_causal: bool, shape: Any) -> None:
     inputs = make(lengths, shape.heads, shape.kv_heads, shape.head_dim)
     ours = [x.cuda().bfloat16().requires_grad_() for x in inputs]
     plain = [x.detach().cpu().double().requires_grad_() for x in ours]
-    layout = packed_layout(cumulative(lengths).cuda(), 2048, is_causal=is_causal, backend=BACKENDS[name])
+    backend = resolve_backend(name, CUDA, torch.bfloat16, shape.head_dim)
+    layout = packed_layout(cumulative(lengths).cuda(), 2048, is_causal=is_causal, backend=backend)
     out, expected = attention(*ours, layout), naive(*plain, lengths, is_causal)
     out.float().square().sum().backward()
     expected.square().sum().backward()

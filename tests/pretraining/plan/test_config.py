@@ -48,7 +48,7 @@ def test_settings_are_read_by_type(capsys: pytest.CaptureFixture[str]) -> None:
         ("beta2=1", r"beta2 must be in \[0, 1\)"),
         ("clip_norm=0", "above 0"),
         ("min_length=4096", "above max_length"),
-        ("microbatch=0", "at least 1"),
+        ("microbatch=-1", "at least 0"),
         ("seed=-1", "seed must be at least 0"),
         ("seed=4294967296", r"seed must be below 2\^32"),
         ("warmup_steps=-1", "warmup_steps must be at least 0"),
@@ -70,7 +70,7 @@ def test_machine_settings_may_change_when_a_run_resumes() -> None:
     config = TrainingConfig()
     free = set(asdict(config)) - set(TrainingConfig(algorithms="module:Class").science())
     assert free == {
-        "microbatch", "precision", "backend", "compile", "eval_every", "eval_sequences", "save_every",
+        "microbatch", "precision", "backend", "residual", "compile", "eval_every", "eval_sequences", "save_every",
         "log_every", "cache", "cache_gb", "tensorboard", "wandb", "callbacks", "skip",
         "save_minutes", "timeout_minutes", "shard_optimizer",
     }  # fmt: skip

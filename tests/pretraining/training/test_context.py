@@ -20,7 +20,7 @@ MISTAKES = [
     (["max_length=128"], "above the model's limit of 64 tokens"),
     (["precision=bf16"], "precision=bf16 needs a GPU"),
     (["global_batch=100000"], "but one step needs 100000"),
-    (["backend=varlen"], "attention backend varlen needs a GPU and bf16 or fp16"),
+    (["backend=flash2"], "attention backend flash2 needs a GPU and bf16 or fp16"),
 ]
 
 

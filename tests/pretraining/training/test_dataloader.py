@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.errors import UserError
-from pretraining.data.sampler import Cut, Order
+from pretraining.data.sampler import Cut, Order, lay_out
 from pretraining.data.shard_manifest import load_manifest
 from pretraining.plan.study_plan import Study
-from pretraining.training.dataloader import StepBatch, lay_out, prefetched
+from pretraining.training.dataloader import StepBatch, prefetched
 from tests.pretraining.packed import sequences
 from tests.pretraining.small_study import open_data
 
