@@ -7,6 +7,7 @@ is seen only beyond what they differ by.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
