@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,7 +40,7 @@ def build_optimizer(
 
     With `shard_optimizer` each of several processes updates its share of the parameters and sends them to the others.
     """
-    settings = {
+    settings: dict[str, Any] = {
         "lr": config.peak_lr,
         "betas": (config.beta1, config.beta2),
         "eps": config.eps,

@@ -15,6 +15,7 @@ import threading
 import time
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from typing import Any
 
 import torch
 from torch.distributed import distributed_c10d
@@ -106,8 +107,8 @@ class Watchdog(AbstractContextManager["Watchdog"]):
                 rank for rank, told in after.items() if told[:2] == least < max(t[:2] for t in after.values())
             ]
         rest = [rank for rank in range(self._ranks.world) if rank not in lost] or [0]
-        if self._over.is_set():
-            return
+        if self._over.is_set() or time.monotonic() - self._moved < self._seconds:
+            return  # it was only slow
         if self._ranks.rank == rest[0]:
             logger.error("%s", self._sentence(lost, after))
         else:
@@ -135,11 +136,11 @@ class OwnTime:
         self._begin = self._end = self._now()
         self._total, self.steps = 0.0, 0
 
-    def _now(self) -> float | torch.cuda.Event:
+    def _now(self) -> Any:
         if self._ranks.device.type != "cuda":
             return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()  # type: ignore[no-untyped-call]
+        event: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
         return event
 
     def begin(self) -> None:
@@ -152,11 +153,10 @@ class OwnTime:
 
     def count(self) -> None:
         """Add a step, whose loss has been read."""
-        begin, end = self._begin, self._end
-        if isinstance(begin, float):
-            self._total += end - begin  # type: ignore[operator]
+        if isinstance(self._begin, float):
+            self._total += self._end - self._begin
         else:
-            self._total += begin.elapsed_time(end) / 1000  # type: ignore[no-untyped-call]
+            self._total += self._begin.elapsed_time(self._end) / 1000
         self.steps += 1
 
     def by_rank(self, stage: str, step: int) -> list[float]:

@@ -87,3 +87,17 @@ def test_a_loss_that_is_no_number_is_read_as_it_was_written(tmp_path: Path, loss
     writer.close()
     (row,) = read_log(tmp_path / LOG)
     assert repr(row["loss"]) == repr(loss)
+
+
+def test_rows_after_the_checkpoint_are_cut_off_on_resuming(tmp_path: Path) -> None:
+    path = tmp_path / LOG
+    steps = {None: [1, 2, 3, 4], 4: [1, 2, 3, 4], 2: [1, 2], -1: []}
+    for until, kept in steps.items():
+        writer = LogWriter(path)
+        for step in range(1, 5):
+            writer.write(ROW | {"step": step, "tokens_per_second": 1.0})
+        writer.close()
+        LogWriter(path, until).close()
+        for file in (path, tmp_path / TIMINGS):
+            assert [json.loads(line)["step"] for line in file.read_text().splitlines()] == kept
+            file.unlink()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.study_plan import Study
+from pretraining.training import checkpoints
 from pretraining.training.dataloader import Data
 from pretraining.training.log import TIMINGS, read_log
 from pretraining.training.objectives import ObjectiveBatch, clm, loss_sum, mlm
@@ -106,6 +108,26 @@ def test_validation_can_be_left_out(study: Study, data: Path, tmp_path: Path, do
     assert {row["split"] for row in rows} == {"train"}
     assert [row["step"] for row in rows] == [4, 8, 9, 12, 16, 18, 20, 24]
     assert weights_hash(tmp_path) == weights_hash(done)
+
+
+def test_checkpoints_come_by_the_clock_too_and_change_nothing(
+    study: Study, data: Path, tmp_path: Path, done: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved, original = [], checkpoints.write
+
+    def noted(folder: Path, step: int, *rest: Any) -> checkpoints.Checkpoint:
+        saved.append(step)
+        return original(folder, step, *rest)
+
+    monkeypatch.setattr(checkpoints, "write", noted)
+    for minutes, steps in (("0", [5, 9, 18, 24]), ("1e-9", list(range(1, 25)))):
+        saved.clear()
+        config = changed(study, "save_every=1000", f"save_minutes={minutes}")
+        assert train(MODEL, data=data, out=tmp_path / minutes, study=study, config=config)
+        assert saved == steps
+        assert weights_hash(tmp_path / minutes) == weights_hash(done)
+        last = Path("stages", MODEL, "step-00000024", "state.json")
+        assert (tmp_path / minutes / last).read_bytes() == (done / last).read_bytes()
 
 
 def test_batches_are_left_out_from_a_step_on(study: Study, data: Path, tmp_path: Path, done: Path) -> None:

@@ -1,0 +1,52 @@
+"""What the processes of a job find out about each other; test_train_accidents has the processes."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import pytest
+import torch
+
+from pretraining.training.ranks import Ranks
+from pretraining.training.watchdog import OwnTime, Watchdog
+
+
+class Four(Ranks):
+    """The third of four processes; the others take 1 s for their part of a step."""
+
+    def each(self, value: float) -> list[float]:
+        return [1.0, 1.1, value, 0.9]
+
+
+@pytest.mark.parametrize(("own", "is_slow"), [(1.4, False), (1.6, True), (0.1, False)])
+def test_a_slow_rank_says_so_itself(own: float, is_slow: bool, caplog: pytest.LogCaptureFixture) -> None:
+    ranks = Four(rank=2, world=4, device=torch.device("cpu"))
+    times = OwnTime(ranks)
+    for _ in range(3):
+        times.begin()
+        times.backward()
+        times.count()
+    times._total = 3 * own
+    assert times.by_rank("stage", 100) == pytest.approx([1.0, 1.1, own, 0.9]) and times.steps == 0
+    told = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(told) == is_slow
+    if is_slow:
+        assert all(words in caplog.text for words in ("rank 2", "1.6 s", "theirs 1 s", "steps 98 to 100"))
+
+
+def test_own_time_ends_with_the_last_backward_pass() -> None:
+    times = OwnTime(Ranks(rank=0, world=1, device=torch.device("cpu")))
+    times.begin()
+    times.backward()
+    time.sleep(0.02)
+    times.backward()
+    time.sleep(0.2)
+    times.count()
+    assert 0.02 <= times._total < 0.2
+
+
+def test_one_process_waits_for_nobody() -> None:
+    with Watchdog(Ranks(rank=0, world=1, device=torch.device("cpu")), "stage", 0.01) as watchdog:
+        time.sleep(0.05)
+        watchdog.mark(1, 1)
