@@ -246,7 +246,7 @@ def _import_problem(module: str, package: str) -> str:
 
 def _cudnn_problem() -> str:
     try:
-        version = torch.backends.cudnn.version() or 0
+        version = torch.backends.cudnn.version() or 0  # type: ignore[no-untyped-call]
     except RuntimeError as error:  # another version than torch was built with
         return f"needs torch's own cuDNN ({first_line(error)})"
     if torch.__version__ < "2.15" or version < 92400:
@@ -303,7 +303,7 @@ def _activate(backend: AttentionBackend) -> None:
     if wanted is None:
         torch_attention.restore_flash_attention_impl()
     else:
-        torch_attention.activate_flash_attention_impl(wanted)  # type: ignore[arg-type]
+        torch_attention.activate_flash_attention_impl(wanted)
 
 
 @functools.cache
@@ -315,7 +315,8 @@ def _runs(backend: AttentionBackend, device: torch.device, dtype: torch.dtype, h
         )
         bounds = torch.tensor([0, 16], dtype=torch.int32, device=device)
         with torch.enable_grad():
-            varlen(q, k, v, packed_layout(bounds, 16, is_causal=False, backend=backend)).sum().backward()
+            out = varlen(q, k, v, packed_layout(bounds, 16, is_causal=False, backend=backend))
+            torch.autograd.grad(out.sum(), (q, k, v))
     except Exception as error:  # whatever a package's compiler may raise
         logger.warning("attention backend %s does not run here (%s)", backend.name, first_line(error))
         return False

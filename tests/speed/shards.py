@@ -11,6 +11,7 @@ packed.
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import tempfile
@@ -21,6 +22,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import tiktoken
 from datasets import Dataset
 from streaming import MDSWriter
 
@@ -28,7 +30,7 @@ from pretraining.data import build_shards
 from pretraining.data.corpus import batched, open_source
 from pretraining.data.shard_index import ShardSettings
 from pretraining.data.shard_manifest import load_manifest
-from pretraining.data.tokenizer import load_tokenizer
+from pretraining.data.tokenizer import TextTokenizer, load_tokenizer
 from pretraining.model.configuration import config_of
 from pretraining.paper_settings import SHAPES
 from pretraining.plan.config import TrainingConfig
@@ -45,11 +47,22 @@ def rate(call: Callable[[], int]) -> float:
 
 def read(folder: Path, objective: str, ratio: int | None) -> Callable[[], int]:
     """Return what makes one of eight ranks' share of steps and returns the number of its tokens."""
-    config = TrainingConfig(cache=str(folder / "cache"), eval_sequences=0)
+    tokens = load_manifest(folder)["splits"]["train"]["tokens"]
+    config = TrainingConfig(
+        cache=str(folder / "cache"), eval_sequences=0, global_batch=min(2_304, tokens // 2_048)
+    )
     data = Data(folder, config, config_of(SHAPES["610m"], load_manifest(folder)["tokenizer"]))
     steps = range(min(8, data.order.steps_per_epoch))
     data.step(0, objective, ratio, world=8)
     return lambda: sum(data.step(step, objective, ratio, world=8).tokens for step in steps)
+
+
+def plain_tiktoken(encoder: TextTokenizer) -> tiktoken.Encoding:
+    """Return tiktoken as its users make it: with the pattern that the tokenizer's file has."""
+    assert encoder.twin is not None
+    pattern = json.loads(encoder._json)["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"]
+    ranks = encoder.twin._mergeable_ranks
+    return tiktoken.Encoding("plain", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
 
 
 def mapped(texts: list[str], tokenizer: Any, out: Path) -> int:
@@ -82,11 +95,12 @@ def main() -> None:
         held += sum(len(document.text) for document in group)
         if held >= options.characters:
             break
-    encoder.encode_batch(texts[:1])
-    bare = rate(lambda: sum(map(len, encoder.encode_batch(texts))))
     tokens = sum(len(ids) for ids in encoder.encode_batch(texts))
     print(f"{held / 1e6:.1f} M characters, {tokens / 1e6:.2f} M tokens, by {encoder.engine}; {machine()}")
-    print(f"tokenizing    {bare:12,.0f} tokens/s of CPU time, by {encoder.engine} alone")
+    if encoder.twin is not None:
+        bare = plain_tiktoken(encoder)
+        speed = rate(lambda: sum(len(bare.encode_ordinary(text)) for text in texts))
+        print(f"tiktoken      {speed:12,.0f} tokens/s of CPU time, alone, with the tokenizer's own pattern")
     loaded = patch.object(build_shards, "load_tokenizer", lambda _: encoder)
     with tempfile.TemporaryDirectory() as folder, loaded:
 

@@ -3,14 +3,19 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from common.errors import UserError
 from pretraining.data.shard_manifest import load_manifest, write_manifest
+from pretraining.paper_settings import SHAPES
+from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import Study, load_study
 from pretraining.training import context
+from pretraining.training.ranks import Ranks
 from tests.pretraining.small_study import MODEL, QUIET, STUDY, changed, seal_again, train, weights_hash
 
 pytestmark = QUIET
@@ -108,3 +113,21 @@ def test_a_checkpoint_of_another_stage_is_never_taken(
     seal_again(saved, interventions={"skip": [], "peak_lr_from": []})
     assert train(MODEL, data=data, out=out, study=study)
     assert weights_hash(out) == weights_hash(done)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, 24),
+        ({"bf16": False}, 12),
+        ({"config": TrainingConfig(compile="off")}, 12),
+        ({"start": "an adapted model"}, 12),
+    ],
+)
+def test_the_pass_fills_a_gpu_where_its_memory_is_known(
+    given: dict[str, Any], expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (83_700_000_000, 85_000_000_000))
+    ranks = Ranks(rank=0, world=1, device=torch.device("cpu"))
+    usual = {"bf16": True, "config": TrainingConfig(), "start": None, "ranks": ranks, "shape": SHAPES["610m"]}
+    assert context.TrainingContext._microbatch(SimpleNamespace(**usual | given)) == expected

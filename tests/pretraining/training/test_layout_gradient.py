@@ -6,6 +6,7 @@ import multiprocessing
 from datetime import timedelta
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -23,6 +24,7 @@ from pretraining.training.composer_parts import PretrainingModel, StepData
 from pretraining.training.dataloader import Data
 from pretraining.training.objectives import group_weights, loss_sum, mlm
 from pretraining.training.ranks import Ranks
+from pretraining.training.stage import StageTraining
 from tests.pretraining.packed import sequences
 from tests.pretraining.small_study import changed, model_config
 
@@ -157,9 +159,12 @@ def test_a_padded_pass_has_the_same_gradient(study: Study, data: Path, objective
     source, model = prepared(study, data, torch.float64, "microbatch=32")
     share = source.step(STEP, objective, 40 if objective == "mlm" else None)
     share = share.weighed(group_weights(share.counts, "equal"))
-    tokens, sequences = 48, 96
+    config = changed(study, *SETTINGS, "microbatch=32")
+    tokens, sequences = config.pass_multiples
+    assert (tokens, sequences) == (48, 96)
+    stages = (SimpleNamespace(config=config, fixed_shapes=fixed) for fixed in (False, True))
     losses, found = [], []
-    for parts in (share.microbatches, [part.padded(tokens, sequences) for part in share.microbatches]):
+    for parts in ([StageTraining._shaped(stage, part) for part in share.microbatches] for stage in stages):
         total = torch.stack([loss_sum(model, part).total for part in parts]).sum()
         total.backward()
         losses.append(float(total.detach()))
