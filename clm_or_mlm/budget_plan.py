@@ -8,6 +8,7 @@ is seen only beyond what they differ by.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -58,14 +59,8 @@ _HIGHER, _HIGHER_TO = 1e-3, 100e6
 def _size(hidden: int, layers: int) -> Shape:
     heads = hidden // 64
     return Shape(
-        hidden=hidden,
-        layers=layers,
-        heads=heads,
-        kv_heads=heads,
-        mlp=3 * hidden,
-        vocab=_VOCAB,
-        max_length=_LONGEST,
-    )
+        hidden=hidden, layers=layers, heads=heads, kv_heads=heads, mlp=3 * hidden, vocab=_VOCAB, max_length=_LONGEST
+    )  # fmt: skip
 
 
 _SIZES = [_size(*one) for one in ((256, 4), (384, 6), (512, 8), (640, 10), (768, 12), (1024, 16), (1536, 24))]
@@ -239,14 +234,12 @@ class _Draft:
 
     def within(self, budget: Budget) -> Choice | float:
         """Return the study as long as the budget pays for, or the hours of the shortest that is worth it."""
-        one_seed, step = self._tuning_hours(budget.speed), self._tokens_of_step()
+        one_seed, step = self._tuning_hours(budget.speed), self._study(1_000)[1].config.tokens_per_step
         least = _MOST_TUNING * (budget.hours or float("inf"))
         count = next((n for n in range(len(_SEEDS), 1, -1) if n * one_seed <= least), 1)
         tuning = count * one_seed
-        fewest = (
-            _FEWEST_ADAPTED if self.kind.adapts else _TOKENS_PER_PARAMETER * self.shape.encoder_parameters
-        )
-        wanted = -(-int(budget.tokens or fewest) // int(step))
+        fewest = _TOKENS_PER_PARAMETER * self.shape.encoder_parameters
+        wanted = -(-int(budget.tokens or (_FEWEST_ADAPTED if self.kind.adapts else fewest)) // int(step))
         one = sum(self._training_hours(budget.speed, 10_000).values()) / 10_000
         needed = (tuning + one * max(wanted, 20)) / (1 - _SPARE)
         if budget.hours is not None and needed > budget.hours:
@@ -284,13 +277,10 @@ class _Draft:
         models = self.pretrainings * len(self.kind.arms) + self.kind.adapts
         return run * len(_RATES) * models
 
-    def _tokens_of_step(self) -> float:
-        return self._study(1_000)[1].config.tokens_per_step
-
     def _training_hours(self, speed: Speed, steps: int) -> dict[str, float]:
         """Return the hours of CLM and of MLM; steps that arms share are trained once."""
         _, study, models = self._study(steps)
-        plan = plan_of(models, replace(study, shapes=_Known(self.shape)))
+        plan = plan_of(models, replace(study, shapes=defaultdict(lambda: self.shape)))
         stages = {
             name: [stage for stage in plan.stages if stage.objective == name.lower()]
             for name in ("CLM", "MLM")
@@ -351,16 +341,3 @@ class _Draft:
             detour = [{"train": "clm", "steps": fifth}] if "+" in arm else []
             left = steps - fifth * (1 + len(detour))
             yield {"start": self.start.text, "stages": [*detour, {"train": "mlm30", "steps": left}, last]}
-
-
-class _Known(dict[str, Shape]):
-    """One shape for every size: that of a start need not be on this machine."""
-
-    def __init__(self, shape: Shape) -> None:
-        """Know the shape."""
-        super().__init__()
-        self._shape = shape
-
-    def __missing__(self, size: str) -> Shape:
-        """Return it."""
-        return self._shape

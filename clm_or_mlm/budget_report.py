@@ -90,11 +90,9 @@ def _known(budget: Budget) -> str:
     speed = budget.speed
     if speed.mfu is not None:
         return f", pretraining at {speed.mfu:.0%} of the peak rate"
-    if speed.share is not None:
-        return ", from the speed of 20 steps on this machine"
     if speed.device.name in ("H100", "MI250X"):
         return ", from speeds measured on this device (docs/performance.md)"
-    return "; counted, not measured: run it there with --measure, or give --mfu"
+    return "; counted, not measured: give the MFU that `train` logs there after 20 steps as --mfu"
 
 
 def _short(tokens: float) -> str:
@@ -111,8 +109,10 @@ def chosen_study(choice: Choice, divide: int) -> str:
     content = divided_study(choice.content, divide)
     models = list(content["models"])
     if choice.start:
-        models = [f"{name}{end}" for name in models for end in ("", *_again(choice))]
+        again = [f"-s{seed}" for seed in range(1, choice.pretrainings)]
+        models = [f"{name}{end}" for name in models for end in ("", *again)]
     start, text = choice.start or START, sample_of(choice.tokens)
+    text = text if text.startswith("sample") else "default"
     tuned = " ".join(choice.datasets)
     rates, seeds = " ".join(map(format_lr, choice.rates)), " ".join(map(str, choice.seeds))
     arms = " ".join(f"--replicates {arm}" for arm in dict.fromkeys(arm_of(name)[0] for name in models))
@@ -120,18 +120,13 @@ def chosen_study(choice: Choice, divide: int) -> str:
         f"{choice.title}: {counted(len(choice.arms), 'arm')} of {choice.pretrainings} pretrainings, about "
         f"{choice.total:.1f} hours",
         f"clm-or-mlm shards --source hf:HuggingFaceFW/fineweb-edu:{text} --tokenizer {start} --out shards",
+        f"clm-or-mlm fetch {tuned} msmarco --out data",
         f"for model in {' '.join(models)}; do",
         "clm-or-mlm train $model --study study.toml --data shards --out pretrained",
         f"clm-or-mlm benchmarks run --model pretrained/models/$model --name $model --dataset {tuned} \\",
         f"    --lr {rates} --seed {seeds} --data data --out results --workers 4",
         "done",
-        *[f"# the same `benchmarks run` on what is adapted: --model {start} --name start"]
-        * bool(choice.start),
+        *[f"# the same run of what is adapted: --model {start} --name start"] * bool(choice.start),
         f"clm-or-mlm compare --source results --study study.toml {arms}",
     ]
-    lines.insert(2, f"clm-or-mlm fetch {tuned} msmarco --out data")
     return "".join(f"# {line}\n" for line in lines) + study_text(content)
-
-
-def _again(choice: Choice) -> list[str]:
-    return [f"-s{seed}" for seed in range(1, choice.pretrainings)]

@@ -17,8 +17,7 @@ from common.tables import write
 from pretraining.commands import StudyOptions, warn_of_a_slip
 from pretraining.models import FIGURES, Model
 from pretraining.names import ModelNames
-from pretraining.paper_settings import Shape, effective_length
-from pretraining.plan.devices import Device, find_device, peak_flops
+from pretraining.plan.devices import find_device
 from pretraining.plan.plan_report import PLAN_FORMATS, plan_document
 from pretraining.plan.speed import Speed
 from pretraining.plan.study_plan import Study, load_study, plan_of
@@ -42,44 +41,13 @@ class DeviceOptions:
     mfu: Annotated[float | None, Parameter(validator=Number(gt=0, lte=1))] = None
     """share of its peak rate that pretraining reaches, 0 to 1, such as the log shows after 20 steps (default: measured
     or counted, by size and objective)"""
-    measure: bool = False
-    """train one of the networks for 20 steps on this machine's GPU, and count its hours by that"""
     price: Annotated[float | None, Parameter(validator=Number(gte=0, lt=1e9))] = None
     """of an hour, to print money too"""
 
     @property
     def speed(self) -> Speed:
         """The device and what it reaches."""
-        device = find_device(self.device, self.tflops)
-        return _measured(device, self.tflops) if self.measure else Speed(device=device, mfu=self.mfu)
-
-
-def _measured(device: Device, tflops: float | None) -> Speed:
-    """Return what 20 steps reach here, as a share of what is counted for the device."""
-    import torch
-
-    if not torch.cuda.is_available():
-        raise UserError(
-            "--measure needs a GPU, but there is none here; leave it out, or run it on the GPU's machine"
-        )
-    name = torch.cuda.get_device_name()
-    if tflops is None and peak_flops(name) != device.peak:
-        raise UserError(
-            f"this machine has {name}, not {device.name}; give it as --device, or its rate as --tflops"
-        )
-    from pretraining.training.measured_speed import measured_speed
-
-    shape, passed = (
-        Shape(hidden=512, layers=8, heads=8, kv_heads=8, mlp=1536, vocab=49_152, max_length=1024),
-        24,
-    )
-    counted = Speed(device=device, share=1.0).tokens_per_second(
-        shape,
-        predicted=0.4,
-        length=effective_length(longest=shape.max_length),
-        pass_tokens=passed * shape.max_length,
-    )
-    return Speed(device=device, share=measured_speed(shape, microbatch=passed) / counted)
+        return Speed(device=find_device(self.device, self.tflops), mfu=self.mfu)
 
 
 @shared_options("which studies a budget pays for")

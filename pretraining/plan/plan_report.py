@@ -102,7 +102,7 @@ def _totals(plan: Plan, speed: Speed, price: float | None) -> list[str]:
         f"{costs.flops['model']:.4g} model FLOPs",
         f"{name} hours".ljust(15)
         + f"{costs.gpu_hours:,.0f} at {_mfu(costs, speed):.0%} of the bf16 peak (model FLOPs)"
-        + ("" if speed.mfu or speed.share or name == "H100" else ", not measured on this device"),
+        + ("" if speed.mfu or name == "H100" else ", not measured on this device"),
         *(
             [f"money          {price * costs.gpu_hours:,.2f} at {price:g} an hour"]
             if price is not None

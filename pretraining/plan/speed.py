@@ -36,8 +36,6 @@ class Speed:
     """The GPU."""
     mfu: float | None = None
     """Share of its peak rate that every training reaches; None: by size and objective."""
-    share: float | None = None
-    """Of the counted speed, as measured on the device; None: as `reached` says."""
 
     def tokens_per_second(
         self, shape: Shape, *, predicted: float, length: float | None = None, pass_tokens: int = _PASS_TOKENS
@@ -54,8 +52,7 @@ class Speed:
         if self.mfu is not None:
             flops = model_flops_per_token(shape, length=length, predicted=predicted)
             return self.mfu * self.device.peak / flops
-        share = reached(self.device.name) if self.share is None else self.share
-        return share / _seconds(shape, self.device, predicted, length, pass_tokens)
+        return reached(self.device.name) / _seconds(shape, self.device, predicted, length, pass_tokens)
 
 
 H100 = Speed(device=DEVICES["H100"])

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
+from tests.pretraining.families import save_start
 
 
 def test_json_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,3 +36,33 @@ def test_a_name_that_the_study_does_not_list_is_planned_with_a_warning(
 def test_an_unknown_model_without_a_study_file_names_the_option() -> None:
     with pytest.raises(UserError, match=r"unknown model 'mine-mlm40-120'.*needs --study FILE"):
         main(["plan", "mine-mlm40-120"])
+
+
+def test_an_adapted_model_prints_what_is_added_to_its_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_start(tmp_path / "start", "qwen2")
+    stages = '{train = "clm", steps = 10}, {train = "mlm30", steps = 30, decay = "sqrt:20 %"}'
+    for text, rows in ((f"[{stages}]", 3), ('["mlm30:30"]', 2)):
+        study = f'decay_steps = 6\n[models.mine]\nstart = "{tmp_path}/start"\nstages = {text}\n'
+        (tmp_path / "s.toml").write_text(study)
+        words = ["plan", "mine", "--study", f"{tmp_path}/s.toml", "--device", "A100", "--price", "9e8"]
+        main(words)
+        head, *lines = capsys.readouterr().out.split("\nadds ")[1].splitlines()
+        assert head.split()[-5:] == ["model", "FLOPs", "A100", "hours", "money"]
+        table = [line.split() for line in lines[: lines.index("")]]
+        assert len(table) == rows
+        main([*words, "--format", "json"])
+        costs = json.loads(capsys.readouterr().out)["costs"]
+        assert sum(int(row[1].replace(",", "")) for row in table) == costs["steps"]
+        assert sum(float(row[4]) for row in table) == pytest.approx(costs["gpu_hours"], rel=0.01)
+        assert sum(float(row[5].replace(",", "")) for row in table) == pytest.approx(costs["money"], rel=0.01)
+    with pytest.raises(UserError, match=r"did you mean .H100.*--tflops"):
+        main(["plan", "mine", "--study", f"{tmp_path}/s.toml", "--device", "H1000"])
+
+
+def test_memory_that_is_not_there_is_said_with_what_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    for model, said in (("610m-mlm40-42k", "set microbatch=3"), ("1b-mlm40-42k", "another device")):
+        main(["plan", model, "--device", "rtx 4090"])
+        [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("memory")]
+        assert "more than the 24 GB" in line and said in line
