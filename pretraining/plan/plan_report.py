@@ -7,7 +7,7 @@ from dataclasses import MISSING, asdict, fields
 from common.plain_text import counted
 from common.tables import TableDocument, plain_table
 from pretraining.models import Stage, format_steps
-from pretraining.plan.devices import largest_microbatch
+from pretraining.plan.memory import largest_microbatch
 from pretraining.plan.speed import H100, Speed
 from pretraining.plan.study_plan import PAPER_STUDY, Costs, Plan, PlannedStage
 
@@ -121,15 +121,16 @@ def _mfu(costs: Costs, speed: Speed) -> float:
 def _too_much(plan: Plan, costs: Costs, speed: Speed) -> str:
     """Return what to do where the largest model does not fit on the device."""
     device, config = speed.device, plan.study.config
+    taken = config.pass_tokens // config.max_length
+    words = f" at {counted(taken, 'sequence')} in a pass"
     if device.memory_gb is None or costs.memory_gb <= device.memory_gb:
-        return f" at microbatch={config.microbatch}"
+        return words
     shapes = [plan.study.shapes[item.size] for item in plan.stages]
-    fits = min(
-        largest_microbatch(shape, device, length=config.max_length, most=config.microbatch)
-        for shape in shapes
-    )
-    advice = f"set microbatch={fits}" if fits else "use another device or a smaller model"
-    return f" at microbatch={config.microbatch}, more than the {device.memory_gb:g} GB of one {device.name}; {advice}"
+    fits = min(largest_microbatch(shape, device.memory_gb, config.max_length, most=taken) for shape in shapes)
+    words += f", more than the {device.memory_gb:g} GB of one {device.name}; "
+    if not fits:
+        return f"{words}use another device or a smaller model"
+    return words + (f"set microbatch={fits}" if config.microbatch else f"training takes {fits} by itself")
 
 
 def _origin(start: str) -> str:

@@ -427,7 +427,7 @@ def main() -> int:
     wrong = 0
     for check in itertools.chain((one() for one in CHECKS), designs(parser.parse_args().pairs)):
         wrong += not check.agrees
-        print(f"{'agrees' if check.agrees else 'DIFFERS':8}{check.compared:48}{check.found}", flush=True)
+        print(f"{'agrees' if check.agrees else 'DIFFERS':8}{check.compared:56}{check.found}", flush=True)
     return int(wrong > 0)
 
 

@@ -18,7 +18,6 @@ from analysis.claims.pretraining_spread import (
     with_pretraining_spread,
 )
 from analysis.claims.statements import comparisons, difference, trunk_of, weighted
-from analysis.claims.verdicts import judge, judge_finding
 from analysis.evidence.evidence import Settings
 from analysis.precision.components import components_table
 from analysis.sensitivity.overturning import evidence_of
@@ -56,15 +55,6 @@ def test_models_of_one_trunk_move_together() -> None:
     assert {trunk: len(names) for trunk, names in trunks().items()} == {"610m-mlm40": 11, "610m-clm": 24}
 
 
-def test_the_mean_of_f8_is_known_less_well_where_trunks_are_shared() -> None:
-    """Computed independently: [1.24, 1.93] at 0.2 if models are independent, [0.95, 2.22] if trunks and tasks move."""
-    mean = next(one for one in judge(FINDINGS, FOUND) if one.finding.id == "F8").typical
-    assert mean is not None
-    for name, ends in (("models", (1.24, 1.93)), ("trunks and tasks", (0.95, 2.22))):
-        moved = with_pretraining_spread(FOUND, 0.2, SHARED_LUCK[name])(mean.comparison)
-        assert (moved.low, moved.high) == pytest.approx(ends, abs=0.012)
-
-
 def test_a_normal_error_stays_normal_and_a_spread_as_it_is() -> None:
     """`--interval paper` has infinite degrees of freedom."""
     moved = with_pretraining_spread(PUBLISHED.evidence(Settings(interval="paper")).result, 0.3, MODELS_APART)(
@@ -93,15 +83,6 @@ def test_no_p_falls_and_no_interval_narrows_with_a_spread(interval: str, seeds: 
     assert moved[-1].p_for == pytest.approx(
         2 * stats.norm.sf(moved[-1].effect / (5 * math.sqrt(2))), abs=0.01
     )
-
-
-def test_the_page_says_how_many_comparisons_of_f8_are_left() -> None:
-    """docs/how-sure.md and the README."""
-    left = [
-        judge_finding(FINDINGS["F8"], with_pretraining_spread(FOUND, sd, MODELS_APART)).tree.hold
-        for sd in (0.1, 0.2, 0.5, 1.0)
-    ]
-    assert left == [7, 4, 1, 1]
 
 
 def test_every_measured_spread_says_where_it_was_measured() -> None:

@@ -90,7 +90,7 @@ def test_a_second_call_only_compares_and_a_later_one_adds(
         git = release._Clone.git
         patch.setattr(release._Clone, "git", lambda self, *words: steps.append(words[0]) or git(self, *words))
         fetch(HELD[0])
-        assert set(steps) == {"config", "sparse-checkout", "status"}
+        assert set(steps) == {"sparse-checkout", "status"}
     fetch(HELD[0], HELD[1])
     assert {Path(name).parts[1] for name in files(store)} == set(HELD[:2])
     assert {name: (store / name).stat().st_mtime_ns for name in before} == before
