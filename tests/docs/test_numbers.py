@@ -20,27 +20,25 @@ from clm_or_mlm.__main__ import main
 from common.provenance import ROOT
 from common.tables import show
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure import FigureInputs
+from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import DrawnFigure, picture
 from pretraining.plan.plan_report import plan_document
 from pretraining.plan.study_plan import load_study, plan_of
 from tests.analysis.stores import released_source
-from tests.paper_figures.made_up import paper_figure
 
 
 def words_of(name: str) -> str:
     return " ".join((ROOT / name).read_text(encoding="utf-8").split())
 
 
-@pytest.mark.parametrize("number", [6])
-def test_the_readmes_picture_holds_the_data_drawn_now(number: int) -> None:
-    figure, inputs = paper_figure(number), FigureInputs(source=open_source("published"))
+def test_the_readmes_picture_is_the_one_drawn_now() -> None:
+    figure, inputs = FIGURES["answer"].load(), FigureInputs(source=open_source("published"))
     made = DrawnFigure.of(figure, inputs)
     with paper_style():
         png = picture(made.draw(), "png", title=made.title, description=made.alt)
     now = Image.open(io.BytesIO(png))
-    then = Image.open(ROOT / "docs" / "images" / f"figure{number}.png")
-    assert f"docs/images/figure{number}.png" in words_of("README.md")
+    then = Image.open(ROOT / "docs" / "images" / "answer.png")
+    assert "docs/images/answer.png" in words_of("README.md")
     assert (then.info["Description"], then.size) == (made.alt, now.size)
     one, two = (np.asarray(image.convert("L"), dtype=float) for image in (then, now))
     assert np.abs(one - two).mean() == pytest.approx(0, abs=0.05)
@@ -69,7 +67,8 @@ def test_every_number_of_the_readmes_first_screen_is_what_a_command_prints(
     [row] = printed("claims", "answer")["findings"]
     effects = [one["effect"] for one in row["contrasts"]]
     assert (
-        row["verdict"] == "holds" and "Probably: begin with a quarter of causal language modeling" in screen
+        row["verdict"] == "holds"
+        and "Probably: begin with a quarter of causal language modeling (CLM" in screen
     )
     assert f"higher than masking alone in {row['holds_in']} of {row['parts']} comparisons" in screen
     assert row["fails_in"] == 0 and "and lower in none" in screen
