@@ -392,7 +392,13 @@ def best_of(part: Part, small: bool, options: Any) -> None:
         row = part.measure(
             f"{size} {objective} {variant.label}",
             lambda shape=shape, variant=variant, objective=objective: trained(
-                part.device, shape, variant, objective, steps=20, small=small, trace=objective == "mlm"
+                part.device,
+                shape,
+                variant,
+                objective,
+                steps=20,
+                small=small,
+                trace=objective == "mlm" and not options.counter,
             ),
         )
         if size == "610m" and objective == "mlm" and "MFU" in row:
