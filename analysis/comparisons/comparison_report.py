@@ -36,9 +36,10 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
 
     Without `full`, tables have the columns that an answer needs, and the lead of the first model is over all tasks.
     """
-    body: list[str | Grid] = [about(comparison), ""]
+    body: list[str | Grid] = [*([in_a_sentence(comparison), ""] if comparison.is_pair else [])]
+    body += [about(comparison), ""]
     if comparison.ranking is not None:
-        sentences = ranking_sentences(comparison.ranking)
+        sentences = ranking_sentences(comparison.ranking, full=full)
         caption = " ".join([about(comparison), *sentences])
         rows = _shown(ranking_rows(comparison.ranking), full=full)
         ranking = Grid(rows, caption=caption, label="ranking", stubs=2)
@@ -51,7 +52,7 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
         body += [*([title, ""] if title else []), grid, ""]
     records = records_of(comparison)
     return TableDocument(
-        body=[*body, *footer(comparison)],
+        body=[*body, *footer(comparison, full=full)],
         records=pd.DataFrame(records),
         digits="%.10g",
         data={
@@ -238,14 +239,20 @@ def ranking_rows(ranking: Ranking) -> list[list[str]]:
     return rows
 
 
-def ranking_sentences(ranking: Ranking) -> list[str]:
-    """Return what the ranking is over, Friedman's test, and which models are not distinguished."""
+def ranking_sentences(ranking: Ranking, *, full: bool = True) -> list[str]:
+    """Return what the ranking is over, Friedman's test, and which models are not distinguished.
+
+    Without `full` the column of interquartile means is not shown, nor explained.
+    """
     count, intervals = len(ranking.datasets), caption_of(ranking.intervals, n_cells=ranking.cells)
     sentences = [
         f"Mean rank is over the {count} datasets that all models have. Its interval and P(first) come from draws of "
-        f"every mean; the middle 95 % of a mean's draws form its {intervals}. IQM: interquartile mean of runs, minus "
-        f"the models' mean on the dataset; {stratified_words('iqm')}."
+        f"every mean; the middle 95 % of a mean's draws form its {intervals}."
     ]
+    if full:
+        sentences.append(
+            f"IQM: interquartile mean of runs, minus the models' mean on the dataset; {stratified_words('iqm')}."
+        )
     if not math.isnan(ranking.critical_difference):
         sentences.append(
             f"Friedman's test of equal ranks: p {format_p(ranking.friedman_p)}. Nemenyi's critical difference of mean "
@@ -260,8 +267,8 @@ def ranking_sentences(ranking: Ranking) -> list[str]:
     return sentences
 
 
-def footer(comparison: Comparison) -> list[str]:
-    """Return how it was done and what limits it, a line each."""
+def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
+    """Return how it was done and what limits it, a line each; without `full` of the columns that are shown then."""
     known = [one for one in comparison.differences if one.result.known]
     seen = {(min(one.result.seeds), one.result.interval) for one in known}
     cells = comparison.contestants.cells(one.place for one in known if one.result.interval == POOLED.name)
@@ -277,13 +284,17 @@ def footer(comparison: Comparison) -> list[str]:
         )
         shown = not all(math.isnan(one.superiority_low) for one in comparison.differences)
         interval = f" {superiority_words()}." if shown else ""
-        lines += [
-            "p: two-sided. Holm: over the datasets, and separately over the tasks; not applied to the mean over all "
-            f"tasks. P(A > B): the chance that a run of A scores above one of B{printed}.{interval}",
-            "Outcome: A or B ahead if Holm's p is at most 0.05; practically equal if, by two one-sided tests, the "
-            "difference is smaller than the margin; otherwise open. Needed: seeds per model to detect a difference "
-            "this large, or as large as the margin if that is larger, in 80 of 100 studies.",
-        ]
+        lines.append(
+            "p: two-sided, after Holm's adjustment over the datasets, and separately over the tasks; not applied to "
+            "the mean over all tasks. A or B is ahead if it is at most 0.05; practically equal: by two one-sided "
+            "tests, the difference is smaller than the margin; otherwise open."
+        )
+        if full:
+            lines.append(
+                f"P(A > B): the chance that a run of A scores above one of B{printed}.{interval} Needed: seeds per "
+                "model to detect a difference this large, or as large as the margin if that is larger, in 80 of 100 "
+                "studies."
+            )
     once = [name for name in comparison.contestants.models if name not in comparison.replicates]
     if comparison.replicates:
         lines.append(

@@ -29,6 +29,7 @@ from analysis.claims.wording import (
     p_texts,
     seeds_in_words,
     sentence,
+    three_lines,
 )
 from analysis.evidence.contrasts import Result
 from common.tables import Grid, TableDocument, show
@@ -41,11 +42,15 @@ _LONGEST = 12
 def verdicts_document(
     assessment: Assessment, shown: Sequence[Verdict], *, explain: bool = False
 ) -> TableDocument:
-    """Return verdicts, one row a finding; with `explain` the reasoning behind them, and one row a contrast."""
+    """Return verdicts: one row a finding, of a single one three lines; with `explain` the reasoning behind them.
+
+    As data one row a finding, with `explain` one row a contrast.
+    """
     frame = contrasts_frame if explain else verdicts_frame
     own = {"text": lambda: explanations(assessment, shown)} if explain else {}
+    lines = [*three_lines(shown[0]), "", *_source(assessment)] if len(shown) == 1 else []
     return TableDocument(
-        body=[] if explain else _table(assessment, shown),
+        body=[] if explain else lines or _table(assessment, shown),
         pages={
             **own,
             "markdown": lambda: findings_page(assessment, shown),
