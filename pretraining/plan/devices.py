@@ -65,8 +65,8 @@ def find_device(name: str, tflops: float | None = None) -> Device:
     device = known.get(name.lower())
     if device is None and tflops is None:
         raise UserError(
-            f"unknown device {name!r}{nearest(name, DEVICES)}; devices are {', '.join(DEVICES)}; give the dense bf16 "
-            "rate of any other as --tflops"
+            f"unknown device {name!r}; devices are {', '.join(DEVICES)}; give the dense bf16 rate of any other as "
+            f"--tflops{nearest(name, DEVICES)}"
         )
     if device is None:
         like = DEVICES["H100"]  # its bytes for each FLOP

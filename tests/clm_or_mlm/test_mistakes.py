@@ -28,7 +28,7 @@ MISTAKES = {
     "figure 3 --interval bootstrap": "interval needs individual runs",
     "plan --model 610-mlm40-42k": "did you mean '610m-mlm40-42k'",
     "plan --figure 13": "no figure 13",
-    "plan --device H10": "unknown device 'H10'; devices are A100, H100,",
+    "plan --device H10": "unknown device 'H10'; devices are A100, A100 80GB, H100,",
     "settings --set peak_lr": "--set takes key=value, not 'peak_lr'",
     "shards": "--source requires",
     "shards --source x --out y": "--tokenizer requires",

@@ -20,8 +20,9 @@ from miniature.data import (
     answer_sentence,
     documents,
     get_data_source,
+    write_samples,
 )
-from miniature.forms import FAMILIES, FORMS
+from miniature.forms import FAMILIES, FORMS, WHOLE_CONTEXTS
 
 FORM = dataclasses.replace(FORMS["quick"], tokens=3_000)
 
@@ -109,3 +110,15 @@ def test_made_up_text_is_the_same_again_and_agrees_in_number() -> None:
         homes = dict(re.findall(r"The (\w+) lives in (\w+)\.", document))
         person, town = re.search(r"The (\w+) goes home to (\w+)\.", document).groups()  # type: ignore[union-attr]
         assert homes.get(person) == town or document.count(f"The {person} lives") > 1
+
+
+def test_long_inputs_keep_the_whole_paragraph(tmp_path: Path) -> None:
+    for name in DATASETS:
+        main(["synthetic", name, "--train", "40", "--evaluation", "20", "--out", str(tmp_path / "whole")])
+    whole = set(load(tmp_path / "whole", "squad").tables["train"]["context"].to_pylist())
+    for length, kept in ((48, False), (WHOLE_CONTEXTS, True)):
+        examples = dict.fromkeys(FAMILIES, (10, 4))
+        form = dataclasses.replace(FORMS["quick"], tuning_length=length, examples=examples)
+        write_samples(form, tmp_path / "whole", tmp_path / f"{length}")
+        contexts = load(tmp_path / f"{length}", "squad").tables["train"]["context"].to_pylist()
+        assert (set(contexts) <= whole) is kept
