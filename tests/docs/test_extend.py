@@ -198,9 +198,7 @@ def test_a_figure_is_drawn_and_is_in_all(
     with added(registry, entry, registry.FIGURES):
         assert "ratios" in [figure.name for figure in registry.figures_named(["all"])]
         assert main([*words, "--out", str(tmp_path)]) == 0
-    assert [Path(line).name for line in capsys.readouterr().out.splitlines()] == [
-        f"ratios.{ending}" for ending in ("pdf", "png", "svg", "csv", "txt", "json", "provenance.json")
-    ]
+    assert capsys.readouterr().out == f"{tmp_path / 'ratios'}.* (7 files)\n"
     data = pd.read_csv(tmp_path / "ratios.csv")
     assert set(data["series"]) == {"20 %", "30 %", "40 %", "50 %"}
     assert set(data["x"]) == {210, 610, 1000}
