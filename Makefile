@@ -76,7 +76,7 @@ docs: $(SMALL)/.installed $(DOCS)/.installed ## these pages as a site with searc
 	$(SMALL)/bin/python -m clm_or_mlm figure all $$names --source $$source --format svg \
 	--out build/site-figures/$$source >/dev/null; done
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build
-	@echo "build/docs/index.html; its search needs a server: python3 -m http.server -d build/docs"
+	@echo build/docs/index.html
 
 ## A study in miniature (docs/miniature.md)
 .PHONY: miniature

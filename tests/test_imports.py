@@ -128,7 +128,7 @@ def test_no_module_of_analysis_or_figures_loads_a_heavy_package() -> None:
         # A figure's title needs a verdict, and that scipy's distributions.
         (
             "from clm_or_mlm.__main__ import main\nimport tempfile\n"
-            "with tempfile.TemporaryDirectory() as out:\n    assert main(['figure', '3', '--out', out]) == 0",
+            "with tempfile.TemporaryDirectory() as out:\n    assert main(['figure', '4', '--out', out]) == 0",
             {"matplotlib.pyplot", "statsmodels", "pyarrow.dataset"},
         ),
     ],

@@ -118,6 +118,8 @@ class PageContent:
     findings: tuple[FindingEntry, ...]
     tests: tuple[str, str, str]
     """`Assessment.tests`: the test, what it is about, multiplicity."""
+    strip: Picture | None
+    """The answer: the two schedules, and the differences between them."""
     overview: Picture | None
     """All findings."""
     pictures: tuple[Picture, ...]
@@ -160,8 +162,9 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
         answer=answer(assessment),
         findings=findings,
         tests=assessment.tests,
+        strip=pictures.get("answer"),
         overview=pictures.get("claims"),
-        pictures=tuple(one for name, one in pictures.items() if name not in {"claims", *forests}),
+        pictures=tuple(one for name, one in pictures.items() if name not in {"answer", "claims", *forests}),
         missing_pictures=tuple(
             stem
             for name, figure in FIGURES.items()
@@ -222,12 +225,10 @@ def _picture(figure: DrawnFigure) -> Picture:
         figure.spec.draw(figure.data, "", "").savefig(svg, format="svg", metadata={"Date": None})
     rows = csv.DictReader(io.StringIO(figure.csv))
     tips = ["\n".join(f"{name}: {value}" for name, value in row.items() if value) for row in rows]
-    # The page says once of all its figures what the source says of itself.
-    own_words = figure.inputs.source.own_words.replace(" %", "\u00a0%")
     return Picture(
         name=stem,
         title=figure.title,
-        caption=figure.caption.removeprefix(own_words).lstrip(),
+        caption=figure.caption,
         alt=figure.alt,
         drawn=inlined(svg.getvalue(), stem, tips),
         supplementary=figure.spec.supplementary,

@@ -77,7 +77,7 @@ class TaskFigure(FigureSpec):
     """The x with which a second row of panels compares the others; without it there is one row."""
     second: str = ""
     """What the second row shows."""
-    said: Callable[[pd.DataFrame], str] = str
+    said: Callable[[pd.DataFrame], str] = lambda _: ""
     """Data -> what is seen, one sentence (`FigureSpec.finding`)."""
     others: str = ""
     """The group of models whose names say nothing; without it they are not drawn."""
@@ -309,7 +309,7 @@ def count_ahead(data: pd.DataFrame, pair: tuple[str, str], what: str) -> str:
         pair: two series.
         what: several x are, such as `sizes`.
     """
-    parts = []
+    parts: list[str] = []
     for task, rows in data.groupby("panel", sort=False):
         first, second = (rows[rows["series"] == name].set_index("x")["mean"] for name in pair)
         both = first.index.intersection(second.index)
@@ -335,7 +335,7 @@ def best_points(data: pd.DataFrame, x_text: str) -> str:
     """Return the x of each series' highest score, by task; `x_text` says what an x is."""
     parts, names = [], list(dict.fromkeys(data["series"]))
     for task, rows in data.groupby("panel", sort=False):
-        best = [rows.loc[part["mean"].idxmax(), "x"] for _, part in rows.groupby("series", sort=False)]
+        best = [part.sort_values("mean")["x"].iloc[-1] for _, part in rows.groupby("series", sort=False)]
         parts.append(f"{task} {', '.join(f'{x:g}' for x in best)}")
     return f"{x_text} ({', '.join(names)}): {'; '.join(parts)}"
 

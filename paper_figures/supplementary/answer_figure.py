@@ -19,7 +19,7 @@ from benchmarks.protocol import TASKS
 from paper_figures.drawing.page import WIDTH, Sheet, draw_schedules
 from paper_figures.drawing.style import GREY, INK, LIGHT
 from paper_figures.figure import FigureInputs, FigureSpec, point_id
-from paper_figures.supplementary.findings_figure import not_run
+from paper_figures.supplementary.findings_figure import details, not_run
 from pretraining.models import find_model
 
 __all__ = ["FIGURES"]
@@ -48,6 +48,9 @@ class _Answer(FigureSpec):
                  says(result) if result.known else "not run"]
             )  # fmt: skip
         return pd.DataFrame(rows, columns=["panel", "steps", "effect", "low", "high", "says"])
+
+    def details(self, inputs: FigureInputs) -> str:
+        return details(inputs)
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
         verdict = inputs.assessment.answers[SPLIT]

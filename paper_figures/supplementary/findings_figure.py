@@ -199,10 +199,11 @@ def signed(data: pd.DataFrame) -> pd.DataFrame:
 
 def _main(data: pd.DataFrame, at: Hashable) -> pd.Series:
     """Return what stands for a finding: the mean of its comparisons, or where it has none the most adverse one."""
-    decisive = data.loc[at]
-    mean = data[(data["id"] == decisive["id"]) & (data["role"] == "typical")]
-    mean = mean[mean["effect"].notna() & (mean["unit"] == decisive["unit"])]
-    return decisive if mean.empty else mean.iloc[0]
+    decisive = data[data.index == at]
+    mean = data[data["id"].isin(decisive["id"]) & (data["role"] == "typical")]
+    mean = mean[mean["effect"].notna() & mean["unit"].isin(decisive["unit"])]
+    [main] = (decisive if mean.empty else mean).iterrows()
+    return main[1]
 
 
 def _number(row: pd.Series) -> str:

@@ -136,8 +136,9 @@ class _Contrast:
             task = gap[1]
         elif found := re.search(rf"(?:,? on|,) ({'|'.join(TASKS)})\b", label):
             task, label = found[1], label.replace(found[0], "", 1)
-        told = {"> 0": (), "< 0": ("sign changed",)}.get(claimed, (f"claimed {claimed}",))
-        words = (*label.split(", "), *told)
+        first, *rest = label.split(", ")
+        words = [f"-({first})" if claimed == "< 0" else first, *rest]
+        words += [] if claimed in ("> 0", "< 0") else [f"claimed {claimed}"]
         return cls(words=tuple(word.replace("-", "\u2212") for word in words), task=task, rows=signed(rows))
 
 

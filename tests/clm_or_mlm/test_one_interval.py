@@ -21,7 +21,7 @@ from analysis.store.runs_table import write_runs
 from clm_or_mlm.__main__ import COMMANDS, main
 from common.errors import UserError
 from paper_figures.figure import FIGURES, FigureInputs
-from paper_figures.words import caption
+from paper_figures.words import alt_text
 from tests.analysis.made_up import made_up_runs
 
 MODELS = [f"{size}-{kind}-42k" for size in ("210m", "610m", "1b") for kind in ("clm", "mlm40")]
@@ -154,7 +154,7 @@ def test_every_figure_with_an_interval_names_it(sources: dict[str, Source]) -> N
         if not {"low", "high"} <= set(data.columns):
             continue
         seen.add(name)
-        words = caption(figure, data, inputs).replace("\u00a0", " ")
+        words = alt_text(figure, data, inputs).replace("\u00a0", " ")
         assert HOLDS.search(words), name
         assert INTERVALS["t"].caption(5) in words or "(t)" in words, name
     assert {"2", "claims"} <= seen

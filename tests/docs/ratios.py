@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from paper_figures.figures.figures2_11 import BUDGET
-from paper_figures.figures.task_figures import AxisPosition, TaskFigure, describe_points, size_rank
+from paper_figures.figures.task_figures import AxisPosition, TaskFigure, size_rank
 from pretraining.models import FIGURES as STUDY_FIGURES
 from pretraining.models import Model
 
@@ -28,8 +26,7 @@ FIGURES = (
         position=position,
         x_label="Parameters (millions)",
         log_x=True,
-        seen="Lines in four panels, one per task: score against model size, one line per masking ratio.",
-        numbers=partial(describe_points, x_text="{:g}M"),
-        note="42K steps. The y-axes differ by panel and need not start at 0.",
+        x_text="{:g}M",
+        note="42K steps",
     ),
 )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from common.provenance import ROOT
+from tests.clm_or_mlm.report.conftest import browser  # noqa: F401
 from tests.docs.diagrams import IMAGES, pipeline, trunks
 from tests.docs.test_pages import PAGES
 
@@ -37,20 +38,44 @@ def built(out: Path, *more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.slow
-def test_it_is_built_without_a_warning_asks_no_other_host_and_its_search_finds_words(tmp_path: Path) -> None:
-    done = built(tmp_path)
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    done = built(folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    for path in tmp_path.rglob("*.html"):
+    return folder
+
+
+@pytest.mark.slow
+def test_it_asks_no_other_host_and_has_the_reference(site: Path) -> None:
+    for path in site.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"<(script|link|img)[^>]+(src|href)=.?https?:", text), path
-    entries = json.loads((tmp_path / "search/search_index.json").read_text(encoding="utf-8"))["docs"]
-    for words, page in (
-        ("masking ratio", "build-an-encoder"), ("resum", "pretraining"), ("interval", "intervals"),
-    ):  # fmt: skip
-        assert any(words in one["text"].lower() and page in one["location"] for one in entries), words
-    reference = (tmp_path / "python.html").read_text(encoding="utf-8")
+    reference = (site / "python.html").read_text(encoding="utf-8")
     assert all(f'id="clm_or_mlm.api.{name}"' in reference for name in ("load", "scores", "claims", "compare"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [("masking ratio", "build-an-encoder"), ("resume", "pretraining"), ("interval", "intervals")],
+)
+def test_its_search_finds_words_where_the_page_is_opened_as_a_file(
+    site: Path,
+    browser: Any,  # noqa: F811
+    words: str,
+    page: str,
+) -> None:
+    shown = browser.new_page(viewport={"width": 1280, "height": 900})
+    asked: list[str] = []
+    shown.on("request", lambda request: asked.append(request.url))
+    shown.goto((site / "index.html").as_uri())
+    shown.locator(".md-search__input").fill(words)
+    shown.wait_for_selector(".md-search-result__item h1")
+    found = [link.get_attribute("href") for link in shown.locator(".md-search-result__link").all()]
+    assert any(page in str(address) for address in found), found
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    shown.close()
 
 
 @pytest.mark.slow

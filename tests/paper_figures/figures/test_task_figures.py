@@ -76,7 +76,7 @@ def test_what_a_source_lacks_leaves_its_panel_empty(
     assert ("610m-clm-42k (QA)" in missing_sentence(missing(figure, data), "why")) == (number == 2)
 
 
-def test_figure_11_is_a_sentence_until_the_two_stage_model_has_a_score() -> None:
+def test_figure_11_leaves_a_gap_where_the_two_stage_model_is_missing() -> None:
     figure = paper_figure(11)
     for inputs, panels in ((FigureInputs(source=open_source("published")), 0), (from_runs(FULL), 4)):
         data = figure.collect(inputs)
