@@ -230,30 +230,30 @@ def test_an_objective_is_trained(
 ) -> None:
     word, function = blocks("An objective")
     plan, train = commands("An objective")
-    model = "mini-s-clm-4-mntp20-12"
+    model = "mini-s-clm-4-mptp20-12"
     small = STUDY.replace("prefix", f'models = ["{model}"]\nprefix', 1)
     (tmp_path / "mini.toml").write_text(re.sub(r"^models = \[\n.*?\]\n", "", small, flags=re.M | re.S))
     data = make_shards(tmp_path)
     names = dict(vars(objectives))
     exec(compile(function, str(PAGE), "exec"), names)
-    monkeypatch.setattr(objectives, "mntp", names["mntp"], raising=False)
+    monkeypatch.setattr(objectives, "mptp", names["mptp"], raising=False)
     with added(models, word, models.OBJECTIVES):
-        assert parse("610m-clm-10k-mntp20-42k").label() == "CLM + MNTP 20 %"
+        assert parse("610m-clm-10k-mptp20-42k").label() == "CLM + MPTP 20 %"
         batch = PackedBatch.of([np.arange(5, 45), np.arange(50, 80)], [0, 1], epoch=0)
         rule = MaskRule(ratio=0.5, seed=0, mask_token_id=2, special_ids=(0, 1, 2))
-        made, masked = names["mntp"](batch, rule), objectives.mlm(batch, rule)
-        assert torch.equal(made.labels, batch.tokens[made.positions + 1])
-        assert (made.inputs.tokens[made.positions + 1] == 2).all()
-        firsts = set(batch.cu_seqlens[:-1].tolist()) & set(masked.positions.tolist())
-        assert made.count == len(made.positions) == masked.count - len(firsts)
+        made, masked = names["mptp"](batch, rule), objectives.mlm(batch, rule)
+        assert torch.equal(made.labels, batch.tokens[made.positions - 1])
+        assert (made.inputs.tokens[made.positions - 1] == 2).all()
+        lasts = set((batch.cu_seqlens[1:] - 1).tolist()) & set(masked.positions.tolist())
+        assert made.count == len(made.positions) == masked.count - len(lasts)
         assert not main(plan)
-        assert "610m-clm-10k-mntp20" in capsys.readouterr().out
-        words = [model if "mntp" in word else word for word in train]
+        assert "610m-clm-10k-mptp20" in capsys.readouterr().out
+        words = [model if "mptp" in word else word for word in train]
         words[words.index("shards")], words[words.index("pretrained")] = str(data), str(tmp_path / "out")
         assert not main([*words, "--study", str(tmp_path / "mini.toml")])
     rows = read_log(tmp_path / "out" / "models" / model / "log.jsonl")
     trained = [row for row in rows if row["split"] == "train"]
-    assert [row["objective"] for row in trained] == ["clm"] * 4 + ["mntp"] * 8
+    assert [row["objective"] for row in trained] == ["clm"] * 4 + ["mptp"] * 8
     assert all(np.isfinite(row["loss"]) for row in trained)
     assert not json.loads((tmp_path / "out" / "models" / model / "config.json").read_text())["is_causal"]
 
