@@ -74,7 +74,9 @@ def draw_lines(
         if len(part):
             gaps = sorted(set(map(float, expected.get(name, ()))) - {float(x) for x in part["x"]})
             xs = part["x"].to_numpy(dtype=float)
-            _draw_series(ax, part, xs, look[name], rank, gaps=gaps, with_ids=not second)
+            # A bar behind others at its x is wider, so that it shows on both sides of theirs.
+            behind = min(0.7 * (len(look) - 1 - rank), 2.1)
+            _draw_series(ax, part, xs, look[name], rank, gaps=gaps, bar=0.8 + behind, with_ids=not second)
     for x in () if second else sorted(due - present):
         ax.plot([x], [0.03], transform=ax.get_xaxis_transform(), marker="x", markersize=3.6, markeredgewidth=0.9,
                 color=GREY, linestyle="none", label="_missing", zorder=3)  # fmt: skip
@@ -274,6 +276,7 @@ def _draw_series(
     *,
     gaps: Sequence[float] = (),
     linewidth: float = 1.1,
+    bar: float = 0.8,
     with_ids: bool = True,
 ) -> None:
     """Draw one series: its line, which is not drawn across `gaps`, its intervals, and a mark for each row."""
@@ -286,7 +289,7 @@ def _draw_series(
     bottom, top = ax.get_ylim()
     for x, at, mean, low, high in zip(xs, part.index, part["mean"], part["low"], part["high"], strict=True):
         if low <= high:
-            ax.vlines([x], [low], [high], color=style.color, linewidth=0.8, zorder=2.3 + 0.01 * rank,
+            ax.vlines([x], [low], [high], color=style.color, linewidth=bar, zorder=2.3 + 0.01 * rank,
                       label="_interval")  # fmt: skip
         for end, beyond, arrow in ((bottom, low < bottom, 7), (top, high > top, 6)):
             if beyond:

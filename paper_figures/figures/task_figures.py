@@ -148,6 +148,9 @@ class TaskFigure(FigureSpec):
         self, axes: Mapping[str, Axes], data: pd.DataFrame, look: Mapping[str, Look], names: Mapping[str, str]
     ) -> None:
         parts = {task: data[data["panel"] == task] for task in TASKS if task in axes}
+        for task, rows in parts.items():
+            if len(rows) and rows["mean"].max() < _FLOOR:
+                axes[task].set_title("at the floor", fontsize=SMALLEST, color=GREY, loc="right", pad=-8)
         if self.groups is not None:
             groups = self.groups(dict.fromkeys(data["x"]))
             names = {size: own.removesuffix("M") for size, own in names.items()}
@@ -158,8 +161,6 @@ class TaskFigure(FigureSpec):
         ticks = self.ticks({float(x) for x in data["x"]} | {x for xs in expected.values() for x in xs})
         for task, rows in parts.items():
             draw_lines(axes[task], rows, look, expected=expected, ticks=ticks, log_x=self.log_x)
-            if len(rows) and rows["mean"].max() < _FLOOR:
-                axes[task].set_title("at the floor", fontsize=SMALLEST, color=GREY, loc="right", pad=-8)
             if (under := axes.get(task + DIFFERENCES)) is not None and self.base is not None:
                 axes[task].tick_params(labelbottom=False)
                 draw_differences(under, rows, look, base=self.base, expected=expected, ticks=ticks)
