@@ -35,8 +35,6 @@ class Outcome:
     """One character for grids."""
     counted: tuple[str, str]
     """What one finding of this outcome does, and what several do."""
-    colour: str
-    """In tables, figures and pages, as `#rrggbb`."""
     sided: int = 0
     """1 when it speaks for the statement, -1 when against, 0 when neither."""
 
@@ -44,19 +42,16 @@ class Outcome:
 OUTCOMES: Registry[Outcome] = Registry(
     "outcome",
     (
-        Outcome(name="holds", symbol="+", counted=("holds", "hold"), colour="#2a7d46", sided=1),
-        Outcome(name="fails", symbol="x", counted=("fails", "fail"), colour="#b3362b", sided=-1),
+        Outcome(name="holds", symbol="+", counted=("holds", "hold"), sided=1),
+        Outcome(name="fails", symbol="x", counted=("fails", "fail"), sided=-1),
         Outcome(name="holds in k of n", symbol="/", counted=("holds in some of its parts",
-                                                             "hold in some of their parts"), colour="#9a6a00"),
-        Outcome(name="open", symbol="o", counted=("is open", "are open"), colour="#6b6b6b"),
+                                                             "hold in some of their parts")),
+        Outcome(name="open", symbol="o", counted=("is open", "are open")),
     ),
 )  # fmt: skip
 """In the order in which they are tried: the first that fits is given."""
 
 HOLDS, FAILS, IN_PART, OPEN = OUTCOMES.values()
-
-COLOURS = {outcome.name.removesuffix(" k of n"): outcome.colour for outcome in OUTCOMES.values()}
-"""By how a verdict begins."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.claims.verdicts import FAILS, HOLDS
 from analysis.claims.wording import format_p
 from analysis.comparisons.comparison import Comparison, leader
 from analysis.comparisons.contestants import OVERALL, Place
 from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN, Difference
 from analysis.comparisons.ranking import Ranking
 from analysis.evidence.intervals import INTERVALS, POOLED, caption_of
+from analysis.palette import SIGN
 from analysis.statistics.inference import stratified_words, superiority_words
 from common.tables import Grid, TableDocument, signed
 
@@ -28,7 +28,7 @@ __all__ = [
 _MORE = frozenset({"p", "P(A > B)", "margin", "seeds", "needed", "IQM", "its interval"})
 """Columns that only `--full` shows, so that a table fits a terminal of 80 columns."""
 
-_COLOURS = {"A ahead": HOLDS.colour, "B ahead": FAILS.colour}
+_COLOURS = {"A ahead": SIGN["+"], "B ahead": SIGN["-"]}
 
 
 def comparison_document(comparison: Comparison, *, full: bool = False) -> TableDocument:

@@ -20,7 +20,7 @@ from analysis.claims.pages.dataset_tables import (
 )
 from analysis.claims.pages.finding_records import contrasts_frame, verdicts_data, verdicts_frame
 from analysis.claims.statements import AtLeast
-from analysis.claims.verdicts import COLOURS, OPEN, OUTCOMES, Branch, Verdict
+from analysis.claims.verdicts import OPEN, OUTCOMES, Branch, Verdict
 from analysis.claims.wording import (
     format_effect,
     format_p,
@@ -32,11 +32,14 @@ from analysis.claims.wording import (
     three_lines,
 )
 from analysis.evidence.contrasts import Result
+from analysis.palette import VERDICT
 from common.tables import Grid, TableDocument, show
 
 __all__ = ["explanations", "findings_page", "verdicts_document"]
 
 _LONGEST = 12
+_COLOURS = {name.removesuffix(" k of n"): colour for name, colour in VERDICT.items()}
+"""By how a verdict begins."""
 
 
 def verdicts_document(
@@ -74,7 +77,7 @@ def _table(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid]
         for verdict in shown
     ]
     return [
-        Grid([head, *rows], colours=COLOURS),
+        Grid([head, *rows], colours=_COLOURS),
         "",
         *_source(assessment),
         assessment.tests[1],
