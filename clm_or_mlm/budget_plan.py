@@ -1,4 +1,4 @@
-"""From hours of one GPU to studies: what each could not see, what it trains, how long each step takes.
+"""From hours of one GPU to three studies: what each could not see, what it trains, how long each step takes.
 
 A study here is arms (objectives) that are pretrained several times each and fine-tuned on one dataset of each family.
 Its networks are the largest that the hours train on enough tokens; pretrainings come before size, since a difference
@@ -9,34 +9,46 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from analysis.claims.pretraining_spread import MeasuredSpread, measured_spreads
 from analysis.precision.design import PlannedStudy, planned_test, seed_spreads
 from analysis.sources import PUBLISHED
-from benchmarks.protocol import DATASETS
+from benchmarks.protocol import DATASETS, format_lr
 from common.errors import UserError
+from common.plain_text import counted
+from common.tables import Grid, Heading, TableDocument
 from pretraining.adapt import adaptation
-from pretraining.models import Model, format_steps
+from pretraining.models import arm_of, format_steps
 from pretraining.paper_settings import TRAINING, Shape
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.flops import model_flops_per_token
 from pretraining.plan.memory import largest_microbatch, training_gb
 from pretraining.plan.speed import Speed
 from pretraining.plan.study_plan import Study, plan_of, read_study
+from pretraining.plan.study_text import divided_study, study_text
 from pretraining.starts import Start, start_of
 from workflow.study import runs_at_a_time, tuning_hours
+from workflow.study_checks import sample_of
 
-__all__ = ["Budget", "Choice", "choices_of", "nearest_spread"]
+if TYPE_CHECKING:
+    from clm_or_mlm.plan_command import BudgetOptions
 
-START = "HuggingFaceTB/SmolLM2-135M"
-"""A small decoder whose licence allows everything; its tokenizer serves networks from random weights, too."""
+__all__ = ["Choice", "budget_document", "choices_of", "chosen_study", "nearest_spread"]
+
 _VOCAB = 49_152
-_START_SHAPE = Shape(hidden=576, layers=30, heads=9, kv_heads=3, mlp=1536, vocab=_VOCAB)
-"""As its `config.json` says."""
+_START = Start(
+    text="HuggingFaceTB/SmolLM2-135M",
+    folder=Path(),
+    config={
+        "hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
+        "intermediate_size": 1536, "vocab_size": _VOCAB,
+    },
+)  # fmt: skip
+"""A small decoder whose licence allows everything; its tokenizer serves networks from random weights, too."""
 _TUNED = ("sst2", "uner_en", "squad", "nq")
 """One dataset of each family, the miniature's."""
 _RATES, _SEEDS, _MOST_TUNING = (5e-5, 1e-4, 2e-4), (0, 1, 2), 0.4
@@ -68,22 +80,6 @@ _SIZES = [_size(*one) for one in ((256, 4), (384, 6), (512, 8), (640, 10), (768,
 
 
 @dataclass(frozen=True, kw_only=True)
-class Budget:
-    """What there is to spend, and on what device."""
-
-    speed: Speed
-    """The device."""
-    hours: float | None = None
-    """Of it; None: as many as `tokens` take."""
-    tokens: float | None = None
-    """Tokens that each model is trained on; None: as many as the hours allow."""
-    pretraining_sd: float | None = None
-    """Standard deviation of a score between pretrainings, in points; None: as measured at the nearest scale."""
-    start: str = ""
-    """Folder or hub id of the model to adapt; empty: SmolLM2-135M."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class _Kind:
     """What a study is for."""
 
@@ -105,39 +101,126 @@ _KINDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """A study that the budget pays for."""
+    """A study of some length on one device."""
 
-    title: str
-    """What it is for."""
-    content: dict[str, Any]
-    """Its study file."""
+    kind: _Kind
+    speed: Speed
+    """The device."""
     shape: Shape
     """Its network."""
-    arms: tuple[str, ...]
-    """Names of the first pretraining of each arm."""
-    models: tuple[str, ...]
-    """Names of all its models."""
-    start: str
-    """What they start from; empty: random weights."""
-    tokens: float
+    start: Start | None
+    """What its models start from; None: random weights."""
+    pretrainings: int
+    """Of each arm."""
+    microbatch: int
+    """Sequences of a pass."""
+    steps: int
     """Of each model."""
-    hours: dict[str, float]
-    """By step."""
-    memory_gb: float
-    """That training takes."""
-    spread: MeasuredSpread
-    """Between pretrainings, as assumed."""
-    datasets: tuple[str, ...] = _TUNED
-    """What is fine-tuned on."""
-    rates: tuple[float, ...] = _RATES
-    """Learning rates of the fine-tunings."""
     seeds: tuple[int, ...]
-    """Seeds of the fine-tunings."""
+    """Of the fine-tunings."""
+    pretraining_sd: float
+    """Spread of a score between pretrainings, in points."""
+    measured_on: str
+    """Where that spread was seen."""
+
+    @cached_property
+    def arms(self) -> tuple[str, ...]:
+        """Names of the first pretraining of each arm."""
+        if self.start is not None:
+            return tuple(f"{_PREFIX}{arm.replace('+', '-then-')}" for arm in self.kind.arms)
+        size, total = f"{_PREFIX}{self._size}", format_steps(self.steps)
+        first = {"": "", "clm": f"-clm-{format_steps(self.steps // 4)}"}
+        parts = [arm.rpartition("+") for arm in self.kind.arms]
+        return tuple(f"{size}{first[before]}-{last}-{total}" for before, _, last in parts)
 
     @property
-    def pretrainings(self) -> int:
-        """Of each arm."""
-        return len(self.models) // len(self.arms)
+    def _size(self) -> str:
+        return f"{self.shape.encoder_parameters / 1e6:.0f}m"
+
+    def every(self, arms: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the names of all pretrainings of some arms."""
+        ends = ["", *(f"-s{again}" for again in range(1, self.pretrainings))]
+        return tuple(f"{arm}{end}" for arm in arms for end in ends)
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """Its study file."""
+        passes = {"microbatch": self.microbatch, "loss_group": 12}
+        if self.start is not None:
+            base = TrainingConfig()
+            made = adaptation(self.start, self.shape, objective="mlm30", steps=self.steps).config
+            settings = {key: value for key, value in asdict(made).items() if value != getattr(base, key)}
+            return {
+                "prefix": _PREFIX, "decay_steps": max(1, self.steps // 5),
+                "models": {
+                    name: {"start": self.start.text, "stages": self._stages(is_two="+" in arm)}
+                    for name, arm in zip(self.arms, self.kind.arms, strict=True)
+                },
+                "settings": {**settings, **passes},
+            }  # fmt: skip
+        twentieth = max(1, self.steps // 20)
+        small = self.shape.encoder_parameters <= _HIGHER_TO
+        return {
+            "prefix": _PREFIX, "decay_steps": twentieth, "models": list(self.every(self.arms)),
+            "sizes": {self._size: {item.name: getattr(self.shape, item.name) for item in fields(Shape)}},
+            "settings": {
+                "max_length": _LONGEST, "global_batch": _BATCH, **passes, "warmup_steps": twentieth,
+                "peak_lr": _HIGHER if small else TRAINING.peak_lr, "eval_sequences": _BATCH, "tensorboard": False,
+            },
+        }  # fmt: skip
+
+    def _stages(self, *, is_two: bool) -> list[dict[str, Any]]:
+        """Return stages after a start: CLM for a fifth if at all, MLM at 30 %, a decay at 15 % over the last fifth."""
+        fifth = max(1, self.steps // 5)
+        detour = [{"train": "clm", "steps": fifth}] if is_two else []
+        left = self.steps - fifth * (1 + len(detour))
+        last = {"train": "mlm15", "steps": fifth, "decay": "sqrt:100 %"}
+        return [*detour, {"train": "mlm30", "steps": left}, last]
+
+    @cached_property
+    def study(self) -> Study:
+        """What its file says."""
+        return read_study(self.content, Path("study.toml"))
+
+    @property
+    def tokens(self) -> float:
+        """Of each model."""
+        return self.steps * self.study.config.tokens_per_step
+
+    @property
+    def memory_gb(self) -> float:
+        """That training takes."""
+        return training_gb(self.shape, self.study.config.pass_tokens)
+
+    @cached_property
+    def training_hours(self) -> dict[str, float]:
+        """Hours of CLM and of MLM; steps that arms share are trained once."""
+        models = [self.study.model(name) for name in self.every(self.arms)]
+        plan = plan_of(models, replace(self.study, shapes=defaultdict(lambda: self.shape)))
+        stages = {
+            name: [stage for stage in plan.stages if stage.objective == name.lower()]
+            for name in ("CLM", "MLM")
+        }
+        return {name: plan.costs(some, speed=self.speed).gpu_hours for name, some in stages.items()}
+
+    @property
+    def tuning_hours(self) -> float:
+        """Hours of all fine-tunings; those of what is adapted are counted, too."""
+        shape, device = self.shape, self.speed.device
+        mfu = (
+            self.speed.tokens_per_second(shape, predicted=0.4)
+            * model_flops_per_token(shape, predicted=0.4) / device.peak
+        )  # fmt: skip
+        shared = runs_at_a_time(shape, device, _CORES)
+        run = sum(tuning_hours(shape, (name,), device, mfu, shared) for name in _TUNED)
+        models = self.pretrainings * len(self.arms) + self.kind.adapts
+        return len(self.seeds) * (run * len(_RATES) * models)
+
+    @property
+    def hours(self) -> dict[str, float]:
+        """By step."""
+        hours = {**self.training_hours, "fine-tuning": self.tuning_hours}
+        return {**hours, "spare": sum(hours.values()) * _SPARE / (1 - _SPARE)}
 
     @property
     def total(self) -> float:
@@ -148,12 +231,9 @@ class Choice:
         """Return the smallest difference of two arms that `compare --replicates` finds with 80 % power, by dataset."""
         spreads = dict(seed_spreads(PUBLISHED))
         study = PlannedStudy(
-            effect=1.0, seeds=len(self.seeds), pretrainings=self.pretrainings, pretraining_sd=self.spread.sd
-        )
-        return {
-            name: planned_test(study, spreads[DATASETS[name].task, name]).detectable()
-            for name in self.datasets
-        }
+            effect=1.0, seeds=len(self.seeds), pretrainings=self.pretrainings, pretraining_sd=self.pretraining_sd
+        )  # fmt: skip
+        return {name: planned_test(study, spreads[DATASETS[name].task, name]).detectable() for name in _TUNED}
 
 
 def nearest_spread(parameters: float) -> MeasuredSpread:
@@ -172,36 +252,33 @@ def nearest_spread(parameters: float) -> MeasuredSpread:
     return max((one for one in known if far(one) == least), key=lambda one: one.sd)
 
 
-def choices_of(budget: Budget) -> list[Choice | str]:
+def choices_of(budget: BudgetOptions, speed: Speed) -> list[Choice | str]:
     """Return three studies, in place of one that the budget does not pay for a sentence that says so.
+
+    Args:
+        budget: hours of the device, tokens of each model, or both.
+        speed: the device.
 
     Raises:
         UserError: neither hours nor tokens; none of the three can be paid for; a start that cannot be read.
     """
     if budget.hours is None and budget.tokens is None:
         raise UserError("give --hours, --tokens of each model, or both")
-    start = _start_of(budget.start)
-    found = [_best(budget, kind, start) for kind in _KINDS]
+    start = start_of(budget.start) if budget.start else _START
+    found = [_best(budget, speed, kind, start if kind.adapts else None) for kind in _KINDS]
     if not any(isinstance(one, Choice) for one in found):
         raise UserError(str(found[0]))
     return found
 
 
-def _start_of(text: str) -> tuple[Start, Shape]:
-    if text:
-        start = start_of(text)
-        return start, start.shape
-    return Start(text=START, folder=Path(START), config={}), _START_SHAPE
-
-
-def _best(budget: Budget, kind: _Kind, start: tuple[Start, Shape]) -> Choice | str:
+def _best(budget: BudgetOptions, speed: Speed, kind: _Kind, start: Start | None) -> Choice | str:
     """Return the most pretrainings that the budget pays for, of the largest network; or what is lacking."""
-    device, problem, least = budget.speed.device, "", float("inf")
+    device, problem, least = speed.device, "", math.inf
     for pretrainings in range(kind.pretrainings, 1, -1):
-        for shape in [start[1]] if kind.adapts else reversed(_SIZES):
-            most = _MOST_IN_PASS * _LONGEST
-            length = min(512, shape.max_length) if kind.adapts else _LONGEST
-            microbatch = largest_microbatch(shape, device.memory_gb or math.inf, length, most=most // length)
+        for shape in reversed(_SIZES) if start is None else [start.shape]:
+            length = _LONGEST if start is None else min(512, shape.max_length)
+            most = _MOST_IN_PASS * _LONGEST // length
+            microbatch = largest_microbatch(shape, device.memory_gb or math.inf, length, most=most)
             if not microbatch:
                 problem = (
                     f"{kind.title}: {shape.encoder_parameters / 1e6:,.0f} M parameters take "
@@ -209,135 +286,161 @@ def _best(budget: Budget, kind: _Kind, start: tuple[Start, Shape]) -> Choice | s
                     f"{device.memory_gb:g}; use another device or a smaller model"
                 )
                 continue
-            draft = _Draft(
-                kind=kind, shape=shape, start=start[0], pretrainings=pretrainings, microbatch=microbatch
+            spread = nearest_spread(shape.encoder_parameters)
+            where = (
+                f"{spread.network}, {spread.score}, {spread.pretrainings} pretrainings,\n"
+                f"the largest at the nearest scale ({spread.where})."
             )
-            choice = draft.within(budget)
-            if isinstance(choice, Choice):
-                return choice
-            least = min(least, choice)
-    if least < float("inf"):
+            sd = budget.pretraining_sd
+            draft = Choice(
+                kind=kind, speed=speed, shape=shape, start=start, pretrainings=pretrainings, microbatch=microbatch,
+                steps=10_000, seeds=_SEEDS[:1], pretraining_sd=spread.sd if sd is None else sd,
+                measured_on=where if sd is None else "--pretraining-sd",
+            )  # fmt: skip
+            found = _longest(draft, budget)
+            if isinstance(found, Choice):
+                return found
+            least = min(least, found)
+    if least < math.inf:
         more = "give more --hours" + (" or fewer --tokens" if budget.tokens else "")
         return f"{kind.title}: takes at least {least:,.1f} hours of one {device.name}; {more}"
     return problem
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Draft:
-    """A study whose length is not yet known."""
+def _longest(draft: Choice, budget: BudgetOptions) -> Choice | float:
+    """Return a study as long as the budget pays for, or the hours of the shortest that is worth it.
 
-    kind: _Kind
-    shape: Shape
-    start: Start
-    pretrainings: int
-    microbatch: int
-
-    def within(self, budget: Budget) -> Choice | float:
-        """Return the study as long as the budget pays for, or the hours of the shortest that is worth it."""
-        one_seed, step = self._tuning_hours(budget.speed), self._study(1_000)[1].config.tokens_per_step
-        least = _MOST_TUNING * (budget.hours or float("inf"))
-        count = next((n for n in range(len(_SEEDS), 1, -1) if n * one_seed <= least), 1)
-        tuning = count * one_seed
-        fewest = _TOKENS_PER_PARAMETER * self.shape.encoder_parameters
-        wanted = -(-int(budget.tokens or (_FEWEST_ADAPTED if self.kind.adapts else fewest)) // int(step))
-        one = sum(self._training_hours(budget.speed, 10_000).values()) / 10_000
-        needed = (tuning + one * max(wanted, 20)) / (1 - _SPARE)
-        if budget.hours is not None and needed > budget.hours:
+    Args:
+        draft: the study with one seed, of any length.
+        budget: what there is.
+    """
+    most = _MOST_TUNING * (budget.hours or math.inf)
+    count = next((n for n in range(len(_SEEDS), 1, -1) if n * draft.tuning_hours <= most), 1)
+    tuning = count * draft.tuning_hours
+    fewest = _TOKENS_PER_PARAMETER * draft.shape.encoder_parameters
+    tokens = budget.tokens or (fewest if draft.start is None else _FEWEST_ADAPTED)
+    steps = -(-int(tokens) // int(draft.study.config.tokens_per_step))
+    one = sum(draft.training_hours.values()) / draft.steps
+    needed = (tuning + one * max(steps, 20)) / (1 - _SPARE)
+    if budget.hours is not None:
+        if needed > budget.hours:
             return needed
-        steps = wanted
-        if budget.tokens is None and budget.hours is not None:
+        if budget.tokens is None:
             steps = int((budget.hours * (1 - _SPARE) - tuning) / one)
-        steps = max(20, steps // (grain := 1_000 if steps >= 10_000 else 20) * grain)
-        content, study, models = self._study(steps)
-        hours = {**self._training_hours(budget.speed, steps), "fine-tuning": tuning}
-        hours["spare"] = sum(hours.values()) * _SPARE / (1 - _SPARE)
-        spread = nearest_spread(self.shape.encoder_parameters)
-        if budget.pretraining_sd is not None:
-            spread = MeasuredSpread(
-                sd=budget.pretraining_sd, network="", parameters=float("nan"), pretrainings=0, score="", varies="",
-                where="--pretraining-sd",
-            )  # fmt: skip
-        return Choice(
-            title=self.kind.title, content=content, shape=self.shape, arms=tuple(self._arms(steps)),
-            models=tuple(model.name for model in models), start=self.start.text if self.kind.adapts else "",
-            tokens=steps * study.config.tokens_per_step, hours=hours, spread=spread,
-            seeds=_SEEDS[:count],
-            memory_gb=training_gb(self.shape, study.config.pass_tokens),
-        )  # fmt: skip
+    grain = 1_000 if steps >= 10_000 else 20
+    return replace(draft, steps=max(20, steps // grain * grain), seeds=_SEEDS[:count])
 
-    def _tuning_hours(self, speed: Speed) -> float:
-        """Return the hours of all fine-tunings with one seed; those of what is adapted are counted, too."""
-        shape = self.shape
-        mfu = (
-            speed.tokens_per_second(shape, predicted=0.4)
-            * model_flops_per_token(shape, predicted=0.4) / speed.device.peak
-        )  # fmt: skip
-        shared = runs_at_a_time(shape, speed.device, _CORES)
-        run = sum(tuning_hours(shape, (name,), speed.device, mfu, shared) for name in _TUNED)
-        models = self.pretrainings * len(self.kind.arms) + self.kind.adapts
-        return run * len(_RATES) * models
 
-    def _training_hours(self, speed: Speed, steps: int) -> dict[str, float]:
-        """Return the hours of CLM and of MLM; steps that arms share are trained once."""
-        _, study, models = self._study(steps)
-        plan = plan_of(models, replace(study, shapes=defaultdict(lambda: self.shape)))
-        stages = {
-            name: [stage for stage in plan.stages if stage.objective == name.lower()]
-            for name in ("CLM", "MLM")
+def budget_document(
+    speed: Speed, hours: float | None, choices: list[Choice | str], price: float | None
+) -> TableDocument:
+    """Return what cannot be seen, then the studies, then their hours.
+
+    Args:
+        speed: the device.
+        hours: of it, where they were given.
+        choices: of `choices_of`.
+        price: of an hour; None: no money is counted.
+    """
+    found = [(number, one) for number, one in enumerate(choices, 1) if isinstance(one, Choice)]
+    blind = [["", *(DATASETS[name].title for name in _TUNED), "between pretrainings"]]
+    studies = [["", "for", "parameters", "tokens a model", "arms", "pretrainings", "fine-tunings", "memory"]]
+    steps = list(found[0][1].hours)
+    taken = [["", *steps, "in all", *["money"] * (price is not None)]]
+    for number, one in found:
+        blind.append(
+            [f"{number}", *(f"{points:.1f}" for points in one.finds().values()), f"{one.pretraining_sd:g}"]
+        )
+        studies.append(
+            [
+                f"{number}",
+                one.kind.title,
+                f"{one.shape.encoder_parameters / 1e6:,.0f} M",
+                _short(one.tokens),
+                f"{len(one.arms)}",
+                f"{len(one.arms)} x {one.pretrainings}",
+                f"{len(_TUNED)} datasets x {len(_RATES)} rates x {counted(len(one.seeds), 'seed')}",
+                f"{one.memory_gb:.0f} GB",
+            ]
+        )
+        money = [f"{price * one.total:,.2f}"] if price is not None else []
+        taken.append(
+            [f"{number}", *(f"{one.hours[step]:,.1f}" for step in steps), f"{one.total:,.1f}", *money]
+        )
+    limit = "" if hours is None else f" for {hours:g} hours"
+    body: list[str | Grid | Heading] = [
+        f"What one {speed.device.name}{limit} cannot see: differences between two arms below these points",
+        "(80 % power, one test at 0.05 by `compare --replicates`, the paper's spread of fine-tunings).",
+        "",
+        Grid(blind, range(1, 6)),
+        "",
+        *dict.fromkeys(
+            f"Spread between pretrainings of {one.pretraining_sd:g} points: {one.measured_on}" for _, one in found
+        ),
+        *["An adapted model's pretrainings share a start, so theirs should be smaller; nobody measured it."] * any(
+            one.start for _, one in found
+        ),
+        "",
+        "What it can train: choose a row; `--choose N --out study.toml` writes it.",
+        "",
+        Grid(studies, (2, 3, 4)),
+        *(f"{number}: {one}" for number, one in enumerate(choices, 1) if isinstance(one, str)),
+        "",
+        f"Hours of each step{_known(speed)}.",
+        "",
+        Grid(taken, range(1, 9)),
+    ]  # fmt: skip
+    data = [
+        {
+            "title": one.kind.title, "arms": one.arms, "models": one.every(one.arms),
+            "start": one.start.text if one.start else "", "tokens": one.tokens, "hours": one.hours,
+            "memory_gb": one.memory_gb, "datasets": _TUNED, "rates": _RATES, "seeds": one.seeds,
+            "parameters": one.shape.encoder_parameters, "pretraining_sd": one.pretraining_sd, "finds": one.finds(),
+            "total_hours": one.total, **({} if price is None else {"money": price * one.total}),
         }
-        return {name: plan.costs(some, speed=speed).gpu_hours for name, some in stages.items()}
+        if isinstance(one, Choice) else {"problem": one}
+        for one in choices
+    ]  # fmt: skip
+    return TableDocument(body=body, data={"device": speed.device.name, "hours": hours, "choices": data})
 
-    def _arms(self, steps: int) -> list[str]:
-        if self.kind.adapts:
-            return [f"{_PREFIX}{arm.replace('+', '-then-')}" for arm in self.kind.arms]
-        size, total = f"{_PREFIX}{self._size}", format_steps(steps)
-        first = {"": "", "clm": f"-clm-{format_steps(steps // 4)}"}
-        parts = [arm.rpartition("+") for arm in self.kind.arms]
-        return [f"{size}{first[before]}-{last}-{total}" for before, _, last in parts]
 
-    @property
-    def _size(self) -> str:
-        return f"{self.shape.encoder_parameters / 1e6:.0f}m"
+def _known(speed: Speed) -> str:
+    if speed.mfu is not None:
+        return f", pretraining at {speed.mfu:.0%} of the peak rate"
+    if speed.device.name in ("H100", "MI250X"):
+        return ", from speeds measured on this device (docs/performance.md)"
+    return "; counted, not measured: give the MFU that `train` logs there after 20 steps as --mfu"
 
-    def _study(self, steps: int) -> tuple[dict[str, Any], Study, tuple[Model, ...]]:
-        """Return the file's content, its study and all its models."""
-        content = self._content(steps)
-        study = read_study(content, Path("study.toml"))
-        models = tuple(study.models.values())
-        if self.kind.adapts:
-            again = range(1, self.pretrainings)
-            models = tuple(one for model in models for one in (model, *(model.again(seed) for seed in again)))
-        return content, study, models
 
-    def _content(self, steps: int) -> dict[str, Any]:
-        base, passes = TrainingConfig(), {"microbatch": self.microbatch, "loss_group": 12}
-        names = self._arms(steps)
-        if self.kind.adapts:
-            made = adaptation(self.start, self.shape, objective="mlm30", steps=steps).config
-            settings = {key: value for key, value in asdict(made).items() if value != getattr(base, key)}
-            models: Any = dict(zip(names, self._tables(steps), strict=True))
-            return {
-                "prefix": _PREFIX, "decay_steps": max(1, steps // 5), "models": models,
-                "settings": {**settings, **passes},
-            }  # fmt: skip
-        own = {"": "", **{f"-s{again}": again for again in range(1, self.pretrainings)}}
-        shape = {item.name: getattr(self.shape, item.name) for item in fields(Shape)}
-        small = self.shape.encoder_parameters <= _HIGHER_TO
-        settings = {
-            "max_length": _LONGEST, "global_batch": _BATCH, **passes, "warmup_steps": max(1, steps // 20),
-            "peak_lr": _HIGHER if small else TRAINING.peak_lr, "eval_sequences": _BATCH, "tensorboard": False,
-        }  # fmt: skip
-        return {
-            "prefix": _PREFIX, "decay_steps": max(1, steps // 20),
-            "models": [f"{name}{end}" for name in names for end in own],
-            "sizes": {self._size: shape}, "settings": settings,
-        }  # fmt: skip
+def _short(tokens: float) -> str:
+    return f"{tokens / 1e9:,.1f} B" if tokens >= 1e9 else f"{tokens / 1e6:,.0f} M"
 
-    def _tables(self, steps: int) -> Iterator[dict[str, Any]]:
-        """Yield each arm's stages: CLM for a fifth if at all, MLM at 30 %, and a decay at 15 % over the last fifth."""
-        fifth = max(1, steps // 5)
-        last = {"train": "mlm15", "steps": fifth, "decay": "sqrt:100 %"}
-        for arm in self.kind.arms:
-            detour = [{"train": "clm", "steps": fifth}] if "+" in arm else []
-            left = steps - fifth * (1 + len(detour))
-            yield {"start": self.start.text, "stages": [*detour, {"train": "mlm30", "steps": left}, last]}
+
+def chosen_study(choice: Choice, divide: int) -> str:
+    """Return the text of a choice's study file, with the commands that run it.
+
+    Args:
+        choice: the study.
+        divide: sizes and steps are divided by this, to try the commands on a CPU.
+    """
+    content = divided_study(choice.content, divide)
+    arms = tuple(dict.fromkeys(arm_of(name)[0] for name in content["models"]))
+    start, text = choice.start or _START, sample_of(choice.tokens)
+    text = text if text.startswith("sample") else "default"
+    tuned = " ".join(_TUNED)
+    rates, seeds = " ".join(map(format_lr, _RATES)), " ".join(map(str, choice.seeds))
+    lines = [
+        f"{choice.kind.title}: {counted(len(arms), 'arm')} of {choice.pretrainings} pretrainings, about "
+        f"{choice.total:.1f} hours",
+        f"clm-or-mlm shards --source hf:HuggingFaceFW/fineweb-edu:{text} --tokenizer {start.text} --out shards",
+        f"clm-or-mlm fetch {tuned} msmarco --out data",
+        f"for model in {' '.join(choice.every(arms))}; do",
+        "clm-or-mlm train $model --study study.toml --data shards --out pretrained",
+        f"clm-or-mlm benchmarks run --model pretrained/models/$model --name $model --dataset {tuned} \\",
+        f"    --lr {rates} --seed {seeds} --data data --out results --workers 4",
+        "done",
+        *[f"# the same run of what is adapted: --model {start.text} --name start"]
+        * (choice.start is not None),
+        f"clm-or-mlm compare --source results --study study.toml {' '.join(f'--replicates {arm}' for arm in arms)}",
+    ]
+    return "".join(f"# {line}\n" for line in lines) + study_text(content)

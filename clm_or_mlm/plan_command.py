@@ -113,15 +113,12 @@ def plan(
 
 
 def _studies(options: BudgetOptions, device: DeviceOptions, format: str) -> None:
-    from clm_or_mlm.budget_plan import Budget, choices_of  # pandas, which a plan need not have
-    from clm_or_mlm.budget_report import budget_document, chosen_study
+    # pandas, which a plan need not have
+    from clm_or_mlm.budget_plan import budget_document, choices_of, chosen_study
 
-    budget = Budget(
-        speed=device.speed, hours=options.hours, tokens=options.tokens, pretraining_sd=options.pretraining_sd,
-        start=options.start,
-    )  # fmt: skip
-    choices = choices_of(budget)
-    write(budget_document(budget, choices, device.price), "text" if format == "tree" else format, None)
+    choices = choices_of(options, device.speed)
+    document = budget_document(device.speed, options.hours, choices, device.price)
+    write(document, "text" if format == "tree" else format, None)
     if options.out is not None:
         choice = choices[options.choose - 1]
         if isinstance(choice, str):

@@ -18,7 +18,8 @@ from analysis.statistics.inference import ALPHA
 from analysis.store.runs_table import COLUMNS
 from benchmarks.protocol import DATASETS
 from clm_or_mlm.__main__ import main
-from clm_or_mlm.budget_plan import Budget, Choice, choices_of, nearest_spread
+from clm_or_mlm.budget_plan import Choice, choices_of, nearest_spread
+from clm_or_mlm.plan_command import BudgetOptions
 from common.errors import UserError
 from pretraining.plan.devices import DEVICES
 from pretraining.plan.speed import H100, Speed
@@ -28,17 +29,18 @@ from tests.pretraining.families import save_start
 from tests.pretraining.small_study import QUIET
 
 SPREADS = dict(seed_spreads(PUBLISHED))
+TUNED = ("sst2", "uner_en", "squad", "nq")
 
 
-def paid(**budget: object) -> list[Choice]:
-    return [one for one in choices_of(Budget(**budget)) if isinstance(one, Choice)]  # type: ignore[arg-type]
+def paid(speed: Speed, **budget: float) -> list[Choice]:
+    return [one for one in choices_of(BudgetOptions(**budget), speed) if isinstance(one, Choice)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("hours", [24.0, 200.0])
 def test_every_study_takes_at_most_the_hours(device: str, hours: float) -> None:
     gpu = DEVICES[device]
-    choices = paid(speed=Speed(device=gpu), hours=hours)
+    choices = paid(Speed(device=gpu), hours=hours)
     assert len(choices) >= 2 and choices[0].pretrainings >= 3
     for one in choices:
         assert 0.85 * hours < one.total <= hours, "no more, and nothing much is left"
@@ -64,20 +66,20 @@ def test_hours_are_those_of_the_plan_of_the_written_study(
 
 def test_tokens_fix_the_length_and_hours_then_the_pretrainings() -> None:
     speed = H100
-    free = paid(speed=speed, tokens=2e9)
+    free = paid(speed, tokens=2e9)
     assert all(one.tokens == pytest.approx(2e9, rel=0.03) for one in free)
-    tight = paid(speed=speed, tokens=2e9, hours=0.7 * free[2].total)[-1]
+    tight = paid(speed, tokens=2e9, hours=0.7 * free[2].total)[-1]
     assert tight.start and tight.pretrainings < free[2].pretrainings and tight.tokens == free[2].tokens
 
 
 def test_what_cannot_be_paid_for_or_does_not_fit_is_refused_in_a_sentence() -> None:
     with pytest.raises(UserError, match=r"at least .* hours of one RTX 4090; give more --hours"):
-        choices_of(Budget(speed=Speed(device=DEVICES["RTX 4090"]), hours=0.5))
+        choices_of(BudgetOptions(hours=0.5), Speed(device=DEVICES["RTX 4090"]))
     small = replace(DEVICES["H100"], name="small", memory_gb=0.1)
     with pytest.raises(UserError, match=r"GB at microbatch=1, but one small has 0\.1"):
-        choices_of(Budget(speed=Speed(device=small), hours=24))
+        choices_of(BudgetOptions(hours=24), Speed(device=small))
     with pytest.raises(UserError, match="--hours, --tokens"):
-        choices_of(Budget(speed=H100))
+        choices_of(BudgetOptions(), H100)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +102,8 @@ def test_what_contradicts_itself_is_refused(
 def test_the_spread_is_that_of_the_nearest_scale() -> None:
     assert nearest_spread(16e6).sd == 0.57 and nearest_spread(50e6).sd == 0.57
     assert nearest_spread(70e6).sd == nearest_spread(600e6).sd == 0.416
-    [one, *_] = paid(speed=H100, hours=24, pretraining_sd=0.1)
-    [other, *_] = paid(speed=H100, hours=24)
+    [one, *_] = paid(H100, hours=24, pretraining_sd=0.1)
+    [other, *_] = paid(H100, hours=24)
     assert all(one.finds()[name] < points for name, points in other.finds().items())
 
 
@@ -113,10 +115,10 @@ def of_study(choice: Choice, dataset: str, effect: float, rng: np.random.Generat
         for end in ("", *(f"-s{n}" for n in range(1, choice.pretrainings)))
     ]
     frames = []
-    for name in choice.datasets:
+    for name in TUNED:
         task = DATASETS[name].task
         noise = rng.normal(0, SPREADS[task, name].sd, (len(names), len(choice.seeds)))
-        values = 80 + rng.normal(0, choice.spread.sd, (len(names), 1)) + noise
+        values = 80 + rng.normal(0, choice.pretraining_sd, (len(names), 1)) + noise
         values[: choice.pretrainings] += effect * (name == dataset)
         index = pd.MultiIndex.from_product([names, choice.seeds], names=["model", "seed"])
         frame = pd.DataFrame({"test_score": values.ravel() / 100}, index=index).reset_index()
@@ -128,7 +130,7 @@ def of_study(choice: Choice, dataset: str, effect: float, rng: np.random.Generat
 
 @pytest.mark.parametrize("which", [0, 1], ids=["five pretrainings", "three"])
 def test_compare_finds_the_smallest_difference_four_times_in_five(which: int) -> None:
-    choice, dataset, count = paid(speed=H100, hours=24)[which], "sst2", 80
+    choice, dataset, count = paid(H100, hours=24)[which], "sst2", 80
     effect, found = choice.finds()[dataset], 0
     for seed in range(count):
         source = of_study(choice, dataset, effect, np.random.default_rng([which, seed]))
