@@ -211,7 +211,7 @@ _SETTINGS = {
 def refuse_what_slurm_refuses(workflow: Workflow, machine: Machine | None = None) -> None:
     """Ask Slurm about the longest job of every kind to the site, before anything is submitted.
 
-    Where it refuses one only because nodes are down now, a warning says which.
+    Where nodes are down and no other setting than their number can be wrong, a warning says which.
 
     Raises:
         UserError: it would not take one of them; the sentence says which, what was asked, why not, and which setting
@@ -223,12 +223,12 @@ def refuse_what_slurm_refuses(workflow: Workflow, machine: Machine | None = None
         options = sbatch_options(workflow.queue(job), workflow.gres, job)
         if not (why := _refusal(options, here)):
             continue
-        if down := _down(job, workflow, here):
+        wrong = [key for key in options if not _refusal({k: v for k, v in options.items() if k != key}, here)]
+        if set(wrong) <= {"--nodes"} and (down := _down(workflow.queue(job), here)):
             log.warning(
                 "Slurm would not take %s jobs now (%s), while %s are down", name, why, ", ".join(down)
             )
             continue
-        wrong = [key for key in options if not _refusal({k: v for k, v in options.items() if k != key}, here)]
         settings = (
             " or ".join(_SETTINGS[key].format(name) for key in wrong) or f"[jobs.{name}], nodes and cpus"
         )
@@ -273,28 +273,9 @@ def _refusal(options: Mapping[str, Sequence[str]], machine: Machine) -> str | No
     return None
 
 
-def _down(job: Job, workflow: Workflow, machine: Machine) -> list[str]:
-    """Return the nodes that are down or drained where a job would fit, had they been up; none where it never fits."""
-    queue = workflow.queue(job)
-    partition, constraint = queue.get("slurm_partition", ""), queue.get("constraint", "")
-    _, text = machine.output(["sinfo", "-N", "--noheader", "--format=%N|%P|%T|%c|%m|%f|%G"])
-    fitting: dict[str, str] = {}
-    for line in text.splitlines():
-        name, place, state, cpus, memory, features, gres = [*line.split("|"), *[""] * 7][:7]
-        mine = place.rstrip("*") in partition.split(",") or (not partition and place.endswith("*"))
-        large = cpus.isdecimal() and int(cpus) >= job.cpus
-        large = large and memory.isdecimal() and int(memory) >= 1000 * job.memory_gb
-        listed = constraint in ("", *features.split(",")) and _count(gres, workflow.gres) >= job.gpus
-        if mine and large and listed:
-            fitting[name] = state
-    down = [name for name, state in fitting.items() if re.match("down|drain|maint|fail|power", state)]
-    return down if len(fitting) >= job.nodes > len(fitting) - len(down) else []
-
-
-def _count(listed: str, gres: str) -> int:
-    """Return how many of `gpu` or `gpu:h100` a node has, which lists `gpu:h100:4(S:0-1),...`."""
-    total = 0
-    for word in re.sub(r"\([^)]*\)", "", listed).split(","):
-        kind, _, number = word.rpartition(":")
-        total += int(number) if number.isdecimal() and f"{kind}:".startswith(f"{gres}:") else 0
-    return total
+def _down(queue: Mapping[str, str], machine: Machine) -> list[str]:
+    """Return the nodes that are down or drained in a queue's partition, or in all where it names none."""
+    where = ["--partition", queue["slurm_partition"]] if queue.get("slurm_partition") else []
+    states = "--states=down,drain,fail,maint"
+    code, text = machine.output(["sinfo", "-N", "--noheader", states, "--format=%N", *where])
+    return [] if code else sorted(set(text.split()))
