@@ -80,7 +80,7 @@ def _table(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid]
         Grid([head, *rows], colours=_COLOURS),
         "",
         *_source(assessment),
-        assessment.tests[1],
+        " ".join(assessment.tests[:2]),
         "typical: mean of the finding's comparisons; above 0 supports the finding. p: of the whole finding, after "
         "Holm's adjustment over the findings about one question.",
         "`clm-or-mlm claims F8` answers for one finding, with --explain it shows every number (docs/claims.md).",
