@@ -7,6 +7,7 @@ def test_nearest() -> None:
     assert nearest("publishd", ["published", "released"]) == "; did you mean 'published'?"
     assert nearest("zzz", ["published"]) == ""
     assert nearest("list", ["ingest"]) == nearest("13", ["3"]) == nearest("F99", ["F9"]) == ""
+    assert nearest("H10", ["H100", "A100"]) == "; did you mean 'H100'?"
     assert (
         nearest("mlm-42k", ["mlm30-42k", "mlm20-42k", "clm-42k"])
         == "; did you mean 'mlm20-42k' or 'mlm30-42k'?"
