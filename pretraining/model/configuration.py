@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from transformers import PretrainedConfig
+from huggingface_hub.errors import StrictDataclassError
+from transformers import EuroBertConfig
 
 from common.errors import UserError, nearest
 from pretraining.paper_settings import SHAPES, SPECIAL_TOKENS, TINY, Shape
@@ -43,98 +44,59 @@ _OTHERS = (
 """The other fields of `config.json`."""
 
 
-class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is untyped
+class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is untyped
     """Shape, special tokens and direction of attention of one encoder (the released configs' fields).
 
-    The model type is that of transformers' native `eurobert`, so that a folder loads with its classes and with ours,
-    without remote code; which of them `AutoModel` takes is decided by `pretraining.model.modeling`.
+    It is that of transformers' native `eurobert` with a direction, so that a folder loads with its classes and with
+    ours, without remote code; which of them `AutoModel` takes is decided by `pretraining.model.modeling`.
     """
-
-    model_type = "eurobert"
-    keys_to_ignore_at_inference = ("past_key_values",)
 
     def __init__(
         self,
-        vocab_size: int = 128_256,
-        hidden_size: int = 768,
-        intermediate_size: int = 3072,
-        num_hidden_layers: int = 12,
-        num_attention_heads: int = 12,
-        num_key_value_heads: int | None = None,
-        max_position_embeddings: int = 2048,
-        rope_theta: float = 10_000.0,
-        rms_norm_eps: float = 1e-5,
-        initializer_range: float = 0.02,
-        bos_token_id: int = SPECIAL_TOKENS.begin_id,
-        eos_token_id: int = SPECIAL_TOKENS.end_id,
-        pad_token_id: int = SPECIAL_TOKENS.end_id,
-        mask_token_id: int = SPECIAL_TOKENS.mask_id,
-        mask_token: str = SPECIAL_TOKENS.mask,
+        *,
         is_causal: bool = False,
-        classifier_pooling: str = "mean",
-        **kwargs: object,
+        rope_theta: float = 10_000.0,
+        mask_token: str = SPECIAL_TOKENS.mask,
+        **fields: Any,
     ) -> None:
         """Take the fields of a Hugging Face config; unknown ones are kept as attributes, as that library does.
 
-        Those of the shape mean what they mean in `Shape`. There are as many key and value heads as query heads when
-        their number is left out; `rope_parameters` (transformers >= 5) wins over `rope_theta`; padding has the id of
-        the end of text, as in the released configs; `is_causal` says whether attention looks back only, and
-        `classifier_pooling` is for transformers' native classifiers.
+        `rope_parameters` (transformers >= 5) wins over `rope_theta`; padding has the id of the end of text, as in the
+        released configs.
+
+        Args:
+            is_causal: whether attention looks back only.
+            rope_theta: base of the rotary position embedding.
+            mask_token: text of the mask.
+            fields: the others; those of the shape mean what they mean in `Shape`.
 
         Raises:
             UserError: a value that this architecture does not have.
         """
-        rope = kwargs.pop("rope_parameters", None)
-        scaling = kwargs.pop("rope_scaling", None)
+        rope, scaling = fields.pop("rope_parameters", None), fields.pop("rope_scaling", None)
         for given in (rope, scaling):
             if isinstance(given, dict) and given.get("rope_type", given.get("type", "default")) != "default":
                 raise UserError(f"this encoder supports only the default rotary embedding, not {given}")
-        if isinstance(rope, dict):
-            rope_theta = rope.get("rope_theta", rope_theta)
-        self.vocab_size = vocab_size
-        self.hidden_size = hidden_size
-        self.intermediate_size = intermediate_size
-        self.num_hidden_layers = num_hidden_layers
-        self.num_attention_heads = num_attention_heads
-        self.num_key_value_heads = num_key_value_heads or num_attention_heads
-        self.max_position_embeddings = max_position_embeddings
-        self.rope_theta = float(rope_theta)
-        self.rms_norm_eps = rms_norm_eps
-        self.initializer_range = initializer_range
-        self.mask_token_id = mask_token_id
-        self.mask_token = mask_token
-        self.is_causal = is_causal
-        self.classifier_pooling = classifier_pooling
+        theta = float(rope.get("rope_theta", rope_theta) if isinstance(rope, dict) else rope_theta)
         for name, only in _ONLY.items():
-            if (value := kwargs.setdefault(name, only)) != only:
+            if (value := fields.setdefault(name, only)) != only:
                 raise UserError(f"config: {name} is {value!r}; this encoder supports only {only!r}")
-        shape_of(self)
         if not isinstance(is_causal, bool):
             raise UserError(f"config: is_causal must be true or false, not {is_causal!r}")
-        for name, token in (
-            ("bos", bos_token_id),
-            ("eos", eos_token_id),
-            ("pad", pad_token_id),
-            ("mask", mask_token_id),
-        ):
-            if (token or 0) < 0:
-                raise UserError(f"config: {name}_token_id must be at least 0, not {token}")
-        super().__init__(
-            bos_token_id=bos_token_id, eos_token_id=eos_token_id, pad_token_id=pad_token_id, **kwargs
-        )
-
-    @property
-    def head_dim(self) -> int:
-        """Dimension of one attention head."""
-        return int(self.hidden_size // self.num_attention_heads)
-
-    @head_dim.setter
-    def head_dim(self, value: int | None) -> None:
-        """Accept the value that transformers >= 5 writes, when it is the one that follows from the rest."""
-        if value is not None and value * self.num_attention_heads != self.hidden_size:
+        for name in ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"):
+            if (fields.get(name) or 0) < 0:
+                raise UserError(f"config: {name} must be at least 0, not {fields[name]}")
+        own = {"max_position_embeddings": 2048, "classifier_pooling": "mean"}
+        fields["rope_parameters"] = {"rope_type": "default", "rope_theta": theta}
+        try:
+            super().__init__(**{**own, **fields}, is_causal=is_causal, mask_token=mask_token)
+        except StrictDataclassError as error:
+            raise UserError(f"config: {' '.join(str(error).split())[:200]}") from None
+        self.rope_theta = theta
+        shape = shape_of(self)
+        if self.head_dim != shape.head_dim:
             raise UserError(
-                f"head_dim {value} x num_attention_heads {self.num_attention_heads} must equal hidden_size "
-                f"{self.hidden_size}"
+                f"head_dim {self.head_dim} x num_attention_heads {shape.heads} must equal hidden_size {shape.hidden}"
             )
 
 

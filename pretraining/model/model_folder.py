@@ -20,39 +20,24 @@ from pathlib import Path
 from string import Template
 from typing import Any, TypeVar
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
-from common.errors import UserError, nearest
+from common.errors import UserError, first_line
 from common.files import write_text
 from common.reading import read_json
 from pretraining.model.configuration import EncoderConfig, native_config
-from pretraining.model.encoder_folder import check_model, write_folder
-from pretraining.model.modeling import HEAD, EuroBertForMaskedLM, EuroBertPreTrainedModel
+from pretraining.model.encoder_folder import check_model, quiet, write_folder
+from pretraining.model.modeling import HEAD, EuroBertPreTrainedModel
 from pretraining.starts import OWN_TYPES
 
-__all__ = [
-    "State",
-    "card_rows",
-    "check_state",
-    "copy_tokenizer",
-    "export",
-    "from_released",
-    "load_encoder",
-    "model_card",
-    "parameter_shapes",
-    "read_config",
-    "read_state",
-]  # fmt: skip
+__all__ = ["card_rows", "copy_tokenizer", "export", "load_encoder", "model_card", "read_config"]
 
 logger = logging.getLogger(__name__)
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 AnyEncoder = TypeVar("AnyEncoder", bound=EuroBertPreTrainedModel)
-State = dict[str, Tensor]
 
 
 def export(
@@ -78,10 +63,8 @@ def export(
         origin: written to `provenance.json`; command, code and versions when left out.
 
     Raises:
-        UserError: the tensors do not fit the configuration, the tokenizer is missing, `out` holds other things, or
-            the disk is full.
+        UserError: the tokenizer is missing, `out` holds other things, or the disk is full.
     """
-    check_state(checkpoint_state, config, "to export")
     if tokenizer_dir is not None and not (tokenizer_dir / "tokenizer.json").is_file():
         raise UserError(f"tokenizer folder {tokenizer_dir} has no tokenizer.json")
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint_state.items()}
@@ -186,96 +169,41 @@ def read_config(folder: Path) -> EncoderConfig:
     return config
 
 
-def read_state(folder: Path) -> State:
-    """Return the tensors of a folder's `model.safetensors`, or of the shards its index names, as they are called.
-
-    Raises:
-        UserError: no safetensors, or one that cannot be read; pickled weights are never opened.
-    """
-    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
-    if single.is_file():
-        files = [single]
-    elif index.is_file():
-        content = read_json(index, "fetch it again")
-        try:
-            names = {str(name) for name in content["weight_map"].values()}
-        except (KeyError, TypeError, AttributeError) as error:
-            raise UserError(f"{index} is not a safetensors index ({error}); fetch it again") from None
-        if strays := [name for name in names if Path(name).name != name]:
-            raise UserError(f"{index} names a file outside its folder: {strays[0]}")
-        files = [folder / name for name in sorted(names)]
-    else:
-        raise UserError(f"{folder} has no model.safetensors; pickled weights (*.bin) are not opened")
-    state: State = {}
-    for file in files:
-        try:
-            state.update(load_file(file))
-        except (SafetensorError, OSError) as error:
-            raise UserError(f"{file} cannot be read: {error}; fetch it again") from None
-    return state
-
-
-def from_released(state: Mapping[str, Tensor], config: EncoderConfig, where: str = "state dict") -> State:
-    """Return an `SLModel`'s (or any Hugging Face EuroBERT's) tensors under our names; its head may be absent."""
-    bare = not any(name.startswith("model.") for name in state)
-    named = {f"model.{name}" if bare and name != HEAD else name: tensor for name, tensor in state.items()}
-    check_state(named, config, where)
-    return named
-
-
-def load_encoder(folder: Path, kind: type[AnyEncoder], **options: object) -> AnyEncoder:
+def load_encoder(folder: Path, kind: type[AnyEncoder], *, is_causal: bool | None = None) -> AnyEncoder:
     """Return a model of class `kind` with the weights of a folder of ours or of the authors', checked.
 
-    A folder that this package sealed is compared with its hashes first.
-
-    A head that the folder lacks is initialised from torch's global generator, as `from_pretrained` does.
+    A folder that this package sealed is compared with its hashes first. transformers finds the weights, whether they
+    are one file or shards, with the base model's names or the whole one's; pickled ones are never opened. A head that
+    the folder lacks is initialised from torch's global generator.
 
     Args:
         folder: `config.json` and safetensors.
         kind: `EuroBertModel` or a class of `pretraining.model.modeling`.
-        options: fields of the configuration to change (`is_causal`, ...), and `torch_dtype`.
+        is_causal: in place of the configuration's.
 
     Raises:
-        UserError: the folder cannot be read, or its tensors do not fit its configuration.
+        UserError: the folder cannot be read, or its tensors do not fit its configuration; three are named.
     """
     check_model(folder)
     config = read_config(folder)
-    dtype = options.pop("torch_dtype", None)
-    for name, value in options.items():
-        setattr(config, name, value)
-    state = from_released(read_state(folder), config, str(folder))
-    if not issubclass(kind, EuroBertForMaskedLM):
-        state.pop(HEAD, None)
-    model: AnyEncoder = kind.from_pretrained(None, config=config, state_dict=state, torch_dtype=dtype)
-    return model
-
-
-def parameter_shapes(config: EncoderConfig, *, head: bool = True) -> dict[str, tuple[int, ...]]:
-    """Return the name and shape of every parameter of a model with this configuration, in order."""
-    with torch.device("meta"):
-        state = EuroBertForMaskedLM(config).state_dict()
-    return {name: tuple(tensor.shape) for name, tensor in state.items() if head or name != HEAD}
-
-
-def check_state(state: Mapping[str, Tensor], config: EncoderConfig, where: str) -> None:
-    """Check that `state` holds all parameters of the configuration and no others; the head may be absent.
-
-    Raises:
-        UserError: tensors are missing, of another shape, or unknown; the first three are named.
-    """
-    expected = parameter_shapes(config, head=HEAD in state)
-    wrong = [
-        f"{name} has shape {tuple(state[name].shape)}, not {shape}"
-        for name, shape in expected.items()
-        if name in state and tuple(state[name].shape) != shape
-    ]
-    missing = [name for name in expected if name not in state]
-    extra = [name + nearest(name, missing) for name in state if name not in expected]
+    config.is_causal = config.is_causal if is_causal is None else is_causal
+    model: AnyEncoder
+    try:
+        with quiet():
+            model, info = kind.from_pretrained(
+                folder, config=config, use_safetensors=True, ignore_mismatched_sizes=True, output_loading_info=True
+            )  # fmt: skip
+    except Exception as error:  # safetensors and transformers raise kinds of their own
+        raise UserError(
+            f"{folder} has no weights that can be read, or only pickled ones (*.bin): {first_line(error)}; fetch the "
+            "model again"
+        ) from None
     for what, names in (
-        ("lacks", missing),
-        ("has unknown tensors", extra),
-        ("does not fit its config", wrong),
+        ("lacks", info["missing_keys"]),
+        ("has unknown tensors", info["unexpected_keys"]),
+        ("has tensors that do not fit its config", {name for name, *_ in info["mismatched_keys"]}),
     ):
-        if names:
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            raise UserError(f"checkpoint {where} {what}: {', '.join(names[:3])}{more}")
+        if wrong := sorted(names - {HEAD}):
+            more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+            raise UserError(f"checkpoint {folder} {what}: {', '.join(wrong[:3])}{more}")
+    return model

@@ -30,9 +30,9 @@ def test_unknown_sizes_and_settings_are_refused() -> None:
 
 
 def test_rope_parameters_of_newer_versions_are_read() -> None:
-    assert (
-        EncoderConfig(rope_parameters={"rope_type": "default", "rope_theta": 250_000}).rope_theta == 250_000
-    )
+    config = EncoderConfig(rope_parameters={"rope_type": "default", "rope_theta": 250_000})
+    for read in (config, EncoderConfig.from_dict(config.to_dict())):
+        assert read.rope_theta == read.rope_parameters["rope_theta"] == 250_000
 
 
 def test_a_shape_comes_back_from_its_configuration() -> None:

@@ -22,11 +22,7 @@ from common.files import sha256_bytes
 from common.manifest import read_manifest, write_manifest
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.encoder_folder import check_model
-from pretraining.model.model_folder import (
-    check_state,
-    export,
-    load_encoder,
-)
+from pretraining.model.model_folder import export, load_encoder
 from pretraining.model.modeling import (
     EuroBertForMaskedLM,
     EuroBertModel,
@@ -121,9 +117,6 @@ def test_what_does_not_fit_leaves_nothing(
     tmp_path: Path, tiny_model: EuroBertForMaskedLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state, config = tiny_model.state_dict(), tiny_model.config
-    broken = {name: tensor for name, tensor in state.items() if "norm" not in name}
-    with pytest.raises(UserError, match="lacks"):
-        export(broken, config, None, MANIFEST, tmp_path / "out")
     with pytest.raises(UserError, match=r"no tokenizer\.json"):
         export(state, config, tmp_path, MANIFEST, tmp_path / "out")
 
@@ -268,16 +261,3 @@ def test_a_hostile_manifest_is_refused(folder: Path, files: object) -> None:
     write_manifest(path, read_manifest(path, "") | {"files": files})
     with pytest.raises(UserError, match=r"valid path inside its folder|fetch or export the model again"):
         check_model(folder)
-
-
-def test_tensors_that_do_not_fit_are_named(tiny_model: EuroBertForMaskedLM) -> None:
-    state, config = tiny_model.state_dict(), tiny_model.config
-    first = "model.layers.0.mlp.up_proj.weight"
-    with pytest.raises(UserError, match=f"here lacks: {first}$"):
-        check_state({name: t for name, t in state.items() if name != first}, config, "here")
-    with pytest.raises(UserError, match=r"has shape \(3, 3\), not \(192, 64\)"):
-        check_state({**state, first: torch.ones(3, 3)}, config, "here")
-    with pytest.raises(UserError, match=r"unknown tensors: model.layers.0.mlp.up_proj.bias$"):
-        check_state({**state, "model.layers.0.mlp.up_proj.bias": torch.ones(3)}, config, "here")
-    with pytest.raises(UserError, match="and 17 more"):
-        check_state({}, config, "here")
