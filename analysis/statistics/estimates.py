@@ -1,6 +1,7 @@
 """Estimates of a contrast with their errors: pure functions of numbers and arrays.
 
-Every estimate has an interval, and one-sided p's that are the levels at which the interval would touch a bound.
+Every estimate has an interval, and one-sided p's that are the levels at which the interval would touch a bound. Means
+of seeds and Welch's difference of two are statsmodels'.
 
 Six seeds have 6^6 = 46,656 resamples, of which 462 differ by more than their order. Listing those with the number of
 times each occurs gives what infinitely many draws would: a bootstrap that depends on no generator.
@@ -13,13 +14,17 @@ import operator
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property, reduce
 from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
+
+if TYPE_CHECKING:
+    from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
 __all__ = [
     "LEVEL", "LIMITS", "MOST_ENUMERATED", "Estimate", "Resampled", "Resamples", "Student", "Studentised",
@@ -70,6 +75,61 @@ class Student:
             return 0.0 if distance > 0 else 1.0
         ratio = distance / self.error
         return float(special.ndtr(-ratio) if np.isinf(self.df) else special.stdtr(self.df, -ratio))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneMean(Student):
+    """The mean of one sample, whose standard error, interval and test are statsmodels'."""
+
+    # Not to be given, nor changed by `replace`, which the interval would not follow.
+    effect: float = field(init=False)
+    error: float = field(init=False)
+    df: float = field(init=False)
+    sample: DescrStatsW = field(repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        numbers = {"effect": self.sample.mean, "error": self.sample.std_mean, "df": self.sample.nobs - 1}
+        for name, number in numbers.items():
+            object.__setattr__(self, name, float(number))
+
+    def p_above(self, bound: float) -> float:
+        """One-sided p of "the effect is at most `bound`"."""
+        return float(self.sample.ttest_mean(bound, alternative="larger")[1])
+
+    def p_below(self, bound: float) -> float:
+        """One-sided p of "the effect is at least `bound`"."""
+        return float(self.sample.ttest_mean(bound, alternative="smaller")[1])
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Two-sided interval."""
+        low, high = self.sample.tconfint_mean(alpha=1 - level)
+        return float(low), float(high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoMeans(Student):
+    """The difference of two independent means, whose standard error, interval and test are Welch's by statsmodels."""
+
+    error: float = field(init=False)
+    df: float = field(init=False)
+    samples: CompareMeans = field(repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "error", float(self.samples.std_meandiff_separatevar))
+        object.__setattr__(self, "df", float(self.samples.dof_satt()))
+
+    def p_above(self, bound: float) -> float:
+        """One-sided p of "the effect is at most `bound`"."""
+        return float(self.samples.ttest_ind(alternative="larger", usevar="unequal", value=bound)[1])
+
+    def p_below(self, bound: float) -> float:
+        """One-sided p of "the effect is at least `bound`"."""
+        return float(self.samples.ttest_ind(alternative="smaller", usevar="unequal", value=bound)[1])
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Two-sided interval."""
+        low, high = self.samples.tconfint_diff(alpha=1 - level, usevar="unequal")
+        return float(low), float(high)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +251,9 @@ def student_estimate(values: Array, least_error: float = 0.0) -> Student:
     """
     if is_flat(values):
         return Student(effect=float(values.mean()), error=least_error, df=float(len(values) - 1))
-    return Student(effect=float(values.mean()), error=standard_error(values), df=float(len(values) - 1))
+    from statsmodels.stats.weightstats import DescrStatsW
+
+    return OneMean(sample=DescrStatsW(values))
 
 
 def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -> Student:
@@ -209,8 +271,18 @@ def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -
     variance = math.fsum(parts)
     if variance == 0:
         return Student(effect=effect, error=0.0, df=float(counts.min() - 1))
-    df = variance**2 / math.fsum(parts**2 / (counts - 1))
-    return Student(effect=effect, error=math.sqrt(variance), df=df)
+    if sorted(weights) != [-1, 1]:
+        df = variance**2 / math.fsum(parts**2 / (counts - 1))
+        return Student(effect=effect, error=math.sqrt(variance), df=df)
+    from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
+
+    # Two points, each weighing half of the seeds, have the mean and the error of a cell that is printed.
+    apart = errors * np.sqrt(counts - 1)
+    first, second = (
+        DescrStatsW([means[cell] - apart[cell], means[cell] + apart[cell]], weights=[counts[cell] / 2] * 2)
+        for cell in np.argsort(-weights)
+    )
+    return TwoMeans(effect=effect, samples=CompareMeans(first, second))
 
 
 @dataclass(frozen=True, kw_only=True)

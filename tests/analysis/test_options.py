@@ -39,9 +39,11 @@ def test_instances_are_read_where_the_interval_needs_them() -> None:
     assert not Settings().method.needs_instances
 
 
-@pytest.mark.parametrize("words", ["compare 610m-mlm40-42k 610m-clm-42k", "claims"])
+@pytest.mark.parametrize(
+    "words", ["table 2 --source miniature --interval t", "compare 610m-mlm40-42k 610m-clm-42k", "claims"]
+)
 def test_without_statsmodels_one_sentence_names_it(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("statsmodels", "statsmodels.stats.multitest"):  # also one that is imported already
+    for module in ("statsmodels", "statsmodels.stats.weightstats"):  # also one that is imported already
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(UserError, match="needs statsmodels, which is not installed"):
         main(words.split())
