@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from scipy import stats
 
 from analysis.comparisons.contestants import Contestants, Place
 from analysis.statistics.inference import ALPHA, FEWEST_SEEDS, interquartile_mean, iqm_draws
 
-__all__ = ["Ranked", "Ranking", "critical_difference", "rank_models", "ranking_frame"]
+__all__ = ["Ranked", "Ranking", "critical_difference", "rank_models"]
 
 Array = npt.NDArray[np.float64]
 
@@ -71,19 +70,6 @@ class Ranking:
                 found.append(tuple(within))
             end = max(end, start + len(within))
         return tuple(found)
-
-
-def ranking_frame(ranking: Ranking) -> pd.DataFrame:
-    """Return the ranking, a row a model, best first: what a critical-difference diagram draws.
-
-    Returns:
-        The columns of `Ranked`, and `groups`: the numbers of the `Ranking.groups` that the model is in, from 1 on.
-    """
-    rows = [
-        {**asdict(one), "groups": [n for n, group in enumerate(ranking.groups, 1) if one.model in group]}
-        for one in ranking.ranked
-    ]
-    return pd.DataFrame(rows)
 
 
 def critical_difference(models: int, datasets: int, level: float = ALPHA) -> float:

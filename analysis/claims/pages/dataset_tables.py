@@ -15,21 +15,13 @@ from analysis.claims.wording import format_effect, format_p, readout, says
 from benchmarks.protocol import DATASETS
 from common.tables import Grid, Heading, TableDocument
 
-__all__ = [
-    "counted_by_dataset", "dataset_record", "dataset_sentences", "datasets_document", "short_dataset_sentences",
-]  # fmt: skip
+__all__ = ["dataset_record", "dataset_sentences", "datasets_document", "short_dataset_sentences"]
 
 _MOST_NAMED = 3
 _COLUMNS = [
     "id", "contrast", "claimed", "unit", "dataset", "effect", "low", "high", "p_for", "p_against", "says", "q", "q_p",
     "i_squared", "mean_over_datasets", "low_over_datasets", "high_over_datasets", "makes_the_result",
 ]  # fmt: skip
-
-
-def counted_by_dataset(reading: DatasetReading) -> str:
-    """Return `9/0 of 36`, parts by dataset that hold and fail at least of those known; `-` where none is."""
-    tree = reading.verdict.tree
-    return f"{reading.verdict.hold}/{reading.verdict.fail} of {tree.known_units}" if tree.known_units else "-"
 
 
 def dataset_sentences(reading: DatasetReading) -> list[str]:

@@ -87,13 +87,6 @@ def _table(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid]
     ]
 
 
-def _hold_and_fail(verdict: Verdict) -> tuple[str, str]:
-    """Return `8 of 12` that hold at least and `0` that fail at least; `-` when the source knows nothing."""
-    if not verdict.known:
-        return "-", "-"
-    return f"{verdict.hold} of {len(verdict.tree.units)}", str(verdict.fail)
-
-
 def _source(assessment: Assessment) -> list[str]:
     settings = assessment.settings
     how = f"interval {settings.interval}"

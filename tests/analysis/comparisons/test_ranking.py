@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 from analysis.comparisons.contestants import Place, contestants_of
-from analysis.comparisons.ranking import critical_difference, mean_ranks, rank_models, ranking_frame
+from analysis.comparisons.ranking import critical_difference, mean_ranks, rank_models
 from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source
@@ -46,9 +46,6 @@ def test_groups_are_the_largest_runs_within_the_critical_difference():
     assert [one.mean_rank for one in ranking.ranked] == [1, 2, 3, 4]
     assert ranking.critical_difference == pytest.approx(1.354, abs=0.001)
     assert [len(group) for group in ranking.groups] == [2, 2, 2]
-    frame = ranking_frame(ranking)
-    assert list(frame["model"]) == [one.model for one in ranking.ranked]
-    assert list(frame["groups"]) == [[1], [1, 2], [2, 3], [3]]
 
 
 def test_ties_share_their_ranks():
