@@ -23,7 +23,6 @@ from pretraining.adapt import adaptation
 from pretraining.models import Model, format_steps
 from pretraining.paper_settings import TRAINING, Shape
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.flops import model_flops_per_token
 from pretraining.plan.memory import largest_microbatch, training_gb
 from pretraining.plan.speed import Speed
 from pretraining.plan.study_plan import Study, plan_of, read_study
@@ -267,13 +266,8 @@ class _Draft:
 
     def _tuning_hours(self, speed: Speed) -> float:
         """Return the hours of all fine-tunings with one seed; those of what is adapted are counted, too."""
-        shape = self.shape
-        mfu = (
-            speed.tokens_per_second(shape, predicted=0.4)
-            * model_flops_per_token(shape, predicted=0.4) / speed.device.peak
-        )  # fmt: skip
-        shared = runs_at_a_time(shape, speed.device, _CORES)
-        run = sum(tuning_hours(shape, (name,), speed.device, mfu, shared) for name in _TUNED)
+        shared = runs_at_a_time(self.shape, speed.device, _CORES)
+        run = sum(tuning_hours(self.shape, (name,), speed, shared) for name in _TUNED)
         models = self.pretrainings * len(self.kind.arms) + self.kind.adapts
         return run * len(_RATES) * models
 

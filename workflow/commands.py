@@ -124,8 +124,8 @@ def study(
             sys.stdout.write(f"site: {values.title} ({values.checked or 'not checked'})\n")
         if values.gpus_per_node:
             sys.stdout.write(
-                f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device} at "
-                f"{values.mfu:.0%} of their peak rate; describe your own site in --settings FILE\n"
+                f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device}; "
+                "describe your own site in --settings FILE\n"
             )
         if values.billed != 1:
             hours = values.billed * sum(job.gpu_hours for job in todo if job.gpus)
