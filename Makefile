@@ -112,7 +112,7 @@ DIR ?= build/study
 study-status: $(CLUSTER)/.installed ## jobs done, running, queued and failed, and hours used and left (DIR=folder)
 	@$(CLUSTER)/bin/python -m clm_or_mlm workflow status --dir "$(DIR)" $(ARGS)
 
-study-detached: $(CLUSTER)/.installed ## run a study in the background, which continues after you log out (TARGET=figure3 DIR=folder ARGS=options)
+study-detached: $(CLUSTER)/.installed ## run a study from a Slurm job, which continues after you log out (TARGET=figure3 DIR=folder ARGS=options)
 	@$(CLUSTER)/bin/python -m clm_or_mlm workflow $(TARGET) --detach --dir "$(DIR)" --profile slurm $(ARGS)
 
 study-archive: $(CLUSTER)/.installed ## turn a finished study into an RO-Crate: every file with its hash (DIR=folder)

@@ -25,7 +25,6 @@ from pretraining.adapt import adaptation
 from pretraining.models import arm_of, format_steps
 from pretraining.paper_settings import TRAINING, Shape
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.flops import model_flops_per_token
 from pretraining.plan.memory import largest_microbatch, training_gb
 from pretraining.plan.speed import Speed
 from pretraining.plan.study_plan import Study, plan_of, read_study
@@ -206,13 +205,8 @@ class Choice:
     @property
     def tuning_hours(self) -> float:
         """Hours of all fine-tunings; those of what is adapted are counted, too."""
-        shape, device = self.shape, self.speed.device
-        mfu = (
-            self.speed.tokens_per_second(shape, predicted=0.4)
-            * model_flops_per_token(shape, predicted=0.4) / device.peak
-        )  # fmt: skip
-        shared = runs_at_a_time(shape, device, _CORES)
-        run = sum(tuning_hours(shape, (name,), device, mfu, shared) for name in _TUNED)
+        shared = runs_at_a_time(self.shape, self.speed.device, _CORES)
+        run = sum(tuning_hours(self.shape, (name,), self.speed, shared) for name in _TUNED)
         models = self.pretrainings * len(self.arms) + self.kind.adapts
         return len(self.seeds) * (run * len(_RATES) * models)
 

@@ -71,7 +71,8 @@ def version_of(machine: Machine, seconds: float = SECONDS, runtime: Runtime = "a
     program = program_of(machine, runtime)
     if program is None:
         raise UserError(
-            f"{runtime} is not on PATH; load your site's module (often `module load {runtime}`) or install it"
+            f"{runtime} is not on PATH; load your site's module (often `module load {runtime}`; for jobs, add it to "
+            "`modules` in the site's file) or install it"
         )
     asked = _by_spython(machine, seconds, "version") if runtime == "apptainer" else None
     code, text = asked or machine.output([program, "--version"], seconds)

@@ -12,13 +12,13 @@ First it prints what five seeds can show. The sizes are those of docs/build-an-e
 
 from __future__ import annotations
 
-import argparse
-import logging
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import pandas as pd
 
@@ -26,12 +26,14 @@ from analysis.comparisons.comparison import compare
 from analysis.comparisons.comparison_report import records_of
 from analysis.evidence.evidence import Settings
 from analysis.sources import Source, open_source
-from benchmarks.datasets.local_dataset import DatasetContent, load, write
+from benchmarks.datasets.local_dataset import load
 from benchmarks.protocol import PAPER, STANDARD
+from common import cli
+from common.cli import MANY
 from common.errors import UserError
 from common.files import atomic_folder
 from common.tables import markdown_table
-from miniature.data import spread
+from miniature.data import spread, write_sample
 
 DATASET, RATE, SEEDS = "uner_en", "1e-4", range(5)
 TOKENS_PER_STEP = 1_536
@@ -79,16 +81,10 @@ def sample(data: Path, out: Path, *, validation: int, test: int) -> None:
         split: rows.take(spread(range(rows.num_rows), sizes.get(split, rows.num_rows)))
         for split, rows in found.tables.items()
     }
-    manifest = found.manifest
-    write(
-        out,
-        replace(found.dataset, licence=manifest.licence, citation=manifest.citation),
-        DatasetContent(tables=tables, splits=f"{validation} and {test} rows of: {manifest.splits}", notes=()),
-        source={"kind": "sample", "files": [], "content": manifest.content, "of": dict(manifest.source)},
-    )
+    write_sample(found, tables, f"{validation} and {test} rows", out)
 
 
-def make(start: Path, text: list[str], data: Path, out: Path, *, steps: int, tuning: int) -> None:
+def make(start: Path, text: Sequence[str], data: Path, out: Path, *, steps: int, tuning: int) -> None:
     """Train and fine-tune what is not done."""
     shards, small = out / "shards", out / "data"
     if not shards.exists():
@@ -160,36 +156,36 @@ def table(out: Path) -> str:
     return "\n".join(markdown_table(rows, range(1, 4)))
 
 
-def main() -> None:
-    """Read the command line and make or show the study."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("start", type=Path, help="folder of a decoder")
-    parser.add_argument("--text", nargs="+", default=[], help="documents to adapt on, as `shards` reads them")
-    parser.add_argument("--data", type=Path, default=Path("data"), help=f"folder with the dataset {DATASET}")
-    parser.add_argument("--out", type=Path, required=True, help="where everything is kept")
-    parser.add_argument("--steps", type=int, default=50, help=f"of MLM, {TOKENS_PER_STEP:,} tokens each")
-    parser.add_argument("--tuning", type=int, default=40, help="steps of fine-tuning, 32 sentences each")
-    parser.add_argument("--show", action="store_true", help="only print the table of what is there")
-    options = parser.parse_args()
-    logging.basicConfig(level=logging.WARNING)
+def study(
+    start: Path,
+    /,
+    *,
+    out: Path,
+    text: Annotated[tuple[str, ...], MANY] = (),
+    data: Path = Path("data"),
+    steps: int = 50,
+    tuning: int = 40,
+    show: bool = False,
+) -> None:
+    """Make the study, or what is not done of it, and print its table.
+
+    Args:
+        start: folder of a decoder
+        out: where everything is kept
+        text: documents to adapt on, as `shards` reads them
+        data: folder with the dataset uner_en
+        steps: of MLM, 1,536 tokens each
+        tuning: steps of fine-tuning, 32 sentences each
+        show: only print the table of what is there
+    """
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    try:
-        if not options.show:
-            print(what_seeds_show("with the paper's own spread", "published"), flush=True)
-            make(
-                options.start,
-                options.text,
-                options.data,
-                options.out,
-                steps=options.steps,
-                tuning=options.tuning,
-            )
-        print(table(options.out))
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    if not show:
+        print(what_seeds_show("with the paper's own spread", "published"), flush=True)
+        make(start, text, data, out, steps=steps, tuning=tuning)
+    print(table(out))
 
 
 if __name__ == "__main__":
-    main()
+    app = cli.program("miniature.adaptation_study")
+    app.default(study)
+    cli.run(partial(cli.call, app))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from common.cli import shared_options
 from common.errors import UserError
 from miniature.data import get_data_source
 from miniature.forms import FORMS, PREFIX, RANDOM
@@ -18,24 +16,16 @@ from miniature.forms import FORMS, PREFIX, RANDOM
 __all__ = ["random", "run", "sample"]
 
 
-@shared_options("the miniature")
-@dataclass(frozen=True, kw_only=True)
-class MiniatureOptions:
-    """Which miniature, from what, and where."""
-
-    form: Annotated[str, Parameter(metavar="|".join(FORMS))] = "cpu"
-    """quick: minutes; cpu: three sizes, hours; long: ten times the steps; gpu: 36 M, a day of one H100"""
-    divide: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lte=10_000))] = 1
-    """divide sizes and steps, such as those of gpu by 100 to try it on a CPU"""
-    data: Annotated[str | None, Parameter(metavar="DIR")] = None
-    """folder with text and datasets (default: made-up ones)"""
-    out: Annotated[Path, Parameter(metavar="DIR")] = Path("build/miniature")
-    """output folder, with a subfolder for each form"""
-    example: Annotated[Path | None, Parameter(metavar="DIR")] = None
-    """also write the runs table and the loss curves to this folder, as small files that you can keep"""
-
-
-def run(*, workers: int = 2, show: bool = False, options: MiniatureOptions = MiniatureOptions()) -> None:
+def run(
+    *,
+    form: Annotated[str, Parameter(metavar="|".join(FORMS))] = "cpu",
+    divide: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lte=10_000))] = 1,
+    data: Annotated[str | None, Parameter(metavar="DIR")] = None,
+    out: Annotated[Path, Parameter(metavar="DIR")] = Path("build/miniature"),
+    example: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+    workers: int = 2,
+    show: bool = False,
+) -> None:
     """Run or resume a miniature: pretrain, fine-tune, analyse and draw the figures at toy scale.
 
     examples:
@@ -45,17 +35,22 @@ def run(*, workers: int = 2, show: bool = False, options: MiniatureOptions = Min
       clm-or-mlm miniature run --form quick --show
 
     Args:
+        form: quick: minutes; cpu: three sizes, hours; long: ten times the steps; gpu: 36 M, a day of one H100
+        divide: divide sizes and steps, such as those of gpu by 100 to try it on a CPU
+        data: folder with text and datasets (default: made-up ones)
+        out: output folder, with a subfolder for each form
+        example: also write the runs table and the loss curves to this folder, as small files that you can keep
         workers: number of jobs to run at once
         show: only analyse the runs that have finished so far
     """
     if workers < 1:
         raise UserError(f"--workers must be at least 1, not {workers}")
-    form, source = FORMS[options.form].divided(options.divide), get_data_source(options.data)
+    chosen, source = FORMS[form].divided(divide), get_data_source(data)
     from miniature.pipeline import make_miniature
     from miniature.toy_study import Miniature
 
-    miniature = Miniature.below(options.out, form, source)
-    sys.stdout.write(make_miniature(miniature, workers=workers, example=options.example, train=not show))
+    miniature = Miniature.below(out, chosen, source)
+    sys.stdout.write(make_miniature(miniature, workers=workers, example=example, train=not show))
 
 
 def random(

@@ -29,7 +29,7 @@ from workflow.jobs import Command
 
 __all__ = [
     "DATA", "DATASETS", "MADE_UP", "DataSource", "answer_sentence", "documents", "get_data_source", "jsonl",
-    "spread", "write_samples",
+    "spread", "write_sample", "write_samples",
 ]  # fmt: skip
 
 DATA = "data"
@@ -144,18 +144,19 @@ def _write_sample(form: Form, found: LocalDataset, out: Path) -> None:
         tables = {split: table("QA", split, spread(rows, sizes[split])) for split, rows in short.items()}
     else:
         tables = {split: _rows(found.tables[split], size) for split, size in sizes.items()}
+    write_sample(
+        found, tables, f"at most {train:,} rows of train and {rest:,} of the others, at even distances", out
+    )
+
+
+def write_sample(found: LocalDataset, tables: Mapping[str, pa.Table], taken: str, out: Path) -> None:
+    """Write some rows of a dataset as one of the same name; `taken` says which they are."""
     manifest = found.manifest
-    splits = f"at most {train:,} rows of train and {rest:,} of the others, at even distances, of: {manifest.splits}"
     write(
         out,
         replace(found.dataset, licence=manifest.licence, citation=manifest.citation),
-        DatasetContent(tables=tables, splits=splits, notes=manifest.notes),
-        source={
-            "kind": "sample",
-            "files": [],
-            "content": found.manifest.content,
-            "of": dict(manifest.source),
-        },
+        DatasetContent(tables=tables, splits=f"{taken}, of: {manifest.splits}", notes=manifest.notes),
+        source={"kind": "sample", "files": [], "content": manifest.content, "of": dict(manifest.source)},
     )
 
 

@@ -44,7 +44,6 @@ def study(
     dry_run: bool = False,
     retry_failed: bool = False,
     detach: bool = False,
-    in_job: bool = False,
 ) -> int:
     """Run a study as jobs: shards, pretraining, fine-tuning, tables and figures.
 
@@ -69,9 +68,8 @@ def study(
         image: image for the jobs (default: this environment, or build/full.sif if the site limits the number of files)
         dry_run: print jobs, GPU hours and disk space, ask Slurm if it would accept the jobs, and stop
         retry_failed: repeat runs that are recorded as failed
-        detach: run in the background, so that the study keeps running after you log out
-        in_job: with --detach, run in a Slurm job of one core that resumes after its time limit, for login nodes that
-            end long processes
+        detach: run the study in a Slurm job of one core that resumes after its time limit, so that it keeps running
+            after you log out
     """
     if words and not words[0].startswith("-"):  # those after `--` begin with dashes
         raise UserError(
@@ -84,8 +82,8 @@ def study(
         known = nearest(profile, PROFILES)
         raise UserError(f"unknown profile {profile!r}; profiles are {', '.join(PROFILES)}{known}")
     folder = dir_.resolve()
-    if in_job and not (detach and profile == "slurm"):
-        raise UserError("--in-job needs --detach and --profile slurm")
+    if detach and profile != "slurm":
+        raise UserError("--detach needs --profile slurm; on this machine, use nohup or tmux instead")
     values, whole = _settings(target, settings, folder, site), "all" if target == "tiny" else target
     if image is None and values.counts_files:
         image = Image(name="full").path
@@ -111,8 +109,7 @@ def study(
         options = [str(word) for option, value in given.items() if value for word in (option, value)]
         options += ["--retry-failed"] if retry_failed else []
         again = [target, *options, "--", *words]
-        own = _controller(values) if in_job else None
-        sys.stdout.write(f"{engine.detach(again, folder, workflow, own)}\n")
+        sys.stdout.write(f"{engine.detach(again, folder, workflow, _controller(values))}\n")
         return 0
     if target == "tiny" and profile == "slurm":
         # Its jobs last seconds: their state is asked for as often.
@@ -124,8 +121,8 @@ def study(
             sys.stdout.write(f"site: {values.title} ({values.checked or 'not checked'})\n")
         if values.gpus_per_node:
             sys.stdout.write(
-                f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device} at "
-                f"{values.mfu:.0%} of their peak rate; describe your own site in --settings FILE\n"
+                f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device}; "
+                "describe your own site in --settings FILE\n"
             )
         if values.billed != 1:
             hours = values.billed * sum(job.gpu_hours for job in todo if job.gpus)

@@ -306,42 +306,6 @@ def cancel(folder: Path, seconds: float = 120.0) -> list[str]:
     return numbers
 
 
-def detach(words: Sequence[str], folder: Path, workflow: Workflow, job: Job | None = None) -> str:
-    """Start `clm-or-mlm workflow WORDS` so that it outlives this login; return a sentence once it works in its folder.
-
-    Args:
-        words: of the command.
-        folder: the study's.
-        workflow: the study's jobs.
-        job: what a Slurm job takes that is to run it; None: a process of this machine runs it.
-
-    Raises:
-        UserError: a call works there already, this one ended with an error, or Slurm does not take the job.
-    """
-    if holder := holder_of(folder / LEASE) or " ".join(
-        f"Slurm job {one}" for one, _ in controller_of(folder)
-    ):
-        raise UserError(f"another process is already using {folder} ({holder})")
-    folder.mkdir(parents=True, exist_ok=True)
-    output = folder / "controller.log"
-    command = [sys.executable, "-m", "clm_or_mlm", "workflow", *words]
-    environ, silent = os.environ | {"PYTHONPATH": str(ROOT)}, subprocess.DEVNULL
-    if job:
-        return _submit(command, folder, workflow, job, output, environ)
-    with output.open("ab") as sink:
-        process = subprocess.Popen(
-            command, stdin=silent, stdout=sink, stderr=sink, env=environ, start_new_session=True
-        )
-    while not holder_of(folder / LEASE):
-        time.sleep(0.2)
-        if (code := process.poll()) == 0:
-            return f"everything was already done; output: {output}"
-        if code is not None:
-            last = output.read_text("utf-8", errors="replace").strip().splitlines()[-1:]
-            raise UserError(f"the study failed ({code}): {''.join(last).removeprefix('error: ')} ({output})")
-    return f"running in the background as process {process.pid}; output: {output}"
-
-
 # Jobs that the study submits must not inherit this job's variables. Bash takes the signal while it waits.
 _CONTROLLER = """#!/bin/bash
 number=$SLURM_JOB_ID
@@ -353,15 +317,30 @@ wait $controller
 """
 
 
-def _submit(
-    command: Sequence[str], folder: Path, workflow: Workflow, job: Job, output: Path, environ: dict[str, str]
-) -> str:
-    """Submit a Slurm job that runs a command, and puts itself back into the queue near its time limit."""
-    words = ["sbatch", "--parsable", "--requeue", "--open-mode=append", f"--output={output}"]
-    words += [f"--job-name={controller_name(folder)}", f"--signal=B:USR1@{job.margin_seconds}"]
-    words += itertools.chain(*sbatch_options(workflow.queue(job), workflow.gres, job).values())
-    script = _CONTROLLER % shlex.join(command)
-    done = subprocess.run(words, input=script, env=environ, capture_output=True, text=True)
+def detach(words: Sequence[str], folder: Path, workflow: Workflow, job: Job) -> str:
+    """Submit a Slurm job that runs `clm-or-mlm workflow WORDS`, and again after its time limit; return a sentence.
+
+    Args:
+        words: of the command.
+        folder: the study's.
+        workflow: the study's jobs.
+        job: what the Slurm job takes.
+
+    Raises:
+        UserError: a call works there already, or Slurm does not take the job.
+    """
+    if holder := holder_of(folder / LEASE) or " ".join(
+        f"Slurm job {one}" for one, _ in controller_of(folder)
+    ):
+        raise UserError(f"another process is already using {folder} ({holder})")
+    folder.mkdir(parents=True, exist_ok=True)
+    output = folder / "controller.log"
+    command = [sys.executable, "-m", "clm_or_mlm", "workflow", *words]
+    asked = ["sbatch", "--parsable", "--requeue", "--open-mode=append", f"--output={output}"]
+    asked += [f"--job-name={controller_name(folder)}", f"--signal=B:USR1@{job.margin_seconds}"]
+    asked += itertools.chain(*sbatch_options(workflow.queue(job), workflow.gres, job).values())
+    script, environ = _CONTROLLER % shlex.join(command), os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(asked, input=script, env=environ, capture_output=True, text=True)
     if done.returncode:
         raise UserError(f"Slurm does not take the job that would run the study: {done.stderr.strip()}")
     return f"Slurm job {done.stdout.strip()} runs the study, again after its time limit; output: {output}"

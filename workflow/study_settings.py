@@ -132,8 +132,6 @@ class Site:
     """Folder of files downloaded from a hub (HF_HOME), for jobs."""
     device: str = "H100"
     """GPU that hours are estimated for: a name in `pretraining.plan.devices.DEVICES`."""
-    mfu: float = 0.4
-    """Share of the GPU's peak rate that pretraining reaches."""
     gpus_per_node: int = 8
     """GPUs per node; a pretraining job uses all of them. 0: compute on CPUs."""
     nodes: int = 1
@@ -173,10 +171,8 @@ class Site:
         for key in ("nodes", "cpus", "max_jobs", "jobs_per_minute"):
             if getattr(self, key) < 1:
                 raise UserError(f"{key} must be at least 1, not {getattr(self, key)}")
-        if self.gpus_per_node < 0 or self.limit_hours <= 0 or not 0 < self.mfu <= 1 or self.memory_gb < 0:
-            raise UserError(
-                "limit_hours must be above 0, mfu above 0 and at most 1, and gpus_per_node and memory_gb at least 0"
-            )
+        if self.gpus_per_node < 0 or self.limit_hours <= 0 or self.memory_gb < 0:
+            raise UserError("limit_hours must be above 0, and gpus_per_node and memory_gb at least 0")
         if self.tuning_gpus < 1 or self.tuning_gpus > max(1, self.gpus_per_node):
             raise UserError(
                 f"tuning_gpus must be from 1 to gpus_per_node ({self.gpus_per_node}), not {self.tuning_gpus}: a "

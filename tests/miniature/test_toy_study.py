@@ -14,7 +14,7 @@ from miniature.forms import CONTROL, FAMILIES, FORMS, PREFIX, RANDOM
 from miniature.toy_study import Miniature, workflow_for
 from pretraining.models import MODELS, arm_of, parse
 from pretraining.paper_settings import SHAPES
-from pretraining.plan.devices import DEVICES
+from pretraining.plan.speed import H100
 from pretraining.plan.study_plan import plan_of
 from workflow.jobs import Job, load, save
 from workflow.study import tuning_hours
@@ -142,5 +142,5 @@ def test_the_day_of_a_gpu_has_five_pretrainings_of_three_objectives_of_25_to_50_
     [shape] = form.study.shapes.values()
     assert 25e6 < shape.encoder_parameters < 50e6
     plan = plan_of(tuple(form.models.values()), form.study)
-    tuned = sum(tuning_hours(shape, (name,), DEVICES["H100"], 0.3, 2) for name in FAMILIES.values())
+    tuned = sum(tuning_hours(shape, (name,), H100, 2) for name in FAMILIES.values())
     assert 18 < plan.costs().gpu_hours + tuned * form.fine_tunings / len(FAMILIES) < 23

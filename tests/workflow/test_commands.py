@@ -49,17 +49,6 @@ def test_work_that_is_left_is_exit_code_3(
     assert "some jobs are not done; logs are in" in capsys.readouterr().err
 
 
-def test_a_study_in_the_background_is_called_with_the_options_that_were_given(
-    calls: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("workflow.engine.detach", lambda words, folder, *_: found.append((words, folder)))
-    found: list[tuple[list[str], Path]] = []
-    options = ["--profile", "local", "--dir", str(tmp_path), "--retry-failed"]
-    assert main(["workflow", "tiny", "--detach", *options, "--", "--until", "shards"]) == 0
-    assert found == [(["tiny", *options, "--", "--until", "shards"], tmp_path)]
-    assert calls == []
-
-
 def test_a_slurm_job_of_one_core_runs_the_study_and_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -74,15 +63,25 @@ def test_a_slurm_job_of_one_core_runs_the_study_and_comes_back(
     monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
     site, folder = tmp_path / "site.toml", tmp_path / "study"
     site.write_text('[jobs.cpu]\npartition = "long"\nhours = 5\n')
-    words = ["workflow", "tiny", "--profile", "slurm", "--dir", str(folder), "--site", str(site)]
-    assert main([*words, "--detach", "--in-job"]) == 0
+    words = [
+        "workflow",
+        "tiny",
+        "--profile",
+        "slurm",
+        "--dir",
+        str(folder),
+        "--site",
+        str(site),
+        "--retry-failed",
+    ]
+    assert main([*words, "--detach", "--", "--until", "shards"]) == 0
     assert "Slurm job 77 runs the study" in capsys.readouterr().out
     asked, script = queue.read_text(), Path(f"{queue}.sh").read_text()
     for word in ("--requeue", "--signal=B:USR1@600", "-p long -t 300 --nodes=1", "--cpus-per-task=1"):
         assert word in asked
-    assert shlex.join(words[1:]) in script and "--in-job" not in script and "--detach" not in script
+    assert shlex.join([*words[1:], "--", "--until", "shards"]) in script and "--detach" not in script
     subprocess.run(["bash", "-n", f"{queue}.sh"], check=True)
     with pytest.raises(UserError, match="Slurm job 77"):
-        main([*words, "--detach", "--in-job"])
+        main([*words, "--detach"])
     main(["cancel", "--dir", str(folder)])
     assert Path(f"{queue}.ended").read_text() == "77\n"

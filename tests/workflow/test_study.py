@@ -42,14 +42,14 @@ def test_the_whole_study_is_its_plan_and_its_protocol() -> None:
 
 
 def test_hours_and_disk_are_the_plans() -> None:
-    settings = StudySettings(device="H100", mfu=0.4)
+    settings = StudySettings(device="H100")
     workflow = workflow_of("all", settings)
     stages = [*workflow.of_kind("stage"), *workflow.of_kind("model")]
     # An intermediate checkpoint's job only exports, which counts three minutes here and nothing in the plan.
     exports = sum(model.kind == "intermediate" for model in MODELS.values())
     plan = plan_of(tuple(MODELS.values()))
     assert sum(job.gpu_hours for job in stages) == pytest.approx(
-        plan.costs(speed=Speed(device=DEVICES["H100"], mfu=0.4)).gpu_hours + 0.05 * exports
+        plan.costs(speed=Speed(device=DEVICES["H100"])).gpu_hours + 0.05 * exports
     )
 
 
@@ -131,12 +131,12 @@ def test_every_dataset_has_a_length_and_every_device_runs_every_size() -> None:
 
 @pytest.mark.parametrize(("runs", "seconds"), [(1, 100.0), (2, 51.0), (4, 43.0)])
 def test_a_thousand_steps_on_short_texts_take_what_was_measured(runs: int, seconds: float) -> None:
-    found = 3_600 * tuning_hours(SHAPES["610m"], ("sst2",), DEVICES["H100"], 0.4, runs)
+    found = 3_600 * tuning_hours(SHAPES["610m"], ("sst2",), Speed(device=DEVICES["H100"]), runs)
     assert seconds < found < seconds + 25
 
 
 def test_the_papers_hours_are_above_the_estimate_on_its_device() -> None:
-    settings = StudySettings(device="MI250X", mfu=0.116)
+    settings = StudySettings(device="MI250X")
     cells = workflow_of("all", settings).of_kind("cell")
     # 9,000 GPU hours for 50 models, with ten evaluations during each training and one run at a time.
     assert 2_000 < sum(job.gpu_hours for job in cells) * 50 / len(MODELS) < 9_000

@@ -30,7 +30,7 @@ CALLS = [
     (("210m-clm-42k", "--image", "text.jsonl"), "is not named like an image file"),
     (("210m-clm-42k", "--image", "zeros.sif"), "zeros.sif is not a valid image file"),
     (("210m-clm-42k", "more"), "unexpected 'more'"),
-    (("210m-clm-42k", "--detach", "--in-job"), "--in-job needs --detach and --profile slurm"),
+    (("210m-clm-42k", "--detach"), "--detach needs --profile slurm"),
 ]
 SETTINGS = [
     ({"pretraining_settings": '["global_bach=8"]'}, "did you mean 'global_batch'"),
@@ -57,10 +57,9 @@ SETTINGS = [
     ({"make_datasets": "[]", "data": '"empty"'}, "lacks sst2; download them"),
     ({"study": '"mine.toml"'}, "mine.toml"),
     ({"acount": '"abc"'}, "did you mean 'account'"),
-    ({"device": '"H10"'}, "did you mean 'H100'"),
+    ({"device": '"H1000"'}, "did you mean 'H100'"),
     ({"nodes": "0"}, "nodes must be at least 1"),
     ({"nodes": ""}, "not a TOML file"),
-    ({"mfu": "40"}, "mfu above 0 and at most 1"),
     ({"image_key": '"key.pem"'}, "key.pem does not exist"),
 ]
 

@@ -21,7 +21,7 @@ from common.provenance import ROOT
 from tests.commands import program, python
 from tests.common.test_locks import holder
 from workflow import engine
-from workflow.engine import LEASE, cancel, detach, run_workflow
+from workflow.engine import LEASE, cancel, run_workflow
 from workflow.jobs import KINDS, Job, Workflow, by_marker
 
 NOTHING = Workflow(target="all", jobs={})
@@ -188,35 +188,19 @@ def test_a_job_that_is_killed_is_started_again(tmp_path: Path) -> None:
     assert [row["code"] for row in rows] == [-9, 0]
 
 
-def test_a_detached_call_lives_on_and_cancel_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As at a logout: the group of the shell that started it is ended. Then by `cancel`, from another process."""
-    folder = tmp_path / "study"
-    code = "import sys\nfrom pathlib import Path\nfrom workflow.engine import detach\n"
-    code += "print(detach(sys.argv[2:], Path(sys.argv[1]), None), flush=True)\nsys.stdin.read()\n"
-    command = [sys.executable, "-c", code, str(folder), "tiny", "--dir", str(folder)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    shell = subprocess.Popen(command, cwd=ROOT, start_new_session=True, text=True, **pipes)  # type: ignore[call-overload]
-    said = shell.stdout.readline()
-    assert said.startswith("running in the background as process ") and said.endswith("controller.log\n")
-    os.killpg(shell.pid, signal.SIGHUP)
-    shell.kill()
-    shell.communicate()
-    time.sleep(1)
-    assert f"process {said.split()[6].rstrip(';')} on host" in (holder_of(folder / LEASE) or "nobody")
-    with pytest.raises(UserError, match=r"another process is already using .*"):
-        detach(["tiny", "--dir", str(folder)], folder, NOTHING)
+def test_cancel_ends_a_call_from_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, output = tmp_path / "study", tmp_path / "output"
+    command = [sys.executable, "-m", "clm_or_mlm", "workflow", "tiny", "--dir", str(folder)]
+    with output.open("wb") as sink:
+        call = subprocess.Popen(command, cwd=ROOT, stdout=sink, stderr=sink)
+    while not holder_of(folder / LEASE):
+        assert call.poll() is None, output.read_text()
+        time.sleep(0.1)
     program(tmp_path / "squeue", "")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert cancel(folder) == []
     assert holder_of(folder / LEASE) is None
-    assert "`clm-or-mlm cancel` stopped the process" in (folder / "controller.log").read_text()
+    assert call.wait() == 2 and "`clm-or-mlm cancel` stopped the process" in output.read_text()
     while found := _works_in(folder):
         time.sleep(0.1)
     assert not found
-
-
-def test_a_detached_call_that_ends_at_once_says_why(tmp_path: Path) -> None:
-    with pytest.raises(
-        UserError, match=r"the study failed \(2\): unknown target 'figure33'; .*; did you mean"
-    ):
-        detach(["figure33", "--dir", str(tmp_path)], tmp_path, NOTHING)
