@@ -12,12 +12,13 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analysis.claims.pretraining_spread import MeasuredSpread, measured_spreads
 from analysis.precision.design import PlannedStudy, planned_test, seed_spreads
 from analysis.sources import PUBLISHED
 from benchmarks.protocol import DATASETS, format_lr
+from clm_or_mlm.plan_options import BudgetOptions
 from common.errors import UserError
 from common.plain_text import counted
 from common.tables import Grid, Heading, TableDocument
@@ -32,9 +33,6 @@ from pretraining.plan.study_text import divided_study, study_text
 from pretraining.starts import Start, start_of
 from workflow.study import runs_at_a_time, tuning_hours
 from workflow.study_checks import sample_of
-
-if TYPE_CHECKING:
-    from clm_or_mlm.plan_command import BudgetOptions
 
 __all__ = ["Choice", "budget_document", "choices_of", "chosen_study", "nearest_spread"]
 

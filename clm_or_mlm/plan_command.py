@@ -3,74 +3,23 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
-from common.cli import shared_options
+from clm_or_mlm.plan_options import BudgetOptions, DeviceOptions
 from common.errors import UserError
 from common.files import write_text
 from common.tables import write
 from pretraining.commands import StudyOptions, warn_of_a_slip
 from pretraining.models import FIGURES, Model
 from pretraining.names import ModelNames
-from pretraining.plan.devices import find_device
 from pretraining.plan.plan_report import PLAN_FORMATS, plan_document
-from pretraining.plan.speed import Speed
 from pretraining.plan.study_plan import Study, load_study, plan_of
 
 __all__ = ["plan"]
 
 _PAPER = StudyOptions()
-_ABOVE_0 = Parameter(validator=Number(gt=0, lt=1e18))
-
-
-@shared_options("the GPU")
-@dataclass(frozen=True, kw_only=True)
-class DeviceOptions:
-    """The GPU that hours are of, and what they cost."""
-
-    device: str = "H100"
-    """the GPU: A100, H100, H200, GH200, B200, L40S, RTX 4090, RTX 5090, RTX PRO 6000, MI250X, MI300X or, with --tflops,
-    any other"""
-    tflops: Annotated[float | None, _ABOVE_0] = None
-    """its dense bf16 TFLOP/s, if not those of its data sheet"""
-    mfu: Annotated[float | None, Parameter(validator=Number(gt=0, lte=1))] = None
-    """share of its peak rate that pretraining reaches, 0 to 1, such as the log shows after 20 steps (default: measured
-    or counted, by size and objective)"""
-    price: Annotated[float | None, Parameter(validator=Number(gte=0, lt=1e9))] = None
-    """of an hour, to print money too"""
-
-    @property
-    def speed(self) -> Speed:
-        """The device and what it reaches."""
-        return Speed(device=find_device(self.device, self.tflops), mfu=self.mfu)
-
-
-@shared_options("which studies a budget pays for")
-@dataclass(frozen=True, kw_only=True)
-class BudgetOptions:
-    """Studies for a number of hours."""
-
-    hours: Annotated[float | None, _ABOVE_0] = None
-    """hours of one GPU: print three studies that they pay for, and what these could not see"""
-    tokens: Annotated[float | None, _ABOVE_0] = None
-    """tokens that each model is trained on, in place of as many as the hours allow"""
-    start: Annotated[str, Parameter(metavar="START", show_default=False)] = ""
-    """folder or hub id of the model that the third study adapts (default: SmolLM2-135M)"""
-    pretraining_sd: Annotated[float | None, Parameter(metavar="POINTS", validator=Number(gte=0, lt=100))] = (
-        None
-    )
-    """standard deviation of a score between pretrainings (default: as measured at the nearest scale)"""
-    choose: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lte=3))] = 1
-    """the study that --out writes"""
-    out: Annotated[Path | None, Parameter(metavar="FILE")] = None
-    """write the study file, with the commands that run it"""
-    divide: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lt=2**31))] = 1
-    """divide sizes and steps in the written study, to try the commands on a CPU"""
 
 
 def plan(

@@ -22,7 +22,7 @@ class NotApplicableError(UserError):
     """What was asked for needs another kind of source: nothing is missing that this one should have."""
 
 
-def nearest(word: str, known: Iterable[str], *, at_least: float = 0.65) -> str:
+def nearest(word: str, known: Iterable[str], *, at_least: float = 0.62) -> str:
     """Return `; did you mean 'x'?` for the closest of `known`, or an empty string when nothing is close.
 
     Up to four that are equally close are all named; more are no help. A short name with a number in it can only be the

@@ -29,4 +29,4 @@ def test_the_largest_pass_fits_and_one_more_sequence_does_not(several: bool) -> 
         assert training_gb(SHAPES[size], most * 2048, several=several) <= 0.9 * H100_GB
         if most < 32:
             assert training_gb(SHAPES[size], (most + 1) * 2048, several=several) > 0.9 * H100_GB
-    assert largest_microbatch(SHAPES["1b"], 16, 2048) == 1, "it is refused by the GPU, not here"
+    assert largest_microbatch(SHAPES["1b"], 16, 2048) == 0
