@@ -19,7 +19,7 @@ from pretraining.plan.study_plan import Study, load_study, plan_of
 
 __all__ = ["plan"]
 
-_PAPER = StudyOptions()
+_PAPER, _H100, _NONE = StudyOptions(), DeviceOptions(), BudgetOptions()
 
 
 def plan(
@@ -27,8 +27,8 @@ def plan(
     *,
     figure: Annotated[int | None, Parameter(metavar="N")] = None,
     format: Annotated[str, Parameter(choices=PLAN_FORMATS)] = "tree",
-    device: DeviceOptions = DeviceOptions(),
-    budget: BudgetOptions = BudgetOptions(),
+    device: DeviceOptions = _H100,
+    budget: BudgetOptions = _NONE,
     study: StudyOptions = _PAPER,
 ) -> None:
     """Print the training that the study, a figure or a model needs, or which studies a number of GPU hours pays for.

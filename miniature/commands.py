@@ -35,7 +35,7 @@ def run(
       clm-or-mlm miniature run --form quick --show
 
     Args:
-        form: quick: minutes; cpu: three sizes, hours; long: ten times the steps; gpu: 36 M, a day of one H100
+        form: quick (minutes), cpu (hours), long, or gpu (a day of one H100)
         divide: divide sizes and steps, such as those of gpu by 100 to try it on a CPU
         data: folder with text and datasets (default: made-up ones)
         out: output folder, with a subfolder for each form

@@ -304,7 +304,7 @@ def adapt(
             Face id
         data: folder of the shards, or a URL; written with the start's tokenizer
         out: output folder for checkpoints, logs and the encoder
-        objective: mlm, or mntp (masked tokens are predicted from the token before), with a masking ratio in percent
+        objective: mlm or mntp (predicts from the token before), with a masking ratio in percent
         steps: optimiser steps
         tokens: tokens to train on (in place of steps)
         sweep: first try three learning rates on 2 % of the steps, and train at the best by validation loss

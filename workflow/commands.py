@@ -68,8 +68,7 @@ def study(
         image: image for the jobs (default: this environment, or build/full.sif if the site limits the number of files)
         dry_run: print jobs, GPU hours and disk space, ask Slurm if it would accept the jobs, and stop
         retry_failed: repeat runs that are recorded as failed
-        detach: run the study in a Slurm job of one core that resumes after its time limit, so that it keeps running
-            after you log out
+        detach: run in a Slurm job of one core, which resumes after its time limit
     """
     if words and not words[0].startswith("-"):  # those after `--` begin with dashes
         raise UserError(

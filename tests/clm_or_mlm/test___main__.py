@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 import subprocess
@@ -48,6 +49,18 @@ def test_a_room_lists_the_commands_that_need_its_name(capsys: pytest.CaptureFixt
     for words in (["benchmarks"], ["benchmarks", "--help"]):
         assert list(listed(words, capsys)[1].values()) == [["run", "status"]]
     assert list(listed(["miniature"], capsys)[1].values()) == [["run"]]  # steps of jobs are in no list
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_option_is_explained_in_more_than_two_lines(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["help", *name.split()]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    starts = [place for place, row in enumerate(rows) if re.match(r"│ [* ]{0,3}([A-Z]+ )?--[a-z]", row)]
+    for first, following in itertools.pairwise([*starts, len(rows)]):
+        assert following - first <= 2 or "--" not in rows[first], rows[first]
 
 
 @pytest.mark.parametrize("started", ["clm-or-mlm", "python -m clm_or_mlm"])

@@ -7,7 +7,7 @@ import math
 from analysis.precision.design import PlannedStudy, design_table
 from analysis.sources import PUBLISHED
 from clm_or_mlm.budget_plan import Choice, choices_of
-from clm_or_mlm.plan_command import BudgetOptions
+from clm_or_mlm.plan_options import BudgetOptions
 from common.provenance import ROOT
 from miniature.forms import FORMS
 from pretraining.paper_settings import SHAPES
