@@ -14,9 +14,7 @@ from analysis.claims.pages.explain import verdicts_document
 from analysis.claims.titles import ANSWER
 from analysis.evidence.evidence import Settings
 from analysis.options import OutFile, SourceOptions
-from analysis.sensitivity.forks import explore
-from analysis.sensitivity.sensitivity_page import multiverse_document, sensitivity_document, sensitivity_of
-from analysis.sources import standard_of
+from analysis.sensitivity.sensitivity_page import sensitivity_document, sensitivity_of
 from common.cli import offered
 from common.errors import UserError, nearest
 from common.tables import PRINTED, write
@@ -38,7 +36,6 @@ def claims(
     score: Settings = Settings(),
     explain: Annotated[bool, Parameter(group=_SHOWN)] = False,
     datasets: Annotated[bool, Parameter(group=_SHOWN)] = False,
-    multiverse: Annotated[bool, Parameter(group=_SHOWN)] = False,
     format: Annotated[str, Parameter(choices=PRINTED, group=_SHOWN)] = "text",
     out: Annotated[OutFile, Parameter(group=_SHOWN)] = None,
 ) -> None:
@@ -52,34 +49,23 @@ def claims(
     examples:
       clm-or-mlm claims
       clm-or-mlm claims F8 --explain
-      clm-or-mlm claims --source miniature --multiverse
 
     Args:
         findings: show only these; F5 means F5a to F5e
         explain: show the contrasts, the numbers used and the reasoning
         datasets: show each contrast by dataset, and which depend on a single dataset
-        multiverse: show every verdict under every rule, interval and protocol that the source has
         format: output format; with --explain, csv has one row per contrast
     """
     wanted = choose(findings)
-    opened = source.open(need_instances=multiverse or score.method.needs_instances)
-    settings = opened.with_interval(score)
-    if datasets and (multiverse or explain):
-        raise UserError("--datasets cannot be combined with --explain or --multiverse; use one of them")
-    if multiverse and not opened.comparable and opened.stand_ins is None:
-        raise UserError("--multiverse already compares both protocols; leave `standard:` out of --source")
-    if multiverse:
-        document = multiverse_document(
-            explore(opened, settings, standard=standard_of(opened)),
-            [name for name in wanted if name in FINDINGS],
-        )
+    if datasets and explain:
+        raise UserError("--datasets cannot be combined with --explain; use one of them")
+    opened = source.open(need_instances=score.method.needs_instances)
+    assessment = assess(opened, opened.with_interval(score))
+    shown = [verdict for verdict in assessment.rows if verdict.finding.id in wanted]
+    if datasets:
+        document = datasets_document(assessment, shown)
     else:
-        assessment = assess(opened, settings)
-        shown = [verdict for verdict in assessment.rows if verdict.finding.id in wanted]
-        if datasets:
-            document = datasets_document(assessment, shown)
-        else:
-            document = verdicts_document(assessment, shown, explain=explain)
+        document = verdicts_document(assessment, shown, explain=explain)
     write(document, format, out)
 
 
@@ -115,9 +101,10 @@ def sensitivity(
     """Print what would overturn each verdict on the paper's findings.
 
     It prints how far another pretraining would have to move scores to overturn a verdict, for models with and without a
-    shared trunk, and the spread between pretrainings that others measured. It lists the other protocols, selection
-    rules, intervals and adjustments that change a verdict. It starts from the verdicts of `claims`, which use the
-    pooled interval for runs and t for the published cells, unless --interval names another. For runs of models that
+    shared trunk, and the spread between pretrainings that others measured. It shows each verdict under every protocol,
+    selection rule and interval that the source has, and lists the single choices that change one. It starts from the
+    verdicts of `claims`, which use the pooled interval for runs and t for the published cells, unless --interval names
+    another. For runs of models that
     were pretrained more than once (NAME, NAME-s1, NAME-s2), it also prints how much a score varies with the
     pretraining, fine-tuning seed, test set and dataset, and what more pretrainings or seeds would buy.
 
@@ -126,6 +113,6 @@ def sensitivity(
     Args:
         format: output format; csv has one row per finding and analysis
     """
-    opened = source.open(need_instances=score.method.needs_instances)
+    opened = source.open(need_instances=True)  # one of the intervals is over them
     result = sensitivity_of(opened, opened.with_interval(score))
     write(sensitivity_document(result), format, out)

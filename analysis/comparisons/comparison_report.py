@@ -16,16 +16,15 @@ from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN
 from analysis.comparisons.ranking import Ranking
 from analysis.evidence.intervals import INTERVALS, POOLED, caption_of
 from analysis.palette import SIGN
-from analysis.statistics.inference import stratified_words, superiority_words
+from analysis.statistics.inference import superiority_words
 from common.tables import Grid, TableDocument, signed
 
 __all__ = [
-    "about", "comparison_document", "difference_tables", "footer", "in_a_sentence", "outcome_words",
-    "ranking_sentences", "records_of",
+    "about", "comparison_document", "difference_tables", "footer", "in_a_sentence", "ranking_sentences", "records_of",
 ]  # fmt: skip
 
 
-_MORE = frozenset({"p", "P(A > B)", "margin", "seeds", "needed", "IQM", "its interval"})
+_MORE = frozenset({"p", "P(A > B)", "margin", "seeds", "needed"})
 """Columns that only `--full` shows, so that a table fits a terminal of 80 columns."""
 
 _COLOURS = {"A ahead": SIGN["+"], "B ahead": SIGN["-"]}
@@ -39,10 +38,9 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
     body: list[str | Grid] = [*([in_a_sentence(comparison), ""] if comparison.is_pair else [])]
     body += [about(comparison), ""]
     if comparison.ranking is not None:
-        sentences = ranking_sentences(comparison.ranking, full=full)
+        sentences = ranking_sentences(comparison.ranking)
         caption = " ".join([about(comparison), *sentences])
-        rows = _shown(ranking_rows(comparison.ranking), full=full)
-        ranking = Grid(rows, caption=caption, label="ranking", stubs=2)
+        ranking = Grid(ranking_rows(comparison.ranking), caption=caption, label="ranking", stubs=2)
         body += [ranking, "", *sentences, ""]
     tables = list(difference_tables(comparison))
     for place, (title, rows) in enumerate(tables if full else tables[-1:]):
@@ -109,22 +107,10 @@ def _plain_ranking(ranking: Ranking) -> dict[str, Any]:
     }
 
 
-def outcome_words(one: Difference) -> str:
+def _outcome(one: Difference) -> str:
     """Return what can be said: which model is ahead, that they are practically equal, or that it is open."""
-    words = {
-        AHEAD: f"{one.first} ahead",
-        BEHIND: f"{one.second} ahead",
-        EQUAL: "practically equal",
-        OPEN: "open",
-        UNKNOWN: one.result.missing,
-    }
-    return words[one.outcome]
-
-
-def _letter(one: Difference, *, turned: bool = False) -> str:
-    """Return the same with A for the first model and B for the second, or where `turned` the other way round."""
-    ahead, behind = ("B ahead", "A ahead") if turned else ("A ahead", "B ahead")
-    return {AHEAD: ahead, BEHIND: behind}.get(one.outcome) or outcome_words(one)
+    words = {AHEAD: "A ahead", BEHIND: "B ahead", EQUAL: "practically equal", UNKNOWN: one.result.missing}
+    return words.get(one.outcome, one.outcome)
 
 
 def about(comparison: Comparison) -> str:
@@ -175,7 +161,7 @@ def difference_tables(comparison: Comparison) -> Iterator[tuple[str, list[list[s
         return
     first = leader(comparison.contestants, comparison.ranking)
     for place in dict.fromkeys(one.place for one in comparison.differences if not one.place.is_dataset):
-        rows = _against(comparison, first, place)
+        rows = _against(comparison, place)
         if len(rows) > 1:
             words = f"{first} (A) minus each of the other models (B), {place.title}; Holm over all pairs of models:"
             yield words, rows
@@ -200,59 +186,47 @@ def _pair_rows(comparison: Comparison) -> list[list[str]]:
                 one.place.title, *(f"{contestants.mean(model, one.place):.2f}" for model in (first, second)),
                 signed(found.effect), _interval(found.low, found.high), format_p(found.p_zero), format_p(one.p_holm),
                 chance, f"±{one.margin:.3g}",
-                _letter(one),
+                _outcome(one),
                 "/".join(map(str, found.seeds)), needed,
             ]
         )  # fmt: skip
     return rows
 
 
-def _against(comparison: Comparison, first: str, place: Place) -> list[list[str]]:
+def _against(comparison: Comparison, place: Place) -> list[list[str]]:
     rows = [["B", "A - B", "95 % interval", "p", "p (Holm)", "P(A > B)", "outcome"]]
     for one in comparison.differences:
-        if one.place != place or first not in (one.first, one.second):
-            continue
-        turned = one.second == first
-        found = one.result
-        low, high = (-found.high, -found.low) if turned else (found.low, found.high)
-        chance = 1 - one.superiority if turned else one.superiority
-        rows.append(
-            [
-                one.first if turned else one.second, signed(-found.effect if turned else found.effect),
-                _interval(low, high), format_p(found.p_zero), format_p(one.p_holm), _two(chance),
-                _letter(one, turned=turned),
-            ]
-        )  # fmt: skip
+        if one.place == place:
+            found = one.result
+            rows.append(
+                [
+                    one.second, signed(found.effect), _interval(found.low, found.high), format_p(found.p_zero),
+                    format_p(one.p_holm), _two(one.superiority), _outcome(one),
+                ]
+            )  # fmt: skip
     return rows
 
 
 def ranking_rows(ranking: Ranking) -> list[list[str]]:
     """Return the ranking's table."""
-    rows = [["", "model", "mean rank", "95 % interval", "P(first)", "IQM", "its interval"]]
+    rows = [["", "model", "mean rank", "95 % interval", "P(first)"]]
     for place, one in enumerate(ranking.ranked, start=1):
         rows.append(
             [
                 str(place), one.model, _two(one.mean_rank), _interval(one.rank_low, one.rank_high, _two),
-                _two(one.p_first), signed(one.iqm), _interval(one.iqm_low, one.iqm_high),
+                _two(one.p_first),
             ]
         )  # fmt: skip
     return rows
 
 
-def ranking_sentences(ranking: Ranking, *, full: bool = True) -> list[str]:
-    """Return what the ranking is over, Friedman's test, and which models are not distinguished.
-
-    Without `full` the column of interquartile means is not shown, nor explained.
-    """
+def ranking_sentences(ranking: Ranking) -> list[str]:
+    """Return what the ranking is over, Friedman's test, and which models are not distinguished."""
     count, intervals = len(ranking.datasets), caption_of(ranking.intervals, n_cells=ranking.cells)
     sentences = [
         f"Mean rank is over the {count} datasets that all models have. Its interval and P(first) come from draws of "
         f"every mean; the middle 95 % of a mean's draws form its {intervals}."
     ]
-    if full:
-        sentences.append(
-            f"IQM: interquartile mean of runs, minus the models' mean on the dataset; {stratified_words('iqm')}."
-        )
     if not math.isnan(ranking.critical_difference):
         sentences.append(
             f"Friedman's test of equal ranks: p {format_p(ranking.friedman_p)}. Nemenyi's critical difference of mean "

@@ -126,7 +126,7 @@ def compare_pair(
 
 
 def against(contestants: Contestants, first: str, *, margin: float | None = None) -> list[Difference]:
-    """Return the differences of a model and each of the others, the first of the field first in each.
+    """Return the differences of a model and each of the others.
 
     Which model is held against the others is for the scores to say, so that all pairs of models might have been: on
     each place the p's are adjusted over all of them (Holm), with the p's of the pairs that are not computed as 1.
@@ -135,9 +135,7 @@ def against(contestants: Contestants, first: str, *, margin: float | None = None
         one
         for other in contestants.models
         if other != first
-        for one in compare_pair(
-            contestants, *sorted((first, other), key=contestants.models.index), margin=margin, details=False
-        )
+        for one in compare_pair(contestants, first, other, margin=margin, details=False)
     ]
     models = {
         place: sum(place in held for held in contestants.places.values())

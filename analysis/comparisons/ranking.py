@@ -11,13 +11,11 @@ import numpy.typing as npt
 from scipy import stats
 
 from analysis.comparisons.contestants import Contestants, Place
-from analysis.statistics.inference import ALPHA, FEWEST_SEEDS, interquartile_mean, iqm_draws
+from analysis.statistics.inference import ALPHA
 
 __all__ = ["Ranked", "Ranking", "critical_difference", "rank_models"]
 
 Array = npt.NDArray[np.float64]
-
-_IQM_DRAWS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +30,6 @@ class Ranked:
     rank_high: float
     p_first: float
     """The chance that its mean rank is the best."""
-    iqm: float
-    """Interquartile mean over runs and datasets of the score minus the models' mean on the dataset, in points."""
-    iqm_low: float
-    """Lower end of its 95 % interval by the stratified bootstrap; nan below four seeds and for printed cells."""
-    iqm_high: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,17 +87,13 @@ def rank_models(contestants: Contestants, places: Sequence[Place]) -> Ranking:
     p_first = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
     several = len(contestants.models) >= 3 and len(places) >= 2
     friedman = float(stats.friedmanchisquare(*means).pvalue) if several else math.nan
-    centre = means.mean(axis=0)
-    rows = []
-    for place, model in enumerate(contestants.models):
-        iqm, iqm_low, iqm_high = _iqm(contestants, model, places, centre)
-        rows.append(
-            Ranked(
-                model=model, mean_rank=float(ranks[place]), rank_low=float(low[place]),
-                rank_high=float(high[place]), p_first=float(p_first[place]), iqm=iqm, iqm_low=iqm_low,
-                iqm_high=iqm_high,
-            )
-        )  # fmt: skip
+    rows = [
+        Ranked(
+            model=model, mean_rank=float(ranks[place]), rank_low=float(low[place]), rank_high=float(high[place]),
+            p_first=float(p_first[place]),
+        )
+        for place, model in enumerate(contestants.models)
+    ]  # fmt: skip
     return Ranking(
         ranked=tuple(sorted(rows, key=lambda row: row.mean_rank)),
         datasets=tuple(places),
@@ -131,19 +120,3 @@ def mean_ranks(scores: Array) -> Array:
         total += stats.rankdata(-scores[..., column], axis=-1)
     mean: Array = total / scores.shape[-1]
     return mean
-
-
-def _iqm(
-    contestants: Contestants, model: str, places: Sequence[Place], centre: Array
-) -> tuple[float, float, float]:
-    runs = [contestants.by_seed(model, place) for place in places]
-    strata = [one - middle for one, middle in zip(runs, centre, strict=True) if one is not None]
-    if len(strata) < len(runs):
-        return math.nan, math.nan, math.nan
-    value = interquartile_mean(strata)
-    if min(map(len, strata)) < FEWEST_SEEDS:
-        return value, math.nan, math.nan
-    settings = contestants.evidence.settings
-    drawn = iqm_draws(strata, settings.resamples, np.random.default_rng([settings.seed, _IQM_DRAWS]))
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return value, float(low), float(high)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 import pandas as pd
@@ -29,7 +28,7 @@ from analysis.sources import Source, standard_of
 from common.tables import Grid, Rows, TableDocument
 from pretraining.models import parse
 
-__all__ = ["Sensitivity", "multiverse_document", "sensitivity_document", "sensitivity_of"]
+__all__ = ["Sensitivity", "sensitivity_document", "sensitivity_of"]
 
 _FEW = 2
 """Analyses that compare next to nothing."""
@@ -67,30 +66,30 @@ def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
     )  # fmt: skip
 
 
-def multiverse_document(multiverse: Multiverse, wanted: Sequence[str]) -> TableDocument:
+def _analyses(multiverse: Multiverse) -> list[str | Grid]:
     """Return a symbol for each finding and analysis, and the single choices that alter a verdict.
 
     A source that allows few analyses, such as published cells, gets a sentence in place of the symbols.
     """
-    analyses = multiverse.analyses[multiverse.analyses["id"].isin(wanted)]
-    frame = multiverse.grid[multiverse.grid["id"].isin(wanted)]
-    keys = list(dict.fromkeys(records(frame, "protocol", "selection", "interval")))
+    keys = list(dict.fromkeys(records(multiverse.grid, "protocol", "selection", "interval")))
     several = len({key[0] for key in keys}) > 1
     names = ["/".join(key if several else key[1:]) for key in keys]
     body: list[str | Grid] = [
-        f"The source {multiverse.source} allows only {len(keys)} analyses (selection rule/interval: "
-        f"{', '.join(names)}), too few to compare; runs allow more."
+        f"The source allows only {len(keys)} analyses (selection rule/interval: {', '.join(names)}), too few to "
+        "compare; runs allow more."
     ]
     if len(keys) > _FEW:
         symbols = {one.name: one.symbol for one in OUTCOMES.values()}
         cells = {
             (name, *key): symbols[state]
-            for name, *key, state in records(frame, "id", "protocol", "selection", "interval", "state")
+            for name, *key, state in records(
+                multiverse.grid, "id", "protocol", "selection", "interval", "state"
+            )
         }
         rows = [["id", *map(str, range(1, len(keys) + 1)), "finding"]]
-        rows += [[name, *(cells[name, *key] for key in keys), FINDINGS[name].short] for name in wanted]
+        rows += [[name, *(cells[name, *key] for key in keys), one.short] for name, one in FINDINGS.items()]
         body = [
-            f"Verdicts against {multiverse.source} under {len(keys)} analyses (selection rule/interval).",
+            f"Verdicts under {len(keys)} analyses (selection rule/interval):",
             "",
             Grid(rows),
             "",
@@ -98,29 +97,19 @@ def multiverse_document(multiverse: Multiverse, wanted: Sequence[str]) -> TableD
             "",
             *(f"{number:3d}  {name}" for number, name in enumerate(names, start=1)),
         ]
-    flips = {name: multiverse.flips[name] for name in wanted}
-    data = {
-        "source": multiverse.source, "analysis": dict(multiverse.base), "flipped_by": flips,
-        "analyses": analyses.to_dict("records"),
-    }  # fmt: skip
-    body += ["", *_changes(multiverse, wanted)]
-    return TableDocument(body=body, records=analyses, digits="%.10g", data=data, indent=2)
-
-
-def _changes(multiverse: Multiverse, wanted: Iterable[str]) -> list[str | Grid]:
-    """Return the choices that alter a verdict."""
-    rows = [["id", "changes"]]
-    for name in wanted:
-        flips = [
-            f"{fork} {option}: {state}{'' if valid else ' (invalid)'}"
-            for fork, option, state, valid in multiverse.flips[name]
+    changes = [["id", "changes"]]
+    for name, flips in multiverse.flips.items():
+        said = [
+            f"{fork} {option}: {state}{'' if valid else ' (invalid)'}" for fork, option, state, valid in flips
         ]
-        rows.append([name, "; ".join(flips) or "none"])
+        changes.append([name, "; ".join(said) or "none"])
     return [
+        *body,
+        "",
         "Single changes to the package's analysis that alter a verdict (invalid: the interval is known to be too "
         "narrow, or p is not adjusted):",
         "",
-        Grid(rows),
+        Grid(changes),
     ]
 
 
@@ -148,7 +137,7 @@ def sensitivity_document(sensitivity: Sensitivity) -> TableDocument:
             if sensitivity.components.empty
             else [*components_body(sensitivity.components, sensitivity.source), ""]
         ),
-        *_changes(sensitivity.multiverse, FINDINGS),
+        *_analyses(sensitivity.multiverse),
         "",
         *sensitivity.tests,
     ]

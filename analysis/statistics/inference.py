@@ -1,7 +1,6 @@
 """From estimates to p's: tests of claimed regions and spreads, adjustments for testing several, P(A > B).
 
-P(A > B) has Newcombe's interval, and rliable's interquartile mean (Agarwal et al. 2021) a bootstrap. A stratum is a
-dataset; P(A > B) over several is the mean of theirs.
+P(A > B) has Newcombe's interval. A stratum is a dataset; P(A > B) over several is the mean of theirs.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ from scipy import special
 from analysis.statistics.estimates import LEVEL, Estimate
 
 __all__ = [
-    "ALPHA", "COVERAGES", "FEWEST_SEEDS", "brown_forsythe", "holm", "improvement_bounds", "interquartile_mean",
-    "iqm_draws", "partial_conjunction", "probability_of_improvement", "region_p", "spread_ratios", "stratified_words",
-    "superiority_words",
+    "ALPHA", "FEWEST_SEEDS", "SUPERIORITY_COVERAGE", "brown_forsythe", "holm", "improvement_bounds",
+    "partial_conjunction", "probability_of_improvement", "region_p", "spread_ratios", "superiority_words",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
@@ -27,13 +25,12 @@ ALPHA = 0.05
 """Level of every test; several tests are held to it together by Holm's adjustment."""
 
 FEWEST_SEEDS = 4
-"""Seeds below which a stratum has no interval: two or three have 3 or 10 distinct resamples, and with three Newcombe's
-interval holds P(A > B) in 90 %."""
+"""Seeds below which a stratum has no interval: with three, Newcombe's holds P(A > B) in 90 %."""
 
-COVERAGES = {"superiority": (0.94, 0.97), "iqm": (0.90, 0.91)}
-"""Measured coverage of the 95 % intervals with five normal seeds. Of P(A > B) the least and the most at 0 to 4 standard
-deviations between the models, on 1, 3 and 12 datasets; of the interquartile mean the two of one dataset and of twelve
-(3,000 comparisons). tests/analysis/statistics/test_inference.py simulates both again, smaller."""
+SUPERIORITY_COVERAGE = (0.94, 0.97)
+"""Measured coverage of the 95 % interval of P(A > B) with five normal seeds: the least and the most at 0 to 4 standard
+deviations between the models, on 1, 3 and 12 datasets (3,000 comparisons). tests/analysis/statistics/test_inference.py
+simulates it again, smaller."""
 
 
 def region_p(estimate: Estimate, low: float, high: float) -> tuple[float, float]:
@@ -115,21 +112,11 @@ def spread_ratios(narrow: Array, wide: Array, picks: npt.NDArray[np.int64]) -> A
 
 def superiority_words() -> str:
     """Return what a caption says of the interval of P(A > B), and of its coverage."""
-    least, most = COVERAGES["superiority"]
+    least, most = SUPERIORITY_COVERAGE
     return (
         "It has a 95 % interval for runs: Newcombe's for the Mann-Whitney measure (2006, method 5), which covers the "
         f"true chance {100 * least:.0f} to {100 * most:.0f} % of the time in simulations with 5 normally distributed "
         "seeds, for models 0 to 4 standard deviations apart"
-    )
-
-
-def stratified_words(name: str) -> str:
-    """Return what a caption says of the bootstrapped interval of a quantity of `COVERAGES`, and of its coverage."""
-    one, twelve = COVERAGES[name]
-    return (
-        "its 95 % interval is a percentile bootstrap stratified by dataset, which covers the true value "
-        f"{100 * one:.0f} % (one dataset) to {100 * twelve:.0f} % (twelve) of the time in simulations with 5 normally "
-        "distributed seeds"
     )
 
 
@@ -172,21 +159,3 @@ def _newcombe_variance(chance: float, first: int, second: int) -> float:
     k = (first + second) / 2 - 1
     spread = 1 + k * (1 - chance) / (2 - chance) + k * chance / (1 + chance)
     return chance * (1 - chance) * spread / (first * second)
-
-
-def interquartile_mean(strata: Sequence[Array]) -> float:
-    """Return the mean of the middle half of all runs of all strata."""
-    from scipy import stats
-
-    return float(stats.trim_mean(np.concatenate(strata), 0.25))
-
-
-def iqm_draws(strata: Sequence[Array], resamples: int, rng: np.random.Generator) -> Array:
-    """Return the interquartile mean on every resample of each stratum's runs: (resamples,)."""
-    drawn = np.concatenate(
-        [runs[rng.integers(0, len(runs), (resamples, len(runs)))] for runs in strata], axis=1
-    )
-    cut = drawn.shape[1] // 4
-    drawn.partition((cut, drawn.shape[1] - cut - 1), axis=1)
-    means: Array = drawn[:, cut : drawn.shape[1] - cut].mean(axis=1)
-    return means

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import comb
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,18 +17,14 @@ from analysis.statistics.estimates import (
     student_estimate,
 )
 from analysis.statistics.inference import (
-    COVERAGES,
-    FEWEST_SEEDS,
+    SUPERIORITY_COVERAGE,
     brown_forsythe,
     holm,
     improvement_bounds,
-    interquartile_mean,
-    iqm_draws,
     partial_conjunction,
     probability_of_improvement,
     region_p,
     spread_ratios,
-    stratified_words,
     superiority_words,
 )
 from tests.analysis.simulated import rejections, two_sided, welch_of
@@ -174,32 +168,6 @@ def test_the_probability_of_improvement_is_mann_whitneys_u_over_the_pairs(pair):
     assert probability_of_improvement(*pair) == pytest.approx(rank_compare_2indep(*pair).prob1)
 
 
-def test_the_interquartile_mean_is_scipys_trimmed_mean_of_all_runs():
-    strata = [RNG.normal(size=5) for _ in range(4)]
-    assert interquartile_mean(strata) == stats.trim_mean(np.stack(strata, axis=1), 0.25, axis=None)
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 12, 15])
-def test_strata_of_a_single_run_have_the_same_statistics_on_every_resample(count):
-    """Nothing is left to draw, so the draws are the statistics themselves."""
-    runs = np.random.default_rng(count).normal(size=(count, 1))
-    draws = iqm_draws(list(runs), 3, np.random.default_rng(1))
-    assert draws == pytest.approx(np.full(3, stats.trim_mean(runs.ravel(), 0.25)))
-
-
-def test_resamples_stay_within_their_stratum():
-    """The same as a loop over resamples; a stratum's runs never stand for another's."""
-    strata = [np.array([1.0, 2, 3, 4]), np.array([100.0, 200, 300, 400])]
-    draws = iqm_draws(strata, 4_000, np.random.default_rng(1))
-    rng = np.random.default_rng(2)
-    looped = [
-        stats.trim_mean(np.concatenate([rng.choice(runs, len(runs)) for runs in strata]), 0.25)
-        for _ in range(4_000)
-    ]
-    assert stats.ks_2samp(draws, looped).pvalue > 0.001
-    assert draws.min() >= (3 + 4 + 100 + 100) / 4 - 3 and draws.max() <= (4 + 4 + 400 + 400) / 4
-
-
 def solved(share: float, m: int, n: int) -> tuple[float, float]:
     """Newcombe's method 5 as the real roots of its quartic, both sides times (2 - t)(1 + t)."""
     k, z2 = (m + n) / 2 - 1, stats.norm.ppf(0.975) ** 2
@@ -235,7 +203,7 @@ def test_where_every_run_is_above_every_other_there_is_still_an_interval():
 @pytest.mark.parametrize("datasets", [1, 12])
 def test_the_coverage_of_the_interval_of_p_a_above_b_is_what_captions_say(shift: float, datasets: int):
     """Two models `shift` standard deviations of a seed apart, on every dataset alike."""
-    least, most = COVERAGES["superiority"]
+    least, most = SUPERIORITY_COVERAGE
     rng, held, trials = np.random.default_rng(3), 0, 800
     known: dict[float, tuple[float, float]] = {}
     truth = float(stats.norm.cdf(shift / 2**0.5))
@@ -247,19 +215,3 @@ def test_the_coverage_of_the_interval_of_p_a_above_b_is_what_captions_say(shift:
         held += known[share][0] <= truth <= known[share][1]
     assert least - 0.025 <= held / trials <= most + 0.02  # three standard errors
     assert "94 to 97 %" in superiority_words()
-
-
-@pytest.mark.parametrize(("datasets", "place"), [(1, 0), (12, 1)])
-def test_the_coverage_of_the_interquartile_mean_is_that_of_a_smaller_simulation(datasets: int, place: int):
-    rng = np.random.default_rng(3)
-    held, trials = 0, 250
-    for _ in range(trials):
-        means = np.quantile(iqm_draws(list(rng.normal(size=(datasets, 5))), 200, rng), [0.025, 0.975])
-        held += means[0] <= 0 <= means[1]
-    expected = COVERAGES["iqm"][place]
-    assert held / trials == pytest.approx(expected, abs=4 * (0.1 * 0.9 / trials) ** 0.5 + 0.01)
-    assert f"{100 * expected:.0f} %" in stratified_words("iqm")
-
-
-def test_the_fewest_seeds_are_those_with_twenty_distinct_resamples_for_a_95_percent_interval():
-    assert next(count for count in range(2, 9) if comb(2 * count - 1, count) >= 1 / 0.05) == FEWEST_SEEDS
