@@ -28,7 +28,7 @@ def test_names_datasets_and_stores() -> None:
     [
         (["--dataset", "sts2"], "did you mean 'sst2'"),
         (["--lr", "3"], "not a learning rate"),
-        (["--seed", "-1"], "out of range"),
+        (["--seed", "-1"], "is not a seed"),
         (["--steps", "0"], "at least 1"),
         (["--name", "a/b"], "cannot be a model's name"),
         (["--data", "nowhere"], "is not in nowhere"),
