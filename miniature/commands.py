@@ -9,7 +9,6 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from common.errors import UserError
 from miniature.data import get_data_source
 from miniature.forms import FORMS, PREFIX, RANDOM
 
@@ -23,7 +22,7 @@ def run(
     data: Annotated[str | None, Parameter(metavar="DIR")] = None,
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("build/miniature"),
     example: Annotated[Path | None, Parameter(metavar="DIR")] = None,
-    workers: int = 2,
+    workers: Annotated[int, Parameter(validator=Number(gte=1))] = 2,
     show: bool = False,
 ) -> None:
     """Run or resume a miniature: pretrain, fine-tune, analyse and draw the figures at toy scale.
@@ -43,8 +42,6 @@ def run(
         workers: number of jobs to run at once
         show: only analyse the runs that have finished so far
     """
-    if workers < 1:
-        raise UserError(f"--workers must be at least 1, not {workers}")
     chosen, source = FORMS[form].divided(divide), get_data_source(data)
     from miniature.pipeline import make_miniature
     from miniature.toy_study import Miniature

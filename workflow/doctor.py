@@ -23,6 +23,7 @@ from container.machine import Machine
 from container.runtime import Runtime, identity_of, program_of, version_of
 from container.start import COMPAT, MINIMUM_DRIVER, SCRATCH, driver_problem, scratch_of
 from pretraining.plan.config import TrainingConfig
+from pretraining.plan.study_text import study_text
 from workflow.engine import run_workflow
 from workflow.job_image import check_image
 from workflow.jobs import Workflow
@@ -164,20 +165,16 @@ def examine(
 def rehearsal_of(settings: StudySettings, folder: Path, image: str = "") -> Workflow:
     """Write the text and the study of a rehearsal into a folder, and return its jobs."""
     study = study_of(settings)
-    sizes = {
-        *study.shapes,
-        *(model.size for model in study.models.values()),
-    }  # that of a start is in no table
+    # That of a start is in no table.
+    sizes = {*study.shapes, *(model.size for model in study.models.values())}
     largest = max((study.shapes[size] for size in sorted(sizes)), key=lambda shape: shape.trained_parameters)
     changed = {
         key: value for key, value in asdict(study.config).items() if value != getattr(TrainingConfig(), key)
     }
     changed |= {"log_every": 1, "eval_sequences": 0, "warmup_steps": 1, "rewarm_steps": 0}
-    tables = {"sizes.largest": asdict(largest), "settings": changed}
-    lines = ['prefix = "rehearsal-"', f"decay_steps = {_DECAY}", f"models = [{_MODEL!r}]"]
-    for name, table in tables.items():
-        lines += [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
-    write_text(folder / "study.toml", "\n".join(lines) + "\n")
+    content = {"prefix": "rehearsal-", "decay_steps": _DECAY, "models": [_MODEL]}
+    tables = {"sizes": {"largest": asdict(largest)}, "settings": changed}
+    write_text(folder / "study.toml", study_text(content | tables))
     write_text(folder / "text.jsonl", "".join(f'{{"text": "{one}"}}\n' for one in make_text(_DOCUMENTS)))
     own = replace(
         settings,

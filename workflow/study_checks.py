@@ -14,12 +14,13 @@ from string import Template
 from common.cli import check_words
 from common.errors import UserError
 from container.machine import Machine
-from pretraining.plan import devices, memory
+from pretraining.plan.devices import DEVICES
+from pretraining.plan.memory import training_gb
 from workflow.jobs import Command, Job, Workflow
 from workflow.study import study_of, training_config
 from workflow.study_settings import StudySettings
 
-__all__ = ["cautions", "missing", "sample_of", "training_gb"]
+__all__ = ["cautions", "missing", "sample_of"]
 
 _SAMPLES = {"sample-10BT": 10e9, "sample-100BT": 100e9, "sample-350BT": 350e9}
 """FineWeb-Edu's samples and their tokens, by GPT-2's tokenizer, as its page gives them."""
@@ -165,14 +166,6 @@ def sample_of(tokens: float) -> str:
     return next((name for name, size in _SAMPLES.items() if size >= _SPARE * tokens), "the whole of it")
 
 
-def training_gb(settings: StudySettings, size: str) -> float:
-    """Return the GB of a GPU that training a model size takes, or at least takes where the pass is made to fit."""
-    config = training_config(settings)
-    tokens = config.pass_tokens if config.microbatch else config.max_length
-    several = settings.nodes * settings.gpus_per_node > 1
-    return memory.training_gb(study_of(settings).shapes[size], tokens, several=several)
-
-
 def cautions(settings: StudySettings, workflow: Workflow, sizes: Sequence[str]) -> Iterator[str]:
     """Yield what may be wrong, a sentence each: memory, limits, folders that are not there.
 
@@ -191,17 +184,14 @@ def cautions(settings: StudySettings, workflow: Workflow, sizes: Sequence[str]) 
     cores = settings.cpus * settings.tuning_gpus
     if own.isdecimal() and int(own) > cores:
         yield f"tuning_options: {own} workers share {cores} cores, but each keeps one busy; leave --workers out"
-    has = devices.DEVICES[settings.device].memory_gb
+    has, several = DEVICES[settings.device].memory_gb, settings.nodes * settings.gpus_per_node > 1
+    microbatch = config.microbatch or 1  # where it is not set, training makes the pass fit
     for size in sizes if settings.gpus_per_node and has else ():
-        if (needs := training_gb(settings, size)) > (has or 0):
+        needs = training_gb(shapes[size], microbatch * config.max_length, several=several)
+        if needs > (has or 0):
             yield (
-                f"{size} takes about {needs:.0f} GB of each GPU at microbatch={config.microbatch or 1}, but "
-                f"{settings.device} has {has}; "
-                + (
-                    'lower it: pretraining_settings = ["microbatch=..."]'
-                    if config.microbatch > 1
-                    else "choose a smaller size or a larger GPU"
-                )
+                f"{size} takes about {needs:.0f} GB of each GPU at microbatch={microbatch}, but {settings.device} has "
+                f"{has}; remove microbatch from pretraining_settings, or choose a smaller size or a larger GPU"
             )
     short = {job.queue: job for job in workflow.jobs.values() if job.minutes < _START_MINUTES}
     for queue, job in short.items():

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, get_dataset
+from benchmarks.sweep.request import learning_rates, seeds_of
 from common.errors import UserError, first_line, nearest
 from common.settings import assignments, need_table, read_settings, read_toml, refuse_code
 from container.start import COMPAT
@@ -234,20 +235,11 @@ class StudySettings(Site):
             get_dataset(name)
         if not (self.datasets and self.learning_rates and self.seeds):
             raise UserError("datasets, learning_rates and seeds need at least one entry each")
-        for key in ("datasets", "learning_rates", "seeds"):
+        checked = (self.datasets, learning_rates(self.learning_rates), seeds_of(self.seeds))
+        for key, once in zip(("datasets", "learning_rates", "seeds"), checked, strict=True):
             given = getattr(self, key)
-            if twice := [value for value in dict.fromkeys(given) if given.count(value) > 1]:
+            if twice := [value for value in dict.fromkeys(once) if given.count(value) > 1]:
                 raise UserError(f"{key} lists {twice[0]} more than once; list it once")
-        for rate in self.learning_rates:
-            if not 1e-9 <= rate < 1:
-                raise UserError(
-                    f"`learning_rates` contains {rate:g}, which is not a valid rate; use values between 1e-9 and 1"
-                )
-        for seed in self.seeds:
-            if not 0 <= seed < 2**31:
-                raise UserError(
-                    f"`seeds` contains {seed}, which is not a valid seed; use whole numbers from 0 to {2**31 - 1}"
-                )
 
     @property
     def needed_datasets(self) -> tuple[str, ...]:

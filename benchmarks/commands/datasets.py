@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from benchmarks.commands import DATA, DatasetName, Definitions
 from benchmarks.datasets import import_files
@@ -135,7 +136,7 @@ def datasets(
     *names: Annotated[DatasetName, Parameter(metavar="DATASET")],
     data: Path = DATA,
     split: Literal["train", "validation", "test"] = "validation",
-    examples: int = 3,
+    examples: Annotated[int, Parameter(validator=Number(gte=0))] = 3,
     datasets: Definitions = (),
 ) -> int:
     """List, show or verify the datasets in data/.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from benchmarks.commands import DATA, DatasetName, Definitions
 from benchmarks.own_datasets.definition_file import read_definitions
@@ -28,7 +29,6 @@ from benchmarks.sweep.request import (
 )
 from benchmarks.sweep.status import cell_status, models_of, status_code, status_table, touched
 from common.cli import MANY, shared_options
-from common.errors import UserError
 from common.model_files import resolve
 from common.registry import Registry
 
@@ -77,16 +77,16 @@ class RunOptions(GridOptions, Computation):
     """the model's name in the store (default: the last part of its path or hub id)"""
     data: Path = DATA
     """folder of the datasets"""
-    steps: int | None = None
+    steps: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     """optimiser steps for every dataset (default: 1000, or the dataset's epochs)"""
-    max_length: int | None = None
+    max_length: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     """longest input in tokens (default: 2028)"""
 
     def request(self, *, retry_failed: bool = False) -> RunRequest:
         """Return what these options ask for.
 
         Raises:
-            UserError: an unknown dataset, or a number out of range.
+            UserError: an unknown dataset, or a rate or seed out of range.
         """
         known, datasets, lrs, seeds = self.grid()
         if self.steps is not None:
@@ -96,9 +96,6 @@ class RunOptions(GridOptions, Computation):
         )
         given = {"steps": self.steps, "max_length": self.max_length}
         changed: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
-        for option, value in changed.items():
-            if value < 1:
-                raise UserError(f"--{option.replace('_', '-')} must be at least 1, not {value}")
         return RunRequest(
             **{field.name: getattr(self, field.name) for field in fields(Computation)}
             | {"model": model, "revision": revision or None},

@@ -44,10 +44,8 @@ def show_text(data: Path, dataset: Dataset | str, *, split: str = "validation", 
         count: how many.
 
     Raises:
-        UserError: the dataset is not in `data`, is damaged, or has no such split; or `count` is negative.
+        UserError: the dataset is not in `data`, is damaged, or has no such split.
     """
-    if count < 0:
-        raise UserError(f"--examples must be at least 0, not {count}")
     found = load(data, dataset)
     parts = [_facts(found, data)]
     for number, (text, target) in enumerate(examples_of(found, split, count), 1):

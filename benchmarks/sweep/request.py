@@ -139,7 +139,7 @@ def learning_rates(given: Sequence[float]) -> tuple[float, ...]:
     """Return learning rates, each once; the paper's six for none."""
     for rate in given:
         if not (math.isfinite(rate) and 1e-9 <= rate < 1):
-            raise UserError(f"--lr {rate} is not a learning rate; it must be between 1e-9 and 1")
+            raise UserError(f"{rate:g} is not a learning rate; it must be between 1e-9 and 1")
     return tuple(dict.fromkeys(given)) or LEARNING_RATES
 
 
@@ -147,5 +147,5 @@ def seeds_of(given: Sequence[int]) -> tuple[int, ...]:
     """Return seeds, each once; the paper's five for none."""
     for seed in given:
         if not 0 <= seed < 2**31:
-            raise UserError(f"--seed {seed} is out of range; seeds are whole numbers from 0 to {2**31 - 1}")
+            raise UserError(f"{seed} is not a seed; seeds are whole numbers from 0 to {2**31 - 1}")
     return tuple(dict.fromkeys(given)) or SEEDS

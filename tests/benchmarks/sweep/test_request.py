@@ -28,8 +28,8 @@ def test_names_datasets_and_stores() -> None:
     [
         (["--dataset", "sts2"], "did you mean 'sst2'"),
         (["--lr", "3"], "not a learning rate"),
-        (["--seed", "-1"], "out of range"),
-        (["--steps", "0"], "at least 1"),
+        (["--seed", "-1"], "is not a seed"),
+        (["--steps", "0"], "--steps"),
         (["--name", "a/b"], "cannot be a model's name"),
         (["--data", "nowhere"], "is not in nowhere"),
         (["--device", "cuda:9"], "no device cuda:9"),
