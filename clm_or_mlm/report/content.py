@@ -15,14 +15,16 @@ from analysis.claims.answer import Answer, answer
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES
 from analysis.claims.pages.dataset_tables import dataset_sentences
-from analysis.claims.pages.explain import explanations
-from analysis.claims.verdicts import Verdict
-from analysis.evidence.contrasts import Result
+from analysis.claims.pages.explain import comparison_lines
+from analysis.claims.titles import ANSWER
+from analysis.claims.verdicts import OUTCOMES, Outcome, Verdict
 from analysis.evidence.evidence import Settings
 from analysis.letter import Letter, write_letter
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
 from analysis.tables.build import Table, TableEntry, build_table
+from benchmarks.protocol import TASKS
+from clm_or_mlm.report.small_forest import Mark, SmallForest
 from common.errors import UserError
 from common.progress import progress
 from paper_figures.drawing.style import paper_style
@@ -36,6 +38,10 @@ __all__ = [
 
 _HEADING = 18.0
 """Points at the top of a picture where its heading stands, which the page writes itself."""
+_ARGUMENT = (ANSWER, "objective", "two-stage", "continued", "dynamics", "ratio")
+"""The families as an argument: is masking needed, does CLM first help, also for models that exist, why, which ratio."""
+_ON_THE_PAGE = {"answer", "claims"}
+"""Figures that the page shows in its own way."""
 _STYLE = 'font-family="DejaVu Sans, Verdana, sans-serif" font-size="7" stroke-linejoin="round" stroke-linecap="butt"'
 
 
@@ -58,17 +64,16 @@ class FindingEntry:
     """A finding on the page."""
 
     verdict: Verdict
+    forest: SmallForest | None
+    """The comparisons that the source can make."""
     datasets: tuple[str, ...]
     """Sentences about single datasets."""
-    comparisons: tuple[tuple[str, Result], ...]
-    """The comparisons that the source can make: their mean in the claimed direction (`Typical`), then each, one of them
-    `Most adverse`."""
     unknown: tuple[str, ...]
     """Labels of the comparisons that the source cannot make."""
     by_dataset: Picture | None
     """Each comparison on each dataset."""
     explanation: str
-    """Every number behind it."""
+    """The scores that enter each comparison."""
 
     @property
     def id(self) -> str:
@@ -118,10 +123,8 @@ class PageContent:
     findings: tuple[FindingEntry, ...]
     tests: tuple[str, str, str]
     """`Assessment.tests`: the test, what it is about, multiplicity."""
-    strip: Picture | None
-    """The answer: the two schedules, and the differences between them."""
-    overview: Picture | None
-    """All findings."""
+    strip: SmallForest | None
+    """The answer's comparisons."""
     pictures: tuple[Picture, ...]
     missing_pictures: tuple[str, ...]
     tables: tuple[TableSection, ...]
@@ -132,11 +135,27 @@ class PageContent:
 
     @property
     def families(self) -> dict[str, list[FindingEntry]]:
-        """The findings by the question that they are about."""
+        """The findings by the question that they are about, in the order of the argument."""
         return {
-            title: [entry for entry in self.findings if entry.verdict.finding.family == name]
-            for name, title in FAMILIES.items()
+            FAMILIES[name]: [entry for entry in self.findings if entry.verdict.finding.family == name]
+            for name in sorted(FAMILIES, key=_ARGUMENT.index)
         }
+
+    @property
+    def strip_rows(self) -> dict[str, list[tuple[str, Mark | None]]]:
+        """The answer's comparisons by task: budget and mark; None where the source lacks it."""
+        marks = {id(mark.result): mark for mark in self.strip.marks} if self.strip else {}
+        rows: dict[str, list[tuple[str, Mark | None]]] = {task.title: [] for task in TASKS.values()}
+        for result in self.answer.headlines[0].tree.results:
+            budget = result.comparison.label.rpartition(", ")[2]
+            rows[TASKS[result.comparison.tasks[0]].title].append((budget.upper(), marks.get(id(result))))
+        return rows
+
+    @property
+    def outcomes(self) -> dict[Outcome, list[FindingEntry]]:
+        """The paper's findings by what the source says of them."""
+        own = [entry for entry in self.findings if entry.id != ANSWER]
+        return {one: [entry for entry in own if entry.verdict.outcome is one] for one in OUTCOMES.values()}
 
 
 def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> PageContent:
@@ -147,7 +166,7 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
         figures: those to draw, as far as the inputs allow them.
     """
     source, settings, assessment = inputs.source, inputs.settings, inputs.assessment
-    pictures = draw_pictures(inputs, figures)
+    pictures = draw_pictures(inputs, [name for name in figures if name not in _ON_THE_PAGE])
     # Of other networks or metrics than the paper's the audit is of the published cells among themselves.
     own = (source, settings, assessment)
     about = own if source.comparable else (PUBLISHED, PUBLISHED.with_interval(Settings()))
@@ -156,15 +175,15 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
     cells = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
     findings = tuple(_entry(verdict, assessment, pictures) for verdict in assessment.rows)
     forests = {entry.by_dataset.name for entry in findings if entry.by_dataset is not None}
+    given = answer(assessment)
     return PageContent(
         source=source,
         settings=settings,
-        answer=answer(assessment),
+        answer=given,
         findings=findings,
         tests=assessment.tests,
-        strip=pictures.get("answer"),
-        overview=pictures.get("claims"),
-        pictures=tuple(one for name, one in pictures.items() if name not in {"answer", "claims", *forests}),
+        strip=SmallForest.of(given.headlines[0].tree.results, bent=False),
+        pictures=tuple(one for name, one in pictures.items() if name not in {"answer", *forests}),
         missing_pictures=tuple(
             stem
             for name, figure in FIGURES.items()
@@ -180,16 +199,14 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
 
 def _entry(verdict: Verdict, assessment: Assessment, pictures: Mapping[str, Picture]) -> FindingEntry:
     finding = verdict.finding
-    typical = [] if verdict.typical is None else [verdict.typical]
-    results = [*typical, *dict.fromkeys(verdict.tree.results)]
-    roles = {id(verdict.decisive): "Most adverse", id(verdict.typical): "Typical"}
+    results = list(dict.fromkeys(verdict.tree.results))
     return FindingEntry(
         verdict=verdict,
+        forest=SmallForest.of(results),
         datasets=tuple(dataset_sentences(assessment.datasets[finding.id])),
-        comparisons=tuple((roles.get(id(one), ""), one) for one in results if one.known),
         unknown=tuple(one.comparison.label for one in results if not one.known),
         by_dataset=pictures.get(f"forest-{finding.id.lower()}"),
-        explanation=explanations(assessment, [verdict]),
+        explanation="\n".join(comparison_lines(verdict)),
     )
 
 
@@ -263,6 +280,6 @@ def inlined(svg: str, name: str, tips: list[str]) -> str:
     drawing = re.sub(rf'<g id="{name}-point-(\d+)">', explained, drawing)
     box = f"0 {_HEADING:g} {width:g} {height - _HEADING:g}"
     return (
-        f'<svg class="drawn" role="img" aria-labelledby="h-{name}" data-name="{name}" viewBox="{box}" '
+        f'<svg class="drawn" role="img" tabindex="0" aria-labelledby="h-{name}" data-name="{name}" viewBox="{box}" '
         f"{_STYLE}>{drawing}</svg>"
     )

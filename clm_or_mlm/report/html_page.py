@@ -8,11 +8,14 @@ import shlex
 import jinja2
 
 from analysis.claims.answer import QUESTION
-from analysis.claims.verdicts import FAILS, HOLDS, IN_PART, OPEN, Verdict
-from analysis.claims.wording import format_effect, p_texts, says, sentence
+from analysis.claims.assessment import SPLIT
+from analysis.claims.titles import ANSWER
+from analysis.claims.verdicts import FAILS, HOLDS, IN_PART, OPEN, Outcome
+from analysis.claims.wording import format_effect, p_texts, sentence
 from analysis.evidence.contrasts import Result
 from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS
+from analysis.palette import OBJECTIVE, SIGN, VERDICT
 from analysis.published_cells import N_SEEDS
 from analysis.tables.audit import STATUSES
 from analysis.tables.paper_arithmetic import Reference
@@ -29,14 +32,16 @@ def render_page(content: PageContent, provenance: dict[str, object]) -> str:
         undefined=jinja2.StrictUndefined, keep_trailing_newline=True,
     )  # fmt: skip
     environment.filters |= {
-        "effect": _effect, "p_texts": p_texts, "recomputed": recomputed_text, "says": says, "sentence": sentence,
-        "tone": _tone,
+        "effect": _effect, "p_texts": p_texts, "recomputed": recomputed_text, "sentence": sentence, "tone": _tone,
     }  # fmt: skip
     return environment.get_template("page.html").render(
         content=content,
         question=QUESTION,
+        answer_id=ANSWER,
+        share=SPLIT,
+        colours={"objective": OBJECTIVE, "sign": SIGN, "verdict": VERDICT},
         statuses=STATUSES,
-        references=tuple(Reference),
+        references={one.heading: one for one in Reference},
         summary=content.audit.summary(),
         coverage=[one.caption(N_SEEDS) for one in INTERVALS.values()],
         has_runs=content.n_runs > 0,
@@ -54,13 +59,14 @@ def _make_words(content: PageContent) -> list[str]:
     return [*words, f"ARGS={shlex.quote(shlex.join(options))}"] if options else words
 
 
-def _tone(verdict: Verdict) -> str:
-    """Return the colour of a verdict: `good`, `bad`, `part` or `open`."""
-    return {HOLDS: "good", FAILS: "bad", IN_PART: "part", OPEN: "open"}[verdict.outcome]
+def _tone(outcome: Outcome) -> str:
+    """Return the class of what is coloured by an outcome."""
+    return {HOLDS: "holds", FAILS: "fails", IN_PART: "part", OPEN: "open"}[outcome]
 
 
 def _effect(result: Result) -> str:
-    return format_effect(result).replace("-", "\u2212")
+    """Return an effect that stays on one line."""
+    return format_effect(result).replace("-", "\u2212").replace(" ", "\u00a0")
 
 
 def _provenance(record: dict[str, object]) -> list[tuple[str, str]]:

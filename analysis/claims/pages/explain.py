@@ -35,7 +35,7 @@ from analysis.evidence.contrasts import Result
 from analysis.palette import VERDICT
 from common.tables import Grid, TableDocument, show
 
-__all__ = ["explanations", "findings_page", "verdicts_document"]
+__all__ = ["comparison_lines", "explanations", "findings_page", "verdicts_document"]
 
 _LONGEST = 12
 _COLOURS = {name.removesuffix(" k of n"): colour for name, colour in VERDICT.items()}
@@ -124,10 +124,15 @@ def _explain_one(assessment: Assessment, verdict: Verdict) -> str:
             f"{verdict.family_size} findings about {FAMILIES[finding.family]}"
         )
     lines += [f"  datasets {line}" for line in dataset_sentences(assessment.datasets[verdict.finding.id])]
-    lines += _explain_branch(verdict.tree, "  ")
+    return "\n".join([*lines, *comparison_lines(verdict)])
+
+
+def comparison_lines(verdict: Verdict) -> list[str]:
+    """Return every comparison behind a verdict, each with the scores that enter it."""
+    lines = _explain_branch(verdict.tree, "  ")
     for branch in verdict.reported:
         lines += ["  not part of the verdict:", *_explain_branch(branch, "    ")]
-    return "\n".join(lines)
+    return lines
 
 
 def _explain_branch(branch: Branch, indent: str) -> list[str]:

@@ -23,7 +23,7 @@ ARGUMENTS = [
 ]  # fmt: skip
 
 
-FEW = ("3", "5", "6", "8", "forest-f1", "forest-f8", "claims")
+FEW = ("3", "5", "6", "8", "forest-f1", "forest-f8")
 """Figures of each kind; Figure 5 needs runs."""
 
 

@@ -75,12 +75,14 @@ def test_without_runs_no_count_of_cells_is_printed(published: str, with_runs: st
     assert "Cells by table and status" in with_runs and ">Distinct<" in with_runs
 
 
-def test_the_audit_is_the_letter(published: str, published_content: PageContent) -> None:
-    from markupsafe import escape
-
-    for section in published_content.letter.sections:
-        for text in (section.title, section.lead, *section.points):
-            assert str(escape(text)) in published
+def test_the_audit_is_the_letter_less_what_stands_above(
+    published: str, published_content: PageContent
+) -> None:
+    page = html.unescape(published)
+    _, *audited, _, unknowable = published_content.letter.sections
+    for section in (*audited, unknowable):
+        assert f"<h3>{section.title}</h3>" in page
+        assert all(page.count(text) == 1 for text in section.points)
 
 
 def test_a_source_of_another_kind_says_so_in_the_first_lines(
@@ -88,7 +90,7 @@ def test_a_source_of_another_kind_says_so_in_the_first_lines(
 ) -> None:
     standard = replace(own, protocol="standard")
     page = render_page(replace(published_content, source=standard), {})
-    opening = page[page.index("<header>") : page.index("</header>")]
+    opening = page[page.index("<header ") : page.index("</header>")]
     assert "STANDARD PROTOCOL" in opening and "not the paper&#39;s metrics" in opening.replace("'", "&#39;")
     assert "not comparable with the paper's, so the letter" in page
     assert not PUBLISHED.title

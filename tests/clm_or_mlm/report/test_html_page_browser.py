@@ -6,8 +6,10 @@ import csv
 import io
 from typing import Any
 
+import numpy as np
 import pytest
 
+from analysis.claims.wording import format_effect
 from analysis.sources import PUBLISHED
 from clm_or_mlm.report.content import PageContent
 from paper_figures.figure import FIGURES, FigureInputs
@@ -33,17 +35,67 @@ def test_the_first_screen_holds_answer_and_verdicts(
         return box is not None and box["y"] >= 0 and box["y"] + box["height"] <= height
 
     assert seen("Should we still pretrain encoders", "h1")
-    for part in (content.answer.headline, content.answer.findings):
-        assert seen(part, ".answer")
-    for verdict in content.answer.headlines:
-        card = page.locator(f".headlines a[href='#{verdict.finding.id}']")
-        assert verdict.verdict in card.inner_text() and verdict.finding.short in card.inner_text()
-        if verdict.typical is not None and verdict.typical.known:
-            assert f"{verdict.typical.effect:+.2f}".replace("-", "\u2212") in card.inner_text()
-        box = card.bounding_box()
-        assert box["y"] + box["height"] <= height, verdict.finding.id
-    for way in ("Findings", "Figures", "Tables", "Audit", "How it was made"):
+    lead, _, rest = content.answer.headline.partition(": ")
+    assert seen(lead, ".answer strong") and seen(rest, ".answer")
+    if content.strip is not None:
+        for mark in content.strip.marks:
+            number = format_effect(mark.result).replace("-", "\u2212").replace(" ", "\u00a0")
+            assert seen(number, ".tasks td")
+    for way in ("How sure?", "Findings", "Figures", "Tables", "Audit", "Making"):
         assert seen(way, "nav a"), way
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_marks_are_drawn_at_their_numbers_and_right_supports(
+    page: Any, published_content: PageContent, size: str
+) -> None:
+    resize(page, size)
+    places = """marks => marks.map(mark => {
+        const box = mark.getBoundingClientRect(), dot = getComputedStyle(mark, "::after");
+        return 100 * parseFloat(dot.left) / box.width;
+    })"""
+    drawn = page.locator(".tasks .mark").evaluate_all(places)
+    strip = [mark for rows in published_content.strip_rows.values() for _, mark in rows if mark]
+    assert len(drawn) == len(strip) == 12
+    effects = [mark.result.effect for mark in strip]
+    slope, intercept = np.polyfit(effects, drawn, 1)
+    assert slope > 0
+    assert np.allclose(np.array(effects) * slope + intercept, drawn, atol=1), "one linear axis"
+    for entry in published_content.findings:
+        if entry.forest is None or entry.id == "answer":
+            continue
+        shown = page.locator(f"#{entry.id} .mark").evaluate_all(places)
+        for mark, x in zip(entry.forest.marks, shown, strict=True):
+            low, high = mark.result.comparison.ends
+            assert not (mark.says == "holds" and low == 0 and x <= entry.forest.zero)
+            assert not (mark.says == "holds" and high == 0 and x <= entry.forest.zero)
+
+
+def test_the_contents_mark_the_place(page: Any) -> None:
+    current = page.locator("nav [aria-current]")
+    assert current.inner_text() == "Answer"
+    for way in ("Tables", "Findings"):
+        page.get_by_role("link", name=way, exact=True).click()
+        page.wait_for_function(f"document.querySelector('nav [aria-current]').textContent === '{way}'")
+
+
+def test_a_tap_or_the_arrow_keys_show_the_numbers_of_a_mark(page: Any) -> None:
+    resize(page, "phone")
+    label = page.locator("#label")
+    assert label.is_hidden()
+    page.locator("#F8 .marks").scroll_into_view_if_needed()
+    box = page.locator("#F8 .mark").nth(2).bounding_box()
+    page.mouse.click(box["x"] + 2, box["y"] + box["height"] / 2)
+    assert "on QA, 12k: +2.26 [+1.27, +3.25] points, holds" in label.inner_text()
+    page.locator("h1").click()
+    assert label.is_hidden()
+    page.locator("#figure3 svg").focus()
+    page.keyboard.press("ArrowRight")
+    first = label.inner_text()
+    page.keyboard.press("ArrowRight")
+    assert "mean:" in first and "mean:" in label.inner_text() != first
+    page.keyboard.press("Escape")
+    assert label.is_hidden()
 
 
 def test_every_anchor_lands_at_its_place(page: Any) -> None:
@@ -80,8 +132,8 @@ def test_every_mark_says_what_the_csv_says_of_it(page: Any) -> None:
 
 
 def test_every_number_behind_a_finding_opens(page: Any) -> None:
-    page.locator("#F8 .why summary").click()
-    assert "25 % CLM - MLM alone" in page.locator("#F8 .why pre").inner_text()
+    page.locator("#F8 .why > summary").click()
+    assert "610m-clm-3k-mlm40-12k SC average" in page.locator("#F8 .why pre").inner_text()
 
 
 def test_find_shows_rows_and_clear_shows_all(own_page: Any) -> None:
@@ -104,7 +156,7 @@ def test_find_shows_rows_and_clear_shows_all(own_page: Any) -> None:
 
 @pytest.mark.parametrize(("table", "column"), [("#table-2 table", 2), ("#claims", 5)])
 def test_sorting_with_the_keyboard(page: Any, table: str, column: int) -> None:
-    page.locator("#open-all").click()
+    page.locator(table).evaluate("table => { table.closest('details').open = true; }")
     heading = page.locator(f"{table} thead th").nth(column)
     heading.locator("button").focus()
     for order, down in (("ascending", False), ("descending", True)):

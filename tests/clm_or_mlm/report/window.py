@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-SIZES = {"desk": (1400, 900), "phone": (390, 844)}
+SIZES = {"desk": (1280, 800), "phone": (390, 844)}
 
 
 def as_opened(window: Any, address: str, errors: list[str]) -> Iterator[Any]:
