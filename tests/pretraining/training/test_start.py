@@ -20,7 +20,6 @@ from pretraining.adapt import Adaptation, adaptation
 from pretraining.data.build_shards import build
 from pretraining.data.shard_index import ShardSettings
 from pretraining.data.tokenizer import train_tokenizer
-from pretraining.model.configuration import config_for
 from pretraining.model.encoder_folder import checked_encoder
 from pretraining.model.model_folder import export
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
@@ -33,6 +32,7 @@ from pretraining.training.ranks import Ranks
 from pretraining.training.train import export_checkpoint, open_start, train
 from tests.pretraining.documents import make_documents, write_jsonl
 from tests.pretraining.families import DECODERS, FAMILIES, save_start
+from tests.pretraining.sizes import config_for
 
 SETTINGS = (
     "global_batch=4", "microbatch=2", "max_length=24", "eval_sequences=4", "eval_every=10", "save_every=4",
