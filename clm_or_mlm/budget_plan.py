@@ -145,7 +145,7 @@ class Choice:
         passes = {"microbatch": self.microbatch, "loss_group": 12}
         if self.start is not None:
             base = TrainingConfig()
-            made = adaptation(self.start, self.shape, objective="mlm30", steps=self.steps).config
+            made = adaptation(self.start, objective="mlm30", steps=self.steps).config
             settings = {key: value for key, value in asdict(made).items() if value != getattr(base, key)}
             return {
                 "prefix": _PREFIX, "decay_steps": max(1, self.steps // 5),

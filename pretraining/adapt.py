@@ -28,12 +28,11 @@ from pretraining.models import (
     make_stages,
     parse_objective,
 )
-from pretraining.paper_settings import Shape
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import Study, Targets, targets_of
 from pretraining.starts import Start
 
-__all__ = ["Adaptation", "Advice", "adaptation", "tried_rate"]
+__all__ = ["Adaptation", "adaptation", "tried_rate"]
 
 log = logging.getLogger(__name__)
 
@@ -50,22 +49,6 @@ _FACTORS, _SHARE, _FEWEST = (1 / 3, 1, 3), 0.02, 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Advice:
-    """A setting that was chosen, and why."""
-
-    setting: str
-    """Its name in `TrainingConfig`, or `decay`."""
-    value: object
-    """Its value."""
-    reason: str
-    """One clause."""
-
-    def __str__(self) -> str:
-        value = f"{self.value:g}" if isinstance(self.value, float) else self.value
-        return f"{self.setting} = {value}: {self.reason}"
-
-
-@dataclass(frozen=True, kw_only=True)
 class Adaptation:
     """One model to train from a start."""
 
@@ -73,13 +56,12 @@ class Adaptation:
     """Its stages."""
     config: TrainingConfig
     """Its settings."""
-    advice: tuple[Advice, ...]
-    """What was chosen for it."""
+    advice: dict[str, str]
+    """Why each setting was chosen, by its name in `TrainingConfig`, or `decay`: value and reason, in a clause."""
 
 
 def adaptation(
     start: Start,
-    shape: Shape,
     *,
     objective: str = "mlm30",
     steps: int | None = None,
@@ -90,7 +72,6 @@ def adaptation(
 
     Args:
         start: what to start from.
-        shape: its size.
         objective: what it is trained on, as a model's name says it.
         steps: updates; either these or tokens.
         tokens: tokens to train on, at least.
@@ -101,7 +82,7 @@ def adaptation(
     """
     if (steps is None) == (tokens is None):
         raise UserError("give either --steps or --tokens: how long to train")
-    first_on = parse_objective(objective)
+    first_on, shape = parse_objective(objective), start.shape
     if OBJECTIVES[first_on.name].is_causal:
         raise UserError(
             f"--objective {objective} looks back only, and makes no encoder; give mlm30 or another ratio"
@@ -142,12 +123,13 @@ def adaptation(
         ("save_every", max(1, min(1000, steps // 10)), "so much is lost at most by a kill"),
         ("tensorboard", False, "the log has the losses"),
     )  # fmt: skip
-    advice = [Advice(setting=setting, value=value, reason=reason) for setting, value, reason in rows]
-    chosen = {item.setting: item.value for item in advice if item.setting != "decay"} | {"min_length": 1}
+    chosen = {setting: value for setting, value, _ in rows if setting != "decay"} | {"min_length": 1}
     config = _changed(chosen, changes)
-    kept = tuple(
-        item for item in advice if item.setting == "decay" or getattr(config, item.setting) == item.value
-    )
+    advice = {
+        setting: f"{setting} = {f'{value:g}' if isinstance(value, float) else value}: {reason}"
+        for setting, value, reason in rows
+        if setting == "decay" or getattr(config, setting) == value
+    }
     size_name = re.sub(r"[^a-z0-9]+", ".", start.name.lower()).strip(".")[:40] or "start"
     decayed = StageSpec(objective=last_on, end=steps, decay_steps=decay, curve="sqrt")
     specs = [StageSpec(objective=first_on, end=steps - decay), decayed] if falls else [decayed]
@@ -156,7 +138,7 @@ def adaptation(
     model = Model(name=name, size=size_name, stages=stages, start=start.text)
     design = Design(sizes=(size_name,), decay_steps=decay)
     study = Study(name="adapt", design=design, shapes={size_name: shape}, models={name: model}, config=config)
-    return Adaptation(targets=targets_of(name, study), config=config, advice=kept)
+    return Adaptation(targets=targets_of(name, study), config=config, advice=advice)
 
 
 def tried_rate(
@@ -193,7 +175,6 @@ def tried_rate(
     from pretraining.training.train import train
 
     model, peak = made.targets.model, made.config.peak_lr
-    shape = made.targets.plan.study.shapes[model.size]
     steps = max(_FEWEST, round(_SHARE * model.steps))
     tried_with = {"start": start.identity, "peak_lr": peak, "steps": steps, "changes": [objective, *changes]}
     path, folder = out / "sweep.json", out / "sweep"
@@ -201,9 +182,7 @@ def tried_rate(
     losses: dict[str, float] = record.get("losses", {}) if record.get("tried_with") == tried_with else {}
     for factor in () if losses else _FACTORS:
         rate = f"{peak * factor:.2g}"
-        tried = adaptation(
-            start, shape, objective=objective, steps=steps, changes=(*changes, f"peak_lr={rate}")
-        )
+        tried = adaptation(start, objective=objective, steps=steps, changes=(*changes, f"peak_lr={rate}"))
         targets, last = replace(tried.targets, is_model=False), tried.targets.stages[-1][0]
         try:
             if not train(

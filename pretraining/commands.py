@@ -328,13 +328,12 @@ def adapt(
     gc.disable()
     try:
         from pretraining.adapt import adaptation, tried_rate
-        from pretraining.model.start_weights import start_shape, write_merged
+        from pretraining.model.start_weights import write_merged
         from pretraining.training import train as training
     finally:
         gc.enable()
     found = training.open_start(start, data, out, revision=revision)
-    shape = start_shape(found)
-    made = adaptation(found, shape, objective=objective, steps=steps, tokens=tokens, changes=set_)
+    made = adaptation(found, objective=objective, steps=steps, tokens=tokens, changes=set_)
     if sweep:
         rate = tried_rate(
             found, made, objective=objective, changes=set_, data=data, out=out, stop_file=stop_file
@@ -342,7 +341,7 @@ def adapt(
         if rate is None:
             return AGAIN
         changes = (*set_, f"peak_lr={rate}")
-        made = adaptation(found, shape, objective=objective, steps=steps, tokens=tokens, changes=changes)
+        made = adaptation(found, objective=objective, steps=steps, tokens=tokens, changes=changes)
     model, costs = made.targets.model, made.targets.plan.costs()
     log.info(
         "%s: %s steps, %s tokens, %.2g FLOPs, %.2g hours of an H100", model.name, f"{costs.steps:,}",
@@ -351,8 +350,8 @@ def adapt(
     log.info("mask token %s, id %d, %s; licence of the start: %s", found.mask.token, found.mask.id,
              {"own": "its own", "new": "a new row at the mean of the others"}.get(found.mask.origin, found.mask.origin),
              found.licence or "unknown")  # fmt: skip
-    for item in made.advice:
-        log.info("%s", item)
+    for reason in made.advice.values():
+        log.info("%s", reason)
     if not training.train(
         made.targets, data=data, out=out, config=made.config, stop_file=stop_file, start=found
     ):

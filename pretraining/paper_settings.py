@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from common.errors import UserError
 
 __all__ = [
-    "GPU_HOURS", "SHAPES", "SPECIAL_TOKENS", "TINY", "TRAINING", "Shape", "SpecialTokens", "TrainingSettings",
+    "GPU_HOURS", "SHAPES", "SPECIAL_TOKENS", "TRAINING", "Shape", "SpecialTokens", "TrainingSettings",
     "effective_length",
 ]  # fmt: skip
 
@@ -102,9 +102,6 @@ SHAPES: dict[str, Shape] = {
     "1b": Shape(hidden=1728, layers=28, heads=18, kv_heads=6, mlp=5120),
 }
 """The paper's three sizes, smallest first."""
-
-TINY = Shape(hidden=64, layers=2, heads=4, kv_heads=2, mlp=192)
-"""A shape for tests and first tries on a CPU; no model of the paper has it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,19 +61,15 @@ class Start:
         return {"weights": weights_hash(self.folder), "tokenizer": tokenizer_hash(self.folder)}
 
     @cached_property
-    def tokenizer_json(self) -> dict[str, Any]:
-        """The content of its `tokenizer.json`, with a mask token in it."""
-        return self._named[0]
+    def tokenizer(self) -> tuple[dict[str, Any], MaskToken]:
+        """The content of its `tokenizer.json` with a mask token in it, and that token."""
+        content: dict[str, Any] = json.loads(read_bounded(self.folder / "tokenizer.json"))
+        return content, name_a_mask(content)
 
     @property
     def mask(self) -> MaskToken:
         """Its mask token, and where that comes from."""
-        return self._named[1]
-
-    @cached_property
-    def _named(self) -> tuple[dict[str, Any], MaskToken]:
-        content: dict[str, Any] = json.loads(read_bounded(self.folder / "tokenizer.json"))
-        return content, name_a_mask(content)
+        return self.tokenizer[1]
 
     @cached_property
     def licence(self) -> str:
@@ -82,7 +78,7 @@ class Start:
 
     @cached_property
     def shape(self) -> Shape:
-        """Its size, for the plan's FLOPs and hours: near enough where the family has other layers than a Llama's.
+        """Its size, for plans and checkpoints: near enough where the family has other layers than a Llama's.
 
         Raises:
             UserError: its configuration lacks a width, layers or heads.
@@ -95,6 +91,18 @@ class Start:
                 raise UserError(f"{where} has no {names[0]}; give a model whose configuration is complete")
             return int(found)
 
+        rope = config.get("rope_parameters")
+        numbers = {
+            "rope_theta": (rope if isinstance(rope, dict) else config).get("rope_theta"),
+            "norm_eps": config.get("rms_norm_eps"),
+            "init_std": config.get("initializer_range"),
+        }
+        # Other families may give them another meaning, and no plan counts with them.
+        own = {
+            name: float(value)
+            for name, value in numbers.items()
+            if self.is_own and isinstance(value, int | float)
+        }
         hidden = number("hidden_size", "n_embd", "dim", "d_model")
         heads = number("num_attention_heads", "n_head", "n_heads")
         return Shape(
@@ -105,6 +113,7 @@ class Start:
             mlp=number("intermediate_size", "n_inner", "hidden_dim", "ffn_dim", default=4 * hidden),
             vocab=number("vocab_size"),
             max_length=number("max_position_embeddings", "n_positions", default=2048),
+            **own,
         )
 
 

@@ -183,7 +183,7 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
         findings=findings,
         tests=assessment.tests,
         strip=SmallForest.of(given.headlines[0].tree.results, bent=False),
-        pictures=tuple(one for name, one in pictures.items() if name not in {"answer", *forests}),
+        pictures=tuple(one for name, one in pictures.items() if name not in forests),
         missing_pictures=tuple(
             stem
             for name, figure in FIGURES.items()

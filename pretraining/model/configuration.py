@@ -8,10 +8,10 @@ from typing import Any
 from huggingface_hub.errors import StrictDataclassError
 from transformers import EuroBertConfig
 
-from common.errors import UserError, nearest
-from pretraining.paper_settings import SHAPES, SPECIAL_TOKENS, TINY, Shape
+from common.errors import UserError
+from pretraining.paper_settings import SPECIAL_TOKENS, Shape
 
-__all__ = ["EncoderConfig", "config_for", "config_of", "native_config", "shape_of"]
+__all__ = ["EncoderConfig", "config_of", "native_config", "shape_fields", "shape_of"]
 
 _OF_SHAPE = {
     "vocab_size": "vocab",
@@ -100,27 +100,11 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
             )
 
 
-def config_for(size: str, **overrides: object) -> EncoderConfig:
-    """Return the configuration of `210m`, `610m`, `1b` (protocol: Table 1) or `tiny`, with fields overridden.
-
-    Raises:
-        UserError: an unknown size, or an unknown field among the overrides.
-    """
-    shapes = {**SHAPES, "tiny": TINY}
-    if size not in shapes:
-        raise UserError(f"unknown size {size!r}; sizes are {', '.join(shapes)}{nearest(size, shapes)}")
-    known = {*EncoderConfig().to_dict(), "num_labels"}
-    for name in overrides:
-        if name not in known:
-            raise UserError(f"unknown model setting {name!r}{nearest(name, known)}")
-    return EncoderConfig(**{**_fields(shapes[size]), **overrides})  # type: ignore[arg-type]
-
-
 def config_of(shape: Shape, tokenizer: Mapping[str, Any], *, is_causal: bool = False) -> EncoderConfig:
     """Return the configuration of a shape with the special tokens of a shards manifest's `tokenizer`."""
     end, begin = tokenizer["eos_id"], tokenizer["bos_id"]
     return EncoderConfig(
-        **_fields(shape),  # type: ignore[arg-type]
+        **shape_fields(shape),
         bos_token_id=end if begin is None else begin,
         eos_token_id=end,
         pad_token_id=end,
@@ -129,7 +113,8 @@ def config_of(shape: Shape, tokenizer: Mapping[str, Any], *, is_causal: bool = F
     )
 
 
-def _fields(shape: Shape) -> dict[str, object]:
+def shape_fields(shape: Shape) -> dict[str, Any]:
+    """Return the fields of a configuration that a shape fixes."""
     return {ours: getattr(shape, name) for ours, name in _OF_SHAPE.items()}
 
 

@@ -26,13 +26,12 @@ from common.files import write_text
 from common.manifest import FILES
 from pretraining.data.tokenizer import load_tokenizer
 from pretraining.model.adapted import AdaptedModel, check_packing
-from pretraining.model.configuration import EncoderConfig, config_of, shape_of
+from pretraining.model.configuration import EncoderConfig, config_of
 from pretraining.model.directions import FLAG, SERVERS_READ_FLAG, has_own_flag, turn
 from pretraining.model.encoder_folder import check_model, quiet, write_folder
 from pretraining.model.model_folder import card_rows, copy_tokenizer, export, load_encoder, read_config
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.models import PREDICTION_SHIFT
-from pretraining.paper_settings import Shape
 from pretraining.starts import Start, start_of
 
 __all__ = [
@@ -41,7 +40,6 @@ __all__ = [
     "data_config",
     "export_start",
     "load_start",
-    "start_shape",
     "write_merged",
 ]
 
@@ -69,11 +67,6 @@ def check_start(start: Start, tokenizer: Mapping[str, Any], data: str) -> None:
         )
 
 
-def start_shape(start: Start) -> Shape:
-    """Return the size that plans, checkpoints and our own class count with."""
-    return shape_of(read_config(start.folder)) if start.is_own else start.shape
-
-
 def data_config(start: Start, tokenizer: Mapping[str, Any]) -> EncoderConfig:
     """Return what data and masks ask of a configuration: rows, positions and special tokens.
 
@@ -82,7 +75,7 @@ def data_config(start: Start, tokenizer: Mapping[str, Any]) -> EncoderConfig:
         tokenizer: a shards manifest's `tokenizer`.
     """
     if start.is_own:
-        return config_of(start_shape(start), tokenizer)
+        return config_of(start.shape, tokenizer)
     rows = _grown(start.shape.vocab, tokenizer["vocab_size"])
     shape = start.shape
     plain = type(shape)(
@@ -377,7 +370,7 @@ def _write_config(folder: Path, inner: nn.Module) -> None:
 
 def write_tokenizer(folder: Path, start: Start) -> None:
     """Write the start's tokenizer with its mask token; it reads texts as the start's did."""
-    write_text(folder / "tokenizer.json", json.dumps(start.tokenizer_json, ensure_ascii=False) + "\n")
+    write_text(folder / "tokenizer.json", json.dumps(start.tokenizer[0], ensure_ascii=False) + "\n")
     path = start.folder / "tokenizer_config.json"
     given: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
     special: dict[str, Any] = {}

@@ -260,9 +260,4 @@ def _shape_of_start(text: str) -> Shape:
     if is_checkpoint(text):
         state = read_json(Path(text).expanduser() / "state.json", "give another start")
         return read_settings(Shape, state["shape"], text)
-    start = start_of(text)
-    if not start.is_own:
-        return start.shape
-    from pretraining.model.start_weights import start_shape  # torch
-
-    return start_shape(start)
+    return start_of(text).shape

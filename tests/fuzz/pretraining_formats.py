@@ -17,17 +17,17 @@ from pretraining.data.shard_manifest import check_split, load_manifest
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.token_stream import TokenStream
 from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
-from pretraining.model.configuration import EncoderConfig, config_for
+from pretraining.model.configuration import EncoderConfig
 from pretraining.model.encoder_folder import check_model
 from pretraining.model.model_folder import export, read_config
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
-from pretraining.paper_settings import TINY
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import load_study, plan_of
 from pretraining.training import checkpoints
 from pretraining.training.log import LOG, LogWriter, read_log
 from tests.fuzz.mutations import FileFormat
 from tests.pretraining.documents import make_documents, write_jsonl
+from tests.pretraining.sizes import TINY, config_for
 from tests.pretraining.small_study import STUDY
 
 DOCUMENTS = make_documents(80)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from pretraining.model.configuration import EncoderConfig, config_for
+from pretraining.model.configuration import EncoderConfig
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.study_plan import Study
 from tests.pretraining import small_study
+from tests.pretraining.sizes import config_for
 
 VOCAB = 311
 

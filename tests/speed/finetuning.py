@@ -46,7 +46,8 @@ from benchmarks.tasks.retrieval import ContrastiveObjective
 from benchmarks.tasks.supervised import PaddedBatch, SupervisedObjective, predict
 from pretraining.model.configuration import EncoderConfig, config_of
 from pretraining.model.modeling import EuroBertModel
-from pretraining.paper_settings import SHAPES, TINY, Shape
+from pretraining.paper_settings import SHAPES, Shape
+from tests.pretraining.sizes import TINY
 from tests.speed.gpu_rehearsal import counters, without_numbers
 from tests.speed.timing import machine, parser_of
 from tests.speed.trainer import FIELDS, padded, trainer_of

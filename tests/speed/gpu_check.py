@@ -34,10 +34,10 @@ from common.cli import call, program, run
 from common.errors import UserError
 from common.provenance import ROOT
 from pretraining.model.attention import BACKENDS, resolve_backend
-from pretraining.model.configuration import config_for
 from pretraining.model.modeling import EuroBertForMaskedLM, EuroBertModel
 from pretraining.training.objectives import ObjectiveBatch, group_weights, loss_sum
 from tests.pretraining.packed import split
+from tests.pretraining.sizes import config_for
 from tests.pretraining.training.train.golden import SCHEDULES, losses
 from tests.speed.parts import drawn, ours, prepared
 

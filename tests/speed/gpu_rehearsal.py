@@ -38,9 +38,10 @@ from typing import Any
 import numpy as np
 
 from common.provenance import ROOT
-from pretraining.paper_settings import SHAPES, TINY, Shape
+from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.devices import peak_flops
 from pretraining.plan.flops import model_flops_per_token
+from tests.pretraining.sizes import TINY
 from tests.speed.timing import parser_of
 
 COUNTERS = (

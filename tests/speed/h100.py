@@ -38,11 +38,12 @@ from pretraining.model.configuration import EncoderConfig, config_of
 from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.paper_settings import SHAPES, TINY, Shape
+from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.flops import mfu, model_flops_per_token
 from pretraining.plan.memory import largest_microbatch
 from pretraining.training.objectives import ObjectiveBatch, clm, group_weights, loss_sum, mlm
+from tests.pretraining.sizes import TINY
 from tests.speed.budget import speed, variants
 from tests.speed.parts import adamw, ours
 from tests.speed.timing import machine, parser_of

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import torch
 
-from pretraining.model.configuration import EncoderConfig, config_for
+from pretraining.model.configuration import EncoderConfig
 from pretraining.training.objectives import loss_sum
+from tests.pretraining.sizes import config_for
 from tests.speed.parts import OBJECTIVES, adamw, drawn, ours, step
 from tests.speed.timing import parser_of
 

@@ -19,9 +19,10 @@ import torch
 import transformers as hf
 
 from pretraining.model.adapted import AdaptedModel
-from pretraining.model.configuration import EncoderConfig, config_for
+from pretraining.model.configuration import EncoderConfig
 from pretraining.model.directions import turn
 from pretraining.training.objectives import loss_sum
+from tests.pretraining.sizes import config_for
 from tests.speed.parts import adamw, drawn, ours, step
 from tests.speed.timing import machine, parser_of
 from tests.speed.trainer import examples, padded, reference, step_times

@@ -1,8 +1,9 @@
 import pytest
 
 from common.errors import UserError
-from pretraining.model.configuration import EncoderConfig, config_for, config_of, shape_of
-from pretraining.paper_settings import SHAPES, TINY
+from pretraining.model.configuration import EncoderConfig, config_of, shape_of
+from pretraining.paper_settings import SHAPES
+from tests.pretraining.sizes import TINY
 
 
 @pytest.mark.parametrize(
@@ -20,13 +21,6 @@ from pretraining.paper_settings import SHAPES, TINY
 def test_other_architectures_are_refused(fields: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
         EncoderConfig(**fields)
-
-
-def test_unknown_sizes_and_settings_are_refused() -> None:
-    with pytest.raises(UserError, match="did you mean '610m'"):
-        config_for("600m")
-    with pytest.raises(UserError, match="did you mean 'hidden_size'"):
-        config_for("tiny", hiden_size=3)
 
 
 def test_rope_parameters_of_newer_versions_are_read() -> None:

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pretraining.model.configuration import config_for
 from pretraining.model.masking import MLM_STREAM, VALIDATION_STREAM, MaskRule, batch_mask, sample_mask
 from pretraining.model.packed_batch import PackedBatch
 from tests.pretraining.packed import split
+from tests.pretraining.sizes import config_for
 
 RATIOS = (0.2, 0.3, 0.4, 0.5)
 IDS = st.integers(0, 2**62)

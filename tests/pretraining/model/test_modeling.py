@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from common.errors import UserError
-from pretraining.model.configuration import EncoderConfig, config_for, shape_of
+from pretraining.model.configuration import EncoderConfig, shape_of
 from pretraining.model.modeling import (
     EuroBertForMaskedLM,
     RMSNorm,
@@ -14,8 +14,9 @@ from pretraining.model.modeling import (
     rotate,
 )
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.paper_settings import SHAPES, TINY
+from pretraining.paper_settings import SHAPES
 from tests.pretraining.packed import padded
+from tests.pretraining.sizes import TINY, config_for
 
 EXACT = {"210m": 310_266_624, "610m": 755_625_600, "1b": 1_409_482_944}
 

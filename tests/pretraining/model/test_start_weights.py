@@ -11,7 +11,6 @@ from safetensors.torch import load_file
 from common.errors import UserError
 from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
 from pretraining.model.adapted import AdaptedModel
-from pretraining.model.configuration import config_for
 from pretraining.model.encoder_folder import checked_encoder
 from pretraining.model.model_folder import export
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
@@ -20,6 +19,7 @@ from pretraining.model.start_weights import export_llama, export_start, load_sta
 from pretraining.starts import start_of
 from tests.pretraining.documents import make_documents
 from tests.pretraining.families import FAMILIES, save_start
+from tests.pretraining.sizes import config_for
 
 
 @pytest.mark.parametrize("family", FAMILIES)

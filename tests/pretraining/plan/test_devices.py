@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from common.errors import UserError
-from pretraining.paper_settings import SHAPES
 from pretraining.plan.devices import DEVICES, find_device, peak_flops
-from pretraining.plan.memory import largest_microbatch, training_gb
 
 
 @pytest.mark.parametrize(
@@ -41,21 +37,3 @@ def test_a_device_is_found_in_any_case_and_any_other_needs_its_rate() -> None:
     assert other.memory_gb is None and other.peak == 494.7e12
     assert other.bandwidth == pytest.approx(DEVICES["H100"].bandwidth / 2)
     assert faster.bandwidth == DEVICES["H100"].bandwidth and faster.memory_gb == 80
-
-
-@pytest.mark.parametrize(("size", "gb"), [("210m", 17.9), ("610m", 44.5), ("1b", 70.0)])
-def test_memory_is_what_was_measured(size: str, gb: float) -> None:
-    """docs/performance.md: one H100, default settings."""
-    assert training_gb(SHAPES[size], 12 * 2_048) == pytest.approx(gb, rel=0.05)
-
-
-@pytest.mark.parametrize(
-    ("size", "device", "fits"),
-    [("1b", "H100", 12), ("610m", "RTX 4090", 3), ("1b", "RTX 4090", 0), ("610m", "A100", 9)],
-)
-def test_the_largest_pass_that_fits(size: str, device: str, fits: int) -> None:
-    shape, gpu = SHAPES[size], DEVICES[device]
-    assert largest_microbatch(shape, gpu.memory_gb or 0, 2_048, most=12) == fits
-    if fits:
-        assert training_gb(shape, fits * 2_048) < (gpu.memory_gb or 0)
-    assert largest_microbatch(shape, math.inf, 2_048, most=12) == 12

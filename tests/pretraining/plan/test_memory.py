@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from pretraining.paper_settings import SHAPES
+from pretraining.plan.devices import DEVICES
 from pretraining.plan.memory import largest_microbatch, training_gb
 
 H100_GB = 83.7
@@ -29,4 +32,15 @@ def test_the_largest_pass_fits_and_one_more_sequence_does_not(several: bool) -> 
         assert training_gb(SHAPES[size], most * 2048, several=several) <= 0.9 * H100_GB
         if most < 32:
             assert training_gb(SHAPES[size], (most + 1) * 2048, several=several) > 0.9 * H100_GB
-    assert largest_microbatch(SHAPES["1b"], 16, 2048) == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "device", "fits"),
+    [("1b", "H100", 12), ("610m", "RTX 4090", 3), ("1b", "RTX 4090", 0), ("610m", "A100", 9)],
+)
+def test_the_largest_pass_that_fits(size: str, device: str, fits: int) -> None:
+    shape, gpu = SHAPES[size], DEVICES[device]
+    assert largest_microbatch(shape, gpu.memory_gb or 0, 2_048, most=12) == fits
+    if fits:
+        assert training_gb(shape, fits * 2_048) < (gpu.memory_gb or 0)
+    assert largest_microbatch(shape, math.inf, 2_048, most=12) == 12

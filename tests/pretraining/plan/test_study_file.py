@@ -34,7 +34,7 @@ def test_a_study_that_sets_microbatch_means_its_groups_too(tmp_path: Path) -> No
         ("global_batch", "global_batchs", "unknown key 'global_batchs'; did you mean 'global_batch'"),
         ("layers", "layer", "did you mean 'layers'"),
         ("mlp = 64", "", r"\[sizes.s\]: mlp is missing"),
-        ("decay_steps", "decay", "did you mean 'decay_steps'"),
+        ("decay_steps", "decay_step", "did you mean 'decay_steps'"),
         ("mini-s-clm-24", "mini-t-clm-24", "unknown model"),
         ("prefix =", "prefix", "not a TOML file"),
         ("decay_steps = 6", "decay_steps = 4.5", "decay_steps takes a whole number"),

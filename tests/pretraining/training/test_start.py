@@ -20,11 +20,10 @@ from pretraining.adapt import Adaptation, adaptation
 from pretraining.data.build_shards import build
 from pretraining.data.shard_index import ShardSettings
 from pretraining.data.tokenizer import train_tokenizer
-from pretraining.model.configuration import config_for
 from pretraining.model.encoder_folder import checked_encoder
 from pretraining.model.model_folder import export
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
-from pretraining.model.start_weights import load_start, start_shape, write_merged
+from pretraining.model.start_weights import load_start, write_merged
 from pretraining.plan.study_plan import targets_of
 from pretraining.starts import Start, start_of
 from pretraining.training.context import TrainingContext
@@ -33,6 +32,7 @@ from pretraining.training.ranks import Ranks
 from pretraining.training.train import export_checkpoint, open_start, train
 from tests.pretraining.documents import make_documents, write_jsonl
 from tests.pretraining.families import DECODERS, FAMILIES, save_start
+from tests.pretraining.sizes import config_for
 
 SETTINGS = (
     "global_batch=4", "microbatch=2", "max_length=24", "eval_sequences=4", "eval_every=10", "save_every=4",
@@ -50,9 +50,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def made(start: Start, *settings: str, objective: str = "mlm30", steps: int = 20) -> Adaptation:
-    found = adaptation(
-        start, start_shape(start), objective=objective, steps=steps, changes=(*SETTINGS, *settings)
-    )
+    found = adaptation(start, objective=objective, steps=steps, changes=(*SETTINGS, *settings))
     # A rate at which tiny random models move.
     return replace(found, config=replace(found.config, peak_lr=1e-3))
 
@@ -264,14 +262,12 @@ def test_the_average_lies_between_start_and_encoder(shards: Path, tmp_path: Path
 
 def test_every_choice_is_printed_with_its_reason_unless_it_was_the_users(tmp_path: Path) -> None:
     start = start_of(str(save_start(tmp_path / "a", "qwen2")))
-    found = adaptation(
-        start, start.shape, tokens=1e6, changes=("peak_lr=3e-4", "max_length=32", "global_batch=8")
-    )
+    found = adaptation(start, tokens=1e6, changes=("peak_lr=3e-4", "max_length=32", "global_batch=8"))
     assert found.targets.model.steps == 3907
-    said = {item.setting: str(item) for item in found.advice}
+    said = found.advice
     assert "peak_lr" not in said
     assert found.config.peak_lr == 3e-4
     assert said["decay"].startswith("decay = 781: ")
     for steps, tokens in ((None, None), (3, 1e6), (1, None)):
         with pytest.raises(UserError, match="give"):
-            adaptation(start, start.shape, steps=steps, tokens=tokens)
+            adaptation(start, steps=steps, tokens=tokens)

@@ -14,12 +14,12 @@ import sys
 import numpy as np
 import torch
 
-from pretraining.model.configuration import config_for
 from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.paper_settings import TRAINING
 from pretraining.training.objectives import clm, loss_sum, mlm
+from tests.pretraining.sizes import config_for
 
 STEPS, SEQUENCES, VOCAB = 20, 8, 311
 SCHEDULES = {"clm": ["clm"] * STEPS, "mlm40": ["mlm"] * STEPS, "clm-10-mlm40-20": ["clm"] * 10 + ["mlm"] * 10}
