@@ -151,7 +151,7 @@ def test_processes_end_in_the_same_gradient(study: Study, data: Path, tmp_path: 
     saved = torch.load(tmp_path / "gradient.pt", weights_only=True)
     assert float((saved["gradient"] - expected).norm() / expected.norm()) < 1e-12
     whole = source.step(STEP, "mlm", 40)
-    assert saved["read"] == (int(whole.counts.sum()), whole.fingerprint, True)
+    assert saved["read"] == (int(whole.counts.sum()), whole.fingerprint, True, False)
 
 
 @pytest.mark.parametrize("objective", ["mlm", "clm"])
