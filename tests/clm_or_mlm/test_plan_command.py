@@ -62,7 +62,7 @@ def test_an_adapted_model_prints_what_is_added_to_its_start(
 
 
 def test_memory_that_is_not_there_is_said_with_what_fits(capsys: pytest.CaptureFixture[str]) -> None:
-    for model, said in (("610m-mlm40-42k", "set microbatch=3"), ("1b-mlm40-42k", "another device")):
+    for model, said in (("610m-mlm40-42k", "training takes 3 by itself"), ("1b-mlm40-42k", "another device")):
         main(["plan", model, "--device", "rtx 4090"])
         [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("memory")]
         assert "more than the 24 GB" in line and said in line
