@@ -1,4 +1,4 @@
-"""`client.py version | labels IMAGE | execute IMAGE COMMAND OPTIONS`: one question to Apptainer, by spython.
+"""`client.py version | execute IMAGE COMMAND OPTIONS`: one question to Apptainer, by spython.
 
 A process of its own, to which the caller gives a time limit: spython has none, and a signal to it leaves a container
 running. It prints the answer; where it fails in any way, the caller asks Apptainer itself, and says what that says.
@@ -21,8 +21,6 @@ def main(question: str, image: str = "", command: str = "[]", options: str = "[]
         return 1
     if question == "version":
         said = version
-    elif question == "labels":
-        said = json.dumps(Client.inspect(image)["attributes"]["labels"])
     else:
         words = {"command": json.loads(command), "options": json.loads(options), "environ": dict(os.environ)}
         done = Client.execute(image, return_result=True, **words)

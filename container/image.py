@@ -28,7 +28,7 @@ from common.provenance import ROOT, git_commit
 from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
 from container.packages import LOCK
-from container.runtime import labels_in, stream, version_of
+from container.runtime import stream, version_of
 from container.same_bytes import labels_of, mksquashfs_words, normalise
 
 __all__ = ["IMAGES", "Image", "ImageName", "build", "build_oci", "mirror_of", "record_of", "verify"]
@@ -294,11 +294,6 @@ def verify(image: Image, path: Path | None = None) -> list[CheckLine]:
     if record["image"] != image.name:
         lines.append(fail("image", f"found {record['image']}, expected {image.name}", _REMEDY))
     here, there = git_commit(), record["commit"]
-    if labels := labels_in(path):
-        told = (labels.get("org.opencontainers.image.revision"), labels.get("clm-or-mlm.lock.sha256"))
-        own = f"its own labels say commit {told[0]}"
-        same_labels = told == (there, record["lock"])
-        lines.append(ok("labels", own) if same_labels else fail("labels", f"{own}, not {there}", _REMEDY))
     for lock, digest in ((image.requirements, record["lock"]), (image.debian_lock, record["debian"]["lock"])):
         name = str(lock.relative_to(ROOT))
         changed = f"the image was built from a different version: git diff {there} -- {name}"

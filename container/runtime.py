@@ -22,7 +22,7 @@ from container.machine import HANGS, Machine
 from container.start import IDENTITY, SCRATCH, compat_folder, scratch_of
 
 __all__ = [
-    "Runtime", "command_in", "identity_of", "labels_in", "launch", "program_of", "runtime_of", "stream", "version_of",
+    "Runtime", "command_in", "identity_of", "launch", "program_of", "runtime_of", "stream", "version_of",
 ]  # fmt: skip
 
 SECONDS = 300.0
@@ -215,22 +215,3 @@ def identity_of(image: Path, binds: Sequence[str] = (), machine: Machine | None 
             f"{image} cannot be started here ({code}: {last}); is it an image of this package? By hand: {program} run"
         )
     return said[1], said[2]
-
-
-def labels_in(image: Path) -> dict[str, str]:
-    """Return the labels that Apptainer finds in an image; none for Podman's, or where there is no Apptainer.
-
-    Raises:
-        UserError: it is not an image.
-    """
-    here = Machine()
-    if runtime_of(image) != "apptainer" or (program := program_of(here, "apptainer")) is None:
-        return {}
-    words = [program, "inspect", "--labels", "--json", str(image)]
-    code, text = _by_spython(here, SECONDS, "labels", str(image)) or here.output(words, SECONDS)
-    try:
-        found = json.loads(text[text.index("{") :])
-    except ValueError:
-        last = (text or "no message").splitlines()[-1]
-        raise UserError(f"{image}: Apptainer finds no labels in it ({code}: {last})") from None
-    return dict(found.get("data", {}).get("attributes", {}).get("labels", found))

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from common.errors import UserError, nearest
+from common.errors import UserError
 from common.manifest import CRATE
 from common.settings import describe_settings
 from container.check_lines import report
@@ -17,7 +17,7 @@ from container.image import IMAGES, Image
 from workflow import engine
 from workflow.crate import write_crate
 from workflow.doctor import examine, try_steps
-from workflow.engine import PROFILES, run_workflow
+from workflow.engine import Profile, run_workflow
 from workflow.job_image import check_image
 from workflow.jobs import KINDS, Job
 from workflow.slurm_jobs import refuse_what_slurm_refuses
@@ -36,7 +36,7 @@ def study(
     target: str,
     /,
     *words: Annotated[str, Parameter(show=False)],
-    profile: str = "local",
+    profile: Profile = "local",
     dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
     settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     site: Annotated[str, Parameter(metavar="NAME|FILE", show_default=False)] = "",
@@ -61,7 +61,7 @@ def study(
 
     Args:
         target: what to make: figureN, tableN, all, a model or tiny; `settings` lists the settings instead
-        profile: where jobs run: local or slurm
+        profile: where jobs run
         dir_: the study's folder
         settings: settings file (TOML; default: the paper's settings)
         site: a cluster whose settings become the defaults: the name of a file in workflow/sites, or your own TOML file
@@ -77,9 +77,6 @@ def study(
     if target == "settings":
         sys.stdout.write(describe_settings(StudySettings()))
         return 0
-    if profile not in PROFILES:
-        known = nearest(profile, PROFILES)
-        raise UserError(f"unknown profile {profile!r}; profiles are {', '.join(PROFILES)}{known}")
     folder = dir_.resolve()
     if detach and profile != "slurm":
         raise UserError("--detach needs --profile slurm; on this machine, use nohup or tmux instead")
@@ -224,7 +221,7 @@ def doctor(
     study: Annotated[Path, Parameter(metavar="DIR")] = Path(),
     rehearse: bool = False,
     settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
-    profile: str = "local",
+    profile: Profile = "local",
     image_file: Annotated[Path | None, Parameter(name="--image", metavar="FILE")] = None,
 ) -> int:
     """Find problems with a machine or site before you submit jobs; exit code 1 if jobs would fail.
@@ -237,7 +234,7 @@ def doctor(
         study: folder of the planned study
         rehearse: train the largest model for a few steps: speed, memory and network
         settings: with --rehearse, the study's settings (TOML; default: the paper's)
-        profile: with --rehearse, where jobs run: local or slurm
+        profile: with --rehearse, where jobs run
         image_file: with --rehearse, the image that jobs run in (default: this environment)
     """
     images = (file for one in IMAGES for file in (one.path, one.path.with_suffix(".tar")))

@@ -24,7 +24,7 @@ from container.runtime import Runtime, identity_of, program_of, version_of
 from container.start import COMPAT, MINIMUM_DRIVER, SCRATCH, driver_problem, scratch_of
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_text import study_text
-from workflow.engine import run_workflow
+from workflow.engine import Profile, run_workflow
 from workflow.job_image import check_image
 from workflow.jobs import Workflow
 from workflow.slurm_jobs import refuse_what_slurm_refuses
@@ -189,7 +189,9 @@ def rehearsal_of(settings: StudySettings, folder: Path, image: str = "") -> Work
     return replace(whole, jobs=jobs, environ=whole.environ | {"NCCL_DEBUG": "INFO"})
 
 
-def try_steps(settings: StudySettings, folder: Path, *, profile: str, image: str = "") -> Iterator[CheckLine]:
+def try_steps(
+    settings: StudySettings, folder: Path, *, profile: Profile, image: str = ""
+) -> Iterator[CheckLine]:
     """Train the study's largest model for a few steps, in jobs like the study's, and yield what was seen.
 
     Raises:

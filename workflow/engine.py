@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 from common.errors import UserError
 from common.locks import holder_of, try_lease
@@ -43,7 +44,7 @@ from workflow.slurm_jobs import (
     write_live,
 )  # fmt: skip
 
-__all__ = ["LEASE", "PROFILES", "cancel", "detach", "reconcile", "run_workflow"]
+__all__ = ["LEASE", "Profile", "cancel", "detach", "reconcile", "run_workflow"]
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ call were lost."""
 _POLITE_SECONDS = 60
 """Between two questions to Slurm."""
 
-PROFILES = ("local", "slurm")
+Profile = Literal["local", "slurm"]
 """Where jobs run; each is a folder of Snakemake settings in `workflow/profiles/`."""
 
 
@@ -68,7 +69,7 @@ def run_workflow(
     workflow: Workflow,
     folder: Path,
     *,
-    profile: str = "local",
+    profile: Profile = "local",
     words: Sequence[str] = (),
     announce: Callable[[list[Job]], None] = lambda _: None,
     dry_run: bool = False,
@@ -79,7 +80,7 @@ def run_workflow(
     Args:
         workflow: the jobs.
         folder: where they work and what they make is.
-        profile: one of `PROFILES`.
+        profile: where jobs run.
         words: more words for snakemake.
         announce: called with the jobs to do, before any starts.
         dry_run: stop after `announce`.
@@ -187,7 +188,7 @@ def reconcile(
 def _snakemake(
     workflow: Workflow,
     folder: Path,
-    profile: str,
+    profile: Profile,
     words: Sequence[str],
     lost: threading.Event,
     ended: Collection[str],

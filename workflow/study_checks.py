@@ -16,6 +16,7 @@ from common.errors import UserError
 from container.machine import Machine
 from pretraining.plan.devices import DEVICES
 from pretraining.plan.memory import training_gb
+from workflow.engine import Profile
 from workflow.jobs import Command, Job, Workflow
 from workflow.study import study_of, training_config
 from workflow.study_settings import StudySettings
@@ -40,14 +41,14 @@ _START_MINUTES = 15
 """Shorter jobs than those of the tiny study mostly start and save."""
 
 
-def missing(settings: StudySettings, workflow: Workflow, folder: Path, profile: str) -> Iterator[str]:
+def missing(settings: StudySettings, workflow: Workflow, folder: Path, profile: Profile) -> Iterator[str]:
     """Yield what the start of a study refuses, a sentence each: what the first jobs would fail for.
 
     Args:
         settings: the study's.
         workflow: its jobs.
         folder: where they work.
-        profile: where they run, `local` or `slurm`.
+        profile: where they run.
     """
     if not settings.text:
         yield "no text to pretrain on; set text = [...] in the settings (docs/hpc.md)"

@@ -41,7 +41,7 @@ _VARIABLES = re.compile(
     r"(NCCL|RCCL)_(ALGO|BUFFSIZE|CROSS_NIC|DEBUG|DEBUG_SUBSYS|IB_[A-Z_]+|(MAX|MIN)_[A-Z_]+|NET|NET_GDR_[A-Z_]+"
     r"|NSOCKS_[A-Z_]+|NVLS_[A-Z_]+|P2P_[A-Z_]+|PROTO|SHM_DISABLE|SOCKET_[A-Z_]+)"
     r"|GLOO_SOCKET_IFNAME|FI_(PROVIDER|LOG_LEVEL|CXI_[A-Z_]+|EFA_[A-Z_]+|MR_CACHE_[A-Z_]+)|UCX_(TLS|NET_DEVICES)"
-    r"|MIOPEN_(USER_DB_PATH|CUSTOM_CACHE_DIR)|OMP_[A-Z_]+|HF_HUB_OFFLINE|CLM_OR_MLM_SCRATCH",
+    r"|MIOPEN_(USER_DB_PATH|CUSTOM_CACHE_DIR)|OMP_[A-Z_]+|HF_HOME|HF_HUB_OFFLINE|CLM_OR_MLM_SCRATCH",
     re.ASCII,
 )
 """Variables that a file may set. A list of what it may not cannot be complete: NCCL_NET_PLUGIN, CC, PYTHONPATH ..."""
@@ -129,8 +129,6 @@ class Site:
     """Hours that the site bills for one GPU hour."""
     offline: bool = False
     """Whether compute nodes lack network access outside the site."""
-    hub: str = ""
-    """Folder of files downloaded from a hub (HF_HOME), for jobs."""
     device: str = "H100"
     """GPU that hours are estimated for: a name in `pretraining.plan.devices.DEVICES`."""
     gpus_per_node: int = 8
@@ -186,7 +184,7 @@ class Site:
 
     def variables(self) -> dict[str, str]:
         """Return the variables of every job, with those that follow from other fields."""
-        found = {"CLM_OR_MLM_GPU": self.runtime, COMPAT: self.cuda_compat, "HF_HOME": self.hub}
+        found = {"CLM_OR_MLM_GPU": self.runtime, COMPAT: self.cuda_compat}
         return {key: value for key, value in found.items() if value} | self.environment
 
 

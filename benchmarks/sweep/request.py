@@ -7,7 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from benchmarks.protocol import (
     DATASETS,
@@ -54,11 +57,11 @@ class Computation:
     """auto, cpu, cuda or cuda:1"""
     precision: str = "auto"
     """bf16 (the paper's; default on a GPU), mixed, or fp32 (default on a CPU)"""
-    positions: int | None = None
+    positions: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     """most token positions of a forward pass (default: 16384 on a GPU, 2048 on a CPU)"""
     exact_micro_batches: bool = False
     """one micro-batch of 4 at a time, as the paper's code (slower)"""
-    workers: int | None = None
+    workers: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     """parallel runs, spread over the GPUs (default: 1; on a CPU, as many as fit)"""
     trust_remote_code: bool = False
     """run the code that comes with the model (read it first)"""
@@ -88,12 +91,6 @@ class RunRequest(Computation):
     """Hyper-parameters."""
     retry_failed: bool = False
     """Whether runs that failed are tried again."""
-
-    def __post_init__(self) -> None:
-        for option in ("positions", "workers"):
-            value = getattr(self, option)
-            if value is not None and value < 1:
-                raise UserError(f"--{option} must be at least 1, not {value}")
 
     @property
     def sources(self) -> tuple[str, ...]:

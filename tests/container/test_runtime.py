@@ -15,7 +15,6 @@ from container.machine import Machine
 from container.runtime import (
     command_in,
     identity_of,
-    labels_in,
     launch,
     runtime_of,
     stream,
@@ -192,9 +191,6 @@ class Client:
     def version():
         return subprocess.run(["singularity", "--version"], capture_output=True, text=True).stdout.strip()
     @staticmethod
-    def inspect(image):
-        return {"attributes": {"labels": {"by": "spython"}}}
-    @staticmethod
     def execute(image, command, options, environ, return_result):
         line = ["singularity", "exec", *options, image, *command]
         done = subprocess.run(line, env=environ, capture_output=True, text=True)
@@ -212,17 +208,13 @@ def test_spython_asks_where_singularity_is_an_apptainer(
     monkeypatch.setenv("PYTHONPATH", str(folder))
     monkeypatch.setenv("CLM_OR_MLM_SCRATCH", str(folder))
     (folder / "x.sif").touch()
-    labels = '{"data": {"attributes": {"labels": {"by": "inspect"}}}}'
     seen = f'echo "$@" >> {folder}/seen; echo "$APPTAINERENV_CLM_OR_MLM_SCRATCH" >> {folder}/seen'
     for one in ("apptainer", "singularity"):
         version = f'[ "$1" = --version ] && echo {name} version 1.4.5 && exit'
-        asked = f"[ \"$1\" = inspect ] && echo '{labels}' && exit"
-        program(folder / one, f"{version}\n{asked}\n{seen}\necho 'INFO: mounting' >&2; echo full abc")
-    by = "spython" if name == "apptainer" else "inspect"
+        program(folder / one, f"{version}\n{seen}\necho 'INFO: mounting' >&2; echo full abc")
     assert version_of(Machine())[1] == f"{name} version 1.4.5"
-    assert labels_in(folder / "x.sif") == {"by": by}
     assert identity_of(folder / "x.sif") == ("full", "abc")
     line, scratch = (folder / "seen").read_text().splitlines()
-    how = "exec" if by == "spython" else "run"
+    how = "exec" if name == "apptainer" else "run"  # by spython, or by its own
     assert line.startswith(f"{how} --no-home --cleanenv --pwd ") and line.endswith(" identity")
     assert scratch == str(folder)

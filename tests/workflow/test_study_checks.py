@@ -10,6 +10,7 @@ import pytest
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.manifest import write_manifest
+from workflow.engine import Profile
 from workflow.jobs import Workflow
 from workflow.study import workflow_of
 from workflow.study_checks import cautions, missing, sample_of
@@ -25,7 +26,7 @@ READY = StudySettings(
 MODEL = "210m-clm-42k"
 
 
-def _missing(settings: StudySettings, folder: Path, profile: str = "local", image: str = "") -> list[str]:
+def _missing(settings: StudySettings, folder: Path, profile: Profile = "local", image: str = "") -> list[str]:
     return list(missing(settings, workflow_of(MODEL, settings, image), folder, profile))
 
 
@@ -52,7 +53,11 @@ def test_a_study_that_lacks_nothing_can_start(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_start_refuses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, object], profile: str, sentence: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changed: dict[str, object],
+    profile: Profile,
+    sentence: str,
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("PATH", "/no/such/folder")

@@ -25,7 +25,7 @@ CALLS = [
     (("610m-mlm40-42",), "did you mean '610m-mlm40-42k'"),
     (("table1",), "table1 shows no models"),
     (("figure13",), "figure13"),
-    (("210m-clm-42k", "--profile", "slrum"), "did you mean 'slurm'"),
+    (("210m-clm-42k", "--profile", "slrum"), 'Did you mean "slurm"?'),
     (("210m-clm-42k", "--image", "no.sif"), "no.sif does not exist"),
     (("210m-clm-42k", "--image", "text.jsonl"), "is not named like an image file"),
     (("210m-clm-42k", "--image", "zeros.sif"), "zeros.sif is not a valid image file"),
