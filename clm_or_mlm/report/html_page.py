@@ -21,6 +21,7 @@ from analysis.tables.audit import STATUSES
 from analysis.tables.paper_arithmetic import Reference
 from analysis.tables.render import recomputed_text
 from clm_or_mlm.report.content import PageContent
+from paper_figures.supplementary.findings_figure import words_of
 
 __all__ = ["render_page"]
 
@@ -33,6 +34,7 @@ def render_page(content: PageContent, provenance: dict[str, object]) -> str:
     )  # fmt: skip
     environment.filters |= {
         "effect": _effect, "p_texts": p_texts, "recomputed": recomputed_text, "sentence": sentence, "tone": _tone,
+        "words_of": words_of,
     }  # fmt: skip
     return environment.get_template("page.html").render(
         content=content,
