@@ -14,7 +14,7 @@ from analysis.sources import PUBLISHED
 from clm_or_mlm.report.content import PageContent
 from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import DrawnFigure
-from tests.clm_or_mlm.report.window import SIZES, resize
+from tests.clm_or_mlm.report.window import SIZES, as_read, resize
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +85,7 @@ def test_a_tap_or_the_arrow_keys_show_the_numbers_of_a_mark(page: Any) -> None:
     page.locator("#F8 .marks").scroll_into_view_if_needed()
     box = page.locator("#F8 .mark").nth(2).bounding_box()
     page.mouse.click(box["x"] + 2, box["y"] + box["height"] / 2)
-    assert "on QA, 12k: +2.26 [+1.27, +3.25] points, holds" in label.inner_text()
+    assert "on QA, 12k: +2.26 [+1.27, +3.25] points, holds" in as_read(label.inner_text())
     page.locator("h1").click()
     assert label.is_hidden()
     page.locator("#figure3 svg").focus()
