@@ -73,6 +73,7 @@ class Reproduction:
                 "stem": stem.rpartition("/")[2],
                 "formats": _endings(stem, paths),
                 "png": f"{stem}.png" if f"{stem}.png" in paths else "",
+                "title": json.loads((out / f"{stem}.json").read_text("utf-8"))["title"],
                 "alt": (out / f"{stem}.txt").read_text("utf-8") if f"{stem}.txt" in paths else stem,
             }
             for stem, paths in figures.items()

@@ -19,7 +19,7 @@ class UserError(ValueError):
 
 
 class NotApplicableError(UserError):
-    """What was asked for needs another kind of source: nothing is missing that this one should have."""
+    """What was asked for is not there to be had: nothing is missing that this source should have."""
 
 
 def nearest(word: str, known: Iterable[str], *, at_least: float = 0.62) -> str:

@@ -18,13 +18,14 @@ from analysis.claims.pages.dataset_tables import dataset_sentences
 from analysis.claims.pages.explain import comparison_lines
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OUTCOMES, Outcome, Verdict
+from analysis.evidence.contrasts import Result
 from analysis.evidence.evidence import Settings
 from analysis.letter import Letter, write_letter
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
 from analysis.tables.build import Table, TableEntry, build_table
 from benchmarks.protocol import TASKS
-from clm_or_mlm.report.small_forest import Mark, SmallForest
+from clm_or_mlm.report.small_forest import SmallForest
 from common.errors import UserError
 from common.progress import progress
 from paper_figures.drawing.style import paper_style
@@ -142,13 +143,12 @@ class PageContent:
         }
 
     @property
-    def strip_rows(self) -> dict[str, list[tuple[str, Mark | None]]]:
-        """The answer's comparisons by task: budget and mark; None where the source lacks it."""
-        marks = {id(mark.result): mark for mark in self.strip.marks} if self.strip else {}
-        rows: dict[str, list[tuple[str, Mark | None]]] = {task.title: [] for task in TASKS.values()}
+    def strip_rows(self) -> dict[str, list[tuple[str, Result]]]:
+        """The answer's comparisons by task, each with its budget."""
+        rows: dict[str, list[tuple[str, Result]]] = {task.title: [] for task in TASKS.values()}
         for result in self.answer.headlines[0].tree.results:
             budget = result.comparison.label.rpartition(", ")[2]
-            rows[TASKS[result.comparison.tasks[0]].title].append((budget.upper(), marks.get(id(result))))
+            rows[TASKS[result.comparison.tasks[0]].title].append((budget.upper(), result))
         return rows
 
     @property
@@ -199,12 +199,12 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
 
 def _entry(verdict: Verdict, assessment: Assessment, pictures: Mapping[str, Picture]) -> FindingEntry:
     finding = verdict.finding
-    results = list(dict.fromkeys(verdict.tree.results))
+    results = verdict.tree.results
     return FindingEntry(
         verdict=verdict,
         forest=SmallForest.of(results),
         datasets=tuple(dataset_sentences(assessment.datasets[finding.id])),
-        unknown=tuple(one.comparison.label for one in results if not one.known),
+        unknown=tuple(dict.fromkeys(one.comparison.label for one in results if not one.known)),
         by_dataset=pictures.get(f"forest-{finding.id.lower()}"),
         explanation="\n".join(comparison_lines(verdict)),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 
 import jinja2
@@ -21,6 +22,7 @@ from analysis.tables.audit import STATUSES
 from analysis.tables.paper_arithmetic import Reference
 from analysis.tables.render import recomputed_text
 from clm_or_mlm.report.content import PageContent
+from paper_figures.supplementary.findings_figure import words_of
 
 __all__ = ["render_page"]
 
@@ -33,8 +35,9 @@ def render_page(content: PageContent, provenance: dict[str, object]) -> str:
     )  # fmt: skip
     environment.filters |= {
         "effect": _effect, "p_texts": p_texts, "recomputed": recomputed_text, "sentence": sentence, "tone": _tone,
+        "words_of": words_of,
     }  # fmt: skip
-    return environment.get_template("page.html").render(
+    page = environment.get_template("page.html").render(
         content=content,
         question=QUESTION,
         answer_id=ANSWER,
@@ -49,6 +52,9 @@ def render_page(content: PageContent, provenance: dict[str, object]) -> str:
         provenance=_provenance(provenance),
         command=" ".join(["make report", *_make_words(content)]),
     )
+    # An interval and a percentage stay on one line.
+    page = re.sub(r"(?<=\d) (?=%|\[[+\-\u2212]?\d)", "\u00a0", page)
+    return re.sub(r"(\[[+\-\u2212]?[\d.]+), (?=[+\-\u2212]?[\d.]+\])", "\\1,\u00a0", page)
 
 
 def _make_words(content: PageContent) -> list[str]:
@@ -65,8 +71,7 @@ def _tone(outcome: Outcome) -> str:
 
 
 def _effect(result: Result) -> str:
-    """Return an effect that stays on one line."""
-    return format_effect(result).replace("-", "\u2212").replace(" ", "\u00a0")
+    return format_effect(result).replace("-", "\u2212")
 
 
 def _provenance(record: dict[str, object]) -> list[tuple[str, str]]:

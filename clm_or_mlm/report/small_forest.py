@@ -21,25 +21,24 @@ _APART = 12.0
 class Mark:
     """A comparison on the axis; places are percent of it, from the left."""
 
-    result: Result
     label: str
     """What a tap shows."""
     says: str
-    """`holds`, `fails` or `open`."""
+    """`holds`, `fails` or `open`, on its own."""
     at: float
     low: float
     high: float
-    claim: tuple[float, float]
-    """The claimed region."""
+    claim: list[float]
+    """Where the claimed region begins and ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SmallForest:
     """Marks, one below the other, and the ticks of their axis."""
 
-    marks: tuple[Mark, ...]
-    ticks: tuple[tuple[float, str], ...]
-    """Percent of the axis and text, from left to right."""
+    marks: dict[Result, Mark]
+    ticks: list[tuple[float, str]]
+    """Percent of the axis and text."""
     zero: float
     """Where no effect is."""
 
@@ -51,7 +50,7 @@ class SmallForest:
             results: from top to bottom.
             bent: whether the axis is linear near no effect and then logarithmic, as in `figure claims`.
         """
-        known = [one for one in results if one.known and math.isfinite(one.effect)]
+        known = [one for one in dict.fromkeys(results) if one.known and math.isfinite(one.effect)]
         if not known:
             return None
         ratios = known[0].comparison.unit.startswith("ratio")
@@ -61,51 +60,42 @@ class SmallForest:
                 return math.log(value) if value > 0 else -math.inf
             return math.asinh(value) if bent else value
 
-        turned = [-1 if math.isinf(low) and math.isfinite(high) else 1
-                  for low, high in (one.comparison.ends for one in known)]  # fmt: skip
-        bars = [
-            sorted(sign * place(value) for value in (one.low, one.high, one.effect) if math.isfinite(value))
-            for sign, one in zip(turned, known, strict=True)
-        ]
-        finite = [0.0, *(end for bar in bars for end in (bar[0], bar[-1]) if math.isfinite(end))]
+        def turned(one: Result, *values: float) -> list[float]:
+            """Return places in order, mirrored where the claim is below a number."""
+            low, high = one.comparison.ends
+            sign = -1 if math.isinf(low) and math.isfinite(high) else 1
+            return sorted(sign * place(value) for value in values if not math.isnan(value))
+
+        bars = {one: turned(one, one.low, one.effect, one.high) for one in known}
+        finite = [0.0, *(end for bar in bars.values() for end in bar if math.isfinite(end))]
         room = 0.05 * (max(finite) - min(finite) or 1.0)
         first, last = min(finite) - room, max(finite) + room
 
         def percent(placed: float) -> float:
             return round(100 * (min(max(placed, first), last) - first) / (last - first), 2)
 
-        marks = tuple(
-            Mark(
-                result=one,
+        marks = {
+            one: Mark(
                 label=_words(one),
                 says=says(one),
-                at=percent(sign * place(one.effect)),
+                at=percent(turned(one, one.effect)[0]),
                 low=percent(bar[0]),
                 high=percent(bar[-1]),
-                claim=(min(ends), max(ends)),
+                claim=[percent(end) for end in turned(one, *one.comparison.ends)],
             )
-            for one, sign, bar in zip(known, turned, bars, strict=True)
-            if (ends := [percent(sign * place(end)) for end in one.comparison.ends])
-        )
-        every = [(percent(place(value)), value) for value in (_RATIOS if ratios else _TICKS)
-                 if first <= place(value) <= last]  # fmt: skip
-        return cls(marks=marks, ticks=_spaced(every, percent(0.0), ratios=ratios), zero=percent(0.0))
+            for one, bar in bars.items()
+        }
+        zero, ticks = percent(0.0), dict[float, str]()
+        # No effect first, then the outermost, then those between for which there is room.
+        every = [value for value in (_RATIOS if ratios else _TICKS) if first <= place(value) <= last]
+        for value in sorted(every, key=lambda value: (place(value) != 0, -abs(place(value)))):
+            if all(abs(percent(place(value)) - other) >= _APART for other in ticks):
+                text = f"{value:g}" if ratios or not value else f"{value:+g}"
+                ticks[percent(place(value))] = text.replace("-", "\u2212")
+        return cls(marks=marks, ticks=sorted(ticks.items()), zero=zero)
 
 
 def _words(result: Result) -> str:
-    """Return a comparison with its number, and what it says on its own."""
     claimed = "" if result.comparison.region == "> 0" else f" (claimed {result.comparison.region})"
     number = f"{format_effect(result)} {result.comparison.unit}"
     return f"{result.comparison.label}: {number}{claimed}, {says(result)}".replace("-", "\u2212")
-
-
-def _spaced(every: list[tuple[float, float]], zero: float, *, ratios: bool) -> tuple[tuple[float, str], ...]:
-    """Return no effect, the outermost ticks, and those between for which there is room."""
-    shown: list[tuple[float, float]] = []
-    for tick in sorted(every, key=lambda tick: (tick[0] != zero, -abs(tick[0] - zero))):
-        if all(abs(tick[0] - other) >= _APART for other, _ in shown):
-            shown.append(tick)
-    form = "{:g}" if ratios else "{:+g}"
-    return tuple(
-        (at, form.format(value).replace("-", "\u2212") if value else "0") for at, value in sorted(shown)
-    )

@@ -22,7 +22,7 @@ from analysis.evidence.contrasts import Contrast, Result
 from analysis.palette import VERDICT
 from analysis.records import records
 from benchmarks.protocol import AVERAGE, TASKS, title_of
-from common.errors import UserError
+from common.errors import NotApplicableError, UserError
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches
 from paper_figures.drawing.style import GREY, INK, LIGHT, PAPER
 from paper_figures.figure import FigureInputs, FigureSpec, point_id
@@ -48,11 +48,12 @@ def forest_data(inputs: FigureInputs, finding: Finding) -> pd.DataFrame:
     """Return a row for each contrast and dataset of a finding.
 
     Raises:
-        UserError: the finding is about spreads, or the source knows no dataset of it.
+        NotApplicableError: the finding is about spreads.
+        UserError: the source knows no dataset of it.
     """
     if not _has_forest(finding):
         without = " and ".join(name for name, one in FINDINGS.items() if not _has_forest(one))
-        raise UserError(
+        raise NotApplicableError(
             f"{finding.id} compares ratios of standard deviations, so it has no forest plot (every finding but "
             f"{without} has one); clm-or-mlm claims {finding.id} --explain prints the ratios"
         )

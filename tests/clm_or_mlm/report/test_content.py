@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import re
 from dataclasses import replace
 
 from analysis.claims.answer import HEADLINES
@@ -13,6 +11,7 @@ from analysis.sources import Source
 from clm_or_mlm.report.content import PageContent, gather
 from clm_or_mlm.report.html_page import render_page
 from paper_figures.figure import FigureInputs
+from tests.clm_or_mlm.report.window import as_read
 
 
 def test_it_has_every_finding_once_and_the_answer_of_its_source(
@@ -23,8 +22,7 @@ def test_it_has_every_finding_once_and_the_answer_of_its_source(
         assert [entry.id for entries in content.families.values() for entry in entries] != []
         assert sum(len(entries) for entries in content.families.values()) == 1 + len(FINDINGS)
         assert tuple(verdict.finding.id for verdict in content.answer.headlines) == ("answer", *HEADLINES)
-        page = html.unescape(render_page(content, {}))
-        shown = re.sub(r"<[^>]+>", "", page)
+        shown = as_read(render_page(content, {}))
         assert all(shown.count(sentence) == 1 for sentence in content.answer.sentences)
     assert "25 % CLM" in published_content.answer.headline
     assert "does not say" in own_content.answer.headline

@@ -12,6 +12,7 @@ from analysis.published_cells import published_cells
 from analysis.sources import PUBLISHED, Source
 from clm_or_mlm.report.content import PageContent
 from clm_or_mlm.report.html_page import render_page
+from tests.clm_or_mlm.report.window import as_read
 
 MOST_BYTES = 5_000_000
 
@@ -65,7 +66,7 @@ def test_equal_content_gives_equal_bytes(published_content: PageContent, publish
 
 
 def test_each_interval_says_how_often_it_holds_the_mean(published: str) -> None:
-    part = html.unescape(published[published.index('id="intervals"') :])
+    part = as_read(published[published.index('id="intervals"') :])
     assert all(one.caption(5) in part for one in INTERVALS.values())
 
 
@@ -78,10 +79,10 @@ def test_without_runs_no_count_of_cells_is_printed(published: str, with_runs: st
 def test_the_audit_is_the_letter_less_what_stands_above(
     published: str, published_content: PageContent
 ) -> None:
-    page = html.unescape(published)
+    page = as_read(published)
     _, *audited, _, unknowable = published_content.letter.sections
     for section in (*audited, unknowable):
-        assert f"<h3>{section.title}</h3>" in page
+        assert f"<h3>{section.title}</h3>" in published
         assert all(page.count(text) == 1 for text in section.points)
 
 

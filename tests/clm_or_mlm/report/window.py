@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterator
 from typing import Any
 
 SIZES = {"desk": (1280, 800), "phone": (390, 844)}
+
+
+def as_read(page: str) -> str:
+    """The text of a page without its marks, with usual spaces."""
+    return html.unescape(re.sub(r"<[^>]+>", "", page)).replace("\u00a0", " ")
 
 
 def as_opened(window: Any, address: str, errors: list[str]) -> Iterator[Any]:
