@@ -25,9 +25,8 @@ from pretraining.adapt import adaptation
 from pretraining.models import arm_of, format_steps
 from pretraining.paper_settings import TRAINING, Shape
 from pretraining.plan.config import TrainingConfig
+from pretraining.plan.devices import Device, largest_microbatch, training_gb
 from pretraining.plan.flops import model_flops_per_token
-from pretraining.plan.memory import largest_microbatch, training_gb
-from pretraining.plan.speed import Speed
 from pretraining.plan.study_plan import Study, plan_of, read_study
 from pretraining.plan.study_text import divided_study, study_text
 from pretraining.starts import Start, start_of
@@ -104,8 +103,7 @@ class Choice:
     """A study of some length on one device."""
 
     kind: _Kind
-    speed: Speed
-    """The device."""
+    device: Device
     shape: Shape
     """Its network."""
     start: Start | None
@@ -201,14 +199,14 @@ class Choice:
             name: [stage for stage in plan.stages if stage.objective == name.lower()]
             for name in ("CLM", "MLM")
         }
-        return {name: plan.costs(some, speed=self.speed).gpu_hours for name, some in stages.items()}
+        return {name: plan.costs(some, device=self.device).gpu_hours for name, some in stages.items()}
 
     @property
     def tuning_hours(self) -> float:
         """Hours of all fine-tunings; those of what is adapted are counted, too."""
-        shape, device = self.shape, self.speed.device
+        shape, device = self.shape, self.device
         mfu = (
-            self.speed.tokens_per_second(shape, predicted=0.4)
+            device.tokens_per_second(shape, predicted=0.4)
             * model_flops_per_token(shape, predicted=0.4) / device.peak
         )  # fmt: skip
         shared = runs_at_a_time(shape, device, _CORES)
@@ -252,12 +250,12 @@ def nearest_spread(parameters: float) -> MeasuredSpread:
     return max((one for one in known if far(one) == least), key=lambda one: one.sd)
 
 
-def choices_of(budget: BudgetOptions, speed: Speed) -> list[Choice | str]:
+def choices_of(budget: BudgetOptions, device: Device) -> list[Choice | str]:
     """Return three studies, in place of one that the budget does not pay for a sentence that says so.
 
     Args:
         budget: hours of the device, tokens of each model, or both.
-        speed: the device.
+        device: the GPU.
 
     Raises:
         UserError: neither hours nor tokens; none of the three can be paid for; a start that cannot be read.
@@ -265,15 +263,15 @@ def choices_of(budget: BudgetOptions, speed: Speed) -> list[Choice | str]:
     if budget.hours is None and budget.tokens is None:
         raise UserError("give --hours, --tokens of each model, or both")
     start = start_of(budget.start) if budget.start else _START
-    found = [_best(budget, speed, kind, start if kind.adapts else None) for kind in _KINDS]
+    found = [_best(budget, device, kind, start if kind.adapts else None) for kind in _KINDS]
     if not any(isinstance(one, Choice) for one in found):
         raise UserError(str(found[0]))
     return found
 
 
-def _best(budget: BudgetOptions, speed: Speed, kind: _Kind, start: Start | None) -> Choice | str:
+def _best(budget: BudgetOptions, device: Device, kind: _Kind, start: Start | None) -> Choice | str:
     """Return the most pretrainings that the budget pays for, of the largest network; or what is lacking."""
-    device, problem, least = speed.device, "", math.inf
+    problem, least = "", math.inf
     for pretrainings in range(kind.pretrainings, 1, -1):
         for shape in reversed(_SIZES) if start is None else [start.shape]:
             length = _LONGEST if start is None else min(512, shape.max_length)
@@ -293,7 +291,7 @@ def _best(budget: BudgetOptions, speed: Speed, kind: _Kind, start: Start | None)
             )
             sd = budget.pretraining_sd
             draft = Choice(
-                kind=kind, speed=speed, shape=shape, start=start, pretrainings=pretrainings, microbatch=microbatch,
+                kind=kind, device=device, shape=shape, start=start, pretrainings=pretrainings, microbatch=microbatch,
                 steps=10_000, seeds=_SEEDS[:1], pretraining_sd=spread.sd if sd is None else sd,
                 measured_on=where if sd is None else "--pretraining-sd",
             )  # fmt: skip
@@ -332,12 +330,12 @@ def _longest(draft: Choice, budget: BudgetOptions) -> Choice | float:
 
 
 def budget_document(
-    speed: Speed, hours: float | None, choices: list[Choice | str], price: float | None
+    device: Device, hours: float | None, choices: list[Choice | str], price: float | None
 ) -> TableDocument:
     """Return what cannot be seen, then the studies, then their hours.
 
     Args:
-        speed: the device.
+        device: the GPU.
         hours: of it, where they were given.
         choices: of `choices_of`.
         price: of an hour; None: no money is counted.
@@ -369,7 +367,7 @@ def budget_document(
         )
     limit = "" if hours is None else f" for {hours:g} hours"
     body: list[str | Grid | Heading] = [
-        f"What one {speed.device.name}{limit} cannot see: differences between two arms below these points",
+        f"What one {device.name}{limit} cannot see: differences between two arms below these points",
         "(80 % power, one test at 0.05 by `compare --replicates`, the paper's spread of fine-tunings).",
         "",
         Grid(blind, range(1, 6)),
@@ -386,7 +384,7 @@ def budget_document(
         Grid(studies, (2, 3, 4)),
         *(f"{number}: {one}" for number, one in enumerate(choices, 1) if isinstance(one, str)),
         "",
-        f"Hours of each step{_known(speed)}.",
+        f"Hours of each step{_known(device)}.",
         "",
         Grid(taken, range(1, 9)),
     ]  # fmt: skip
@@ -401,13 +399,13 @@ def budget_document(
         if isinstance(one, Choice) else {"problem": one}
         for one in choices
     ]  # fmt: skip
-    return TableDocument(body=body, data={"device": speed.device.name, "hours": hours, "choices": data})
+    return TableDocument(body=body, data={"device": device.name, "hours": hours, "choices": data})
 
 
-def _known(speed: Speed) -> str:
-    if speed.mfu is not None:
-        return f", pretraining at {speed.mfu:.0%} of the peak rate"
-    if speed.device.name in ("H100", "MI250X"):
+def _known(device: Device) -> str:
+    if device.mfu is not None:
+        return f", pretraining at {device.mfu:.0%} of the peak rate"
+    if device.name in ("H100", "MI250X"):
         return ", from speeds measured on this device (docs/performance.md)"
     return "; counted, not measured: give the MFU that `train` logs there after 20 steps as --mfu"
 

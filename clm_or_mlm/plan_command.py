@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -17,9 +17,8 @@ from common.tables import write
 from pretraining.commands import StudyOptions, warn_of_a_slip
 from pretraining.models import FIGURES, Model
 from pretraining.names import ModelNames
-from pretraining.plan.devices import find_device
+from pretraining.plan.devices import Device, find_device
 from pretraining.plan.plan_report import PLAN_FORMATS, plan_document
-from pretraining.plan.speed import Speed
 from pretraining.plan.study_plan import Study, load_study, plan_of
 
 __all__ = ["plan"]
@@ -45,9 +44,9 @@ class DeviceOptions:
     """of an hour, to print money too"""
 
     @property
-    def speed(self) -> Speed:
+    def gpu(self) -> Device:
         """The device and what it reaches."""
-        return Speed(device=find_device(self.device, self.tflops), mfu=self.mfu)
+        return replace(find_device(self.device, self.tflops), mfu=self.mfu)
 
 
 @shared_options("which studies a budget pays for")
@@ -109,15 +108,15 @@ def plan(
         raise UserError("--out writes a study for a budget; give --hours or --tokens")
     chosen = load_study(study.study)
     made = plan_of(_models(chosen, model, figure), chosen)
-    write(plan_document(made, speed=device.speed, price=device.price), format, None)
+    write(plan_document(made, device=device.gpu, price=device.price), format, None)
 
 
 def _studies(options: BudgetOptions, device: DeviceOptions, format: str) -> None:
     # pandas, which a plan need not have
     from clm_or_mlm.budget_plan import budget_document, choices_of, chosen_study
 
-    choices = choices_of(options, device.speed)
-    document = budget_document(device.speed, options.hours, choices, device.price)
+    choices = choices_of(options, device.gpu)
+    document = budget_document(device.gpu, options.hours, choices, device.price)
     write(document, "text" if format == "tree" else format, None)
     if options.out is not None:
         choice = choices[options.choose - 1]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.devices import DEVICES, Device
 from pretraining.plan.flops import model_flops_per_token
-from pretraining.plan.speed import Speed
 from pretraining.plan.study_plan import Plan, PlannedStage, Study, load_study, plan_of
 from workflow.jobs import KINDS, Command, Job, JobKind, Workflow, by_marker, marker, queue_name
 from workflow.study_settings import StudySettings
@@ -273,7 +273,7 @@ def _training(
 ) -> Job:
     own = item.name == name
     makes = model_files("pretraining", name) if kind.goal else stage_files("pretraining", name, item.keep)
-    costs = plan.costs([item], speed=Speed(device=DEVICES[settings.device], mfu=settings.mfu))
+    costs = plan.costs([item], device=replace(DEVICES[settings.device], mfu=settings.mfu))
     parent = item.parent if own else item.name
     needs = [marker("shards", "shards")]
     if parent is not None:

@@ -14,7 +14,7 @@ from string import Template
 from common.cli import check_words
 from common.errors import UserError
 from container.machine import Machine
-from pretraining.plan import devices, memory
+from pretraining.plan import devices
 from workflow.jobs import Command, Job, Workflow
 from workflow.study import study_of, training_config
 from workflow.study_settings import StudySettings
@@ -170,7 +170,7 @@ def training_gb(settings: StudySettings, size: str) -> float:
     config = training_config(settings)
     tokens = config.pass_tokens if config.microbatch else config.max_length
     several = settings.nodes * settings.gpus_per_node > 1
-    return memory.training_gb(study_of(settings).shapes[size], tokens, several=several)
+    return devices.training_gb(study_of(settings).shapes[size], tokens, several=several)
 
 
 def cautions(settings: StudySettings, workflow: Workflow, sizes: Sequence[str]) -> Iterator[str]:

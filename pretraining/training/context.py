@@ -21,7 +21,7 @@ from pretraining.model.configuration import config_of
 from pretraining.model.start_weights import check_start, data_config
 from pretraining.paper_settings import TRAINING
 from pretraining.plan.config import RESULTS, TrainingConfig
-from pretraining.plan.memory import largest_microbatch
+from pretraining.plan.devices import largest_microbatch
 from pretraining.plan.study_plan import PlannedStage, Targets
 from pretraining.starts import Start
 from pretraining.training import checkpoints

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,6 @@ from pretraining.data.tokenizer import load_tokenizer
 from pretraining.models import MODELS
 from pretraining.paper_settings import SHAPES
 from pretraining.plan.devices import DEVICES
-from pretraining.plan.speed import Speed
 from pretraining.plan.study_plan import plan_of
 from tests.pretraining.families import save_start
 from workflow.doctor import rehearsal_of
@@ -49,7 +49,7 @@ def test_hours_and_disk_are_the_plans() -> None:
     exports = sum(model.kind == "intermediate" for model in MODELS.values())
     plan = plan_of(tuple(MODELS.values()))
     assert sum(job.gpu_hours for job in stages) == pytest.approx(
-        plan.costs(speed=Speed(device=DEVICES["H100"], mfu=0.4)).gpu_hours + 0.05 * exports
+        plan.costs(device=replace(DEVICES["H100"], mfu=0.4)).gpu_hours + 0.05 * exports
     )
 
 
