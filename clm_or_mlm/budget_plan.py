@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analysis.claims.pretraining_spread import MeasuredSpread, measured_spreads
 from analysis.precision.design import PlannedStudy, planned_test, seed_spreads
@@ -32,9 +32,6 @@ from pretraining.plan.study_text import divided_study, study_text
 from pretraining.starts import Start, start_of
 from workflow.study import runs_at_a_time, tuning_hours
 from workflow.study_checks import sample_of
-
-if TYPE_CHECKING:
-    from clm_or_mlm.plan_command import BudgetOptions
 
 __all__ = ["Choice", "budget_document", "choices_of", "chosen_study", "nearest_spread"]
 
@@ -250,26 +247,46 @@ def nearest_spread(parameters: float) -> MeasuredSpread:
     return max((one for one in known if far(one) == least), key=lambda one: one.sd)
 
 
-def choices_of(budget: BudgetOptions, device: Device) -> list[Choice | str]:
+def choices_of(
+    device: Device,
+    *,
+    hours: float | None = None,
+    tokens: float | None = None,
+    pretraining_sd: float | None = None,
+    start: str = "",
+) -> list[Choice | str]:
     """Return three studies, in place of one that the budget does not pay for a sentence that says so.
 
     Args:
-        budget: hours of the device, tokens of each model, or both.
         device: the GPU.
+        hours: of it; None: as many as the tokens take.
+        tokens: that each model is trained on; None: as many as the hours allow.
+        pretraining_sd: spread between pretrainings, in points; None: as measured at the nearest scale.
+        start: folder or hub id of the model to adapt; empty: SmolLM2-135M.
 
     Raises:
         UserError: neither hours nor tokens; none of the three can be paid for; a start that cannot be read.
     """
-    if budget.hours is None and budget.tokens is None:
+    if hours is None and tokens is None:
         raise UserError("give --hours, --tokens of each model, or both")
-    start = start_of(budget.start) if budget.start else _START
-    found = [_best(budget, device, kind, start if kind.adapts else None) for kind in _KINDS]
+    adapted = start_of(start) if start else _START
+    found = [
+        _best(device, kind, adapted if kind.adapts else None, hours, tokens, pretraining_sd)
+        for kind in _KINDS
+    ]
     if not any(isinstance(one, Choice) for one in found):
         raise UserError(str(found[0]))
     return found
 
 
-def _best(budget: BudgetOptions, device: Device, kind: _Kind, start: Start | None) -> Choice | str:
+def _best(
+    device: Device,
+    kind: _Kind,
+    start: Start | None,
+    hours: float | None,
+    tokens: float | None,
+    sd: float | None,
+) -> Choice | str:
     """Return the most pretrainings that the budget pays for, of the largest network; or what is lacking."""
     problem, least = "", math.inf
     for pretrainings in range(kind.pretrainings, 1, -1):
@@ -289,42 +306,42 @@ def _best(budget: BudgetOptions, device: Device, kind: _Kind, start: Start | Non
                 f"{spread.network}, {spread.score}, {spread.pretrainings} pretrainings,\n"
                 f"the largest at the nearest scale ({spread.where})."
             )
-            sd = budget.pretraining_sd
             draft = Choice(
                 kind=kind, device=device, shape=shape, start=start, pretrainings=pretrainings, microbatch=microbatch,
                 steps=10_000, seeds=_SEEDS[:1], pretraining_sd=spread.sd if sd is None else sd,
                 measured_on=where if sd is None else "--pretraining-sd",
             )  # fmt: skip
-            found = _longest(draft, budget)
+            found = _longest(draft, hours, tokens)
             if isinstance(found, Choice):
                 return found
             least = min(least, found)
     if least < math.inf:
-        more = "give more --hours" + (" or fewer --tokens" if budget.tokens else "")
+        more = "give more --hours" + (" or fewer --tokens" if tokens else "")
         return f"{kind.title}: takes at least {least:,.1f} hours of one {device.name}; {more}"
     return problem
 
 
-def _longest(draft: Choice, budget: BudgetOptions) -> Choice | float:
+def _longest(draft: Choice, hours: float | None, tokens: float | None) -> Choice | float:
     """Return a study as long as the budget pays for, or the hours of the shortest that is worth it.
 
     Args:
         draft: the study with one seed, of any length.
-        budget: what there is.
+        hours: what there is of the device.
+        tokens: of each model.
     """
-    most = _MOST_TUNING * (budget.hours or math.inf)
+    most = _MOST_TUNING * (hours or math.inf)
     count = next((n for n in range(len(_SEEDS), 1, -1) if n * draft.tuning_hours <= most), 1)
     tuning = count * draft.tuning_hours
     fewest = _TOKENS_PER_PARAMETER * draft.shape.encoder_parameters
-    tokens = budget.tokens or (fewest if draft.start is None else _FEWEST_ADAPTED)
-    steps = -(-int(tokens) // int(draft.study.config.tokens_per_step))
+    wanted = tokens or (fewest if draft.start is None else _FEWEST_ADAPTED)
+    steps = -(-int(wanted) // int(draft.study.config.tokens_per_step))
     one = sum(draft.training_hours.values()) / draft.steps
     needed = (tuning + one * max(steps, 20)) / (1 - _SPARE)
-    if budget.hours is not None:
-        if needed > budget.hours:
+    if hours is not None:
+        if needed > hours:
             return needed
-        if budget.tokens is None:
-            steps = int((budget.hours * (1 - _SPARE) - tuning) / one)
+        if tokens is None:
+            steps = int((hours * (1 - _SPARE) - tuning) / one)
     grain = 1_000 if steps >= 10_000 else 20
     return replace(draft, steps=max(20, steps // grain * grain), seeds=_SEEDS[:count])
 

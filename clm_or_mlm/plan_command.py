@@ -115,7 +115,10 @@ def _studies(options: BudgetOptions, device: DeviceOptions, format: str) -> None
     # pandas, which a plan need not have
     from clm_or_mlm.budget_plan import budget_document, choices_of, chosen_study
 
-    choices = choices_of(options, device.gpu)
+    choices = choices_of(
+        device.gpu, hours=options.hours, tokens=options.tokens, pretraining_sd=options.pretraining_sd,
+        start=options.start,
+    )  # fmt: skip
     document = budget_document(device.gpu, options.hours, choices, device.price)
     write(document, "text" if format == "tree" else format, None)
     if options.out is not None:

@@ -19,7 +19,6 @@ from analysis.store.runs_table import COLUMNS
 from benchmarks.protocol import DATASETS
 from clm_or_mlm.__main__ import main
 from clm_or_mlm.budget_plan import Choice, choices_of, nearest_spread
-from clm_or_mlm.plan_command import BudgetOptions
 from common.errors import UserError
 from pretraining.plan.devices import DEVICES, H100, Device
 from pretraining.plan.study_plan import load_study, plan_of
@@ -32,7 +31,7 @@ TUNED = ("sst2", "uner_en", "squad", "nq")
 
 
 def paid(device: Device, **budget: float) -> list[Choice]:
-    return [one for one in choices_of(BudgetOptions(**budget), device) if isinstance(one, Choice)]  # type: ignore[arg-type]
+    return [one for one in choices_of(device, **budget) if isinstance(one, Choice)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -72,12 +71,12 @@ def test_tokens_fix_the_length_and_hours_then_the_pretrainings() -> None:
 
 def test_what_cannot_be_paid_for_or_does_not_fit_is_refused_in_a_sentence() -> None:
     with pytest.raises(UserError, match=r"at least .* hours of one RTX 4090; give more --hours"):
-        choices_of(BudgetOptions(hours=0.5), DEVICES["RTX 4090"])
+        choices_of(DEVICES["RTX 4090"], hours=0.5)
     small = replace(DEVICES["H100"], name="small", memory_gb=0.1)
     with pytest.raises(UserError, match=r"GB at microbatch=1, but one small has 0\.1"):
-        choices_of(BudgetOptions(hours=24), small)
+        choices_of(small, hours=24)
     with pytest.raises(UserError, match="--hours, --tokens"):
-        choices_of(BudgetOptions(), H100)
+        choices_of(H100)
 
 
 @pytest.mark.parametrize(
