@@ -37,7 +37,6 @@ from common.errors import UserError, nearest
 from common.tables import show
 from pretraining.models import MODELS
 from pretraining.plan.devices import find_device
-from pretraining.plan.speed import Speed
 from pretraining.plan.study_plan import load_study, plan_of
 
 if TYPE_CHECKING:
@@ -254,9 +253,9 @@ def plan(*names: str, study: str | Path | None = None, device: str = "H100") -> 
     """
     known = load_study(None if study is None else Path(study))
     planned = plan_of([known.model(name) for name in names] or [*known.models.values()], known)
-    speed, rows = Speed(device=find_device(device)), []
+    gpu, rows = find_device(device), []
     for stage in planned.stages:
-        costs = planned.costs([stage], speed=speed)
+        costs = planned.costs([stage], device=gpu)
         rows.append((stage.name, stage.label(), stage.start, stage.end, costs.tokens, costs.gpu_hours))
     columns = ["stage", "objective", "start", "end", "tokens", "gpu_hours"]
     return pd.DataFrame(rows, columns=columns).set_index("stage")

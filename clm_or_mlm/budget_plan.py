@@ -18,7 +18,6 @@ from analysis.claims.pretraining_spread import MeasuredSpread, measured_spreads
 from analysis.precision.design import PlannedStudy, planned_test, seed_spreads
 from analysis.sources import PUBLISHED
 from benchmarks.protocol import DATASETS, format_lr
-from clm_or_mlm.plan_options import BudgetOptions
 from common.errors import UserError
 from common.plain_text import counted
 from common.tables import Grid, Heading, TableDocument
@@ -26,8 +25,7 @@ from pretraining.adapt import adaptation
 from pretraining.models import arm_of, format_steps
 from pretraining.paper_settings import TRAINING, Shape
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.memory import largest_microbatch, training_gb
-from pretraining.plan.speed import Speed
+from pretraining.plan.devices import Device, largest_microbatch, training_gb
 from pretraining.plan.study_plan import Study, plan_of, read_study
 from pretraining.plan.study_text import divided_study, study_text
 from pretraining.starts import Start, start_of
@@ -101,8 +99,7 @@ class Choice:
     """A study of some length on one device."""
 
     kind: _Kind
-    speed: Speed
-    """The device."""
+    device: Device
     shape: Shape
     """Its network."""
     start: Start | None
@@ -198,13 +195,13 @@ class Choice:
             name: [stage for stage in plan.stages if stage.objective == name.lower()]
             for name in ("CLM", "MLM")
         }
-        return {name: plan.costs(some, speed=self.speed).gpu_hours for name, some in stages.items()}
+        return {name: plan.costs(some, device=self.device).gpu_hours for name, some in stages.items()}
 
     @property
     def tuning_hours(self) -> float:
         """Hours of all fine-tunings; those of what is adapted are counted, too."""
-        shared = runs_at_a_time(self.shape, self.speed.device, _CORES)
-        run = sum(tuning_hours(self.shape, (name,), self.speed, shared) for name in _TUNED)
+        shared = runs_at_a_time(self.shape, self.device, _CORES)
+        run = sum(tuning_hours(self.shape, (name,), self.device, shared) for name in _TUNED)
         models = self.pretrainings * len(self.arms) + self.kind.adapts
         return len(self.seeds) * (run * len(_RATES) * models)
 
@@ -244,28 +241,48 @@ def nearest_spread(parameters: float) -> MeasuredSpread:
     return max((one for one in known if far(one) == least), key=lambda one: one.sd)
 
 
-def choices_of(budget: BudgetOptions, speed: Speed) -> list[Choice | str]:
+def choices_of(
+    device: Device,
+    *,
+    hours: float | None = None,
+    tokens: float | None = None,
+    pretraining_sd: float | None = None,
+    start: str = "",
+) -> list[Choice | str]:
     """Return three studies, in place of one that the budget does not pay for a sentence that says so.
 
     Args:
-        budget: hours of the device, tokens of each model, or both.
-        speed: the device.
+        device: the GPU.
+        hours: of it; None: as many as the tokens take.
+        tokens: that each model is trained on; None: as many as the hours allow.
+        pretraining_sd: spread between pretrainings, in points; None: as measured at the nearest scale.
+        start: folder or hub id of the model to adapt; empty: SmolLM2-135M.
 
     Raises:
         UserError: neither hours nor tokens; none of the three can be paid for; a start that cannot be read.
     """
-    if budget.hours is None and budget.tokens is None:
+    if hours is None and tokens is None:
         raise UserError("give --hours, --tokens of each model, or both")
-    start = start_of(budget.start) if budget.start else _START
-    found = [_best(budget, speed, kind, start if kind.adapts else None) for kind in _KINDS]
+    adapted = start_of(start) if start else _START
+    found = [
+        _best(device, kind, adapted if kind.adapts else None, hours, tokens, pretraining_sd)
+        for kind in _KINDS
+    ]
     if not any(isinstance(one, Choice) for one in found):
         raise UserError(str(found[0]))
     return found
 
 
-def _best(budget: BudgetOptions, speed: Speed, kind: _Kind, start: Start | None) -> Choice | str:
+def _best(
+    device: Device,
+    kind: _Kind,
+    start: Start | None,
+    hours: float | None,
+    tokens: float | None,
+    sd: float | None,
+) -> Choice | str:
     """Return the most pretrainings that the budget pays for, of the largest network; or what is lacking."""
-    device, problem, least = speed.device, "", math.inf
+    problem, least = "", math.inf
     for pretrainings in range(kind.pretrainings, 1, -1):
         for shape in reversed(_SIZES) if start is None else [start.shape]:
             length = _LONGEST if start is None else min(512, shape.max_length)
@@ -283,53 +300,53 @@ def _best(budget: BudgetOptions, speed: Speed, kind: _Kind, start: Start | None)
                 f"{spread.network}, {spread.score}, {spread.pretrainings} pretrainings,\n"
                 f"the largest at the nearest scale ({spread.where})."
             )
-            sd = budget.pretraining_sd
             draft = Choice(
-                kind=kind, speed=speed, shape=shape, start=start, pretrainings=pretrainings, microbatch=microbatch,
+                kind=kind, device=device, shape=shape, start=start, pretrainings=pretrainings, microbatch=microbatch,
                 steps=10_000, seeds=_SEEDS[:1], pretraining_sd=spread.sd if sd is None else sd,
                 measured_on=where if sd is None else "--pretraining-sd",
             )  # fmt: skip
-            found = _longest(draft, budget)
+            found = _longest(draft, hours, tokens)
             if isinstance(found, Choice):
                 return found
             least = min(least, found)
     if least < math.inf:
-        more = "give more --hours" + (" or fewer --tokens" if budget.tokens else "")
+        more = "give more --hours" + (" or fewer --tokens" if tokens else "")
         return f"{kind.title}: takes at least {least:,.1f} hours of one {device.name}; {more}"
     return problem
 
 
-def _longest(draft: Choice, budget: BudgetOptions) -> Choice | float:
+def _longest(draft: Choice, hours: float | None, tokens: float | None) -> Choice | float:
     """Return a study as long as the budget pays for, or the hours of the shortest that is worth it.
 
     Args:
         draft: the study with one seed, of any length.
-        budget: what there is.
+        hours: what there is of the device.
+        tokens: of each model.
     """
-    most = _MOST_TUNING * (budget.hours or math.inf)
+    most = _MOST_TUNING * (hours or math.inf)
     count = next((n for n in range(len(_SEEDS), 1, -1) if n * draft.tuning_hours <= most), 1)
     tuning = count * draft.tuning_hours
     fewest = _TOKENS_PER_PARAMETER * draft.shape.encoder_parameters
-    tokens = budget.tokens or (fewest if draft.start is None else _FEWEST_ADAPTED)
-    steps = -(-int(tokens) // int(draft.study.config.tokens_per_step))
+    wanted = tokens or (fewest if draft.start is None else _FEWEST_ADAPTED)
+    steps = -(-int(wanted) // int(draft.study.config.tokens_per_step))
     one = sum(draft.training_hours.values()) / draft.steps
     needed = (tuning + one * max(steps, 20)) / (1 - _SPARE)
-    if budget.hours is not None:
-        if needed > budget.hours:
+    if hours is not None:
+        if needed > hours:
             return needed
-        if budget.tokens is None:
-            steps = int((budget.hours * (1 - _SPARE) - tuning) / one)
+        if tokens is None:
+            steps = int((hours * (1 - _SPARE) - tuning) / one)
     grain = 1_000 if steps >= 10_000 else 20
     return replace(draft, steps=max(20, steps // grain * grain), seeds=_SEEDS[:count])
 
 
 def budget_document(
-    speed: Speed, hours: float | None, choices: list[Choice | str], price: float | None
+    device: Device, hours: float | None, choices: list[Choice | str], price: float | None
 ) -> TableDocument:
     """Return what cannot be seen, then the studies, then their hours.
 
     Args:
-        speed: the device.
+        device: the GPU.
         hours: of it, where they were given.
         choices: of `choices_of`.
         price: of an hour; None: no money is counted.
@@ -361,7 +378,7 @@ def budget_document(
         )
     limit = "" if hours is None else f" for {hours:g} hours"
     body: list[str | Grid | Heading] = [
-        f"What one {speed.device.name}{limit} cannot see: differences between two arms below these points",
+        f"What one {device.name}{limit} cannot see: differences between two arms below these points",
         "(80 % power, one test at 0.05 by `compare --replicates`, the paper's spread of fine-tunings).",
         "",
         Grid(blind, range(1, 6)),
@@ -378,7 +395,7 @@ def budget_document(
         Grid(studies, (2, 3, 4)),
         *(f"{number}: {one}" for number, one in enumerate(choices, 1) if isinstance(one, str)),
         "",
-        f"Hours of each step{_known(speed)}.",
+        f"Hours of each step{_known(device)}.",
         "",
         Grid(taken, range(1, 9)),
     ]  # fmt: skip
@@ -393,13 +410,13 @@ def budget_document(
         if isinstance(one, Choice) else {"problem": one}
         for one in choices
     ]  # fmt: skip
-    return TableDocument(body=body, data={"device": speed.device.name, "hours": hours, "choices": data})
+    return TableDocument(body=body, data={"device": device.name, "hours": hours, "choices": data})
 
 
-def _known(speed: Speed) -> str:
-    if speed.mfu is not None:
-        return f", pretraining at {speed.mfu:.0%} of the peak rate"
-    if speed.device.name in ("H100", "MI250X"):
+def _known(device: Device) -> str:
+    if device.mfu is not None:
+        return f", pretraining at {device.mfu:.0%} of the peak rate"
+    if device.name in ("H100", "MI250X"):
         return ", from speeds measured on this device (docs/performance.md)"
     return "; counted, not measured: give the MFU that `train` logs there after 20 steps as --mfu"
 

@@ -3,23 +3,71 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
-from clm_or_mlm.plan_options import BudgetOptions, DeviceOptions
+from common.cli import shared_options
 from common.errors import UserError
 from common.files import write_text
 from common.tables import write
 from pretraining.commands import StudyOptions, warn_of_a_slip
 from pretraining.models import FIGURES, Model
 from pretraining.names import ModelNames
+from pretraining.plan.devices import Device, find_device
 from pretraining.plan.plan_report import PLAN_FORMATS, plan_document
 from pretraining.plan.study_plan import Study, load_study, plan_of
 
 __all__ = ["plan"]
 
-_PAPER, _H100, _NONE = StudyOptions(), DeviceOptions(), BudgetOptions()
+_PAPER = StudyOptions()
+_ABOVE_0 = Parameter(validator=Number(gt=0, lt=1e18))
+
+
+@shared_options("the GPU")
+@dataclass(frozen=True, kw_only=True)
+class DeviceOptions:
+    """The GPU that hours are of, and what they cost."""
+
+    device: str = "H100"
+    """the GPU, such as H100 or RTX 4090 (an unknown name lists them), or any with --tflops"""
+    tflops: Annotated[float | None, _ABOVE_0] = None
+    """its dense bf16 TFLOP/s, if not those of its data sheet"""
+    mfu: Annotated[float | None, Parameter(validator=Number(gt=0, lte=1))] = None
+    """share of its peak rate that pretraining reaches, as the log shows (default: counted)"""
+    price: Annotated[float | None, Parameter(validator=Number(gte=0, lt=1e9))] = None
+    """of an hour, to print money too"""
+
+    @property
+    def gpu(self) -> Device:
+        """The device and what it reaches."""
+        return replace(find_device(self.device, self.tflops), mfu=self.mfu)
+
+
+@shared_options("which studies a budget pays for")
+@dataclass(frozen=True, kw_only=True)
+class BudgetOptions:
+    """Studies for a number of hours."""
+
+    hours: Annotated[float | None, _ABOVE_0] = None
+    """hours of one GPU: print three studies that they pay for, and what these could not see"""
+    tokens: Annotated[float | None, _ABOVE_0] = None
+    """tokens that each model is trained on, in place of as many as the hours allow"""
+    start: Annotated[str, Parameter(metavar="START", show_default=False)] = ""
+    """folder or hub id of the model that the third study adapts (default: SmolLM2-135M)"""
+    pretraining_sd: Annotated[float | None, Parameter(metavar="POINTS", validator=Number(gte=0, lt=100))] = (
+        None
+    )
+    """spread (sd) between pretrainings (default: measured at the nearest scale)"""
+    choose: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lte=3))] = 1
+    """the study that --out writes"""
+    out: Annotated[Path | None, Parameter(metavar="FILE")] = None
+    """write the study file, with the commands that run it"""
+    divide: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lt=2**31))] = 1
+    """divide sizes and steps in the written study, to try the commands on a CPU"""
 
 
 def plan(
@@ -27,8 +75,8 @@ def plan(
     *,
     figure: Annotated[int | None, Parameter(metavar="N")] = None,
     format: Annotated[str, Parameter(choices=PLAN_FORMATS)] = "tree",
-    device: DeviceOptions = _H100,
-    budget: BudgetOptions = _NONE,
+    device: DeviceOptions = DeviceOptions(),
+    budget: BudgetOptions = BudgetOptions(),
     study: StudyOptions = _PAPER,
 ) -> None:
     """Print the training that the study, a figure or a model needs, or which studies a number of GPU hours pays for.
@@ -58,15 +106,18 @@ def plan(
         raise UserError("--out writes a study for a budget; give --hours or --tokens")
     chosen = load_study(study.study)
     made = plan_of(_models(chosen, model, figure), chosen)
-    write(plan_document(made, speed=device.speed, price=device.price), format, None)
+    write(plan_document(made, device=device.gpu, price=device.price), format, None)
 
 
 def _studies(options: BudgetOptions, device: DeviceOptions, format: str) -> None:
     # pandas, which a plan need not have
     from clm_or_mlm.budget_plan import budget_document, choices_of, chosen_study
 
-    choices = choices_of(options, device.speed)
-    document = budget_document(device.speed, options.hours, choices, device.price)
+    choices = choices_of(
+        device.gpu, hours=options.hours, tokens=options.tokens, pretraining_sd=options.pretraining_sd,
+        start=options.start,
+    )  # fmt: skip
+    document = budget_document(device.gpu, options.hours, choices, device.price)
     write(document, "text" if format == "tree" else format, None)
     if options.out is not None:
         choice = choices[options.choose - 1]

@@ -20,7 +20,6 @@ from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.devices import DEVICES, Device
 from pretraining.plan.flops import model_flops_per_token
-from pretraining.plan.speed import Speed
 from pretraining.plan.study_plan import Plan, PlannedStage, Study, load_study, plan_of
 from workflow.jobs import KINDS, Command, Job, JobKind, Workflow, by_marker, marker, queue_name
 from workflow.study_settings import StudySettings
@@ -273,7 +272,7 @@ def _training(
 ) -> Job:
     own = item.name == name
     makes = model_files("pretraining", name) if kind.goal else stage_files("pretraining", name, item.keep)
-    costs = plan.costs([item], speed=Speed(device=DEVICES[settings.device]))
+    costs = plan.costs([item], device=DEVICES[settings.device])
     parent = item.parent if own else item.name
     needs = [marker("shards", "shards")]
     if parent is not None:
@@ -326,7 +325,7 @@ def _cells(
     by_source = (
         tuple(d for d in settings.datasets if DATASETS[d].trained_on == source) for source in sources
     )
-    hours = sum(tuning_hours(shape, names, Speed(device=device), shared) for names in by_source)
+    hours = sum(tuning_hours(shape, names, device, shared) for names in by_source)
     return Job(
         kind=KINDS["cell"],
         name=name,
@@ -374,13 +373,13 @@ def runs_at_a_time(shape: Shape, device: Device, cores: int) -> int:
     return next((runs for runs in _STEP_SECONDS if runs <= most), 1)
 
 
-def tuning_hours(shape: Shape, datasets: tuple[str, ...], speed: Speed, runs: int) -> float:
+def tuning_hours(shape: Shape, datasets: tuple[str, ...], device: Device, runs: int) -> float:
     """Return the hours of a GPU that one fine-tuning and its evaluations take, on the high side.
 
     Args:
         shape: the model's.
         datasets: those that it is measured on; it is trained on what the first is trained on.
-        speed: the GPU, and what pretraining reaches on it.
+        device: the GPU, and what pretraining reaches on it.
         runs: how many share the GPU, of `runs_at_a_time`.
     """
     trained_on = DATASETS[DATASETS[datasets[0]].trained_on]
@@ -397,13 +396,7 @@ def tuning_hours(shape: Shape, datasets: tuple[str, ...], speed: Speed, runs: in
     )
     computed = flops(trained_on.name, steps * FINE_TUNING.batch) + measured / 3
     usual = SHAPES["610m"]
-    busy = (
-        _BUSY_SECONDS
-        * DEVICES["H100"].peak
-        / speed.device.peak
-        * shape.body_parameters
-        / usual.body_parameters
-    )
+    busy = _BUSY_SECONDS * DEVICES["H100"].peak / device.peak * shape.body_parameters / usual.body_parameters
     waited = steps * max(_STEP_SECONDS[runs] * shape.layers / usual.layers, busy)
-    reached = speed.tokens_per_second(shape, predicted=0.4) * model_flops_per_token(shape, predicted=0.4)
+    reached = device.tokens_per_second(shape, predicted=0.4) * model_flops_per_token(shape, predicted=0.4)
     return (_RUN_SECONDS + waited + computed / (reached * _OF_PRETRAINING)) / 3_600

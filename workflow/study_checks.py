@@ -14,8 +14,7 @@ from string import Template
 from common.cli import check_words
 from common.errors import UserError
 from container.machine import Machine
-from pretraining.plan.devices import DEVICES
-from pretraining.plan.memory import training_gb
+from pretraining.plan.devices import DEVICES, training_gb
 from workflow.engine import Profile
 from workflow.jobs import Command, Job, Workflow
 from workflow.study import study_of, training_config

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["PackedBatch", "positions_of"]
+__all__ = ["PackedBatch", "on_device", "positions_of"]
+
+Batch = TypeVar("Batch")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,12 +100,17 @@ class PackedBatch:
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> PackedBatch:
         """Return the batch with its tensors on `device`."""
-        return replace(
-            self,
-            tokens=self.tokens.to(device, non_blocking=non_blocking),
-            cu_seqlens=self.cu_seqlens.to(device, non_blocking=non_blocking),
-            sample_ids=self.sample_ids.to(device, non_blocking=non_blocking),
-        )
+        return on_device(self, device, non_blocking=non_blocking)
+
+
+def on_device(batch: Batch, device: torch.device | str, *, non_blocking: bool) -> Batch:
+    """Return a dataclass with its tensors, and those of batches in it, on `device`."""
+    moved = {
+        name: value.to(device, non_blocking=non_blocking)
+        for name, value in vars(batch).items()
+        if isinstance(value, Tensor | PackedBatch)
+    }
+    return replace(batch, **moved)  # type: ignore[type-var]
 
 
 def positions_of(cu_seqlens: Tensor, num_tokens: int) -> Tensor:

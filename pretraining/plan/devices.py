@@ -1,15 +1,42 @@
-"""GPUs by name: peak rate, memory and bandwidth as their makers publish them.
+"""GPUs by name: what their makers publish, how fast each trains a model, and what fits in its memory.
+
+A step's time is the sum of three parts, each at a share of the device's published rate that a trace of 610M on an H100
+showed (docs/performance.md): matrix products, attention, and what is read and written in memory. What measured sizes
+reached of that sum is what others are taken to reach: left out of it, each of the three sizes is met within 5 %.
 
 Standard library only.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import cache
 
 from common.errors import UserError, nearest
+from pretraining.paper_settings import GPU_HOURS, SHAPES, TRAINING, Shape, effective_length
+from pretraining.plan.flops import model_flops_per_token
 
-__all__ = ["DEVICES", "Device", "find_device", "peak_flops"]
+__all__ = [
+    "DEVICES", "H100", "MEASURED", "Device", "find_device", "largest_microbatch", "mfu", "peak_flops", "reached",
+    "training_gb",
+]  # fmt: skip
+
+MEASURED = {"210m": 308_000.0, "610m": 105_500.0, "1b": 60_000.0}
+"""Tokens/s of one H100 with MLM at 40 % and the default settings, by size (docs/performance.md)."""
+
+_PRODUCTS, _ATTENTION, _MEMORY = 753 / 989.4, 175 / 989.4, 2.1 / 3.35
+"""Shares of the peak rate, and of the bandwidth, that a trace of 610M showed."""
+_HOST_SECONDS = 0.002
+"""Of a layer in one pass: what Python and the driver take to launch it, rehearsed (docs/performance.md)."""
+_PASS_TOKENS, _FULL = TRAINING.device_batch * TRAINING.max_length, 0.95
+"""Most tokens of the measured passes, and how full passes are."""
+# Fits the three sizes of docs/performance.md, on one and two GPUs, within 5 %: bf16, compiled blocks, MLM at 40 %.
+_PARAMETER_BYTES, _REDUCED_BYTES, _BLOCK_BYTES, _LOGIT_BYTES = 16, 6, 36, 1.6
+_FILLED = 0.9
+"""Share of a GPU's free memory that training may take: the allocator cannot fill the rest."""
+_MOST = 32
+"""Sequences of a pass above which nothing gets faster."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +51,25 @@ class Device:
     """Bytes/s of its memory."""
     memory_gb: float | None
     """GB of the smallest GPU of the name; None: not known."""
+    mfu: float | None = None
+    """Share of its peak rate that every training reaches; None: by size and objective."""
+
+    def tokens_per_second(
+        self, shape: Shape, *, predicted: float, length: float | None = None, pass_tokens: int = _PASS_TOKENS
+    ) -> float:
+        """Return the tokens/s of training.
+
+        Args:
+            shape: the model.
+            predicted: share of positions that pass the head: 1 for CLM, the masking ratio for MLM.
+            length: mean length that a token meets, `effective_length()` when left out.
+            pass_tokens: most tokens of one forward and backward pass.
+        """
+        length = effective_length() if length is None else length
+        if self.mfu is not None:
+            flops = model_flops_per_token(shape, length=length, predicted=predicted)
+            return self.mfu * self.peak / flops
+        return reached(self.name) / _seconds(shape, self, predicted, length, pass_tokens)
 
 
 # NVIDIA: data sheets of A100, H100, H200, GH200, HGX B200, L40S; appendices of the Ada and RTX Blackwell white papers.
@@ -49,6 +95,8 @@ DEVICES: dict[str, Device] = {
     )
 }
 """The devices that hours can be estimated for."""
+H100 = DEVICES["H100"]
+"""The one that was measured."""
 
 
 def find_device(name: str, tflops: float | None = None) -> Device:
@@ -69,7 +117,7 @@ def find_device(name: str, tflops: float | None = None) -> Device:
             f"--tflops{nearest(name, DEVICES)}"
         )
     if device is None:
-        like = DEVICES["H100"]  # its bytes for each FLOP
+        like = H100  # its bytes for each FLOP
         device = replace(like, name=name, memory_gb=None)
     if tflops is None:
         return device
@@ -87,3 +135,79 @@ def peak_flops(device_name: str) -> float | None:
     words = device_name.replace("-", " ").replace("/", " ").split()
     known = [name for name in DEVICES if all(part in words for part in name.split())]
     return DEVICES[max(known, key=len)].peak if known and "Laptop" not in words else None
+
+
+def mfu(tokens_per_second: float, flops_per_token: float, device_name: str, devices: int = 1) -> float | None:
+    """Return model FLOPs utilisation, 0 to 1, of a job on `devices` like devices; None for an unknown device."""
+    peak = peak_flops(device_name)
+    return None if peak is None else tokens_per_second * flops_per_token / (peak * devices)
+
+
+def _seconds(shape: Shape, device: Device, predicted: float, length: float, pass_tokens: int) -> float:
+    """Return the seconds of a token by the three parts, or by the host where that is slower."""
+    width, kv_width = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    products = 6 * (shape.body_parameters + predicted * shape.embedding_parameters)
+    attention = 12 * shape.layers * width * length
+    # Bytes forward and backward: norms and the float32 residual; RoPE; SwiGLU; then the loss over logits.
+    channels = 56 * shape.hidden + 16 * (width + kv_width) + 18 * shape.mlp
+    moved = shape.layers * channels + 8 * predicted * shape.vocab
+    # Weights are cast, and gradients added up, in each pass.
+    moved += 22 * shape.trained_parameters / (_FULL * pass_tokens)
+    computed = products / (_PRODUCTS * device.peak) + attention / (_ATTENTION * device.peak)
+    host = _HOST_SECONDS * shape.layers / (_FULL * pass_tokens)
+    return max(computed + moved / (_MEMORY * device.bandwidth), host)
+
+
+@cache
+def reached(name: str, left_out: str = "") -> float:
+    """Return what measured trainings reached of the counted speed: of the device if it was measured, else of the H100.
+
+    Args:
+        name: of the device.
+        left_out: a measured size that shall not count.
+    """
+    if name == "MI250X":  # the paper's own hours of its base models, trained by another trainer
+        tokens, length = 42_000 * TRAINING.tokens_per_step, effective_length()
+        hours = sum(
+            tokens * _seconds(shape, DEVICES[name], share, length, _PASS_TOKENS) / 3600
+            for shape in SHAPES.values() for share in (0.2, 0.3, 0.4, 0.5, 1.0)
+        )  # fmt: skip
+        return hours / GPU_HOURS["base models"]
+    shares = [
+        speed * _seconds(SHAPES[size], H100, 0.4, effective_length(), _PASS_TOKENS)
+        for size, speed in MEASURED.items() if size != left_out
+    ]  # fmt: skip
+    return math.exp(sum(map(math.log, shares)) / len(shares))
+
+
+def training_gb(shape: Shape, pass_tokens: int, *, several: bool = False) -> float:
+    """Return the GB of a GPU that training takes.
+
+    Args:
+        shape: the model.
+        pass_tokens: most tokens of one forward and backward pass.
+        several: whether several GPUs share the work.
+    """
+    fixed = shape.trained_parameters * (_PARAMETER_BYTES + _REDUCED_BYTES * several)
+    position = _BLOCK_BYTES * shape.layers * shape.hidden + _LOGIT_BYTES * shape.vocab
+    return (fixed + pass_tokens * position) / 1e9
+
+
+def largest_microbatch(
+    shape: Shape, free_gb: float, length: int, *, most: int = _MOST, several: bool = False
+) -> int:
+    """Return the most sequences that one pass may have in a GPU's free memory, 0 where not even one fits.
+
+    Args:
+        shape: the model.
+        free_gb: the GPU's free memory; infinite where it is not known.
+        length: tokens of the longest sequence.
+        most: not more than this.
+        several: whether several GPUs share the work.
+    """
+    fits = (
+        size
+        for size in range(most, 0, -1)
+        if training_gb(shape, size * length, several=several) <= _FILLED * free_gb
+    )
+    return next(fits, 0)

@@ -1,4 +1,4 @@
-"""What training costs: FLOPs per token by two conventions, MFU. Standard library only.
+"""What training costs: FLOPs per token by two conventions. Standard library only.
 
 - `hoffmann`: Appendix F of Hoffmann et al. (2022, arXiv 2203.15556), the convention of the paper's Figure 10. It
   counts the embedding look-up as a matrix product and a full square of attention scores, and takes the backward
@@ -11,9 +11,8 @@
 from __future__ import annotations
 
 from pretraining.paper_settings import Shape, effective_length
-from pretraining.plan.devices import peak_flops
 
-__all__ = ["hoffmann_flops_per_token", "mfu", "model_flops_per_token"]
+__all__ = ["hoffmann_flops_per_token", "model_flops_per_token"]
 
 
 def hoffmann_flops_per_token(shape: Shape, *, length: float | None = None) -> float:
@@ -44,9 +43,3 @@ def model_flops_per_token(shape: Shape, *, length: float | None = None, predicte
     length = effective_length() if length is None else length
     matrices = shape.body_parameters + predicted * shape.embedding_parameters
     return 6 * matrices + 12 * shape.layers * shape.heads * shape.head_dim * length
-
-
-def mfu(tokens_per_second: float, flops_per_token: float, device_name: str, devices: int = 1) -> float | None:
-    """Return model FLOPs utilisation, 0 to 1, of a job on `devices` like devices; None for an unknown device."""
-    peak = peak_flops(device_name)
-    return None if peak is None else tokens_per_second * flops_per_token / (peak * devices)

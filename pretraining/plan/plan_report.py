@@ -7,8 +7,7 @@ from dataclasses import MISSING, asdict, fields
 from common.plain_text import counted
 from common.tables import TableDocument, plain_table
 from pretraining.models import Stage, format_steps
-from pretraining.plan.memory import largest_microbatch
-from pretraining.plan.speed import H100, Speed
+from pretraining.plan.devices import H100, Device, largest_microbatch
 from pretraining.plan.study_plan import PAPER_STUDY, Costs, Plan, PlannedStage
 
 __all__ = ["PLAN_FORMATS", "plan_document"]
@@ -17,20 +16,20 @@ PLAN_FORMATS = ("tree", "json")
 """How a plan is printed."""
 
 
-def plan_document(plan: Plan, *, speed: Speed = H100, price: float | None = None) -> TableDocument:
+def plan_document(plan: Plan, *, device: Device = H100, price: float | None = None) -> TableDocument:
     """Return the plan.
 
     Args:
         plan: the work to show.
-        speed: the device that hours are of.
+        device: the device that hours are of.
         price: of an hour of it; None: no money is counted.
     """
     return TableDocument(
-        data=_data(plan, speed, price), indent=2, pages={"tree": lambda: _tree(plan, speed, price)}
+        data=_data(plan, device, price), indent=2, pages={"tree": lambda: _tree(plan, device, price)}
     )
 
 
-def _tree(plan: Plan, speed: Speed, price: float | None) -> str:
+def _tree(plan: Plan, device: Device, price: float | None) -> str:
     models = counted(len(plan.models), "model")
     lines = [f"{models} of the study {plan.study.name!r}, {counted(len(plan.stages), 'stage')}", ""]
     names = {model.name for model in plan.models}
@@ -57,14 +56,14 @@ def _tree(plan: Plan, speed: Speed, price: float | None) -> str:
         "",
     ]
     if len(plan.models) == 1 and (len(plan.stages) > 1 or plan.models[0].start):
-        lines += [*_added(plan, speed, price), ""]
-    lines += _totals(plan, speed, price)
+        lines += [*_added(plan, device, price), ""]
+    lines += _totals(plan, device, price)
     if skip := plan.study.config.skip:
         lines.append(f"changes        skip={skip}")
     return "\n".join(lines) + "\n"
 
 
-def _added(plan: Plan, speed: Speed, price: float | None) -> list[str]:
+def _added(plan: Plan, device: Device, price: float | None) -> list[str]:
     """Return what each stage of a model adds, from random weights or the start on, as lines of one table."""
     rows = [
         [
@@ -72,12 +71,12 @@ def _added(plan: Plan, speed: Speed, price: float | None) -> list[str]:
             "steps",
             "tokens",
             "model FLOPs",
-            f"{speed.device.name} hours",
+            f"{device.name} hours",
             *["money"] * (price is not None),
         ]
     ]
     for item in plan.stages:
-        costs = plan.costs([item], speed=speed)
+        costs = plan.costs([item], device=device)
         money = [f"{price * costs.gpu_hours:,.2f}"] if price is not None else []
         rows.append(
             [item.name, f"{costs.steps:,}", f"{costs.tokens:.4g}", f"{costs.flops['model']:.4g}",
@@ -86,8 +85,8 @@ def _added(plan: Plan, speed: Speed, price: float | None) -> list[str]:
     return plain_table(rows, range(1, len(rows[0])))
 
 
-def _totals(plan: Plan, speed: Speed, price: float | None) -> list[str]:
-    costs, name = plan.costs(speed=speed), speed.device.name
+def _totals(plan: Plan, device: Device, price: float | None) -> list[str]:
+    costs, name = plan.costs(device=device), device.name
     alone = sum(model.steps for model in plan.models)
     return [
         f"steps          {costs.steps:,} ({alone:,} if every model were trained alone)",
@@ -101,26 +100,26 @@ def _totals(plan: Plan, speed: Speed, price: float | None) -> list[str]:
         f"FLOPs          {costs.flops['hoffmann']:.4g} by Hoffmann et al., Appendix F; "
         f"{costs.flops['model']:.4g} model FLOPs",
         f"{name} hours".ljust(15)
-        + f"{costs.gpu_hours:,.0f} at {_mfu(costs, speed):.0%} of the bf16 peak (model FLOPs)"
-        + ("" if speed.mfu or name == "H100" else ", not measured on this device"),
+        + f"{costs.gpu_hours:,.0f} at {_mfu(costs, device):.0%} of the bf16 peak (model FLOPs)"
+        + ("" if device.mfu or name == "H100" else ", not measured on this device"),
         *(
             [f"money          {price * costs.gpu_hours:,.2f} at {price:g} an hour"]
             if price is not None
             else []
         ),
-        f"memory         {costs.memory_gb:,.0f} GB{_too_much(plan, costs, speed)}",
+        f"memory         {costs.memory_gb:,.0f} GB{_too_much(plan, costs, device)}",
         f"disk           {_bytes(costs.checkpoint_bytes)} of kept checkpoints with optimiser state, "
         f"{_bytes(costs.model_bytes)} of exported models, {_bytes(plan.data_bytes)} of decompressed shards",
     ]
 
 
-def _mfu(costs: Costs, speed: Speed) -> float:
-    return costs.flops["model"] / (costs.gpu_hours * 3600 * speed.device.peak)
+def _mfu(costs: Costs, device: Device) -> float:
+    return costs.flops["model"] / (costs.gpu_hours * 3600 * device.peak)
 
 
-def _too_much(plan: Plan, costs: Costs, speed: Speed) -> str:
+def _too_much(plan: Plan, costs: Costs, device: Device) -> str:
     """Return what to do where the largest model does not fit on the device."""
-    device, config = speed.device, plan.study.config
+    config = plan.study.config
     taken = config.pass_tokens // config.max_length
     words = f" at {counted(taken, 'sequence')} in a pass"
     if device.memory_gb is None or costs.memory_gb <= device.memory_gb:
@@ -149,19 +148,19 @@ def _bytes(size: float) -> str:
     return f"{size:.3g} TB"
 
 
-def _stage(plan: Plan, item: PlannedStage, speed: Speed) -> dict[str, object]:
+def _stage(plan: Plan, item: PlannedStage, device: Device) -> dict[str, object]:
     """Return a planned stage: without the fields that no stage of the paper has, where they are not used; with what it
     adds, in other studies than the paper's."""
     rare = {each.name for each in fields(Stage) if each.default is not MISSING} - item.extras().keys()
     kept = {key: value for key, value in asdict(item).items() if key not in rare} | {"steps": item.steps}
     if plan.study is PAPER_STUDY:
         return kept
-    costs = plan.costs([item], speed=speed)
+    costs = plan.costs([item], device=device)
     return kept | {name: getattr(costs, name) for name in ("tokens", "flops", "gpu_hours")}
 
 
-def _data(plan: Plan, speed: Speed, price: float | None) -> dict[str, object]:
-    costs = plan.costs(speed=speed)
+def _data(plan: Plan, device: Device, price: float | None) -> dict[str, object]:
+    costs = plan.costs(device=device)
     return {
         "study": plan.study.name,
         "models": [
@@ -170,10 +169,10 @@ def _data(plan: Plan, speed: Speed, price: float | None) -> dict[str, object]:
             | {"stages": [stage.name for stage in model.stages]}
             for model in plan.models
         ],
-        "stages": [_stage(plan, item, speed) for item in plan.stages],
+        "stages": [_stage(plan, item, device) for item in plan.stages],
         "changes": {"skip": skip} if (skip := plan.study.config.skip) else {},
         "costs": asdict(costs)
-        | {"device": speed.device.name, "mfu": _mfu(costs, speed)}
+        | {"device": device.name, "mfu": _mfu(costs, device)}
         | ({} if price is None else {"money": price * costs.gpu_hours})
         | {name: getattr(plan, name) for name in ("data_tokens", "data_bytes")},
     }

@@ -38,10 +38,9 @@ from common.settings import need_table, read_settings, read_toml, refuse_code
 from pretraining.models import MODELS, PAPER, Design, Model, Stage, arm_of
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import OPTIMIZER_BYTES, TrainingConfig
+from pretraining.plan.devices import H100, Device, training_gb
 from pretraining.plan.flops import hoffmann_flops_per_token, model_flops_per_token
-from pretraining.plan.memory import training_gb
 from pretraining.plan.model_tables import Shapes, models_of_tables
-from pretraining.plan.speed import H100, Speed
 
 __all__ = [
     "PAPER_STUDY",
@@ -207,13 +206,8 @@ class Plan:
     stages: tuple[PlannedStage, ...]
     """Their work, parents before children."""
 
-    def costs(
-        self,
-        stages: Iterable[PlannedStage] | None = None,
-        *,
-        speed: Speed = H100,
-    ) -> Costs:
-        """Return what the stages take (all of the plan's when left out), each counted once, at a device's speed."""
+    def costs(self, stages: Iterable[PlannedStage] | None = None, *, device: Device = H100) -> Costs:
+        """Return what the stages take (all of the plan's when left out), each counted once, on a device."""
         chosen = self.stages if stages is None else tuple(stages)
         config = self.study.config
         flops = {"hoffmann": 0.0, "model": 0.0}
@@ -224,7 +218,7 @@ class Plan:
             length, share = config.sequences.attended_length, item.predicted_share
             flops["hoffmann"] += tokens * hoffmann_flops_per_token(shape, length=length)
             flops["model"] += tokens * model_flops_per_token(shape, length=length, predicted=share)
-            seconds += tokens / speed.tokens_per_second(
+            seconds += tokens / device.tokens_per_second(
                 shape, predicted=share, length=length, pass_tokens=config.pass_tokens
             )
             memory = max(memory, training_gb(shape, config.pass_tokens))

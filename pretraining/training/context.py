@@ -21,7 +21,7 @@ from pretraining.model.configuration import config_of
 from pretraining.model.start_weights import check_start, data_config
 from pretraining.paper_settings import TRAINING
 from pretraining.plan.config import RESULTS, TrainingConfig
-from pretraining.plan.memory import largest_microbatch
+from pretraining.plan.devices import largest_microbatch
 from pretraining.plan.study_plan import PlannedStage, Targets
 from pretraining.starts import Start
 from pretraining.training import checkpoints
@@ -71,7 +71,9 @@ class TrainingContext:
             config_of(self.shape, tokenizer) if self.start is None else data_config(self.start, tokenizer)
         )
         self.data = Data(self.data_folder, config, self.model_config, remote)
-        self._others = {text: self._other(text) for text in self._needed() if text}
+        chains = [self.plan.ancestry(stage) for stage, _ in self.targets.stages]
+        others = dict.fromkeys(stage.data for chain in chains for stage in chain if stage.data)
+        self._others = {text: self._other(text) for text in others}
         if config.global_batch < self.ranks.world:
             raise UserError(
                 f"global_batch={config.global_batch} leaves some of {self.ranks.world} processes without a sequence; "
@@ -87,12 +89,8 @@ class TrainingContext:
         free = min(ranks.total(*(mine * (rank == ranks.rank) for rank in range(ranks.world))))
         return max(1, largest_microbatch(self.shape, free, config.max_length, several=ranks.world > 1))
 
-    def _needed(self) -> list[str]:
-        """Return the data of the stages to train and of those before them, as the study file gives them."""
-        chains = [self.plan.ancestry(stage) for stage, _ in self.targets.stages]
-        return list(dict.fromkeys(stage.data for chain in chains for stage in chain))
-
     def _other(self, text: str) -> Data:
+        """Open the data that a study file names, of stages to train or of those before them."""
         folder, remote = find_shards(text)
         data = Data(folder, self.config, self.model_config, remote)
         if data.manifest["tokenizer"]["sha256"] != self.data.manifest["tokenizer"]["sha256"]:

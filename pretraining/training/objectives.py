@@ -25,7 +25,7 @@ from pretraining.model.adapted import AdaptedModel
 from pretraining.model.cross_entropy import IGNORE
 from pretraining.model.masking import MaskRule, batch_mask
 from pretraining.model.modeling import EuroBertForMaskedLM
-from pretraining.model.packed_batch import PackedBatch
+from pretraining.model.packed_batch import PackedBatch, on_device
 from pretraining.models import OBJECTIVES
 
 __all__ = [
@@ -54,18 +54,7 @@ class ObjectiveBatch:
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> ObjectiveBatch:
         """Return the batch with its tensors on `device`."""
-
-        def moved(tensor: Tensor | None) -> Tensor | None:
-            return None if tensor is None else tensor.to(device, non_blocking=non_blocking)
-
-        return replace(
-            self,
-            inputs=self.inputs.to(device, non_blocking=non_blocking),
-            labels=self.labels.to(device, non_blocking=non_blocking),
-            positions=moved(self.positions),
-            groups=moved(self.groups),
-            weights=moved(self.weights),
-        )
+        return on_device(self, device, non_blocking=non_blocking)
 
     def padded(self, tokens: int, sequences: int) -> ObjectiveBatch:
         """Return the batch in one of a few shapes (`PackedBatch.padded`); what is added predicts nothing."""

@@ -34,7 +34,8 @@ from pretraining.model.adapted import AdaptedModel
 from pretraining.model.attention import BACKENDS, resolve_backend
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.start_weights import Trained, load_start
-from pretraining.plan.flops import mfu, model_flops_per_token
+from pretraining.plan.devices import mfu
+from pretraining.plan.flops import model_flops_per_token
 from pretraining.plan.study_plan import PlannedStage
 from pretraining.training import checkpoints
 from pretraining.training.composer_parts import (

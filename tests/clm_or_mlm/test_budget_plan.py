@@ -19,10 +19,8 @@ from analysis.store.runs_table import COLUMNS
 from benchmarks.protocol import DATASETS
 from clm_or_mlm.__main__ import main
 from clm_or_mlm.budget_plan import Choice, choices_of, nearest_spread
-from clm_or_mlm.plan_command import BudgetOptions
 from common.errors import UserError
-from pretraining.plan.devices import DEVICES
-from pretraining.plan.speed import H100, Speed
+from pretraining.plan.devices import DEVICES, H100, Device
 from pretraining.plan.study_plan import load_study, plan_of
 from tests.pretraining.documents import make_documents
 from tests.pretraining.families import save_start
@@ -32,15 +30,15 @@ SPREADS = dict(seed_spreads(PUBLISHED))
 TUNED = ("sst2", "uner_en", "squad", "nq")
 
 
-def paid(speed: Speed, **budget: float) -> list[Choice]:
-    return [one for one in choices_of(BudgetOptions(**budget), speed) if isinstance(one, Choice)]  # type: ignore[arg-type]
+def paid(device: Device, **budget: float) -> list[Choice]:
+    return [one for one in choices_of(device, **budget) if isinstance(one, Choice)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("hours", [24.0, 200.0])
 def test_every_study_takes_at_most_the_hours(device: str, hours: float) -> None:
     gpu = DEVICES[device]
-    choices = paid(Speed(device=gpu), hours=hours)
+    choices = paid(gpu, hours=hours)
     assert len(choices) >= 2 and choices[0].pretrainings >= 3
     for one in choices:
         assert 0.85 * hours < one.total <= hours, "no more, and nothing much is left"
@@ -65,21 +63,20 @@ def test_hours_are_those_of_the_plan_of_the_written_study(
 
 
 def test_tokens_fix_the_length_and_hours_then_the_pretrainings() -> None:
-    speed = H100
-    free = paid(speed, tokens=2e9)
+    free = paid(H100, tokens=2e9)
     assert all(one.tokens == pytest.approx(2e9, rel=0.03) for one in free)
-    tight = paid(speed, tokens=2e9, hours=0.7 * free[2].total)[-1]
+    tight = paid(H100, tokens=2e9, hours=0.7 * free[2].total)[-1]
     assert tight.start and tight.pretrainings < free[2].pretrainings and tight.tokens == free[2].tokens
 
 
 def test_what_cannot_be_paid_for_or_does_not_fit_is_refused_in_a_sentence() -> None:
     with pytest.raises(UserError, match=r"at least .* hours of one RTX 4090; give more --hours"):
-        choices_of(BudgetOptions(hours=0.5), Speed(device=DEVICES["RTX 4090"]))
+        choices_of(DEVICES["RTX 4090"], hours=0.5)
     small = replace(DEVICES["H100"], name="small", memory_gb=0.1)
     with pytest.raises(UserError, match=r"GB at microbatch=1, but one small has 0\.1"):
-        choices_of(BudgetOptions(hours=24), Speed(device=small))
+        choices_of(small, hours=24)
     with pytest.raises(UserError, match="--hours, --tokens"):
-        choices_of(BudgetOptions(), H100)
+        choices_of(H100)
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,10 @@ import math
 from analysis.precision.design import PlannedStudy, design_table
 from analysis.sources import PUBLISHED
 from clm_or_mlm.budget_plan import Choice, choices_of
-from clm_or_mlm.plan_options import BudgetOptions
 from common.provenance import ROOT
 from miniature.forms import FORMS
 from pretraining.paper_settings import SHAPES
-from pretraining.plan.devices import DEVICES
-from pretraining.plan.speed import H100, MEASURED, Speed, reached
+from pretraining.plan.devices import DEVICES, H100, MEASURED, reached
 from pretraining.plan.study_plan import PAPER_STUDY, plan_of
 
 PAGE = (ROOT / "docs" / "one-gpu.md").read_text(encoding="utf-8")
@@ -22,7 +20,7 @@ TUNED = ("sst2", "uner_en", "squad", "nq")
 
 def test_the_studies_of_a_day() -> None:
     for device in ("H100", "RTX 4090"):
-        for number, one in enumerate(choices_of(BudgetOptions(hours=24), Speed(device=DEVICES[device])), 1):
+        for number, one in enumerate(choices_of(DEVICES[device], hours=24), 1):
             assert isinstance(one, Choice)
             found = " | ".join(f"{one.finds()[name]:.1f}" for name in TUNED)
             row = f"{one.shape.encoder_parameters / 1e6:.0f} M | {one.tokens / 1e9:.1f} B | {len(one.arms)} x"

@@ -14,7 +14,7 @@ from miniature.forms import CONTROL, FAMILIES, FORMS, PREFIX, RANDOM
 from miniature.toy_study import Miniature, workflow_for
 from pretraining.models import MODELS, arm_of, parse
 from pretraining.paper_settings import SHAPES
-from pretraining.plan.speed import H100
+from pretraining.plan.devices import H100
 from pretraining.plan.study_plan import plan_of
 from workflow.jobs import Job, load, save
 from workflow.study import tuning_hours

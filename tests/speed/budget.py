@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pretraining.paper_settings import SHAPES, Shape, effective_length
-from pretraining.plan.flops import model_flops_per_token, peak_flops
+from pretraining.plan.devices import peak_flops
+from pretraining.plan.flops import model_flops_per_token
 from tests.speed.timing import parser_of
 
 TOKENS, PREDICTED = 288 * 1_030, 0.4

@@ -40,8 +40,8 @@ from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.flops import mfu, model_flops_per_token
-from pretraining.plan.memory import largest_microbatch
+from pretraining.plan.devices import largest_microbatch, mfu
+from pretraining.plan.flops import model_flops_per_token
 from pretraining.training.objectives import ObjectiveBatch, clm, group_weights, loss_sum, mlm
 from tests.pretraining.sizes import TINY
 from tests.speed.budget import speed, variants

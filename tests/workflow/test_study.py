@@ -13,7 +13,6 @@ from pretraining.data.tokenizer import load_tokenizer
 from pretraining.models import MODELS
 from pretraining.paper_settings import SHAPES
 from pretraining.plan.devices import DEVICES
-from pretraining.plan.speed import Speed
 from pretraining.plan.study_plan import plan_of
 from tests.pretraining.families import save_start
 from workflow.doctor import rehearsal_of
@@ -49,7 +48,7 @@ def test_hours_and_disk_are_the_plans() -> None:
     exports = sum(model.kind == "intermediate" for model in MODELS.values())
     plan = plan_of(tuple(MODELS.values()))
     assert sum(job.gpu_hours for job in stages) == pytest.approx(
-        plan.costs(speed=Speed(device=DEVICES["H100"])).gpu_hours + 0.05 * exports
+        plan.costs(device=DEVICES["H100"]).gpu_hours + 0.05 * exports
     )
 
 
@@ -131,7 +130,7 @@ def test_every_dataset_has_a_length_and_every_device_runs_every_size() -> None:
 
 @pytest.mark.parametrize(("runs", "seconds"), [(1, 100.0), (2, 51.0), (4, 43.0)])
 def test_a_thousand_steps_on_short_texts_take_what_was_measured(runs: int, seconds: float) -> None:
-    found = 3_600 * tuning_hours(SHAPES["610m"], ("sst2",), Speed(device=DEVICES["H100"]), runs)
+    found = 3_600 * tuning_hours(SHAPES["610m"], ("sst2",), DEVICES["H100"], runs)
     assert seconds < found < seconds + 25
 
 

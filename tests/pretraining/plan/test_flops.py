@@ -1,7 +1,7 @@
 import pytest
 
 from pretraining.paper_settings import SHAPES, Shape
-from pretraining.plan.flops import hoffmann_flops_per_token, mfu, model_flops_per_token
+from pretraining.plan.flops import hoffmann_flops_per_token, model_flops_per_token
 
 
 def hoffmann_as_printed(
@@ -37,10 +37,3 @@ def test_the_masked_head_saves_its_share() -> None:
     shape = SHAPES["210m"]
     saved = model_flops_per_token(shape) - model_flops_per_token(shape, predicted=0.4)
     assert saved == pytest.approx(6 * 0.6 * shape.embedding_parameters)
-
-
-def test_mfu_is_the_share_of_the_peak_rate_of_all_devices() -> None:
-    flops = model_flops_per_token(SHAPES["1b"])
-    assert mfu(0.4 * 989.4e12 / flops, flops, "NVIDIA H200") == pytest.approx(0.4)
-    assert mfu(0.8 * 989.4e12 / flops, flops, "NVIDIA H200", devices=2) == pytest.approx(0.4)
-    assert mfu(1.0, flops, "cpu") is None

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pretraining.paper_settings import SHAPES
 from pretraining.plan.devices import DEVICES
-from pretraining.plan.speed import Speed
 from pretraining.plan.study_plan import PAPER_STUDY, plan_of
 
 WHOLE = plan_of(tuple(PAPER_STUDY.models.values()))
@@ -46,7 +47,7 @@ def test_parents_come_first_and_hold_the_step() -> None:
 
 def test_costs_by_hand() -> None:
     """One base model: 42,000 steps of 2,373,120 tokens."""
-    costs = plan_of([PAPER_STUDY.models["610m-clm-42k"]]).costs(speed=Speed(device=DEVICES["A100"], mfu=0.5))
+    costs = plan_of([PAPER_STUDY.models["610m-clm-42k"]]).costs(device=replace(DEVICES["A100"], mfu=0.5))
     tokens = 42_000 * 2_373_120
     assert costs.tokens == tokens
     assert costs.gpu_hours == pytest.approx(costs.flops["model"] / (DEVICES["A100"].peak * 0.5 * 3600))
