@@ -39,7 +39,7 @@ class ResidualPools:
     """The pools of a source, and the resamples drawn from them; the same ones whatever was asked before."""
 
     def __init__(self, values: pd.DataFrame, resamples: int, seed: int) -> None:
-        """Take the scores by seed, as `analysis.evidence.evidence.seed_scores` returns them."""
+        """Take the scores by seed, as `analysis.evidence.cells.seed_scores` returns them."""
         self._resamples, self._seed = resamples, seed
         self._banks: dict[tuple[tuple[str, str], int, int], tuple[Array, Array]] = {}
         residuals: dict[tuple[str, str], list[Array]] = {}
