@@ -19,10 +19,9 @@ from analysis.evidence.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS
 from analysis.statistics.learning_rate_selection import SEED
 from analysis.store.runs_table import (
     fingerprint,
-    note_unsealed,
+    log_doubts,
     read_table,
     unsealed_words,
-    warn_of_differences,
     warn_of_other_sizes,
 )
 from analysis.store.stand_ins import StandIns, averaged_datasets, read_stand_ins
@@ -262,13 +261,12 @@ def open_source(
         opened = _open_table(source, path, names, protocol)
     runs = opened.runs
     assert runs is not None
-    warn_of_differences(source, opened.differences)
+    log_doubts(source, len(runs), 0 if stand_ins else opened.unsealed, opened.differences)
     if stand_ins is not None:
         return replace(
             opened, runs=stand_ins.in_place(runs), stand_ins=stand_ins, added_models=tuple(add_models)
         )
     warn_of_other_sizes(source, runs)
-    note_unsealed(source, opened.unsealed, len(runs))
     return opened
 
 

@@ -157,23 +157,14 @@ def fill_template(path: Path, **values: object) -> str:
     return environment.from_string(path.read_text("utf-8")).render(values)
 
 
-def _text(document: TableDocument) -> str:
+def _lines(document: TableDocument, table: Callable[[Rows, Container[int]], list[str]], heading: str) -> str:
+    """Return the document line by line, its tables drawn by `table` and `heading` before its titles."""
     lines: list[str] = []
     for part in document.body:
         if isinstance(part, Grid):
-            lines += plain_table(part.rows, part.numbers)
+            lines += table(part.rows, part.numbers)
         else:
-            lines.append(part if isinstance(part, str) else part.text)
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _markdown(document: TableDocument) -> str:
-    lines: list[str] = []
-    for part in document.body:
-        if isinstance(part, Grid):
-            lines += markdown_table(part.rows, part.numbers)
-        else:
-            lines.append(part if isinstance(part, str) else f"## {part.text}")
+            lines.append(part if isinstance(part, str) else f"{heading}{part.text}")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -263,8 +254,10 @@ class TableFormat:
 FORMATS: Registry[TableFormat] = Registry(
     "format",
     [
-        TableFormat(name="text", ending="txt", write=_text),
-        TableFormat(name="markdown", ending="md", write=_markdown),
+        TableFormat(name="text", ending="txt", write=lambda document: _lines(document, plain_table, "")),
+        TableFormat(
+            name="markdown", ending="md", write=lambda document: _lines(document, markdown_table, "## ")
+        ),
         TableFormat(name="latex", ending="tex", write=_latex),
         TableFormat(name="html", ending="html", write=lambda document: document.pages["html"]()),
         TableFormat(name="csv", ending="csv", write=_csv),

@@ -5,7 +5,7 @@ The rules: docs/claims.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
@@ -138,13 +138,13 @@ def flattened(branch: Branch) -> tuple[Branch, ...]:
     return tuple(unit for part in branch.parts for unit in flattened(part))
 
 
-def shown_to_hold(p_values: list[float]) -> int:
-    """Return how many of several statements hold at least, with 95 % confidence.
+def shown_to_hold(p_values: Sequence[float], others: Sequence[float] = ()) -> int:
+    """Return how many of several statements hold at least, with 95 % confidence, `others` being tested with them.
 
     Holm's rejections at 5 % are the largest k for which "at least k hold" is shown by closed testing of the partial
     conjunctions (Benjamini and Heller 2008; Goeman and Solari 2011), however the tests depend on each other.
     """
-    return sum(p <= ALPHA for p in holm(p_values))
+    return sum(p <= ALPHA for p in holm([*p_values, *others])[: len(p_values)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,9 +187,8 @@ class Verdict:
         return self._shown(lambda part: part.p_against)
 
     def _shown(self, p_of: Callable[[Branch], float]) -> int:
-        own = [p_of(part) for part in self.tree.units]
-        more = [p_of(part) for tree in self.rivals if tree.known_units for part in tree.units]
-        return sum(p <= ALPHA for p in holm([*own, *more])[: len(own)])
+        others = [p_of(part) for tree in self.rivals if tree.known_units for part in tree.units]
+        return shown_to_hold([p_of(part) for part in self.tree.units], others)
 
     @property
     def p_for(self) -> float:

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from analysis.store import release
 from analysis.store.ingest import RefusedStoreError
 from analysis.store.ingest import ingest as read_store
-from analysis.store.runs_table import note_unsealed, read_table, warn_of_differences, write_runs
+from analysis.store.runs_table import log_doubts, read_table, write_runs
 from analysis.store.scan import Problem, summary
 from benchmarks.protocol import PAPER
 from common.cli import MANY, offered
@@ -66,8 +66,7 @@ def ingest(
         raise
     _report(read.problems)
     runs = read.runs
-    note_unsealed(str(store), read.unsealed, len(runs))
-    warn_of_differences(str(store), read.differences)
+    log_doubts(str(store), len(runs), read.unsealed, read.differences)
     logger.info(
         "%s: %s runs of %s; %s complete, %s with fewer than 30 runs; %s",
         out,
@@ -101,8 +100,7 @@ def _convert(table: Path, out: Path, add_models: Sequence[str], protocol: str) -
         raise UserError(
             f"{table} has only the paper's metrics; the standard metrics are in the run store that it was made from"
         )
-    note_unsealed(str(table), read.unsealed, len(runs))
-    warn_of_differences(str(table), read.differences)
+    log_doubts(str(table), len(runs), read.unsealed, read.differences)
     write_runs(out, runs, protocol=recorded, datasets=read.datasets, unsealed=read.unsealed,
                differences=read.differences)  # fmt: skip
     logger.info("%s: %s runs of %s", out, f"{len(runs):,}", counted(runs["model"].nunique(), "model"))

@@ -40,7 +40,6 @@ _UNADJUSTED = f"{len(FINDINGS)} findings at a level of 0.05 each"
 class Multiverse:
     """The verdicts of all analyses."""
 
-    source: str
     base: Mapping[str, str]
     """The package's own analysis: the option at every fork."""
     analyses: pd.DataFrame
@@ -95,7 +94,7 @@ def explore(source: Source, settings: Settings, *, standard: Source | None = Non
             rows += _rows(head | {"adjustment": adjustment}, verdicts, narrow)
     options = source.protocol, settings.selection, settings.interval, ADJUSTMENTS[0]
     base = dict(zip(FORKS, options, strict=True))
-    return Multiverse(source=source.label, base=base, analyses=pd.DataFrame(rows))
+    return Multiverse(base=base, analyses=pd.DataFrame(rows))
 
 
 def _intervals(source: Source) -> dict[str, str]:

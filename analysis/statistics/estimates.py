@@ -13,18 +13,14 @@ import math
 import operator
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, reduce
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
-
-if TYPE_CHECKING:
-    from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
 __all__ = [
     "LEVEL", "LIMITS", "MOST_ENUMERATED", "Estimate", "Resampled", "Resamples", "Student", "Studentised",
@@ -78,57 +74,25 @@ class Student:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneMean(Student):
-    """The mean of one sample, whose standard error, interval and test are statsmodels'."""
+class SampleStudent(Student):
+    """The mean of a sample, or the difference of two, whose interval and test are statsmodels'."""
 
-    # Not to be given, nor changed by `replace`, which the interval would not follow.
-    effect: float = field(init=False)
-    error: float = field(init=False)
-    df: float = field(init=False)
-    sample: DescrStatsW = field(repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        numbers = {"effect": self.sample.mean, "error": self.sample.std_mean, "df": self.sample.nobs - 1}
-        for name, number in numbers.items():
-            object.__setattr__(self, name, float(number))
+    ends: Callable[[float], tuple[float, float]] = field(repr=False, compare=False)
+    """From 1 - level to the interval."""
+    p: Callable[[float, str], float] = field(repr=False, compare=False)
+    """From a bound and the alternative to it, `larger` or `smaller`, to the one-sided p."""
 
     def p_above(self, bound: float) -> float:
         """One-sided p of "the effect is at most `bound`"."""
-        return float(self.sample.ttest_mean(bound, alternative="larger")[1])
+        return float(self.p(bound, "larger"))
 
     def p_below(self, bound: float) -> float:
         """One-sided p of "the effect is at least `bound`"."""
-        return float(self.sample.ttest_mean(bound, alternative="smaller")[1])
+        return float(self.p(bound, "smaller"))
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Two-sided interval."""
-        low, high = self.sample.tconfint_mean(alpha=1 - level)
-        return float(low), float(high)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TwoMeans(Student):
-    """The difference of two independent means, whose standard error, interval and test are Welch's by statsmodels."""
-
-    error: float = field(init=False)
-    df: float = field(init=False)
-    samples: CompareMeans = field(repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "error", float(self.samples.std_meandiff_separatevar))
-        object.__setattr__(self, "df", float(self.samples.dof_satt()))
-
-    def p_above(self, bound: float) -> float:
-        """One-sided p of "the effect is at most `bound`"."""
-        return float(self.samples.ttest_ind(alternative="larger", usevar="unequal", value=bound)[1])
-
-    def p_below(self, bound: float) -> float:
-        """One-sided p of "the effect is at least `bound`"."""
-        return float(self.samples.ttest_ind(alternative="smaller", usevar="unequal", value=bound)[1])
-
-    def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """Two-sided interval."""
-        low, high = self.samples.tconfint_diff(alpha=1 - level, usevar="unequal")
+        low, high = self.ends(1 - level)
         return float(low), float(high)
 
 
@@ -253,7 +217,11 @@ def student_estimate(values: Array, least_error: float = 0.0) -> Student:
         return Student(effect=float(values.mean()), error=least_error, df=float(len(values) - 1))
     from statsmodels.stats.weightstats import DescrStatsW
 
-    return OneMean(sample=DescrStatsW(values))
+    sample = DescrStatsW(values)
+    return SampleStudent(
+        effect=float(sample.mean), error=float(sample.std_mean), df=float(sample.nobs - 1),
+        ends=sample.tconfint_mean, p=lambda bound, alternative: sample.ttest_mean(bound, alternative)[1],
+    )  # fmt: skip
 
 
 def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -> Student:
@@ -282,7 +250,12 @@ def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -
         DescrStatsW([means[cell] - apart[cell], means[cell] + apart[cell]], weights=[counts[cell] / 2] * 2)
         for cell in np.argsort(-weights)
     )
-    return TwoMeans(effect=effect, samples=CompareMeans(first, second))
+    pair = CompareMeans(first, second)
+    return SampleStudent(
+        effect=effect, error=float(pair.std_meandiff_separatevar), df=float(pair.dof_satt()),
+        ends=lambda alpha: pair.tconfint_diff(alpha, usevar="unequal"),
+        p=lambda bound, alternative: pair.ttest_ind(alternative, "unequal", value=bound)[1],
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

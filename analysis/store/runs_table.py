@@ -44,9 +44,8 @@ from common.tables import csv_text
 from pretraining.models import MODELS, parse
 
 __all__ = [
-    "COLUMNS", "KEYS", "RUN_FIELDS", "RunsTable", "fingerprint", "manifest_path", "model_error", "note_unsealed",
-    "other_sizes", "read_runs", "read_table", "sort_runs", "unsealed_words", "warn_of_differences",
-    "warn_of_other_sizes", "write_runs",
+    "COLUMNS", "KEYS", "RUN_FIELDS", "RunsTable", "fingerprint", "log_doubts", "manifest_path", "model_error",
+    "other_sizes", "read_runs", "read_table", "sort_runs", "unsealed_words", "warn_of_other_sizes", "write_runs",
 ]  # fmt: skip
 
 logger = logging.getLogger(__name__)
@@ -475,16 +474,12 @@ def unsealed_words(unsealed: int, runs: int) -> str:
     return f"{unsealed:,} of {runs:,} runs unsealed: changes in their scores would go unnoticed"
 
 
-def note_unsealed(source: str, unsealed: int, runs: int) -> None:
-    """Log what `unsealed_words` returns of a source."""
+def log_doubts(source: str, runs: int, unsealed: int, differences: str) -> None:
+    """Say how many of a source's runs are unsealed, and what its runs differ in (`RunsTable`), if anything."""
     if words := unsealed_words(unsealed, runs):
         logger.info("%s: %s", source, words)
-
-
-def warn_of_differences(source: str, words: str) -> None:
-    """Say what a source's runs differ in, if anything (`RunsTable.differences`)."""
-    if words:
-        logger.warning("%s: %s", source, words)
+    if differences:
+        logger.warning("%s: %s", source, differences)
 
 
 def fingerprint(runs: pd.DataFrame) -> str:

@@ -75,34 +75,33 @@ class Aspect:
     name: str
     title: str
     """Name in a sentence."""
-    paths: tuple[str, ...]
-    """Where a run's record says it; the sections of a path are separated by points."""
+    path: str
+    """Where a run's record says it, sections separated by points."""
     of_dataset: bool = False
     """Whether only runs of one dataset share it; else all runs of a task do."""
 
     def of(self, record: Mapping[str, Any]) -> str:
         """Return what a run's record says about it, as short text; `?` for nothing."""
-        values: list[Any] = [record] * len(self.paths)
-        for place, path in enumerate(self.paths):
-            for section in path.split("."):
-                values[place] = values[place].get(section) if isinstance(values[place], dict) else None
-        if all(value is None for value in values):
+        value: Any = record
+        for section in self.path.split("."):
+            value = value.get(section) if isinstance(value, dict) else None
+        if value is None:
             return "?"
-        value = values[0] if len(values) == 1 else values
         return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
 ASPECTS = (
-    Aspect("commit", "commit of the code", ("provenance.commit",)),
-    Aspect("lock", "lock file", ("provenance.lock.sha256",)),
-    Aspect("python", "Python", ("provenance.python",)),
-    Aspect("versions", "package versions", ("provenance.versions",)),
-    Aspect("protocol", "protocol", ("protocol",)),
-    Aspect("tuning", "fine-tuning settings", ("description.tuning", "description.pooling")),
-    Aspect("precision", "precision", ("machine.precision",)),
-    Aspect("device", "hardware", ("machine.device",)),
-    Aspect("training_data", "training data", ("description.training_data",), of_dataset=True),
-    Aspect("evaluation_data", "evaluation data", ("description.evaluation_data",), of_dataset=True),
+    Aspect("commit", "commit of the code", "provenance.commit"),
+    Aspect("lock", "lock file", "provenance.lock.sha256"),
+    Aspect("python", "Python", "provenance.python"),
+    Aspect("versions", "package versions", "provenance.versions"),
+    Aspect("protocol", "protocol", "protocol"),
+    Aspect("tuning", "fine-tuning settings", "description.tuning"),
+    Aspect("pooling", "pooling", "description.pooling"),
+    Aspect("precision", "precision", "machine.precision"),
+    Aspect("device", "hardware", "machine.device"),
+    Aspect("training_data", "training data", "description.training_data", of_dataset=True),
+    Aspect("evaluation_data", "evaluation data", "description.evaluation_data", of_dataset=True),
 )
 """All aspects that are compared."""
 

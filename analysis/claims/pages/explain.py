@@ -14,10 +14,7 @@ import jinja2
 from analysis.claims.answer import QUESTION, answer
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES
-from analysis.claims.pages.dataset_tables import (
-    dataset_sentences,
-    short_dataset_sentences,
-)
+from analysis.claims.pages.dataset_tables import dataset_sentences, short_dataset_sentences
 from analysis.claims.pages.finding_records import contrasts_frame, verdicts_data, verdicts_frame
 from analysis.claims.statements import AtLeast
 from analysis.claims.verdicts import OPEN, OUTCOMES, Branch, Verdict

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections import Counter
 from types import SimpleNamespace
@@ -72,8 +71,6 @@ def test_welch_and_paired_are_scipys():
             for level in (0.8, 0.95):
                 ends = tuple(theirs.confidence_interval(level))
                 assert ours.interval(level) == pytest.approx(ends, rel=1e-12)
-            with pytest.raises((ValueError, TypeError)):  # the interval would not follow
-                dataclasses.replace(ours, error=1.0)
 
 
 def test_a_difference_taken_the_other_way_is_the_same_mirrored():
