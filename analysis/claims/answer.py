@@ -21,13 +21,10 @@ from analysis.claims.verdicts import HOLDS, OPEN, OUTCOMES, Verdict, judge
 from analysis.claims.wording import format_typical
 from analysis.evidence.contrasts import Result
 
-__all__ = ["HEADLINES", "QUESTION", "Answer", "answer"]
+__all__ = ["QUESTION", "Answer", "answer"]
 
 QUESTION = "Should we still pretrain encoders with masked language modeling?"
 """The paper's title."""
-HEADLINES = ("F8", "F1", "F6", "F7", "F11", "F12")
-"""The findings of the paper's abstract: biphasic training; MLM against CLM; data efficiency; stability; continuing a
-CLM model; with less compute."""
 
 
 _ALIKE = 200
@@ -49,8 +46,8 @@ class Answer:
     """What is left when more or less of the paper is tested at once; tasks and datasets as samples; trunks."""
     findings: str
     """On all findings."""
-    headlines: tuple[Verdict, ...]
-    """The verdicts on the answer's own statement and on `HEADLINES`, in their order."""
+    main: Verdict
+    """The verdict on the answer's own statement."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -62,7 +59,6 @@ class Answer:
 
 def answer(assessment: Assessment) -> Answer:
     """Return the answer that an assessment gives."""
-    by_id = {verdict.finding.id: verdict for verdict in assessment.verdicts}
     main, stand_ins = assessment.answers[SPLIT], assessment.source.stand_ins is not None
     by_dataset = {share: assessment.datasets[one.id].verdict for share, one in ANSWERS.items()}
     cautions: tuple[str, ...] = ()
@@ -83,7 +79,7 @@ def answer(assessment: Assessment) -> Answer:
         ),
         cautions=cautions,
         findings=_on_all(assessment.verdicts),
-        headlines=(main, *(by_id[name] for name in HEADLINES)),
+        main=main,
     )  # fmt: skip
 
 
@@ -194,7 +190,8 @@ def _better_and_worse(verdict: Verdict) -> str:
 
 def _among(main: Verdict, verdicts: Iterable[Verdict]) -> list[str]:
     """Return how many of the answer's parts hold when fewer or more statements are tested at the same time."""
-    others = [verdict for verdict in verdicts if verdict.known and verdict.finding.id != HEADLINES[0]]
+    # F8 is about the same comparisons.
+    others = [verdict for verdict in verdicts if verdict.known and verdict.finding.id != "F8"]
     family = [one for one in others if one.finding.family == "two-stage"]
     if not main.tree.hold:
         return []

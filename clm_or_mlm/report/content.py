@@ -15,7 +15,6 @@ from analysis.claims.answer import Answer, answer
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES
 from analysis.claims.pages.dataset_tables import dataset_sentences
-from analysis.claims.pages.explain import comparison_lines
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OUTCOMES, Outcome, Verdict
 from analysis.evidence.contrasts import Result
@@ -25,7 +24,6 @@ from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
 from analysis.tables.build import Table, TableEntry, build_table
 from benchmarks.protocol import TASKS
-from clm_or_mlm.report.small_forest import SmallForest
 from common.errors import UserError
 from common.progress import progress
 from paper_figures.drawing.style import paper_style
@@ -65,16 +63,10 @@ class FindingEntry:
     """A finding on the page."""
 
     verdict: Verdict
-    forest: SmallForest | None
-    """The comparisons that the source can make."""
     datasets: tuple[str, ...]
     """Sentences about single datasets."""
-    unknown: tuple[str, ...]
-    """Labels of the comparisons that the source cannot make."""
     by_dataset: Picture | None
     """Each comparison on each dataset."""
-    explanation: str
-    """The scores that enter each comparison."""
 
     @property
     def id(self) -> str:
@@ -124,8 +116,6 @@ class PageContent:
     findings: tuple[FindingEntry, ...]
     tests: tuple[str, str, str]
     """`Assessment.tests`: the test, what it is about, multiplicity."""
-    strip: SmallForest | None
-    """The answer's comparisons."""
     pictures: tuple[Picture, ...]
     missing_pictures: tuple[str, ...]
     tables: tuple[TableSection, ...]
@@ -146,7 +136,7 @@ class PageContent:
     def strip_rows(self) -> dict[str, list[tuple[str, Result]]]:
         """The answer's comparisons by task, each with its budget."""
         rows: dict[str, list[tuple[str, Result]]] = {task.title: [] for task in TASKS.values()}
-        for result in self.answer.headlines[0].tree.results:
+        for result in self.answer.main.tree.results:
             budget = result.comparison.label.rpartition(", ")[2]
             rows[TASKS[result.comparison.tasks[0]].title].append((budget.upper(), result))
         return rows
@@ -175,14 +165,12 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
     cells = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
     findings = tuple(_entry(verdict, assessment, pictures) for verdict in assessment.rows)
     forests = {entry.by_dataset.name for entry in findings if entry.by_dataset is not None}
-    given = answer(assessment)
     return PageContent(
         source=source,
         settings=settings,
-        answer=given,
+        answer=answer(assessment),
         findings=findings,
         tests=assessment.tests,
-        strip=SmallForest.of(given.headlines[0].tree.results, bent=False),
         pictures=tuple(one for name, one in pictures.items() if name not in forests),
         missing_pictures=tuple(
             stem
@@ -199,14 +187,10 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
 
 def _entry(verdict: Verdict, assessment: Assessment, pictures: Mapping[str, Picture]) -> FindingEntry:
     finding = verdict.finding
-    results = verdict.tree.results
     return FindingEntry(
         verdict=verdict,
-        forest=SmallForest.of(results),
         datasets=tuple(dataset_sentences(assessment.datasets[finding.id])),
-        unknown=tuple(dict.fromkeys(one.comparison.label for one in results if not one.known)),
         by_dataset=pictures.get(f"forest-{finding.id.lower()}"),
-        explanation="\n".join(comparison_lines(verdict)),
     )
 
 

@@ -10,6 +10,7 @@ import jinja2
 
 from analysis.claims.answer import QUESTION
 from analysis.claims.assessment import SPLIT
+from analysis.claims.pages.explain import comparison_lines
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import FAILS, HOLDS, IN_PART, OPEN, Outcome
 from analysis.claims.wording import format_effect, p_texts, sentence
@@ -22,6 +23,7 @@ from analysis.tables.audit import STATUSES
 from analysis.tables.paper_arithmetic import Reference
 from analysis.tables.render import recomputed_text
 from clm_or_mlm.report.content import PageContent
+from clm_or_mlm.report.small_forest import SmallForest
 from paper_figures.supplementary.findings_figure import words_of
 
 __all__ = ["render_page"]
@@ -35,13 +37,14 @@ def render_page(content: PageContent, provenance: dict[str, object]) -> str:
     )  # fmt: skip
     environment.filters |= {
         "effect": _effect, "p_texts": p_texts, "recomputed": recomputed_text, "sentence": sentence, "tone": _tone,
-        "words_of": words_of,
+        "words_of": words_of, "forest": SmallForest.of, "comparison_lines": comparison_lines,
     }  # fmt: skip
     page = environment.get_template("page.html").render(
         content=content,
         question=QUESTION,
         answer_id=ANSWER,
         share=SPLIT,
+        strip=SmallForest.of(content.answer.main.tree.results, bent=False),
         colours={"objective": OBJECTIVE, "sign": SIGN, "verdict": VERDICT},
         statuses=STATUSES,
         references={one.heading: one for one in Reference},

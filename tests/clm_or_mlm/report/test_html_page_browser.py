@@ -12,6 +12,7 @@ import pytest
 from analysis.claims.wording import format_effect
 from analysis.sources import PUBLISHED
 from clm_or_mlm.report.content import PageContent
+from clm_or_mlm.report.small_forest import SmallForest
 from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import DrawnFigure
 from tests.clm_or_mlm.report.window import SIZES, as_read, resize
@@ -37,8 +38,8 @@ def test_the_first_screen_holds_answer_and_verdicts(
     assert seen("Should we still pretrain encoders", "h1")
     lead, _, rest = content.answer.headline.partition(": ")
     assert seen(lead, ".answer strong") and seen(rest, ".answer")
-    if content.strip is not None:
-        for result in content.strip.marks:
+    for result in content.answer.main.tree.results:
+        if result.known:
             number = format_effect(result).replace("-", "\u2212").replace(" ", "\u00a0")
             assert seen(number, ".tasks td")
     for way in ("How sure?", "Findings", "Figures", "Tables", "Audit", "Making"):
@@ -61,13 +62,14 @@ def test_marks_are_drawn_at_their_numbers_and_right_supports(
     assert slope > 0
     assert np.allclose(np.array(effects) * slope + intercept, drawn, atol=1), "one linear axis"
     for entry in published_content.findings:
-        if entry.forest is None or entry.id == "answer":
+        forest = SmallForest.of(entry.verdict.tree.results)
+        if forest is None or entry.id == "answer":
             continue
         shown = page.locator(f"#{entry.id} .mark").evaluate_all(places)
-        for (result, mark), x in zip(entry.forest.marks.items(), shown, strict=True):
+        for (result, mark), x in zip(forest.marks.items(), shown, strict=True):
             low, high = result.comparison.ends
-            assert not (mark.says == "holds" and low == 0 and x <= entry.forest.zero)
-            assert not (mark.says == "holds" and high == 0 and x <= entry.forest.zero)
+            assert not (mark.says == "holds" and low == 0 and x <= forest.zero)
+            assert not (mark.says == "holds" and high == 0 and x <= forest.zero)
 
 
 def test_the_contents_mark_the_place(page: Any) -> None:
