@@ -26,7 +26,7 @@ from common.files import write_text
 from common.manifest import FILES
 from pretraining.data.tokenizer import load_tokenizer
 from pretraining.model.adapted import AdaptedModel, check_packing
-from pretraining.model.configuration import EncoderConfig, config_of
+from pretraining.model.configuration import EncoderConfig, config_of, shape_fields, shape_of
 from pretraining.model.directions import FLAG, SERVERS_READ_FLAG, has_own_flag, turn
 from pretraining.model.encoder_folder import check_model, quiet, write_folder
 from pretraining.model.model_folder import card_rows, copy_tokenizer, export, load_encoder, read_config
@@ -130,11 +130,8 @@ def _own_config(start: Start) -> EncoderConfig | None:
     fields = start.config
     if fields.get("model_type") != "llama" or not any(start.folder.glob("model*.safetensors")):
         return None
-    names = (
-        "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
-        "num_key_value_heads", "max_position_embeddings", "rope_theta", "rope_parameters", "rope_scaling",
-        "rms_norm_eps", "initializer_range", "hidden_act", "attention_bias", "mlp_bias", "head_dim",
-    )  # fmt: skip
+    others = ("rope_parameters", "rope_scaling", "hidden_act", "attention_bias", "mlp_bias", "head_dim")
+    names = (*shape_fields(start.shape), *others)
     kept = {name: fields[name] for name in names if fields.get(name) is not None}
     kept.setdefault("rms_norm_eps", 1e-6)  # Llama's default, which is not ours
     # Padding has no row of its own here; which tokens are special, the shards say.
@@ -265,17 +262,14 @@ def export_llama(folder: Path, out: Path) -> Path:
     config = own.config
     if config.is_causal:
         raise UserError(f"{folder} attends causally, so it is no encoder; export a model that ends in MLM")
-    names = (
-        "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
-        "num_key_value_heads", "max_position_embeddings", "rms_norm_eps", "initializer_range", "bos_token_id",
-        "eos_token_id", "pad_token_id",
-    )  # fmt: skip
+    names = {*shape_fields(shape_of(config)), "bos_token_id", "eos_token_id", "pad_token_id"} - {"rope_theta"}
     fields = {name: getattr(config, name) for name in names}
-    rope = {"rope_type": "default", "rope_theta": config.rope_theta}
 
     def made() -> Any:
         with torch.device("meta"):
-            inner = LlamaForCausalLM(LlamaConfig(**fields, rope_parameters=rope, is_causal=False))
+            inner = LlamaForCausalLM(
+                LlamaConfig(**fields, rope_parameters=config.rope_parameters, is_causal=False)
+            )
         inner.load_state_dict(own.state_dict(), assign=True)
         return inner
 
