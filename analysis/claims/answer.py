@@ -86,7 +86,7 @@ def answer(assessment: Assessment) -> Answer:
 def _on_the_question(main: Verdict, *, stand_ins: bool, survives: bool) -> str:
     where = "at equal budget" + " in these stand-ins for the paper's models" * stand_ins
     scope = "" if stand_ins else f"{main.finding.scope}; "
-    level = f"({scope}simultaneous 95 % confidence over the {_number(len(ANSWERS))} splits tried)"
+    level = f"({scope}95 % confidence for all at once and the {_number(len(ANSWERS))} splits tried)"
     tree = main.tree
     pair = f"{SPLIT} % CLM followed by {100 - SPLIT} % MLM"
     if not main.known:
@@ -105,10 +105,9 @@ def _on_the_question(main: Verdict, *, stand_ins: bool, survives: bool) -> str:
     lead = _lead(main, survives=survives)
     if not main.hold and not main.fail:
         return f"{lead}: {where}, none of {of} shows {pair} better or worse than MLM alone {level}.{over}"
-    higher = f"at least {main.hold} of {of}" if main.hold else f"none of {of}"
-    lower = f"at least {main.fail}" if main.fail else "none"
+    higher, lower = (f"{count}" if count else "none" for count in (main.hold, main.fail))
     return (
-        f"{lead}: {where}, {pair} scores higher than MLM alone in {higher} and is shown to score lower in {lower} "
+        f"{lead}: {where}, {pair} is shown to score higher than MLM alone in {higher} of {of} and lower in {lower} "
         f"{level}.{over}"
     )
 
