@@ -81,7 +81,8 @@ def adaptation(
         UserError: neither steps nor tokens or both, an unknown objective or setting.
     """
     if (steps is None) == (tokens is None):
-        raise UserError("give either --steps or --tokens: how long to train")
+        what = "leave one of them out" if steps else "give one of them"
+        raise UserError(f"either --steps or --tokens says how long to train: {what}")
     first_on, shape = parse_objective(objective), start.shape
     if OBJECTIVES[first_on.name].is_causal:
         raise UserError(

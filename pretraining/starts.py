@@ -88,7 +88,7 @@ class Start:
         def number(*names: str, default: int = 0) -> int:
             found = next((config[name] for name in names if isinstance(config.get(name), int)), default)
             if not found:
-                raise UserError(f"{where} has no {names[0]}; give a model whose configuration is complete")
+                raise UserError(f"{where} has no {names[0]}; give the folder of a language model")
             return int(found)
 
         rope = config.get("rope_parameters")

@@ -126,7 +126,9 @@ def _pretrained_again(main: Verdict, assessment: Assessment) -> tuple[str, bool]
     """Return what the spread between pretrainings that others measured leaves, and whether the answer survives it."""
     if not main.hold and not main.fail:
         return None
-    spreads = sorted(one.sd for one in measured_spreads() if one.parameters >= _ALIKE)
+    alike = [one for one in measured_spreads() if one.parameters >= _ALIKE]
+    spreads = sorted(one.sd for one in alike)
+    millions = _range(sorted({round(one.parameters) for one in alike}))
     moved = [_moved(assessment, sd)[SPLIT] for sd in (spreads[0], spreads[-1])]
     side = "hold" if main.hold else "fail"
     left = sorted({getattr(one, side) for one in moved})
@@ -134,7 +136,7 @@ def _pretrained_again(main: Verdict, assessment: Assessment) -> tuple[str, bool]
     what = "higher" if main.hold else "lower"
     words = (
         "Each model was pretrained once: intervals reflect only fine-tuning seeds. If pretraining again moved "
-        "task scores as much as others measured in a network of similar size (standard deviation "
+        f"task scores as much as others measured in a network of {millions}M parameters (standard deviation "
         f"{_points(spreads[0])} to {_points(spreads[-1])} points), {_range(left)} of {len(main.tree.units)} would be "
         f"shown to score {what} ({_range(alone)} had no other split been tried)"
     )

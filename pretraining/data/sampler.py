@@ -108,7 +108,7 @@ class Order:
         if self.samples < self.batch:
             raise UserError(
                 f"the data has only {self.samples} sequences, but one step needs {self.batch}; write more shards or "
-                "choose a smaller global_batch"
+                f"make the batch smaller (--set global_batch={max(self.samples, 1)})"
             )
 
     @property

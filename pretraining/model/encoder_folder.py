@@ -188,7 +188,8 @@ def _tried(folder: Path, name: str) -> Tensor:
             input_ids=read["input_ids"], attention_mask=read["attention_mask"]
         ).last_hidden_state
     except Exception as error:  # transformers raises kinds of its own
-        raise UserError(f"{name} cannot be loaded with transformers: {first_line(error)}") from None
+        cause = first_line(error).rstrip(":")
+        raise UserError(f"{name} cannot be loaded with transformers: {cause}; is it a whole model?") from None
 
     def outputs(ids: Tensor, length: int) -> Tensor:
         states: Tensor = model(input_ids=ids, attention_mask=padding_mask(ids, length)).last_hidden_state
@@ -212,6 +213,8 @@ def checked_encoder(folder: Path) -> list[str]:
         UserError: what does not hold.
     """
     held = []
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{folder} is no model folder: there is no config.json in it")
     if (manifest := check_model(folder, f"{folder} must be exported or fetched again")) is not None:
         held.append(f"{len(manifest['files'])} files match the manifest")
     vector = _tried(folder, str(folder))

@@ -243,9 +243,14 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             self.losses.add(self.step - 1, loss, norm)
         elif not (math.isfinite(loss) and math.isfinite(norm)):
             raise DivergedError(
-                f"the loss at step {self.step} is {loss} and the gradient norm is {norm}; earlier checkpoints are "
-                "untouched; to resume from the last one, rerun the command with one change, for example "
-                f"--set skip={self.step - 1}:10 (skips ten batches); on_spike=skip does so by itself"
+                f"the loss at step {self.step} is {loss} and the gradient norm is {norm}; "
+                + (
+                    "at the first step, the weights to start from are not finite or the rate is far too high"
+                    if self.step == 1
+                    else "earlier checkpoints are untouched; to resume from the last one, rerun the command with one "
+                    f"change, for example --set skip={self.step - 1}:10 (skips ten batches); on_spike=skip does so by "
+                    "itself"
+                )
             )
         self.watchdog.mark(self.step, 0)
         self.own_time.count()

@@ -93,7 +93,10 @@ def test_the_headline_names_split_models_budgets_and_tasks(assessment: Assessmen
     assert [m.steps for m in better] == [m.steps for m in alone]
     assert {m.steps for m in better} == {1_000 * budget for budget in SPLITS} == {12_000, 22_000, 42_000}
     headline = answer(assessment).headline
-    assert "at equal budget, 25 % CLM followed by 75 % MLM is shown to score higher than MLM alone in " in headline
+    assert (
+        "at equal budget, 25 % CLM followed by 75 % MLM is shown to score higher than MLM alone in "
+        in headline
+    )
     assert (
         "(610M models, 40 % masking; 12K, 22K and 42K steps; four tasks; 95 % confidence "
         "for all at once and the three splits tried)" in headline

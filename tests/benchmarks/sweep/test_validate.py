@@ -150,7 +150,7 @@ FAILURES: dict[str, tuple[Callable[[Path], None], list[str], str]] = {
     "no configuration": (lambda folder: (folder / "config.json").unlink(), [], "has no model config.json"),
     "a class nobody knows": (edit("config.json", model_type="nonesuch"), [], "cannot be loaded"),
     "no tokenizer": (take_the_tokenizer, [], "the tokenizer of .* cannot be loaded"),
-    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), [], "has no model.safetensors"),
+    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), [], "has no weights that can be read"),
 }  # fmt: skip
 
 

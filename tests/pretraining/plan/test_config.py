@@ -72,7 +72,7 @@ def test_machine_settings_may_change_when_a_run_resumes() -> None:
     assert free == {
         "microbatch", "precision", "backend", "residual", "compile", "eval_every", "eval_sequences", "save_every",
         "log_every", "cache", "cache_gb", "tensorboard", "wandb", "callbacks", "skip",
-        "save_minutes", "timeout_minutes", "shard_optimizer", "on_spike",
+        "save_minutes", "timeout_minutes", "shard_optimizer",
     }  # fmt: skip
     changed = read(
         [f"{key}={value}" for key, value in (("microbatch", 1), ("save_every", 5), ("wandb", "p"))]
