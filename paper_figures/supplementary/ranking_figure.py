@@ -26,7 +26,7 @@ _EDGE, _HEAD, _ROW, _FOOT, _BARS = 0.12, 0.46, 0.2, 0.4, 1.1
 
 @dataclass(frozen=True, kw_only=True)
 class _Ranking(FigureSpec):
-    """A row a model, the best at the top and to the right; a bar joins models that are not told apart."""
+    """A row a model, the best at the top and to the right; a bar joins models that are not distinguished."""
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
         held = set(inputs.averages["model"])
@@ -65,7 +65,7 @@ class _Ranking(FigureSpec):
             for name, groups in zip(data["model"], data["groups"], strict=True)
             if first and first[0] in groups.split()
         ]
-        tied = f"; {len(level) - 1} of {len(data) - 1} others not told apart from it" if level else ""
+        tied = f"; {len(level) - 1} of {len(data) - 1} others not distinguished from it" if level else ""
         return f"{data['model'].iloc[0]} ranks first over {data['n_datasets'].iloc[0]} datasets{tied}"
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
@@ -103,8 +103,8 @@ class _Ranking(FigureSpec):
         ]
         return (
             f"Mean ranks over {data['n_datasets'].iloc[0]} datasets, with 95 % intervals: {', '.join(ranks)}. "
-            f"Nemenyi's critical difference: {data['critical_difference'].iloc[0]:.2f}. Models of one bar are not told "
-            "apart."
+            f"Nemenyi's critical difference: {data['critical_difference'].iloc[0]:.2f}. Models of one bar are not "
+            "distinguished."
         )
 
 

@@ -83,7 +83,7 @@ class Watchdog(AbstractContextManager["Watchdog"]):
             return
 
     def _told(self) -> dict[int, list[int | str]]:
-        """Return what each rank told last; of those that have told nothing, nothing."""
+        """Return what each rank reported last; nothing of those that have not."""
         keys = {rank: self._key(rank) for rank in range(self._ranks.world)}
         return {
             rank: json.loads(self._store.get(key)) for rank, key in keys.items() if self._store.check([key])

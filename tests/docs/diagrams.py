@@ -19,7 +19,7 @@ ROOMS = (
     ("paper_figures/", "pictures", "figures"),
     ("clm_or_mlm/", "report, Python", ""),
 )
-"""Each room, what it makes, and what goes on from it."""
+"""Each room, what it makes, and what follows from it."""
 MODELS = (
     "610m-mlm40-42k", "610m-mlm40-dec42k-mlm40-54k", "610m-mlm40-dec42k-mlm40-64k", "610m-clm-42k",
     "610m-clm-10k-mlm40-42k", "610m-clm-21k-mlm40-42k", "610m-clm-32k-mlm40-42k", "610m-clm-dec42k-mlm40-54k",

@@ -64,7 +64,7 @@ FIXED_SHAPES = 16
 
 
 class OutOfTime(Exception):
-    """The part's minutes are over; the same command goes on."""
+    """The part's minutes are over; the same command resumes it."""
 
 
 @dataclass(kw_only=True)
