@@ -58,8 +58,9 @@ def test_one_table_has_the_colours_of_objectives_verdicts_and_signs_and_no_two_a
     everything = [*OBJECTIVE.values(), *VERDICT.values(), *SIGN.values()]
     for one, two in itertools.combinations(everything, 2):
         assert np.linalg.norm(lab(one) - lab(two)) > 18, (one, two)
+    # The report takes them from the table.
     page = (resources.files("clm_or_mlm") / "report" / "templates" / "style.css").read_text()
-    assert not set(everything) & set(re.findall(r"#[0-9a-f]{6}", page))  # the report takes them from the table
+    assert not set(everything) & set(re.findall(r"#[0-9a-f]{6}", page))
     for path in Path(paper_figures.__path__[0]).rglob("*.py"):
         taken = set(re.findall(r"#[0-9a-f]{6}", path.read_text())) & set(everything)
         assert not taken, f"{path} has colours of the table: {taken}"
