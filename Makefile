@@ -44,9 +44,9 @@ new-environment:
 	echo "error: Python 3.11 or newer with venv is needed, but $$found; install it (on Debian: apt install python3-venv) or pass it: make PYTHON=/path/to/python3 ..." >&2; exit 2; }
 	@echo "installing requirements/$(ENVIRONMENT).txt into .venv/$(ENVIRONMENT) with $(PYTHON) ..." >&2
 	@$(PYTHON) -m venv --clear .venv/$(ENVIRONMENT)
-	@# Source distributions are built with the lock's setuptools, not with the newest: it comes first.
+	@# What builds source distributions comes first, from the lock: pip would fetch the newest, without a hash.
 	@.venv/$(ENVIRONMENT)/bin/python -m pip install --quiet --no-input --no-deps --require-hashes \
-	-r <(awk '/^setuptools==/ {p = 1} p {print} p && !/\\$$/ {exit}' requirements/$(ENVIRONMENT).txt)
+	-r <(awk '/^[^ #]/ {p = /^(packaging|setuptools|setuptools-scm|vcs-versioning)==/} p' requirements/$(ENVIRONMENT).txt)
 	@.venv/$(ENVIRONMENT)/bin/python -m pip install --quiet --no-input --no-deps --no-build-isolation --require-hashes \
 	-r requirements/$(ENVIRONMENT).txt
 	@pwd > "$$(.venv/$(ENVIRONMENT)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/clm-or-mlm.pth"

@@ -233,7 +233,7 @@ def _context(image: Image, relock: bool, seconds: int) -> Path:
     context.mkdir(parents=True)
     log.info("downloading the packages of %s", image.requirements.relative_to(ROOT))
     # pip checks the hash of each download, and builds the wheels of packages that exist as source only, by the
-    # setuptools of this environment's lock: in isolation it would download the newest, without a hash.
+    # setuptools and setuptools-scm of this environment: in isolation it would download the newest, without a hash.
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--require-hashes"]
     words = ["--no-build-isolation", "--wheel-dir", str(context / "wheels")]
     words += ["--requirement", str(image.requirements)]
