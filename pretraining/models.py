@@ -522,7 +522,7 @@ parse = PAPER.parse
 
 
 OWN: dict[str, Model] = {}
-"""Models by the names of one's own that a study file gives them, once `figure` or `table` were told the file."""
+"""A study's own models by name, filled when `figure` or `table` read the study file."""
 
 
 def own_model(name: str) -> Model | None:

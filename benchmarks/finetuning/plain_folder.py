@@ -72,11 +72,11 @@ def write_model(
         for old in folder.glob("*.safetensors*"):
             old.unlink()
         model.save_pretrained(folder)
-        beside = head is not None and not _has_head(kind)
-        if beside:
+        apart = head is not None and not _has_head(kind)
+        if apart:
             assert head is not None
             save_file(_on_cpu(head.state_dict()), folder / HEAD_FILE)
-        if _computes_the_same(kind, folder, encoder, None if beside else head, device):
+        if _computes_the_same(kind, folder, encoder, None if apart else head, device):
             return str(kind.__name__)
     raise UserError(
         f"--keep best cannot keep this model ({encoder.description}): plain transformers does not compute the same "

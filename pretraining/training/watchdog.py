@@ -66,23 +66,23 @@ class Watchdog(AbstractContextManager["Watchdog"]):
 
     def _watch(self) -> None:
         while not self._over.wait(self._beat):
-            self._tell()
+            self._report()
             if time.monotonic() - self._moved > self._seconds:
                 self._end()
 
     def _key(self, rank: int) -> str:
         return f"watchdog/{self._name}/{rank}"
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         self._beats += 1
         try:
             self._store.set(
                 self._key(self._ranks.rank), json.dumps([*self._at, self._beats, platform.node()])
             )
-        except RuntimeError:  # whoever keeps the store is gone, as `_told` will find
+        except RuntimeError:  # whoever keeps the store is gone, as `_reports` will find
             return
 
-    def _told(self) -> dict[int, list[int | str]]:
+    def _reports(self) -> dict[int, list[int | str]]:
         """Return what each rank reported last; nothing of those that have not."""
         keys = {rank: self._key(rank) for rank in range(self._ranks.world)}
         return {
@@ -91,20 +91,20 @@ class Watchdog(AbstractContextManager["Watchdog"]):
 
     def _end(self) -> None:
         try:
-            before = self._told()
+            before = self._reports()
             for _ in range(_LOOKS):
                 time.sleep(self._beat)
-                self._tell()
-            after = self._told()
+                self._report()
+            after = self._reports()
         except RuntimeError:
             before, after = {}, {rank: [0, 0, 0, "the first node"] for rank in range(1, self._ranks.world)}
         lost = [
             rank for rank in range(self._ranks.world) if rank not in after or before.get(rank) == after[rank]
         ]
         if not lost:
-            least = min(told[:2] for told in after.values())
+            least = min(report[:2] for report in after.values())
             lost = [
-                rank for rank, told in after.items() if told[:2] == least < max(t[:2] for t in after.values())
+                rank for rank, report in after.items() if report[:2] == least < max(t[:2] for t in after.values())
             ]
         rest = [rank for rank in range(self._ranks.world) if rank not in lost] or [0]
         if self._over.is_set() or time.monotonic() - self._moved < self._seconds:
@@ -115,10 +115,10 @@ class Watchdog(AbstractContextManager["Watchdog"]):
             time.sleep(_LOOKS * self._beat)  # the first to end may take the others with it
         os._exit(AGAIN)
 
-    def _sentence(self, lost: list[int], told: dict[int, list[int | str]]) -> str:
+    def _sentence(self, lost: list[int], reports: dict[int, list[int | str]]) -> str:
         who = "no rank is behind, so look at the network or the GPUs"
         if lost:
-            where = sorted({str(told[rank][3]) for rank in lost if rank in told})
+            where = sorted({str(reports[rank][3]) for rank in lost if rank in reports})
             names = ", ".join(map(str, lost))
             who = f"rank {names} of {self._ranks.world} has stopped there{', on ' if where else ''}{', '.join(where)}"
         return (
