@@ -443,7 +443,8 @@ def main() -> None:
     small = options.small or device.type == "cpu"
     torch.set_num_threads(1)
     name = torch.cuda.get_device_name() if device.type == "cuda" else machine()
-    print(f"{name}, torch {torch.__version__}", flush=True)
+    warning = "; on a stand-in no time, loss or decision means anything" if options.counter else ""
+    print(f"{name}, torch {torch.__version__}{warning}", flush=True)
     for word in options.parts:
         file = options.out / f"{word}.json"
         rows = json.loads(file.read_text()) if file.is_file() else {}
