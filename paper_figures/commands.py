@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     FigureName = str
 else:
     FigureName = offered([*FIGURES, "all"])
-_NAMES = "1 to 12, all of these (all), claims, coverage, or forest-f1 to forest-f15"
+_NAMES = "1 to 12, all of these (all), answer, claims, coverage, ranking, or forest-f1 to forest-f15"
 
 
 def draw(

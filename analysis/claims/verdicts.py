@@ -138,13 +138,13 @@ def flattened(branch: Branch) -> tuple[Branch, ...]:
     return tuple(unit for part in branch.parts for unit in flattened(part))
 
 
-def shown_to_hold(p_values: Sequence[float], others: Sequence[float] = ()) -> int:
-    """Return how many of several statements hold at least, with 95 % confidence, `others` being tested with them.
+def shown_to_hold(p_values: Sequence[float]) -> int:
+    """Return how many of several statements hold at least, with 95 % confidence.
 
     Holm's rejections at 5 % are the largest k for which "at least k hold" is shown by closed testing of the partial
     conjunctions (Benjamini and Heller 2008; Goeman and Solari 2011), however the tests depend on each other.
     """
-    return sum(p <= ALPHA for p in holm([*p_values, *others])[: len(p_values)])
+    return sum(p <= ALPHA for p in holm(p_values))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,16 +179,27 @@ class Verdict:
     @cached_property
     def hold(self) -> int:
         """Parts that hold at least, simultaneous 95 %."""
-        return self._shown(lambda part: part.p_for)
+        return sum(p <= ALPHA for p in self.parts_for_adjusted)
 
     @cached_property
     def fail(self) -> int:
         """Parts that fail at least, simultaneous 95 %."""
-        return self._shown(lambda part: part.p_against)
+        return sum(p <= ALPHA for p in self.parts_against_adjusted)
 
-    def _shown(self, p_of: Callable[[Branch], float]) -> int:
+    @cached_property
+    def parts_for_adjusted(self) -> tuple[float, ...]:
+        """p for each part, after Holm over its own parts and those of the rivals."""
+        return self._adjusted(lambda part: part.p_for)
+
+    @cached_property
+    def parts_against_adjusted(self) -> tuple[float, ...]:
+        """p against each part, after Holm over its own parts and those of the rivals."""
+        return self._adjusted(lambda part: part.p_against)
+
+    def _adjusted(self, p_of: Callable[[Branch], float]) -> tuple[float, ...]:
+        own = [p_of(part) for part in self.tree.units]
         others = [p_of(part) for tree in self.rivals if tree.known_units for part in tree.units]
-        return shown_to_hold([p_of(part) for part in self.tree.units], others)
+        return tuple(holm([*own, *others])[: len(own)])
 
     @property
     def p_for(self) -> float:

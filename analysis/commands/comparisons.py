@@ -125,7 +125,7 @@ def design(
     """Print how many seeds or pretrainings it takes to detect a difference.
 
     The numbers are for the test that `compare` will run on your results, and assume the spreads of the source's cells.
-    The command also prints the power of the study that the options describe. docs/intervals.md explains each number.
+    The command also prints the power of the study that the options describe. docs/how-sure.md has an example.
 
     examples:
       clm-or-mlm design --effect 0.5

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,7 @@ __all__ = ["FIGURES"]
 _SIZE = 8.6
 """Points of its type: it is read at 800 px too."""
 _EDGE, _LEFT, _GAP, _HEAD, _BARS, _TITLES, _ROW, _TICKS = 0.12, 0.86, 0.14, 0.34, 0.5, 0.62, 0.25, 0.24
+_COLUMNS = ["panel", "steps", "effect", "low", "high", "says", "p_holm", "says_holm"]
 _IN_WORDS = {"SC": "Classification", "TC": "Tagging", "QA": "Question answering", "IR": "Retrieval"}
 _BARS_OF = {
     "MLM alone": (("MLM: fill in blanked words", 100),),
@@ -36,18 +38,28 @@ _BARS_OF = {
 
 @dataclass(frozen=True, kw_only=True)
 class _Answer(FigureSpec):
-    """A panel a task, a row a budget."""
+    """A panel a task, a row a budget.
+
+    `says` is what a comparison says on its own; `p_holm` and `says_holm` are after Holm's adjustment over the
+    comparisons of all splits, which the counts of the title are about.
+    """
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
-        rows = []
-        for result in inputs.assessment.answers[SPLIT].tree.results:
+        verdict, rows = inputs.assessment.answers[SPLIT], []
+        adjusted = zip(
+            verdict.tree.results, verdict.parts_for_adjusted, verdict.parts_against_adjusted, strict=True
+        )
+        for result, p_for, p_against in adjusted:
             assert isinstance(result.comparison, Contrast)
             steps = {model.steps for name in result.comparison.models if (model := find_model(name))}
+            said: list[object] = ["not run", math.nan, "not run"]
+            if result.known:
+                corrected = replace(result, p_for=p_for, p_against=p_against)
+                said = [says(result), min(p_for, p_against), says(corrected)]
             rows.append(
-                [result.comparison.tasks[0], min(steps), result.effect, result.low, result.high,
-                 says(result) if result.known else "not run"]
-            )  # fmt: skip
-        return pd.DataFrame(rows, columns=["panel", "steps", "effect", "low", "high", "says"])
+                [result.comparison.tasks[0], min(steps), result.effect, result.low, result.high, *said]
+            )
+        return pd.DataFrame(rows, columns=_COLUMNS)
 
     def details(self, inputs: FigureInputs) -> str:
         return details(inputs)

@@ -320,7 +320,7 @@ def f8_counts() -> Check:
 
 
 def f8_spreads() -> Check:
-    """The table of docs/sensitivity.md: parts that hold and the interval of the mean if pretraining moves scores."""
+    """The table of docs/how-sure.md: parts that hold and the interval of the mean if pretraining moves scores."""
     found = json.loads(printed("sensitivity", "--format", "json"))["findings"]
     [rows] = [one["moved"] for one in found if one["id"] == "F8"]
     worst, counts = 0.0, 0

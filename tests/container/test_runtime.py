@@ -196,7 +196,7 @@ class Client:
         done = subprocess.run(line, env=environ, capture_output=True, text=True)
         return {"message": [done.stdout, done.stderr], "return_code": done.returncode}
 """
-"""Spython's calls as this package makes them; the real one is tried by hand (docs/container.md)."""
+"""Spython's calls as this package makes them; the real one is tried by hand (docs/hpc.md)."""
 
 
 @pytest.mark.parametrize("name", ["apptainer", "singularity-ce"])

@@ -33,6 +33,15 @@ def test_the_interval_asked_for_is_used(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "claims.json").read_text())["settings"]["interval"] == "paper"
 
 
+def test_the_data_of_the_answer_have_the_comparisons_that_its_title_counts(tmp_path: Path) -> None:
+    assert main(["figure", "answer", "--format", "svg", "--out", str(tmp_path)]) == 0
+    data = pd.read_csv(tmp_path / "answer.csv")
+    counts = [list(data[column]).count("holds") for column in ("says", "says_holm")]
+    assert counts == [9, 6] and "fails" not in set(data["says_holm"])
+    assert list(data["says_holm"] == "holds") == list(data["p_holm"] <= 0.05)
+    assert f"in {counts[1]} of {len(data)} comparisons" in (tmp_path / "answer.json").read_text()
+
+
 def test_the_coverage_is_that_of_the_shipped_file(tmp_path: Path) -> None:
     assert main(["figure", "coverage", "--format", "svg", "--out", str(tmp_path)]) == 0
     data = pd.read_csv(tmp_path / "coverage.csv")

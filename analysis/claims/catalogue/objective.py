@@ -50,8 +50,8 @@ FINDINGS = (
                 for task in ("SC", "TC", "IR")
             ],
         ),
-        remark="Differences in points are compared as printed, although the tasks use different metrics. CLM and MLM "
-        "differ in both objective and attention mask, and the study cannot separate the two effects.",
+        remark="Points of different metrics are compared as printed. CLM and MLM differ in both objective and "
+        "attention mask; the study cannot separate the two.",
     ),
     Finding(
         id="F3",
@@ -83,7 +83,7 @@ FINDINGS = (
             )
             for task, _, region in _BY_SIZE
         ),
-        remark="We take the finding to mean a monotone trend over the three sizes.",
+        remark="We take this to mean a monotone trend over the three sizes.",
     ),
     Finding(
         id="F4",

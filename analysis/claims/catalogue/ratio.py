@@ -93,7 +93,7 @@ FINDINGS = (
         where="Figure 3",
         family="ratio",
         body=_some_ratio_beaten(),
-        remark="Each ratio has 36 comparisons (3 sizes, 4 tasks, 3 other ratios), and p is adjusted for all 36.",
+        remark="p is adjusted for each ratio's 36 comparisons (3 sizes, 4 tasks, 3 other ratios).",
     ),
     Finding(
         id="F5b",
@@ -121,7 +121,7 @@ FINDINGS = (
             )
             for task in ALL
         ),
-        remark="The finding is read as a claim about each task.",
+        remark="We read it as a claim about each task.",
     ),
     Finding(
         id="F5c",
@@ -178,10 +178,9 @@ FINDINGS = (
                 [_two_lines(size, task) for size in ("610m", "1b") for task in ALL],
             ),
         ),
-        remark="Lind and Mehlum's test (2010) fits a parabola to the scores at the four ratios. It tests whether the "
-        "parabola falls at the smallest ratio and whether it rises at the largest; p is the larger of the two "
-        "p-values. A positive quadratic term does not prove a U shape: it is also positive if scores rise ever faster "
-        "(IR at 1B). Simonsohn's two-lines test (2018), with a break at either inner ratio, does not count towards the "
-        "verdict.",
+        remark="Lind and Mehlum's test (2010): a parabola through the scores at the four ratios has to fall at the "
+        "smallest ratio and rise at the largest; p is the larger of the two. A positive quadratic term proves no U "
+        "shape: scores may rise ever faster (IR at 1B). Simonsohn's two-lines test (2018), with a break at either "
+        "inner ratio, is outside the verdict.",
     ),
 )

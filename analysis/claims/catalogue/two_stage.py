@@ -85,8 +85,8 @@ FINDINGS = (
                 ],
             ),
         ),
-        remark="We also test whether 75 % CLM is comparable to MLM alone (clearly better counts as not comparable). "
-        "This test does not count towards the verdict.",
+        remark="Whether 75 % CLM is comparable to MLM alone (clearly better counts as not comparable) is tested "
+        "outside the verdict.",
     ),
     Finding(
         id="F9",
@@ -116,8 +116,8 @@ FINDINGS = (
                 for task in ALL
             ],
         ),
-        remark="The two-stage models 610m-clm-40k-mlm*-42k have no published cells. Their MLM stage lasts only "
-        "2k of 42k steps, so the ratio has less time to matter than in MLM alone.",
+        remark="The two-stage models 610m-clm-40k-mlm*-42k have no published cells. With MLM for 2k of 42k steps, "
+        "the ratio has less time to matter than in MLM alone.",
     ),
     Finding(
         id="F14",
@@ -153,8 +153,7 @@ ANSWERS = {
         family=ANSWER,
         chosen=True,
         body=replace(beats := _beats_mlm_alone(place), count=len(beats.parts) // 2),
-        remark="This statement is ours: the paper's question, answered. The counts and p are corrected for the choice "
-        "among three splits.",
+        remark="This statement is ours. The counts and p are corrected for the choice among three splits.",
     )
     for place in (1, 2, 3)
 }
