@@ -15,6 +15,7 @@ import logging
 import os
 import re
 import sys
+import tempfile
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
@@ -87,6 +88,11 @@ MANY = Parameter(consume_multiple=(1, None), show_default=False)
 
 _MISTAKES = (errno.EBADF, errno.EFAULT, errno.EINVAL, errno.ENOTTY, errno.ESPIPE, errno.ECHILD)
 """What the system says to a program that is wrong, unless it names a file."""
+_HINTS = {
+    errno.ENOSPC: "; free some space and run the same command again",
+    errno.EACCES: "; change its permissions or choose another place",
+}
+"""What a user can do about what the system refuses."""
 
 
 def shared_options(title: str) -> Parameter:
@@ -117,7 +123,7 @@ def program(name: str, description: str | None = None) -> App:
         help_formatter=_Help(),
         version_flags=[],
         default_parameter=Parameter(negative=(), allow_repeating=True),  # the last one counts
-        config=_whole_numbers,
+        config=(_whole_numbers, _places),
         exit_on_error=False,
         print_error=False,
         suppress_keyboard_interrupt=False,
@@ -241,6 +247,35 @@ def _whole_numbers(app: App, commands: tuple[str, ...], arguments: ArgumentColle
                 raise CoercionError(token=token, target_type=int, argument=argument)
 
 
+def _places(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Refuse an --out that cannot be written, before anything is computed for it; a hook of `App(config=...)`.
+
+    It names a file where its metavar is FILE, otherwise a folder.
+    """
+    del app, commands
+    for argument in arguments:
+        if argument.name == "--out" and argument.tokens:
+            place = argument.tokens[-1].value
+            wanted = "file" if argument.parameter.metavar == "FILE" else "folder"
+            if fault := _place_fault(Path(place), wanted):
+                raise UserError(f"--out {place} {fault}; choose another {wanted}")
+
+
+def _place_fault(path: Path, wanted: str) -> str | None:
+    """Return why there can be no such file or folder; None where it is there already, or can be made."""
+    if path.exists():
+        there = "folder" if path.is_dir() else "file"
+        return None if there == wanted else f"is a {there}, but a {wanted} is needed"
+    if (place := Path(os.path.realpath(path))).is_symlink():
+        return "is a loop of links"
+    folder = next(one for one in place.parents if one.exists())
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return f"cannot be made in {folder} ({error.strerror})"
+
+
 def _users_sentence(error: UserError | OSError) -> str:
     """Return what the user can correct in one sentence; raise what is a mistake of the program."""
     if isinstance(error, UserError):
@@ -250,5 +285,4 @@ def _users_sentence(error: UserError | OSError) -> str:
     where = (
         f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes | os.PathLike) else ""
     )
-    hint = "; free some space and run the same command again" if error.errno == errno.ENOSPC else ""
-    return f"{where}{os.strerror(error.errno)}{hint}"
+    return f"{where}{os.strerror(error.errno)}{_HINTS.get(error.errno, '')}"
