@@ -18,6 +18,7 @@ from typing import Any
 from common import manifest as manifests
 from common.errors import UserError
 from common.files import sha256_file
+from common.plain_text import counted
 from common.processes import cores
 from common.progress import Meter
 from common.provenance import provenance, provenance_path
@@ -79,6 +80,9 @@ def build(
     held_out, trained = writer.splits["validation"].documents, writer.splits["train"].documents
     if not held_out or not trained:
         writer.discard()  # what was asked for cannot be, so that nothing of it may stop the next request
+        if not held_out + trained:
+            files = counted(len(source.files), "file")
+            raise UserError(f"{source.spec}: no text in {files}; give files that have some")
         raise UserError(
             f"{source.spec}: of {held_out + trained} documents, {held_out} were held out for validation "
             f"(--validation-share {settings.validation_share:g}) and {trained} were left for training, but each split "
