@@ -85,8 +85,9 @@ FINDINGS = (
                 ],
             ),
         ),
-        remark="We also test whether 75 % CLM is comparable to MLM alone (clearly better counts as not comparable). "
-        "This test does not count towards the verdict.",
+        remark="Its counts are for 25 % CLM alone; `answer` allows for the three shares that were tried. We also test "
+        "whether 75 % CLM is comparable to MLM alone (clearly better counts as not comparable). This test does not "
+        "count towards the verdict.",
     ),
     Finding(
         id="F9",
