@@ -13,7 +13,7 @@ from analysis.evidence.evidence import Settings
 from analysis.options import SourceOptions
 from common.cli import MANY, offered
 from common.plain_text import counted
-from paper_figures.figure import FIGURES, FigureInputs, figures_named
+from paper_figures.figure import FIGURES, FigureInputs, figures_in_words, figures_named
 from paper_figures.save import FORMATS, draw_figures, formats_named
 
 __all__ = ["draw"]
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     FigureName = str
 else:
     FigureName = offered([*FIGURES, "all"])
-_NAMES = "1 to 12, all of these (all), claims, coverage, or forest-f1 to forest-f15"
 
 
 def draw(
-    *figures: Annotated[FigureName, Parameter(metavar="N", help=_NAMES)],
+    *figures: Annotated[FigureName, Parameter(metavar="N", help=figures_in_words())],
     source: SourceOptions = SourceOptions(),
     scores: Settings = Settings(),
     logs: Annotated[Path | None, Parameter(metavar="DIR", group=_WRITTEN)] = None,

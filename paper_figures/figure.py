@@ -23,7 +23,7 @@ from analysis.claims.titles import TITLES
 from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, TASKS
-from common.errors import UserError
+from common.errors import UserError, nearest
 from common.registry import Registry
 from pretraining.models import MODELS
 
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from analysis.claims.assessment import Assessment
 
 __all__ = [
-    "COLUMNS", "FIGURES", "GAPS", "FigureInputs", "FigureSpec", "LazyFigure", "figures_named", "file_stem", "point_id",
+    "COLUMNS", "FIGURES", "GAPS", "FigureInputs", "FigureSpec", "LazyFigure", "figures_in_words", "figures_named",
+    "file_stem", "point_id",
 ]  # fmt: skip
 
 COLUMNS = ["panel", "series", "model", "x", "mean", "low", "high", "n_seeds", "interval", "source"]
@@ -256,6 +257,14 @@ FIGURES: Registry[LazyFigure] = Registry(
 """All figures in the order in which they are drawn."""
 
 
+def figures_in_words() -> str:
+    """Return the names of all figures, short enough to be read."""
+    words = [name for name in FIGURES if not name.isdecimal() and not name.startswith("forest-")]
+    return (
+        f"1 to 12, all (of these), {', '.join(words)}, forest-f1 to forest-f15 (F5: forest-f5a to forest-f5e)"
+    )
+
+
 def figures_named(words: Iterable[str]) -> list[LazyFigure]:
     """Return the figures that the words name, each once, as drawn: `3`, `figure3`, `claims`, or `all` of the paper's.
 
@@ -266,8 +275,13 @@ def figures_named(words: Iterable[str]) -> list[LazyFigure]:
     for word in map(str.lower, words):
         if word == "all":
             names |= {name for name, figure in FIGURES.items() if not figure.supplementary}
+        elif (name := word.removeprefix("figure").lstrip("0")) in FIGURES:
+            names.add(name)
         else:
-            names.add(FIGURES[word.removeprefix("figure").lstrip("0") or word].name)
+            raise UserError(
+                f"unknown figure {word!r}; use one of {figures_in_words()}; docs/figures.md says what each shows"
+                f"{nearest(word, FIGURES)}"
+            )
     if not names:
-        raise UserError(f"name the figures to draw: {', '.join(FIGURES)}, or all")
+        raise UserError(f"name the figures to draw: {figures_in_words()}")
     return [figure for name, figure in FIGURES.items() if name in names]
