@@ -395,7 +395,9 @@ def budget_document(
         Grid(studies, (2, 3, 4)),
         *(f"{number}: {one}" for number, one in enumerate(choices, 1) if isinstance(one, str)),
         "",
-        f"Hours of each step{_known(device)}.",
+        f"Hours of each step, pretraining {device.basis}.",
+        *["Once you have trained 20 steps there, give the MFU that `train` logs as --mfu."]
+        * ("estimated" in device.basis),
         "",
         Grid(taken, range(1, 9)),
     ]  # fmt: skip
@@ -411,14 +413,6 @@ def budget_document(
         for one in choices
     ]  # fmt: skip
     return TableDocument(body=body, data={"device": device.name, "hours": hours, "choices": data})
-
-
-def _known(device: Device) -> str:
-    if device.mfu is not None:
-        return f", pretraining at {device.mfu:.0%} of the peak rate"
-    if device.name in ("H100", "MI250X"):
-        return ", from speeds measured on this device (docs/performance.md)"
-    return "; counted, not measured: give the MFU that `train` logs there after 20 steps as --mfu"
 
 
 def _short(tokens: float) -> str:
