@@ -245,11 +245,10 @@ def open_source(
         _need_paper_protocol("the authors' result files", protocol)
         return _open_released(models, need_instances)
     path = EXAMPLE if source == MINIATURE else Path(source)
-    if not source or not path.exists() or _is_another_file(path):
-        what = "no such source" if not source or not path.exists() else "no source of scores"
+    if not source or not path.exists():
         raise UserError(
-            f"{source or 'an empty --source'}: {what}; give {', '.join(NAMES)}, or a path to a run store (a folder) or "
-            f"runs table (Parquet, or CSV by its ending){nearest(source, NAMES)}"
+            f"{source or 'an empty --source'}: no such source; give {', '.join(NAMES)}, or a path to a run store or "
+            f"runs table{nearest(source, NAMES)}"
         )
     stand_ins = read_stand_ins(path)
     names = tuple(add_models)
@@ -269,14 +268,6 @@ def open_source(
         )
     warn_of_other_sizes(source, runs)
     return opened
-
-
-def _is_another_file(path: Path) -> bool:
-    """Whether a path is a file that is neither a CSV nor a Parquet file."""
-    if not path.is_file() or path.suffix.lower() in (".csv", ".parquet"):
-        return False
-    with path.open("rb") as file:
-        return file.read(4) != b"PAR1"
 
 
 def _need_paper_protocol(what: str, protocol: str | None) -> None:

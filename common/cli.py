@@ -91,6 +91,7 @@ _MISTAKES = (errno.EBADF, errno.EFAULT, errno.EINVAL, errno.ENOTTY, errno.ESPIPE
 _HINTS = {
     errno.ENOSPC: "; free some space and run the same command again",
     errno.EACCES: "; change its permissions or choose another place",
+    errno.ENOENT: "; check the path",
 }
 """What a user can do about what the system refuses."""
 
@@ -161,7 +162,7 @@ def _in_a_sentence(app: App) -> Iterator[None]:
             raise error.__cause__ from None
         chain = error.command_chain or ()
         if isinstance(error, UnknownCommandError):  # the library would import all commands to list them
-            chain, word = (), (error.unused_tokens or [""])[0]
+            word = (error.unused_tokens or [""])[0]
             sentence = f"Unknown command {word!r}{nearest(word, list(error.app or ()))}"
         elif isinstance(error, UnusedCliTokensError):
             sentence = f"Unexpected argument {(error.unused_tokens or [''])[0]!r}"
@@ -248,16 +249,12 @@ def _whole_numbers(app: App, commands: tuple[str, ...], arguments: ArgumentColle
 
 
 def _places(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Refuse an --out that cannot be written, before anything is computed for it; a hook of `App(config=...)`.
-
-    It names a file where its metavar is FILE, otherwise a folder.
-    """
+    """Refuse an --out that cannot be written before anything is computed; a hook of `App(config=...)`."""
     del app, commands
     for argument in arguments:
         if argument.name == "--out" and argument.tokens:
-            place = argument.tokens[-1].value
             wanted = "file" if argument.parameter.metavar == "FILE" else "folder"
-            if fault := _place_fault(Path(place), wanted):
+            if fault := _place_fault(Path(place := argument.tokens[-1].value), wanted):
                 raise UserError(f"--out {place} {fault}; choose another {wanted}")
 
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from analysis.claims.assessment import Assessment
 
 __all__ = [
-    "COLUMNS", "FIGURES", "GAPS", "FigureInputs", "FigureSpec", "LazyFigure", "figures_in_words", "figures_named",
-    "file_stem", "point_id",
+    "COLUMNS", "FIGURES", "GAPS", "NAMES", "FigureInputs", "FigureSpec", "LazyFigure", "figures_named", "file_stem",
+    "point_id",
 ]  # fmt: skip
 
 COLUMNS = ["panel", "series", "model", "x", "mean", "low", "high", "n_seeds", "interval", "source"]
@@ -255,14 +255,8 @@ FIGURES: Registry[LazyFigure] = Registry(
     ),
 )
 """All figures in the order in which they are drawn."""
-
-
-def figures_in_words() -> str:
-    """Return the names of all figures, short enough to be read."""
-    words = [name for name in FIGURES if not name.isdecimal() and not name.startswith("forest-")]
-    return (
-        f"1 to 12, all (of these), {', '.join(words)}, forest-f1 to forest-f15 (F5: forest-f5a to forest-f5e)"
-    )
+NAMES = "1 to 12, all (of these), answer, claims, ranking, coverage, forest-f1 to forest-f15"
+"""The same in words."""
 
 
 def figures_named(words: Iterable[str]) -> list[LazyFigure]:
@@ -279,9 +273,8 @@ def figures_named(words: Iterable[str]) -> list[LazyFigure]:
             names.add(name)
         else:
             raise UserError(
-                f"unknown figure {word!r}; use one of {figures_in_words()}; docs/figures.md says what each shows"
-                f"{nearest(word, FIGURES)}"
+                f"unknown figure {word!r}; use one of {NAMES} (docs/figures.md){nearest(word, FIGURES)}"
             )
     if not names:
-        raise UserError(f"name the figures to draw: {figures_in_words()}")
+        raise UserError(f"name the figures to draw: {NAMES}")
     return [figure for name, figure in FIGURES.items() if name in names]

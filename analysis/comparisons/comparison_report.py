@@ -134,25 +134,19 @@ def in_a_sentence(comparison: Comparison) -> str:
         lead, other, clear, behind = other, lead, BEHIND, AHEAD
         effect, low, high = -effect, -high, -low
     ends = "" if math.isnan(low) else f" {_interval(low, high)}"
-    by, over = f"{signed(effect)}{ends} points", f"over {whole.place.title}"
-    seen = {
-        EQUAL: f"practically equal {over}",
-        OPEN: f"open {over}",
-        UNKNOWN: f"not tested {over} ({found.missing})",
-    }.get(whole.outcome)
-    said = [f"{lead} is ahead by {by} {over}" if seen is None else f"{seen}: {lead} minus {other} is {by}"]
+    by, on = f"{signed(effect)}{ends} points", f"over {whole.place.title}"
+    unsure = {EQUAL: "Practically equal", OPEN: "Open", UNKNOWN: f"Not tested ({found.missing})"}
+    seen = unsure.get(whole.outcome)
+    said = [f"{seen} {on}: {lead} minus {other} is {by}" if seen else f"{lead} is ahead by {by} {on}"]
     averages = [one for one in comparison.differences if not one.place.is_dataset]
     parts = [one for one in averages or comparison.differences if one is not whole]
     words = {
-        clear: "clear on" if seen is None else f"{lead} is ahead on",
-        behind: "behind on" if seen is None else f"{other} is ahead on",
-        EQUAL: "practically equal on",
-        OPEN: "open on",
-        UNKNOWN: "not tested on",
-    }
+        clear: f"{lead} is ahead" if seen else "clear", behind: f"{other} is ahead" if seen else "behind",
+        EQUAL: "practically equal", OPEN: "open", UNKNOWN: "not tested",
+    }  # fmt: skip
     for outcome, word in words.items():
         if where := [one.place.title.removesuffix(" average") for one in parts if one.outcome == outcome]:
-            said.append(f"{word} {', '.join(where)}")
+            said.append(f"{word} on {', '.join(where)}")
     return f"{'; '.join(said)}."
 
 

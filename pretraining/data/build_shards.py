@@ -18,7 +18,6 @@ from typing import Any
 from common import manifest as manifests
 from common.errors import UserError
 from common.files import sha256_file
-from common.plain_text import counted
 from common.processes import cores
 from common.progress import Meter
 from common.provenance import provenance, provenance_path
@@ -81,8 +80,7 @@ def build(
     if not held_out or not trained:
         writer.discard()  # what was asked for cannot be, so that nothing of it may stop the next request
         if not held_out + trained:
-            files = counted(len(source.files), "file")
-            raise UserError(f"{source.spec}: no text in {files}; give files that have some")
+            raise UserError(f"{source.spec}: there is no text; give files that have some")
         raise UserError(
             f"{source.spec}: of {held_out + trained} documents, {held_out} were held out for validation "
             f"(--validation-share {settings.validation_share:g}) and {trained} were left for training, but each split "

@@ -59,12 +59,8 @@ class Device:
         """Where its speed comes from, in words."""
         if self.mfu is not None:
             return f"from --mfu {self.mfu:g}"
-        if self == H100:
-            return "from speeds measured on this device"
-        known = (
-            "the hours that the paper states" if self.name == "MI250X" else "an H100's speeds and data sheets"
-        )
-        return f"estimated from {known}"
+        known = "the paper's own hours" if self.name == "MI250X" else "an H100's speeds and data sheets"
+        return "from speeds measured on this device" if self == H100 else f"estimated from {known}"
 
     def tokens_per_second(
         self, shape: Shape, *, predicted: float, length: float | None = None, pass_tokens: int = _PASS_TOKENS

@@ -84,7 +84,7 @@ def test_an_unknown_source_is_refused_with_all_names(source: str) -> None:
 
 def test_a_file_that_is_no_table_is_answered_with_what_a_source_can_be(tmp_path: Path, table: Path) -> None:
     (tmp_path / "text.txt").write_text("hello")
-    with refused(tmp_path / "text.txt", *NAMES, "run store", "folder", "Parquet", "CSV"):
+    with refused(tmp_path / "text.txt", *NAMES, "run store", "folder", "Parquet", ".csv"):
         open_source(str(tmp_path / "text.txt"))
     assert open_source(str(table.rename(tmp_path / "another-name"))).runs is not None
 

@@ -73,7 +73,7 @@ def test_memory_that_is_not_there_is_said_with_what_fits(capsys: pytest.CaptureF
     ("device", "words"),
     [
         (["H100"], "measured on this device"),
-        (["MI250X"], "estimated from the hours that the paper states"),
+        (["MI250X"], "estimated from the paper's own hours"),
         *(([name], "estimated from an H100's") for name in DEVICES if name not in ("H100", "MI250X")),
         (["H100", "--tflops", "500"], "estimated from an H100's"),
         (["Voodoo", "--tflops", "500"], "estimated from an H100's"),

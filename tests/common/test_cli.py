@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 import textwrap
@@ -17,6 +19,7 @@ from common.cli import MANY, call, program, run, shared_options
 from common.errors import UserError
 from common.provenance import ROOT
 from tests.commands import python
+from tests.messages import check
 
 
 @shared_options("where")
@@ -91,6 +94,22 @@ def raising(error: BaseException) -> object:
 def test_a_user_error_is_one_sentence_and_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     code, err = ended(raising(UserError("a.csv: no header; write one")), capsys)
     assert (code, err) == (2, "error: a.csv: no header; write one\n")
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EACCES, "choose another place"),
+        (errno.ENOENT, "check the path"),
+    ],
+)
+def test_what_the_system_refuses_names_the_file_and_a_remedy(
+    number: int, remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, said = ended(raising(OSError(number, "refused", "a.txt")), capsys)
+    assert status == 2
+    check(said.removesuffix("\n"), "error: a.txt: ", os.strerror(number), remedy)
 
 
 def test_a_mistake_of_ours_keeps_its_traceback() -> None:

@@ -83,7 +83,7 @@ def test_two_models_get_one_sentence_whichever_is_named_first(first: str, second
 def test_a_sentence_says_what_is_open_and_what_has_one_seed():
     scores = {REAL: {"sst2": [90.0, 91.0, 89.0]}, MADE_UP: {"sst2": [90.5, 89.0, 91.0]}}
     said = in_a_sentence(compare(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], Settings()))
-    assert said.startswith(f"open over SST-2: {MADE_UP} minus {REAL} is +0.17 [")
+    assert said.startswith(f"Open over SST-2: {MADE_UP} minus {REAL} is +0.17 [")
     scores[REAL]["sst2"] = [90.0]
     said = in_a_sentence(compare(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], Settings()))
     assert f"only one seed of {REAL}" in said and "+0.17 points" in said
@@ -119,7 +119,8 @@ def test_a_sentence_calls_a_model_ahead_only_where_its_lead_is_shown(whole: str,
         assert first.startswith(f"{leads[whole]} is ahead by +1.00 [") and first.endswith("over all tasks")
         shown = {True: "clear on SC", False: "behind on SC"}[leads.get(part) == leads[whole]]
     else:
-        assert first.startswith(f"{others[whole]} over all tasks") and "ahead" not in first
+        assert first.startswith(others[whole].capitalize()) and "ahead" not in first
+        assert " over all tasks: " in first
         lead, other = (MADE_UP, REAL) if OUTCOMES[whole] < 0 else (REAL, MADE_UP)
         assert f"{lead} minus {other} is +{abs(OUTCOMES[whole]):.2f} [" in first
         shown = f"{leads.get(part)} is ahead on SC"
