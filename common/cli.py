@@ -59,6 +59,7 @@ from cyclopts import (
     ArgumentCollection,
     CoercionError,
     CycloptsError,
+    MissingArgumentError,
     Parameter,
     UnknownCommandError,
     UnusedCliTokensError,
@@ -168,6 +169,10 @@ def _in_a_sentence(app: App) -> Iterator[None]:
             sentence = f"Unexpected argument {(error.unused_tokens or [''])[0]!r}"
         else:
             sentence = " ".join(str(error).split()).rstrip(".")
+            if isinstance(error, MissingArgumentError) and not error.keyword:  # not given at all
+                sentence = re.sub(
+                    r'^Command "(.+)" parameter (.+) requires an argument', r"\1 needs \2", sentence
+                )
         raise UserError(f"{sentence} (see {' '.join([app.name[0], *chain])} --help)") from None
 
 

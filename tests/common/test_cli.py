@@ -151,7 +151,7 @@ def test_a_command_gets_typed_values_and_its_exit_code_is_returned() -> None:
             'Invalid value for --count: unable to convert "2.6" into int (see x show --help)',
         ),
         (["show", "a", "--count", "0"], "--count must be at least 1, not 0"),
-        (["show"], 'Command "show" parameter NAME requires an argument (see x show --help)'),
+        (["show"], "show needs NAME (see x show --help)"),
     ],
 )  # fmt: skip
 def test_words_that_cannot_be_understood_are_refused_in_a_sentence(words: list[str], sentence: str) -> None:
