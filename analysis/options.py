@@ -23,24 +23,27 @@ __all__ = ["SOURCES", "OutFile", "SelectionRule", "SourceOptions"]
 SOURCES = """\
 Where scores come from (--source):
 
-  published        the paper's printed tables; nothing is downloaded (the default)
-  released         the authors' runs, once fetched with `clm-or-mlm fetch-released`
+  published        the paper's printed tables, without a download (default)
+  released         the authors' runs, which `clm-or-mlm fetch-released` fetches
   miniature        the package's toy study, whose models are not the paper's
-  PATH             a run store of your own, or a runs table that `ingest` wrote; a table's scores of single
-                   instances come from a folder `instances` next to it, if there is one
-  standard:PATH    the same runs by the field's usual metrics instead of the paper's
+  PATH             a run store of your own, or a runs table that `ingest` wrote
+                   (with scores of single instances in `instances` next to it)
+  standard:PATH    the same runs by the field's usual metrics, not the paper's
 
---add-model NAME   accepts models outside the paper's naming scheme, by name or pattern, several times
---study FILE       accepts the models of a study file; they are drawn and tabulated by their stages
+--add-model NAME   accepts models outside the paper's naming scheme, by name or
+                   pattern, several times
+--study FILE       accepts a study file's models, shown by their stages
 --metric NAME      takes another metric recorded in run.json
 
 How runs become scores:
 
---selection        seed: each seed takes the learning rate with its best validation score (the paper's rule); mean:
-                   one rate for a model and dataset; pooled: one for a model and task
---interval         pooled: a bootstrap t over the seeds of all models (the default for runs); t: Student's (the
-                   default for printed cells); bootstrap: percentile; crossed: seeds and test instances; paper: the
-                   paper's 1.96 sd / sqrt(n)
+--selection        seed: each seed takes the learning rate with its best
+                   validation score (the paper's rule); mean: one rate for a
+                   model and dataset; pooled: one for a model and task
+--interval         pooled: a bootstrap t over the seeds of all models (the
+                   default for runs); t: Student's (the default for printed
+                   cells); bootstrap: percentile; crossed: seeds and test
+                   instances; paper: the paper's 1.96 sd / sqrt(n)
 
 More: docs/run-store.md, docs/intervals.md."""
 """What `clm-or-mlm help sources` prints."""

@@ -19,7 +19,7 @@ from common.errors import UserError
 __all__ = ["COMMANDS", "STEPS", "Verb", "app_of", "console", "main"]
 
 ABOUT = """\
-`{0} help COMMAND` explains a command and `{0} --all` lists them all;
+Below are {1}; `{0} help COMMAND` explains one.
 `{0} --install-completion` makes the shell complete them.
 
 examples:
@@ -93,8 +93,8 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
 """Every command by its words; two rooms that share a verb have their name before it."""
 
 DAILY = {
-    "figure", "table", "claims", "audit", "report", "reproduce", "plan", "shards", "train", "adapt",
-    "fetch", "benchmarks run", "scores", "compare", "workflow", "doctor",
+    "figure", "table", "claims", "audit", "report", "reproduce", "fetch-released", "models", "plan", "shards", "train",
+    "adapt", "check", "fetch", "benchmarks run", "scores", "compare", "workflow", "doctor",
 }  # fmt: skip
 """What is listed without `--all`, too."""
 
@@ -180,7 +180,9 @@ def _verbs_of(room: str, commands: Mapping[str, Verb]) -> dict[str, Verb]:
 
 def _list(prefix: str, groups: Mapping[str, Mapping[str, Verb]], *, every: bool) -> App:
     """Return a program whose help is the list of commands."""
-    app = program(prefix, ABOUT.format(prefix) if groups is GROUPS else None)
+    most = f"the {len(DAILY)} most used of {len(COMMANDS)} commands (`{prefix} --all` lists all)"
+    shown = f"all {len(COMMANDS)} commands" if every else most
+    app = program(prefix, ABOUT.format(prefix, shown) if groups is GROUPS else None)
     app["--help"].show = False
     for order, (title, commands) in enumerate(groups.items()):
         group = Group(title, sort_key=order)

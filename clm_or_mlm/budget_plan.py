@@ -297,7 +297,7 @@ def _best(
                 continue
             spread = nearest_spread(shape.encoder_parameters)
             where = (
-                f"{spread.network}, {spread.score}, {spread.pretrainings} pretrainings,\n"
+                f"{spread.network}, {spread.score}, {spread.pretrainings} pretrainings, "
                 f"the largest at the nearest scale ({spread.where})."
             )
             draft = Choice(
@@ -353,7 +353,7 @@ def budget_document(
     """
     found = [(number, one) for number, one in enumerate(choices, 1) if isinstance(one, Choice)]
     blind = [["", *(DATASETS[name].title for name in _TUNED), "between pretrainings"]]
-    studies = [["", "for", "parameters", "tokens a model", "arms", "pretrainings", "fine-tunings", "memory"]]
+    studies = [["", "for", "parameters", "tokens a model", "arms", "pretrainings", "fine-tuning", "memory"]]
     steps = list(found[0][1].hours)
     taken = [["", *steps, "in all", *["money"] * (price is not None)]]
     for number, one in found:
@@ -378,8 +378,8 @@ def budget_document(
         )
     limit = "" if hours is None else f" for {hours:g} hours"
     body: list[str | Grid | Heading] = [
-        f"What one {device.name}{limit} cannot see: differences between two arms below these points",
-        "(80 % power, one test at 0.05 by `compare --replicates`, the paper's spread of fine-tunings).",
+        f"What one {device.name}{limit} cannot see: differences between two arms below these points (80 % power, one "
+        "test at 0.05 by `compare --replicates`, the paper's spread of fine-tunings).",
         "",
         Grid(blind, range(1, 6)),
         "",
@@ -395,7 +395,9 @@ def budget_document(
         Grid(studies, (2, 3, 4)),
         *(f"{number}: {one}" for number, one in enumerate(choices, 1) if isinstance(one, str)),
         "",
-        f"Hours of each step{_known(device)}.",
+        f"Hours of each step, pretraining {device.basis}.",
+        *["Once you have trained 20 steps there, give the MFU that `train` logs as --mfu."]
+        * ("estimated" in device.basis),
         "",
         Grid(taken, range(1, 9)),
     ]  # fmt: skip
@@ -411,14 +413,6 @@ def budget_document(
         for one in choices
     ]  # fmt: skip
     return TableDocument(body=body, data={"device": device.name, "hours": hours, "choices": data})
-
-
-def _known(device: Device) -> str:
-    if device.mfu is not None:
-        return f", pretraining at {device.mfu:.0%} of the peak rate"
-    if device.name in ("H100", "MI250X"):
-        return ", from speeds measured on this device (docs/performance.md)"
-    return "; counted, not measured: give the MFU that `train` logs there after 20 steps as --mfu"
 
 
 def _short(tokens: float) -> str:

@@ -15,6 +15,7 @@ import logging
 import os
 import re
 import sys
+import tempfile
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
@@ -58,6 +59,7 @@ from cyclopts import (
     ArgumentCollection,
     CoercionError,
     CycloptsError,
+    MissingArgumentError,
     Parameter,
     UnknownCommandError,
     UnusedCliTokensError,
@@ -87,6 +89,12 @@ MANY = Parameter(consume_multiple=(1, None), show_default=False)
 
 _MISTAKES = (errno.EBADF, errno.EFAULT, errno.EINVAL, errno.ENOTTY, errno.ESPIPE, errno.ECHILD)
 """What the system says to a program that is wrong, unless it names a file."""
+_HINTS = {
+    errno.ENOSPC: "; free some space and run the same command again",
+    errno.EACCES: "; change its permissions or choose another place",
+    errno.ENOENT: "; check the path",
+}
+"""What a user can do about what the system refuses."""
 
 
 def shared_options(title: str) -> Parameter:
@@ -117,7 +125,7 @@ def program(name: str, description: str | None = None) -> App:
         help_formatter=_Help(),
         version_flags=[],
         default_parameter=Parameter(negative=(), allow_repeating=True),  # the last one counts
-        config=_whole_numbers,
+        config=(_whole_numbers, _places),
         exit_on_error=False,
         print_error=False,
         suppress_keyboard_interrupt=False,
@@ -155,12 +163,16 @@ def _in_a_sentence(app: App) -> Iterator[None]:
             raise error.__cause__ from None
         chain = error.command_chain or ()
         if isinstance(error, UnknownCommandError):  # the library would import all commands to list them
-            chain, word = (), (error.unused_tokens or [""])[0]
+            word = (error.unused_tokens or [""])[0]
             sentence = f"Unknown command {word!r}{nearest(word, list(error.app or ()))}"
         elif isinstance(error, UnusedCliTokensError):
             sentence = f"Unexpected argument {(error.unused_tokens or [''])[0]!r}"
         else:
             sentence = " ".join(str(error).split()).rstrip(".")
+            if isinstance(error, MissingArgumentError) and not error.keyword:  # not given at all
+                sentence = re.sub(
+                    r'^Command "(.+)" parameter (.+) requires an argument', r"\1 needs \2", sentence
+                )
         raise UserError(f"{sentence} (see {' '.join([app.name[0], *chain])} --help)") from None
 
 
@@ -241,6 +253,31 @@ def _whole_numbers(app: App, commands: tuple[str, ...], arguments: ArgumentColle
                 raise CoercionError(token=token, target_type=int, argument=argument)
 
 
+def _places(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Refuse an --out that cannot be written before anything is computed; a hook of `App(config=...)`."""
+    del app, commands
+    for argument in arguments:
+        if argument.name == "--out" and argument.tokens:
+            wanted = "file" if argument.parameter.metavar == "FILE" else "folder"
+            if fault := _place_fault(Path(place := argument.tokens[-1].value), wanted):
+                raise UserError(f"--out {place} {fault}; choose another {wanted}")
+
+
+def _place_fault(path: Path, wanted: str) -> str | None:
+    """Return why there can be no such file or folder; None where it is there already, or can be made."""
+    if path.exists():
+        there = "folder" if path.is_dir() else "file"
+        return None if there == wanted else f"is a {there}, but a {wanted} is needed"
+    if (place := Path(os.path.realpath(path))).is_symlink():
+        return "is a loop of links"
+    folder = next(one for one in place.parents if one.exists())
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return f"cannot be made in {folder} ({error.strerror})"
+
+
 def _users_sentence(error: UserError | OSError) -> str:
     """Return what the user can correct in one sentence; raise what is a mistake of the program."""
     if isinstance(error, UserError):
@@ -250,5 +287,4 @@ def _users_sentence(error: UserError | OSError) -> str:
     where = (
         f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes | os.PathLike) else ""
     )
-    hint = "; free some space and run the same command again" if error.errno == errno.ENOSPC else ""
-    return f"{where}{os.strerror(error.errno)}{hint}"
+    return f"{where}{os.strerror(error.errno)}{_HINTS.get(error.errno, '')}"

@@ -13,7 +13,7 @@ from analysis.evidence.evidence import Settings
 from analysis.options import SourceOptions
 from common.cli import MANY, offered
 from common.plain_text import counted
-from paper_figures.figure import FIGURES, FigureInputs, figures_named
+from paper_figures.figure import FIGURES, NAMES, FigureInputs, figures_named
 from paper_figures.save import FORMATS, draw_figures, formats_named
 
 __all__ = ["draw"]
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     FigureName = str
 else:
     FigureName = offered([*FIGURES, "all"])
-_NAMES = "1 to 12, all of these (all), answer, claims, coverage, ranking, or forest-f1 to forest-f15"
 
 
 def draw(
-    *figures: Annotated[FigureName, Parameter(metavar="N", help=_NAMES)],
+    *figures: Annotated[FigureName, Parameter(metavar="N", help=NAMES)],
     source: SourceOptions = SourceOptions(),
     scores: Settings = Settings(),
     logs: Annotated[Path | None, Parameter(metavar="DIR", group=_WRITTEN)] = None,
@@ -47,7 +46,7 @@ def draw(
       clm-or-mlm figure 3
       clm-or-mlm figure all --source runs.parquet --interval t
       clm-or-mlm figure 12 --logs build/pretraining
-      clm-or-mlm figure answer claims coverage      (not in the paper: docs/claims.md, docs/intervals.md)
+      clm-or-mlm figure answer claims coverage      (not in the paper)
       clm-or-mlm figure ranking --model '610m-*-42k'
 
     Args:

@@ -23,7 +23,7 @@ from analysis.claims.titles import TITLES
 from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, TASKS
-from common.errors import UserError
+from common.errors import UserError, nearest
 from common.registry import Registry
 from pretraining.models import MODELS
 
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from analysis.claims.assessment import Assessment
 
 __all__ = [
-    "COLUMNS", "FIGURES", "GAPS", "FigureInputs", "FigureSpec", "LazyFigure", "figures_named", "file_stem", "point_id",
+    "COLUMNS", "FIGURES", "GAPS", "NAMES", "FigureInputs", "FigureSpec", "LazyFigure", "figures_named", "file_stem",
+    "point_id",
 ]  # fmt: skip
 
 COLUMNS = ["panel", "series", "model", "x", "mean", "low", "high", "n_seeds", "interval", "source"]
@@ -254,6 +255,8 @@ FIGURES: Registry[LazyFigure] = Registry(
     ),
 )
 """All figures in the order in which they are drawn."""
+NAMES = "1 to 12, all (of these), answer, claims, ranking, coverage, forest-f1 to forest-f15"
+"""The same in words."""
 
 
 def figures_named(words: Iterable[str]) -> list[LazyFigure]:
@@ -266,8 +269,12 @@ def figures_named(words: Iterable[str]) -> list[LazyFigure]:
     for word in map(str.lower, words):
         if word == "all":
             names |= {name for name, figure in FIGURES.items() if not figure.supplementary}
+        elif (name := word.removeprefix("figure").lstrip("0")) in FIGURES:
+            names.add(name)
         else:
-            names.add(FIGURES[word.removeprefix("figure").lstrip("0") or word].name)
+            raise UserError(
+                f"unknown figure {word!r}; use one of {NAMES} (docs/figures.md){nearest(word, FIGURES)}"
+            )
     if not names:
-        raise UserError(f"name the figures to draw: {', '.join(FIGURES)}, or all")
+        raise UserError(f"name the figures to draw: {NAMES}")
     return [figure for name, figure in FIGURES.items() if name in names]

@@ -55,8 +55,8 @@ def formats_named(names: Iterable[str]) -> tuple[str, ...]:
     """Return the formats of those names in the order of `FORMATS`; `UserError` for an unknown one."""
     chosen = set(names)
     if unknown := sorted(chosen - set(FORMATS)):
-        near = nearest(unknown[0], FORMATS)
-        raise UserError(f"unknown format {unknown[0]!r}{near}; use one of {', '.join(FORMATS)}")
+        known = f"{', '.join(FORMATS)}{nearest(unknown[0], FORMATS)}"
+        raise UserError(f"unknown format {unknown[0]!r}; use one of {known}")
     return tuple(name for name in FORMATS if name in chosen)
 
 

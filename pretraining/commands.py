@@ -305,8 +305,8 @@ def adapt(
         data: folder of the shards, or a URL; written with the start's tokenizer
         out: output folder for checkpoints, logs and the encoder
         objective: mlm or mntp (predicts from the token before), with a masking ratio in percent
-        steps: optimiser steps
-        tokens: tokens to train on (in place of steps)
+        steps: optimiser steps (give these or --tokens)
+        tokens: tokens to train on
         sweep: first try three learning rates on 2 % of the steps, and train at the best by validation loss
         merge: also write the average of start and encoder, with this share of the start (0 to 1)
         revision: branch, tag or commit of a Hugging Face id

@@ -21,7 +21,7 @@ from analysis.claims.verdicts import HOLDS, OPEN, OUTCOMES, Verdict, judge
 from analysis.claims.wording import format_typical
 from analysis.evidence.contrasts import Result
 
-__all__ = ["QUESTION", "Answer", "answer"]
+__all__ = ["QUESTION", "Answer", "answer", "verdicts_counted"]
 
 QUESTION = "Should we still pretrain encoders with masked language modeling?"
 """The paper's title."""
@@ -78,7 +78,7 @@ def answer(assessment: Assessment) -> Answer:
             for share, verdict in assessment.answers.items() if verdict.known
         ),
         cautions=cautions,
-        findings=_on_all(assessment.verdicts),
+        findings=verdicts_counted(assessment.verdicts),
         main=main,
     )  # fmt: skip
 
@@ -235,7 +235,8 @@ def _trunks(main: Verdict) -> list[str]:
     return [f"{shared[0].upper()}{shared[1:]}."] if shared else []
 
 
-def _on_all(verdicts: Iterable[Verdict]) -> str:
+def verdicts_counted(verdicts: Iterable[Verdict]) -> str:
+    """Return how many findings hold, fail, hold in some of their parts and are open, in a sentence."""
     given = list(verdicts)
     counts = Counter(verdict.outcome.name for verdict in given)
     parts = [f"{n} {one.counted[n != 1]}" for one in OUTCOMES.values() if (n := counts[one.name])]

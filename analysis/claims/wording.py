@@ -182,7 +182,7 @@ def three_lines(verdict: Verdict) -> tuple[str, str, str]:
     way, (p, adjusted) = "against" if verdict.leans_against else "for", p_texts(verdict)
     counted = readout(verdict)
     sure = f"{counted[0].upper()}{counted[1:]}; p {way} the whole statement {p} (Holm {adjusted})"
-    return head, _effects(verdict), f"{sure}. {once}"
+    return head, _effects(verdict), " ".join(filter(None, (f"{sure}.", verdict.finding.remark, once)))
 
 
 def _missing(verdict: Verdict) -> str:

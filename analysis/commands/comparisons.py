@@ -42,14 +42,14 @@ def compare(
 ) -> None:
     """Compare two models, or rank many.
 
-    With --replicates, an arm's spread is that between pretrainings, each averaged over its fine-tuning seeds. For two
-    models, it prints the difference on every dataset, on every task and over all tasks. Each comes with its
-    interval and p-value, P(A > B), whether the models are practically equal, and the number of seeds needed to detect
-    the difference. For more models, it prints mean ranks, the probability of being first, Friedman's test and Nemenyi's
-    critical difference, and the difference between the top-ranked model and each of the others. For a model without
-    runs in the source, the paper's printed cells are used. Intervals and p-values come from the pooled bootstrap t for
-    runs and from Welch's t for printed cells, unless --interval names another method (crossed covers seeds and test
-    instances).
+    For two models, it prints which is ahead, and the difference on every dataset, on every task and over all tasks.
+    Each comes with its interval and p-value, and whether the models are practically equal; with --full, P(A > B)
+    and the number of seeds needed to detect the difference, too. For more models, it prints mean ranks, the
+    probability of being first, Friedman's test and Nemenyi's critical difference, and the difference between the
+    top-ranked model and each of the others. For a model without runs in the source, the paper's printed cells are
+    used. With --replicates, an arm's spread is that between pretrainings, each averaged over its fine-tuning seeds.
+    Intervals and p-values come from the pooled bootstrap t for runs and from Welch's t for printed cells, unless
+    --interval names another method (crossed covers seeds and test instances).
 
     examples:
       clm-or-mlm compare 610m-mlm40-42k 610m-clm-42k

@@ -29,7 +29,7 @@ else:
 
 
 def claims(
-    findings: Annotated[tuple[FindingName, ...], Parameter(metavar="F8", show_choices=False)] = (),
+    findings: Annotated[tuple[FindingName, ...], Parameter(show_choices=False, show_default=False)] = (),
     /,
     *,
     source: SourceOptions = SourceOptions(),

@@ -64,7 +64,8 @@ def scores(
     known = list(dict.fromkeys(frame["model"]))
     for name in model:
         if name not in known:
-            raise UserError(f"{source.source} has no scores of {name!r}{nearest(name, known)}")
+            hint = nearest(name, known) or "; leave --model out to see all models"
+            raise UserError(f"{source.source} has no scores of {name!r}{hint}")
     if model:
         frame = frame[frame["model"].isin(model)]
     if dataset:
@@ -95,7 +96,7 @@ def export(
 
 
 def table(
-    number: Annotated[tuple[TableNumber, ...], MANY],
+    number: Annotated[tuple[TableNumber, ...], MANY, Parameter(show_choices=False)],
     /,
     *,
     source: SourceOptions = SourceOptions(),

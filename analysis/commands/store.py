@@ -123,9 +123,9 @@ else:
 def models_for(what: str) -> tuple[str, ...]:
     """Return the models that `figure3`, `table10`, `all` or a model's name needs; `UserError` for anything else."""
     if what not in _SETS:
-        table1 = "; Table 1 has settings, not scores" if what == "table1" else nearest(what, _SETS)
+        hint = "; Table 1 has settings, not scores" if what == "table1" else nearest(what, _SETS)
         raise UserError(
-            f"no figure, table or model {what!r}{table1}; give figure1 to figure12, table2 to table17, a model, or all"
+            f"no figure, table or model {what!r}; give figure1 to figure12, table2 to table17, a model, or all{hint}"
         )
     return _SETS[what]
 
@@ -141,7 +141,7 @@ def fetch_released(
     example: clm-or-mlm fetch-released figure3 610m-clm-42k
 
     Args:
-        what: a figure or table (figure3, table10, ...), for the models it shows, or a model's name (default: all)
+        what: a figure or table (figure3, table10, ...), for its models, or a model's name (default: all, 5.5 GB)
         url: the authors' repository or a mirror of it
     """
     wanted = [name for one in what or ["all"] for name in models_for(one)]

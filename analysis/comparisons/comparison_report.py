@@ -124,25 +124,29 @@ def about(comparison: Comparison) -> str:
 def in_a_sentence(comparison: Comparison) -> str:
     """Return the answer about two models: which is ahead over all tasks, and on which tasks that is clear or open.
 
-    Where there is no mean over all tasks, a task's average or a dataset takes its place.
+    Only a model whose lead is shown is called ahead. Where there is no mean over all tasks, a task's average or a
+    dataset takes its place.
     """
     whole = max(comparison.differences, key=lambda one: (one.place == OVERALL, not one.place.is_dataset))
-    found, lead, clear, behind = whole.result, whole.first, AHEAD, BEHIND
+    found, lead, other, clear, behind = whole.result, whole.first, whole.second, AHEAD, BEHIND
     effect, low, high = found.effect, found.low, found.high
     if effect < 0:
-        lead, clear, behind = whole.second, BEHIND, AHEAD
+        lead, other, clear, behind = other, lead, BEHIND, AHEAD
         effect, low, high = -effect, -high, -low
-    judged = {EQUAL: "practically equal: ", OPEN: "open: ", UNKNOWN: f"{found.missing}: "}.get(
-        whole.outcome, ""
-    )
     ends = "" if math.isnan(low) else f" {_interval(low, high)}"
-    said = [f"{judged}{lead} is ahead by {signed(effect)}{ends} points over {whole.place.title}"]
+    by, on = f"{signed(effect)}{ends} points", f"over {whole.place.title}"
+    unsure = {EQUAL: "Practically equal", OPEN: "Open", UNKNOWN: f"Not tested ({found.missing})"}
+    seen = unsure.get(whole.outcome)
+    said = [f"{seen} {on}: {lead} minus {other} is {by}" if seen else f"{lead} is ahead by {by} {on}"]
     averages = [one for one in comparison.differences if not one.place.is_dataset]
     parts = [one for one in averages or comparison.differences if one is not whole]
-    words = {clear: "clear on", behind: "behind on", EQUAL: "practically equal on", OPEN: "open on"}
+    words = {
+        clear: f"{lead} is ahead" if seen else "clear", behind: f"{other} is ahead" if seen else "behind",
+        EQUAL: "practically equal", OPEN: "open", UNKNOWN: "not tested",
+    }  # fmt: skip
     for outcome, word in words.items():
         if where := [one.place.title.removesuffix(" average") for one in parts if one.outcome == outcome]:
-            said.append(f"{word} {', '.join(where)}")
+            said.append(f"{word} on {', '.join(where)}")
     return f"{'; '.join(said)}."
 
 

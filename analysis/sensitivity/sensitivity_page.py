@@ -122,12 +122,12 @@ def sensitivity_document(sensitivity: Sensitivity) -> TableDocument:
         "",
         Grid(_trunk_rows()),
         "",
-        "Spread between pretrainings (standard deviation of a task score, in points) that overturns a verdict, and",
+        "Spread between pretrainings (standard deviation of a task score, in points) that overturns a verdict, and "
         f"measured spreads. {'; '.join(f'{one.name}: {one.words}' for one in SHARED_LUCK.values())}.",
         "",
         Grid(_spread_rows(sensitivity)),
         "",
-        "Number of parts that hold, and interval of the mean effect, by standard deviation between pretrainings (sd,",
+        "Number of parts that hold, and interval of the mean effect, by standard deviation between pretrainings (sd, "
         "in points):",
         "",
         Grid(_moved_rows(sensitivity)),

@@ -83,6 +83,7 @@ _RANKS = {"model": {name: i for i, name in enumerate(MODELS)},
 _METADATA = b"clm_or_mlm"
 _UNSEALED, _DIFFERENCES = "unsealed", "differences"
 _AGAIN = "make it again with ingest"
+_SOURCES = "a source is published, released, miniature, a run store (folder) or a runs table (Parquet, .csv)"
 _MOST_SEED = 2**53
 """The largest of the whole numbers that a table's numbers hold exactly."""
 _SHOWN = 3
@@ -149,7 +150,8 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
         reason, kind = first_line(error), "CSV" if is_text else "Parquet"
-        raise UserError(f"{path} cannot be read as {kind} ({reason}); {_AGAIN}") from None
+        remedy = _AGAIN if is_text or content.startswith(b"PAR1") else _SOURCES
+        raise UserError(f"{path} cannot be read as {kind} ({reason}); {remedy}") from None
     if not table.num_rows:
         raise UserError(f"{path} has a header but no runs; {_AGAIN}")
     record = _record_of(table, path)  # renaming drops it

@@ -13,7 +13,7 @@ from cyclopts.validators import Number
 from benchmarks.commands import DATA, DatasetName, Definitions
 from benchmarks.datasets import import_files
 from benchmarks.datasets.fetch import fetch_all
-from benchmarks.datasets.listing import list_text, show_text
+from benchmarks.datasets.listing import dataset_table, show_text
 from benchmarks.datasets.local_dataset import verify
 from benchmarks.datasets.schema import MANIFEST, Manifest
 from benchmarks.datasets.synthetic import make_synthetic
@@ -23,6 +23,7 @@ from benchmarks.protocol import DATASETS, Dataset
 from common.cli import MANY
 from common.errors import UserError
 from common.progress import progress
+from common.tables import TableDocument, write
 
 __all__ = ["datasets", "fetch", "import_", "synthetic"]
 
@@ -162,7 +163,7 @@ def datasets(
     known = known_datasets(_read(datasets))
     faulty = False
     if action == "list":
-        sys.stdout.write(list_text(data, known) + "\n")
+        write(TableDocument(body=[dataset_table(data, known)]), "text", None)
     elif action == "ready":
         sys.stdout.write(ready_text() + "\n")
     elif action == "show":

@@ -12,15 +12,15 @@ from benchmarks.datasets.schema import FORMS, MANIFEST, SPLIT_TABLES, Manifest
 from benchmarks.finetuning.tokenization import texts_of
 from benchmarks.protocol import DATASETS, Dataset
 from common.errors import UserError
-from common.tables import plain_table
+from common.tables import Grid
 
-__all__ = ["examples_of", "list_text", "show_text"]
+__all__ = ["dataset_table", "examples_of", "show_text"]
 
 _WIDTH = 1_000
 """Longest text shown, in characters."""
 
 
-def list_text(data: Path, datasets: Mapping[str, Dataset] = DATASETS) -> str:
+def dataset_table(data: Path, datasets: Mapping[str, Dataset] = DATASETS) -> Grid:
     """Return a table of datasets: family, counts of what is in `data`, licence."""
     rows: list[tuple[str, ...]] = [("dataset", "task", *SPLIT_TABLES, "from", "licence")]
     for name, dataset in datasets.items():
@@ -31,7 +31,7 @@ def list_text(data: Path, datasets: Mapping[str, Dataset] = DATASETS) -> str:
             counts, source, licence = manifest.counts, str(manifest.source["kind"]), manifest.licence
         shown = (f"{counts[split]:,}" if split in counts else "-" for split in SPLIT_TABLES)
         rows.append((name, dataset.task, *shown, source, licence))
-    return "\n".join(plain_table(rows, numbers=range(2, 2 + len(SPLIT_TABLES))))
+    return Grid(rows, range(2, 2 + len(SPLIT_TABLES)))
 
 
 def show_text(data: Path, dataset: Dataset | str, *, split: str = "validation", count: int = 3) -> str:

@@ -107,7 +107,7 @@ class _Claims(FigureSpec):
                 row["id"],
                 row["finding"],
                 row["verdict"],
-                _number(_main(shown, at)),
+                _mean(data, row["id"]),
                 format_p(row["p_holm"]),
             )
             for at, row in decisive.iterrows()
@@ -206,13 +206,10 @@ def _main(data: pd.DataFrame, at: Hashable) -> pd.Series:
     return main[1]
 
 
-def _number(row: pd.Series) -> str:
-    if math.isnan(row["effect"]):
-        return "\u2212"
-    sign = "" if row["unit"] == _RATIOS else "+"
-    return "{:{s}.2f} [{:{s}.2f}, {:{s}.2f}]".format(
-        *(row[name] + 0.0 for name in ("effect", "low", "high")), s=sign
-    ).replace("-", "\u2212")
+def _mean(data: pd.DataFrame, finding: str) -> str:
+    """Return a finding's mean with its interval as `claims` prints it."""
+    texts = data.loc[(data["id"] == finding) & (data["role"] == "typical"), "text"]
+    return next(iter(texts), "-").replace("-", "\u2212")
 
 
 def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -> None:

@@ -79,6 +79,8 @@ def build(
     held_out, trained = writer.splits["validation"].documents, writer.splits["train"].documents
     if not held_out or not trained:
         writer.discard()  # what was asked for cannot be, so that nothing of it may stop the next request
+        if not held_out + trained:
+            raise UserError(f"{source.spec}: there is no text; give files that have some")
         raise UserError(
             f"{source.spec}: of {held_out + trained} documents, {held_out} were held out for validation "
             f"(--validation-share {settings.validation_share:g}) and {trained} were left for training, but each split "

@@ -90,7 +90,9 @@ class TextSource:
                     texts = FILE_KINDS[plain_suffix(name)](self, name, raw, start)
                     for place, text in enumerate(texts, start + 1):
                         yield Document(text=text, file=number, row=place, read_bytes=raw.tell())
-            except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
+            except UnicodeDecodeError:
+                raise UserError(f"{name} cannot be read as UTF-8 text; convert it, or leave it out") from None
+            except (OSError, pyarrow.ArrowException) as error:
                 if isinstance(error, OSError) and error.errno is not None:
                     raise
                 raise UserError(f"{name} cannot be read: {error}") from None

@@ -173,11 +173,11 @@ def check_model(folder: Path, remedy: str = "fetch or export the model again") -
 
 
 @torch.no_grad()
-def _tried(folder: Path, name: str) -> Tensor:
+def _tried(folder: Path, name: str, remedy: str = "") -> Tensor:
     """Return the mean hidden state of the text, of a folder's model as plain transformers loads it.
 
     Raises:
-        UserError: it cannot be loaded, or does not see both sides.
+        UserError: it cannot be loaded, or does not see both sides, which the remedy is for.
     """
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
@@ -198,7 +198,7 @@ def _tried(folder: Path, name: str) -> Tensor:
     if not sides(outputs, model.get_input_embeddings().weight.shape[0], hidden.device).both_ways:
         raise UserError(
             f"{name} does not see both sides: in plain transformers, the first token's output does not change with the "
-            "last token, or padding changes it"
+            f"last token, or padding changes it{remedy and f'; {remedy}'}"
         )
     return hidden[0].mean(0)
 
@@ -217,7 +217,7 @@ def checked_encoder(folder: Path) -> list[str]:
         raise UserError(f"{folder} is no model folder: there is no config.json in it")
     if (manifest := check_model(folder, f"{folder} must be exported or fetched again")) is not None:
         held.append(f"{len(manifest['files'])} files match the manifest")
-    vector = _tried(folder, str(folder))
+    vector = _tried(folder, str(folder), "`clm-or-mlm adapt` makes an encoder of a decoder")
     held.append("the first token sees the last, padded or not, and padding changes nothing")
     if (folder / SELF_TEST).is_file():
         held.append(_compared(read_json(folder / SELF_TEST, "export the model again"), vector, str(folder)))

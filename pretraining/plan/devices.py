@@ -54,6 +54,14 @@ class Device:
     mfu: float | None = None
     """Share of its peak rate that every training reaches; None: by size and objective."""
 
+    @property
+    def basis(self) -> str:
+        """Where its speed comes from, in words."""
+        if self.mfu is not None:
+            return f"from --mfu {self.mfu:g}"
+        known = "the paper's own hours" if self.name == "MI250X" else "an H100's speeds and data sheets"
+        return "from speeds measured on this device" if self == H100 else f"estimated from {known}"
+
     def tokens_per_second(
         self, shape: Shape, *, predicted: float, length: float | None = None, pass_tokens: int = _PASS_TOKENS
     ) -> float:

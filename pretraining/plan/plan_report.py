@@ -100,8 +100,7 @@ def _totals(plan: Plan, device: Device, price: float | None) -> list[str]:
         f"FLOPs          {costs.flops['hoffmann']:.4g} by Hoffmann et al., Appendix F; "
         f"{costs.flops['model']:.4g} model FLOPs",
         f"{name} hours".ljust(15)
-        + f"{costs.gpu_hours:,.0f} at {_mfu(costs, device):.0%} of the bf16 peak (model FLOPs)"
-        + ("" if device.mfu or name == "H100" else ", not measured on this device"),
+        + f"{costs.gpu_hours:,.0f} at {_mfu(costs, device):.0%} of the bf16 peak (model FLOPs), {device.basis}",
         *(
             [f"money          {price * costs.gpu_hours:,.2f} at {price:g} an hour"]
             if price is not None

@@ -15,6 +15,7 @@ from analysis.store.runs_table import write_runs
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs, random_runs
 from tests.analysis.stores import RELEASED
+from tests.messages import refused
 
 CLM = "610m-clm-42k"
 
@@ -79,6 +80,13 @@ def test_an_unknown_source_is_refused_with_all_names(source: str) -> None:
         UserError, match=r"no such source.* give published, released, miniature, or a path to a run"
     ):
         open_source(source)
+
+
+def test_a_file_that_is_no_table_is_answered_with_what_a_source_can_be(tmp_path: Path, table: Path) -> None:
+    (tmp_path / "text.txt").write_text("hello")
+    with refused(tmp_path / "text.txt", *NAMES, "run store", "folder", "Parquet", ".csv"):
+        open_source(str(tmp_path / "text.txt"))
+    assert open_source(str(table.rename(tmp_path / "another-name"))).runs is not None
 
 
 @pytest.mark.parametrize("source", ["published", "released"])

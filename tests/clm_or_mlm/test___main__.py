@@ -12,6 +12,7 @@ import pytest
 
 from clm_or_mlm import VERSION
 from clm_or_mlm.__main__ import COMMANDS, GROUPS, STEPS, app_of, main
+from common.provenance import ROOT
 from miniature.data import MADE_UP, DataSource
 from miniature.forms import FORMS
 from miniature.toy_study import Miniature
@@ -19,6 +20,9 @@ from tests.commands import python
 from workflow.study import workflow_of
 from workflow.study_settings import load_settings
 from workflow.tiny import write_tiny_study
+
+USED = rf"clm-or-mlm ({'|'.join(sorted(COMMANDS, key=len, reverse=True))})(?![a-z-])"
+"""A command as the pages have it."""
 
 
 def listed(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, dict[str, list[str]]]:
@@ -38,8 +42,14 @@ def test_help_lists_the_daily_commands_by_group_and_all_the_rest(
     monkeypatch.setenv("COLUMNS", "80")
     text, daily = listed(["--help"], capsys)
     assert listed([], capsys) == (text, daily)
-    assert len(text.splitlines()) <= 45 and sum(map(len, daily.values())) == 16
-    _, every = listed(["--all"], capsys)
+    shown = {name for names in daily.values() for name in names}
+    assert len(text.splitlines()) <= 45 and len(shown) == 19
+    assert f"the 19 most used of {len(COMMANDS)} commands (`clm-or-mlm --all`" in text
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    used = {page: set(re.findall(USED, page.read_text())) for page in pages}
+    assert {"claims", "models", "plan", "fetch-released"} <= used[pages[0]] <= shown
+    complete, every = listed(["--all"], capsys)
+    assert f"all {len(COMMANDS)}" in complete and set().union(*used.values()) <= set(COMMANDS)
     assert every == {title: list(commands) for title, commands in GROUPS.items()}
     assert listed(["--help", "--all"], capsys)[1] == every
     assert all(set(daily[title]) <= set(every[title]) for title in every)

@@ -7,6 +7,7 @@ import pytest
 
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
+from pretraining.plan.devices import DEVICES
 from tests.pretraining.families import save_start
 
 
@@ -66,3 +67,24 @@ def test_memory_that_is_not_there_is_said_with_what_fits(capsys: pytest.CaptureF
         main(["plan", model, "--device", "rtx 4090"])
         [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("memory")]
         assert "more than the 24 GB" in line and said in line
+
+
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [
+        (["H100"], "measured on this device"),
+        (["MI250X"], "estimated from the paper's own hours"),
+        *(([name], "estimated from an H100's") for name in DEVICES if name not in ("H100", "MI250X")),
+        (["H100", "--tflops", "500"], "estimated from an H100's"),
+        (["Voodoo", "--tflops", "500"], "estimated from an H100's"),
+        (["A100", "--mfu", "0.4"], "from --mfu 0.4"),
+    ],
+)
+def test_hours_say_what_they_come_from(
+    device: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for asked in (["610m-mlm40-42k"], ["--hours", "24"]):
+        assert not main(["plan", *asked, "--device", *device])
+        text = capsys.readouterr().out
+        assert words in text and ("measured on this" in text) == ("measured on this" in words)
+        assert ("give" in text and "as --mfu" in text) == (asked[0] == "--hours" and "estimated" in words)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from common.provenance import ROOT
+from tests.messages import check
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("setpriv") is None,
@@ -57,17 +58,15 @@ def test_instances_of_a_store_one_may_not_write_to_are_in_a_cache(theirs: Path, 
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (("scores", "--out", "scores.csv"), "scores.csv: Permission denied"),
-        pytest.param(("figure", "3", "--format", "svg"), "build: Permission denied", marks=pytest.mark.slow),
+        (("scores", "--out", "scores.csv"), "--out scores.csv"),
+        pytest.param(("figure", "3", "--format", "svg"), "build: ", marks=pytest.mark.slow),
         pytest.param(
-            ("ingest", "store", "--out", "runs.parquet"),
-            "runs.parquet: Permission denied",
-            marks=pytest.mark.slow,
+            ("ingest", "store", "--out", "runs.parquet"), "--out runs.parquet", marks=pytest.mark.slow
         ),
     ],
 )
 def test_an_output_one_may_not_write_is_named(theirs: Path, words: tuple[str, ...], named: str) -> None:
     answer = call(*words, cwd=theirs, HOME=str(theirs / "home"))
     assert answer.returncode == 2
-    assert answer.stderr == f"error: {named}\n"
+    check(answer.stderr.removesuffix("\n"), f"error: {named}", "Permission denied", "; ", "choose another")
     assert {path.name for path in theirs.iterdir()} == {"store", "home"}

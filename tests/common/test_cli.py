@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 import textwrap
@@ -17,6 +19,7 @@ from common.cli import MANY, call, program, run, shared_options
 from common.errors import UserError
 from common.provenance import ROOT
 from tests.commands import python
+from tests.messages import check
 
 
 @shared_options("where")
@@ -93,6 +96,22 @@ def test_a_user_error_is_one_sentence_and_status_2(capsys: pytest.CaptureFixture
     assert (code, err) == (2, "error: a.csv: no header; write one\n")
 
 
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EACCES, "choose another place"),
+        (errno.ENOENT, "check the path"),
+    ],
+)
+def test_what_the_system_refuses_names_the_file_and_a_remedy(
+    number: int, remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, said = ended(raising(OSError(number, "refused", "a.txt")), capsys)
+    assert status == 2
+    check(said.removesuffix("\n"), "error: a.txt: ", os.strerror(number), remedy)
+
+
 def test_a_mistake_of_ours_keeps_its_traceback() -> None:
     with pytest.raises(ZeroDivisionError):
         run(raising(ZeroDivisionError()), [])  # type: ignore[arg-type]
@@ -132,7 +151,7 @@ def test_a_command_gets_typed_values_and_its_exit_code_is_returned() -> None:
             'Invalid value for --count: unable to convert "2.6" into int (see x show --help)',
         ),
         (["show", "a", "--count", "0"], "--count must be at least 1, not 0"),
-        (["show"], 'Command "show" parameter NAME requires an argument (see x show --help)'),
+        (["show"], "show needs NAME (see x show --help)"),
     ],
 )  # fmt: skip
 def test_words_that_cannot_be_understood_are_refused_in_a_sentence(words: list[str], sentence: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from common.errors import UserError
 from paper_figures.figure import FIGURES, figures_named
 from pretraining.models import FIGURES as STUDY_FIGURES
 from tests.commands import python
+from tests.messages import refused
 
 
 def names(*words: str) -> list[str]:
@@ -20,9 +20,15 @@ def test_figures_are_named_by_number_or_word_or_all() -> None:
     assert names("claims", "2") == ["2", "claims"]
 
 
-@pytest.mark.parametrize("word", ["0", "13", "3.0", ""])
-def test_an_unknown_figure_is_refused(word: str) -> None:
-    with pytest.raises(UserError, match=r"unknown figure '.*one of 1, 2, .*, coverage"):
+@pytest.mark.parametrize(
+    ("word", "near"),
+    {"0": "", "13": "", "3.0": "", "": "", "99": "", "coverag": "'coverage'", "claim": "'claims'"}.items(),
+)
+def test_an_unknown_figure_is_refused_with_the_near_ones_and_where_all_are(word: str, near: str) -> None:
+    others = [name for name in FIGURES if not name.isdecimal() and not name.startswith("forest-")]
+    with refused(
+        f"unknown figure {word!r}", "1 to 12", "forest-f1 to forest-f15", "docs/figures.md", near, *others
+    ):
         names("3", word)
 
 

@@ -9,8 +9,12 @@ import pandas as pd
 import pytest
 
 from analysis.claims.catalogue import FINDINGS
+from analysis.claims.wording import format_typical
 from analysis.evidence.intervals import measured_coverage
+from analysis.sources import PUBLISHED
 from clm_or_mlm.__main__ import main
+from paper_figures.drawing.style import paper_style
+from paper_figures.figure import FIGURES, FigureInputs
 
 
 def test_the_forest_plot_has_a_row_for_each_claim_and_all_its_comparisons(tmp_path: Path) -> None:
@@ -26,6 +30,21 @@ def test_the_forest_plot_has_a_row_for_each_claim_and_all_its_comparisons(tmp_pa
     assert "4 holds" in spoken and "F12" in spoken
     record = json.loads((tmp_path / "claims.json").read_text())
     assert record["settings"]["interval"] == "t" and record["source"]["name"] == "published"
+
+
+def test_the_means_are_those_that_claims_prints() -> None:
+    inputs = FigureInputs(source=PUBLISHED)
+    spec = FIGURES["claims"].load()
+    with paper_style():
+        drawn = spec.draw(spec.collect(inputs), "", "")
+    rows: dict[float, list[str]] = {}
+    for text in drawn.texts:
+        rows.setdefault(round(text.get_position()[1], 6), []).append(text.get_text())
+    means = {row[0]: row[3] for row in rows.values() if row[0] in FINDINGS}
+    assert means == {
+        one.finding.id: format_typical(one).replace("-", "\u2212") for one in inputs.assessment.verdicts
+    }
+    assert means["F5a"] == "\u2212"
 
 
 def test_the_interval_asked_for_is_used(tmp_path: Path) -> None:

@@ -85,8 +85,8 @@ FINDINGS = (
                 ],
             ),
         ),
-        remark="Whether 75 % CLM is comparable to MLM alone (clearly better counts as not comparable) is tested "
-        "outside the verdict.",
+        remark="Its counts are for 25 % CLM alone; `answer` allows for the three shares that were tried. Whether 75 % "
+        "CLM is comparable to MLM alone (clearly better counts as not comparable) is tested outside the verdict.",
     ),
     Finding(
         id="F9",

@@ -11,12 +11,13 @@ from importlib import resources
 
 import jinja2
 
-from analysis.claims.answer import QUESTION, answer
+from analysis.claims.answer import QUESTION, answer, verdicts_counted
 from analysis.claims.assessment import Assessment
-from analysis.claims.catalogue import FAMILIES
+from analysis.claims.catalogue import ANSWERS, FAMILIES, FINDINGS
 from analysis.claims.pages.dataset_tables import dataset_sentences, short_dataset_sentences
 from analysis.claims.pages.finding_records import contrasts_frame, verdicts_data, verdicts_frame
 from analysis.claims.statements import AtLeast
+from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OPEN, OUTCOMES, Branch, Verdict
 from analysis.claims.wording import (
     format_effect,
@@ -61,7 +62,7 @@ def verdicts_document(
 
 
 def _table(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid]:
-    """Return one row a finding, and what the columns mean."""
+    """Return how many findings have each verdict, one row a finding, and what the columns mean."""
     head = ("id", "finding", "verdict", "typical [95 %]", "p (Holm)")
     rows = [
         (
@@ -73,7 +74,17 @@ def _table(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid]
         )
         for verdict in shown
     ]
+    by_name = {verdict.finding.id: verdict for verdict in shown}
+    lead = [verdicts_counted(verdict for name, verdict in by_name.items() if name in FINDINGS)]
+    main, alone = by_name.get(ANSWER), by_name.get("F8")
+    if main is not None and alone is not None and main.known:
+        lead.append(
+            f"CLM then MLM beats MLM alone in {main.hold} of {len(main.tree.units)} comparisons after allowing for the "
+            f"{len(ANSWERS)} shares of CLM that were tried (answer), in {alone.hold} without that (F8)."
+        )
     return [
+        *lead,
+        "",
         Grid([head, *rows], colours=_COLOURS),
         "",
         *_source(assessment),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,8 +17,12 @@ from analysis.comparisons.comparison_report import (
     in_a_sentence,
     ranking_sentences,
 )
+from analysis.comparisons.contestants import OVERALL, Place
+from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN, Difference
+from analysis.evidence.contrasts import Contrast, Result
 from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED, Source
+from benchmarks.protocol import AVERAGE
 from common.tables import PRINTED, show, signed
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, real_and_made_up
 from tests.analysis.made_up import with_instances
@@ -78,10 +83,48 @@ def test_two_models_get_one_sentence_whichever_is_named_first(first: str, second
 def test_a_sentence_says_what_is_open_and_what_has_one_seed():
     scores = {REAL: {"sst2": [90.0, 91.0, 89.0]}, MADE_UP: {"sst2": [90.5, 89.0, 91.0]}}
     said = in_a_sentence(compare(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], Settings()))
-    assert said.startswith(f"open: {MADE_UP} is ahead by +0.17 [") and said.endswith("over SST-2.")
+    assert said.startswith(f"Open over SST-2: {MADE_UP} minus {REAL} is +0.17 [")
     scores[REAL]["sst2"] = [90.0]
     said = in_a_sentence(compare(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], Settings()))
     assert f"only one seed of {REAL}" in said and "+0.17 points" in said
+
+
+def judged(outcome: str, place: Place, effect: float) -> Difference:
+    """A difference of REAL and MADE_UP with an outcome."""
+    clear = outcome in (AHEAD, BEHIND)
+    result = Result(
+        comparison=Contrast(label="", terms=(), low=-0.5, high=0.5), effect=effect, low=effect - 1, high=effect + 1,
+        p_for=0.01 if outcome == EQUAL else 0.9, missing="no seeds" if outcome == UNKNOWN else "",
+    )  # fmt: skip
+    one = Difference(first=REAL, second=MADE_UP, place=place, result=result, p_holm=0.01 if clear else 0.9)
+    assert one.outcome == outcome
+    return one
+
+
+OUTCOMES = {AHEAD: 1.0, BEHIND: -1.0, EQUAL: 0.1, OPEN: -0.4, UNKNOWN: 0.2}
+
+
+@pytest.mark.parametrize("part", OUTCOMES)
+@pytest.mark.parametrize("whole", OUTCOMES)
+def test_a_sentence_calls_a_model_ahead_only_where_its_lead_is_shown(whole: str, part: str):
+    differences = (
+        judged(part, Place("SC", AVERAGE), OUTCOMES[part]),
+        judged(whole, OVERALL, OUTCOMES[whole]),
+    )
+    said = in_a_sentence(replace(PAIR, differences=differences))
+    first, rest = said.removesuffix(".").split("; ")
+    leads = {AHEAD: REAL, BEHIND: MADE_UP}
+    others = {EQUAL: "practically equal", OPEN: "open", UNKNOWN: "not tested"}
+    if whole in leads:
+        assert first.startswith(f"{leads[whole]} is ahead by +1.00 [") and first.endswith("over all tasks")
+        shown = {True: "clear on SC", False: "behind on SC"}[leads.get(part) == leads[whole]]
+    else:
+        assert first.startswith(others[whole].capitalize()) and "ahead" not in first
+        assert " over all tasks: " in first
+        lead, other = (MADE_UP, REAL) if OUTCOMES[whole] < 0 else (REAL, MADE_UP)
+        assert f"{lead} minus {other} is +{abs(OUTCOMES[whole]):.2f} [" in first
+        shown = f"{leads.get(part)} is ahead on SC"
+    assert rest == (shown if part in leads else f"{others[part]} on SC")
 
 
 def test_many_models_are_held_against_the_first_of_the_ranking():

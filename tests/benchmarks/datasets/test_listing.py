@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.datasets.listing import examples_of, list_text, show_text
+from benchmarks.datasets.listing import dataset_table, examples_of, show_text
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS
@@ -18,11 +18,11 @@ main = command("datasets")
 
 
 def test_list(data: Path, tmp_path: Path) -> None:
-    text = list_text(data).splitlines()
-    assert len(text) == 1 + len(DATASETS)
-    assert text[1].split()[:6] == ["sst2", "SC", "96", "24", "24", "synthetic"]
-    assert text[10].split()[:6] == ["nq", "IR", "-", "24", "24", "synthetic"]
-    assert all("absent" in line for line in list_text(tmp_path).splitlines()[1:])
+    rows = dataset_table(data).rows
+    assert len(rows) == 1 + len(DATASETS)
+    assert list(rows[1][:6]) == ["sst2", "SC", "96", "24", "24", "synthetic"]
+    assert list(rows[10][:6]) == ["nq", "IR", "-", "24", "24", "synthetic"]
+    assert all("absent" in row for row in dataset_table(tmp_path).rows[1:])
 
 
 @pytest.mark.parametrize("name", DATASETS)

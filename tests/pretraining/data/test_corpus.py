@@ -121,7 +121,7 @@ def test_groups_hold_all_documents(tmp_path: Path) -> None:
         ("a.jsonl.gz", b"no gzip", "cannot be read"),
         ("a.jsonl.zst", b"no zstd", "cannot be read"),
         ("a.parquet", b"no parquet", "cannot be read"),
-        ("a.txt", b"\xff\xfe\x00", "cannot be read"),
+        ("a.txt", b"\xff\xfe\x00", "cannot be read as UTF-8 text; convert it"),
     ],
 )
 def test_damaged_files_are_reported(tmp_path: Path, name: str, content: bytes, message: str) -> None:

@@ -134,7 +134,7 @@ def test_a_changed_export_is_found(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="damaged"):
         checked_encoder(out)
     (out / "manifest.json").unlink()
-    with pytest.raises(UserError, match="does not see both sides"):
+    with pytest.raises(UserError, match=r"does not see both sides.*`clm-or-mlm adapt`"):
         checked_encoder(out)
 
 

@@ -27,9 +27,14 @@ def run(capsys, *args: str) -> str:
 
 
 def test_text_has_a_line_for_each_claim(capsys):
-    lines = run(capsys).splitlines()
-    assert [line.split()[0] for line in lines[1 : 2 + len(FINDINGS)]] == ["answer", *FINDINGS]
-    assert "Source: published" in "\n".join(lines)
+    lead, table, notes = (part.splitlines() for part in run(capsys).split("\n\n"))
+    assert [line.split()[0] for line in table[1:]] == ["answer", *FINDINGS]
+    assert notes[0].startswith("Source: published")
+    for word, count in (("findings", 19), ("hold,", 4), ("fail,", 2), ("hold in some", 9), ("are open", 4)):
+        assert f"{count} {word}" in lead[0]
+    assert "6 of 12" in lead[1] and "8 without" in lead[1]
+    assert run(capsys, "F5", "F9").startswith("Of 6 findings, 2 hold, 1 fails")
+    assert "`answer` allows for the three shares" in run(capsys, "F8")
 
 
 def test_explaining_prints_the_numbers_that_enter(capsys):
