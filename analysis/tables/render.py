@@ -17,7 +17,7 @@ from analysis.records import records
 from analysis.sources import Source
 from analysis.tables.build import Table, TableEntry
 from benchmarks.protocol import AVERAGE
-from common.tables import Grid, TableDocument, csv_text, fill_template
+from common.tables import Grid, TableDocument, fill_template
 
 __all__ = ["TABLE_FORMATS", "recomputed_text", "scores_document", "table_document"]
 
@@ -48,7 +48,9 @@ def table_document(table: Table) -> TableDocument:
         body=[f"**Table {table.number}.** {table.caption} {note}".rstrip(), "", grid],
         pages={
             "html": lambda: _html(table, note),
-            "csv": lambda: csv_text(_records(table) if table.cells else pd.DataFrame(rows, columns=head)),
+            "csv": lambda: (_records(table) if table.cells else pd.DataFrame(rows, columns=head)).to_csv(
+                index=False
+            ),
         },
     )
 
@@ -88,12 +90,12 @@ def scores_document(scores: pd.DataFrame, source: Source) -> TableDocument:
     return TableDocument(body=body, records=scores, digits="%.6f")
 
 
-def recomputed_text(cell: TableEntry, unusual_seeds: str = " n={}") -> str:
+def recomputed_text(cell: TableEntry) -> str:
     """Return `91.42 [90.80, 92.04]`, with the number of seeds where it is not the paper's; empty without runs."""
     if cell.recomputed is None:
         return ""
     mean, low, high = cell.recomputed
-    seeds = "" if cell.n_seeds == N_SEEDS else unusual_seeds.format(cell.n_seeds)
+    seeds = "" if cell.n_seeds == N_SEEDS else f" n={cell.n_seeds}"
     bounds = f" [{low:.2f}, {high:.2f}]" if low == low else ""
     return f"{mean:.2f}{bounds}{seeds}"
 
