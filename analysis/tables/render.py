@@ -90,12 +90,12 @@ def scores_document(scores: pd.DataFrame, source: Source) -> TableDocument:
     return TableDocument(body=body, records=scores, digits="%.6f")
 
 
-def recomputed_text(cell: TableEntry) -> str:
+def recomputed_text(cell: TableEntry, unusual_seeds: str = " n={}") -> str:
     """Return `91.42 [90.80, 92.04]`, with the number of seeds where it is not the paper's; empty without runs."""
     if cell.recomputed is None:
         return ""
     mean, low, high = cell.recomputed
-    seeds = "" if cell.n_seeds == N_SEEDS else f" n={cell.n_seeds}"
+    seeds = "" if cell.n_seeds == N_SEEDS else unusual_seeds.format(cell.n_seeds)
     bounds = f" [{low:.2f}, {high:.2f}]" if low == low else ""
     return f"{mean:.2f}{bounds}{seeds}"
 
