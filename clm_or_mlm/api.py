@@ -256,7 +256,9 @@ def plan(*names: str, study: str | Path | None = None, device: str = "H100") -> 
     gpu, rows = find_device(device), []
     for stage in planned.stages:
         costs = planned.costs([stage], device=gpu)
-        rows.append((stage.name, stage.label(), stage.start, stage.end, costs.tokens, costs.gpu_hours))
+        rows.append(
+            (stage.name, stage.trained_on.label(), stage.start, stage.end, costs.tokens, costs.gpu_hours)
+        )
     columns = ["stage", "objective", "start", "end", "tokens", "gpu_hours"]
     return pd.DataFrame(rows, columns=columns).set_index("stage")
 

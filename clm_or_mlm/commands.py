@@ -78,7 +78,7 @@ def report(
     from paper_figures.figure import FigureInputs
 
     opened = source.open(need_instances=True)
-    content = gather(FigureInputs(source=opened, settings=opened.with_interval(scores), logs=logs))
+    content = gather(FigureInputs(source=opened, settings=scores, logs=logs))
     around = {"source": redacted(opened.long_label)} | provenance("analysis", PACKAGES)
     page = render_page(content, {name: value for name, value in around.items() if name not in OF_A_CALL})
     write_text(out, page)

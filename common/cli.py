@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import io
 import logging
 import os
@@ -205,6 +206,9 @@ def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None 
             raise
         sys.stderr.write(f"error: {visible(redacted(_users_sentence(error)))}\n")
         code = 2
+    if "torch" not in sys.modules:  # whose workers and shared memory may end only when they are collected
+        # Python looks through everything for garbage once more: a tenth of the time of a table or a figure.
+        gc.freeze()
     sys.exit(code)
 
 

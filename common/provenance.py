@@ -49,7 +49,7 @@ def git_commit() -> str:
     return answer.stdout.strip() or "unknown"
 
 
-def provenance(environment: str, packages: Iterable[str] = ()) -> dict[str, object]:
+def provenance(environment: str, packages: Iterable[str]) -> dict[str, object]:
     """Return what an artefact's side file records: commit, lock, Python, installed `packages`, command.
 
     The lock is `requirements/<environment>.txt` (`analysis` or `full`). A workflow's job adds its image's hash.

@@ -117,20 +117,19 @@ def strict_json(content: bytes, *, finite: bool = True) -> Any:
         raise BadJsonError(str(error)) from None  # a number of thousands of digits
 
 
-def read_json(path: Path, remedy: str, *, most: int = MOST_BYTES) -> Any:
+def read_json(path: Path, remedy: str) -> Any:
     """Return the content of a JSON file, read as `strict_json` does.
 
     Args:
         path: the file.
         remedy: what the user can do about a damaged one, for the message.
-        most: bytes of the largest that is read.
 
     Raises:
         FileNotFoundError: there is none.
         UserError: it cannot be read, or is something else; the sentence ends with the remedy.
     """
     try:
-        return strict_json(read_bounded(path, most))
+        return strict_json(read_bounded(path))
     except BadJsonError as error:
         raise UserError(f"{path}: {error}; {remedy}") from None
 

@@ -34,7 +34,6 @@ __all__ = [
     "Rows",
     "TableDocument",
     "TableFormat",
-    "csv_text",
     "default_format",
     "fill_template",
     "markdown_table",
@@ -130,16 +129,11 @@ def _markdown_cell(text: str) -> str:
     return "<br>".join(lines)
 
 
-def csv_text(frame: pd.DataFrame, digits: str | None = None) -> str:
-    """Return the columns as CSV without an index, missing values as empty fields; equal frames give equal text."""
-    return frame.to_csv(index=False, lineterminator="\n", float_format=digits)
-
-
-def signed(value: float, digits: int = 2) -> str:
-    """Return a number with its sign, what rounds to zero without one; `-` for nan."""
+def signed(value: float) -> str:
+    """Return a number of two decimals with its sign, what rounds to zero without one; `-` for nan."""
     if value != value:
         return "-"
-    text = f"{value:+.{digits}f}"
+    text = f"{value:+.2f}"
     return text[1:] if float(text) == 0 else text
 
 
@@ -210,7 +204,7 @@ def _tex(texts: Iterable[str]) -> list[str]:
 
 def _csv(document: TableDocument) -> str:
     assert document.records is not None
-    return csv_text(document.records, document.digits)
+    return document.records.to_csv(index=False, float_format=document.digits)
 
 
 def _json(document: TableDocument) -> str:

@@ -64,7 +64,7 @@ def draw(
         None if every or supplementary else list(models),
         need_instances=scores.method.needs_instances or supplementary,
     )
-    inputs = FigureInputs(source=opened, settings=opened.with_interval(scores), logs=logs, ranked=model)
+    inputs = FigureInputs(source=opened, settings=scores, logs=logs, ranked=model)
     made, problems = draw_figures(chosen, inputs, out, forms)
     if problems and len(chosen) == 1:
         raise problems[0]

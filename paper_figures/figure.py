@@ -196,11 +196,6 @@ class FigureSpec(ABC):
         return {"label": "", "log": False, "expected": {}}
 
     @property
-    def stem(self) -> str:
-        """Name of its files without the ending."""
-        return file_stem(self.name)
-
-    @property
     def label(self) -> str:
         """What a sentence calls it: `Figure 3`, or its title."""
         return f"Figure {self.name}" if self.name.isdecimal() else self.title

@@ -23,9 +23,8 @@ from common.manifest import FILES, manifest_text
 from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import provenance, provenance_path
-from common.tables import csv_text
 from paper_figures import words
-from paper_figures.figure import GAPS, FigureInputs, FigureSpec
+from paper_figures.figure import GAPS, FigureInputs, FigureSpec, file_stem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -103,7 +102,7 @@ class DrawnFigure:
     def csv(self) -> str:
         """Its numbers."""
         listed = self.data.drop(columns=list(GAPS), errors="ignore")
-        return csv_text(rounded(listed, self.inputs.source), digits="%.12g")
+        return rounded(listed, self.inputs.source).to_csv(index=False, float_format="%.12g")
 
     def draw(self) -> Figure:
         """Return the picture; call it within `style.paper_style`."""
@@ -126,7 +125,7 @@ class DrawnFigure:
         """Write its pictures, `.csv` (what is drawn), `.txt` (alt text), `.json` and provenance.
 
         Args:
-            folder: made when absent; the files are `figure3.pdf` and so on (`FigureSpec.stem`).
+            folder: made when absent; the files are `figure3.pdf` and so on (`file_stem`).
             formats: of the picture.
 
         Returns:
@@ -141,10 +140,11 @@ class DrawnFigure:
                 contents[form] = picture(drawing, form, title=self.title, description=self.alt)
         texts = {"csv": self.csv, "txt": self.alt + "\n", "json": self.record()}
         contents |= {ending: text.encode("utf-8") for ending, text in texts.items()}
-        paths = {folder / f"{self.spec.stem}.{ending}": content for ending, content in contents.items()}
+        stem = file_stem(self.spec.name)
+        paths = {folder / f"{stem}.{ending}": content for ending, content in contents.items()}
         logs = self.inputs.logs if self.spec.from_logs else None
         given = self.inputs.source.long_label if logs is None else str(logs)
-        around = provenance_path(folder / f"{self.spec.stem}.csv")
+        around = provenance_path(folder / f"{stem}.csv")
         made_from = {"source": redacted(given), **provenance("analysis", _PACKAGES)}
         hashes = {path.name: sha256_bytes(content) for path, content in paths.items()}
         write_together({**paths, around: manifest_text({**made_from, FILES: hashes}).encode()})

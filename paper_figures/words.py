@@ -40,7 +40,7 @@ def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str
     name = inputs.source.name.removeprefix(inputs.source.title).lstrip()
     where = "tables of arXiv 2507.00994v4" if inputs.source.is_published else name
     if figure.supplementary:
-        return _unbroken(_joined(whose, _own_sizes(figure.note, inputs), f"Source: {where}."))
+        return _joined(whose, _own_sizes(figure.note, inputs), f"Source: {where}.").replace(" %", "\u00a0%")
     said, gaps = figure.finding(data, inputs), missing(figure, data) if figure.shows(data) else {}
     lacking = f"{len(gaps)} of {len(figure.models)} models" if len(gaps) > 1 else "".join(gaps)
     some = f"Without {lacking}{' (crosses)' * figure.crosses}." if gaps else ""
@@ -53,7 +53,7 @@ def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str
         where = f"{figure.tables} of arXiv 2507.00994v4"
     own = _own_sentences(data, inputs) if inputs.own_models & set(data["model"]) else ""
     rest = _joined(whose, _own_sizes(figure.note, inputs), some, own, added, hidden, f"Source: {where}.")
-    return _unbroken(f"{said}.\n{rest}" if said else rest)
+    return (f"{said}.\n{rest}" if said else rest).replace(" %", "\u00a0%")
 
 
 def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
@@ -63,7 +63,8 @@ def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> st
     if figure.supplementary:
         seen, note = figure.describe(data), figure.note
         return _joined(inputs.source.own_words, seen, note, figure.details(inputs))
-    gaps = missing_sentence(missing(figure, data), _why(figure, inputs))
+    why = "not in any published table" if inputs.source.is_published else "not in this source"
+    gaps = missing_sentence(missing(figure, data), "for lack of a training log" if figure.from_logs else why)
     source = source_sentence(figure, data, inputs)
     seen = figure.describe(data)
     own = _own_sentences(data, inputs)
@@ -85,10 +86,6 @@ def _own_sizes(text: str, inputs: FigureInputs) -> str:
     for size, own in () if stand_ins is None else stand_ins.sizes.items():
         text = re.sub(rf"\b{size}\b", own, text)
     return text
-
-
-def _unbroken(text: str) -> str:
-    return text.replace(" %", "\u00a0%")
 
 
 def source_sentence(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
@@ -164,12 +161,6 @@ def missing_sentence(gaps: Mapping[str, Sequence[str]], why: str) -> str:
     ]
     *rest, last = names
     return f"Not drawn: {', '.join(rest)} and {last}, {why}." if rest else f"Not drawn: {last}, {why}."
-
-
-def _why(figure: FigureSpec, inputs: FigureInputs) -> str:
-    if figure.from_logs:
-        return "for lack of a training log"
-    return "not in any published table" if inputs.source.is_published else "not in this source"
 
 
 def _joined(*parts: str) -> str:

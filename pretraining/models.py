@@ -51,11 +51,6 @@ class Objective:
     """`MODULE:FUNCTION`, imported when a stage is trained: makes an `ObjectiveBatch` of a packed batch and a mask rule,
     which is None without a ratio (`pretraining.training.objectives`)."""
 
-    @property
-    def pattern(self) -> str:
-        """Regular expression of the whole word, ratio included."""
-        return rf"{self.name}[1-9]\d?(?:to[1-9]\d?)?" if self.has_ratio else self.name
-
 
 OBJECTIVES = Registry(
     "objective",
@@ -101,7 +96,9 @@ _AGAIN = re.compile(r"(?P<arm>.+)-s(?P<seed>[1-9]\d{0,3})")
 
 
 def _objectives() -> str:
-    return "|".join(item.pattern for item in OBJECTIVES.values())
+    """Return the regular expression of an objective's word, its ratios included: `clm`, `mlm40`, `mlm40to15`."""
+    ratios = r"[1-9]\d?(?:to[1-9]\d?)?"
+    return "|".join(f"{item.name}{ratios if item.has_ratio else ''}" for item in OBJECTIVES.values())
 
 
 def parse_objective(word: str) -> StageObjective:
@@ -183,10 +180,6 @@ class Stage:
         """Share of the positions that pass the head, 0 to 1: the masking ratio, on average; 1 for CLM."""
         ratios = [self.ratio_at(step) for step in (self.start, self.end - 1)]
         return sum(100.0 if ratio is None else ratio for ratio in ratios) / 2 / 100
-
-    def label(self) -> str:
-        """Return how tables and figures write what it is trained on: `CLM`, `MLM 40 %`."""
-        return self.trained_on.label()
 
     def extras(self) -> dict[str, object]:
         """Return what no stage of the paper has: fields that are not at their defaults."""
@@ -362,7 +355,8 @@ class Model:
     def label(self) -> str:
         """Return how tables and figures write what it was trained on: `MLM 40 %`, `CLM + MLM 40 %`."""
         return " + ".join(
-            stage.label() + (f" on {stage.data.rstrip('/').rpartition('/')[2]}" if stage.data else "")
+            stage.trained_on.label()
+            + (f" on {stage.data.rstrip('/').rpartition('/')[2]}" if stage.data else "")
             for stage in self._firsts
         )
 
@@ -370,13 +364,6 @@ class Model:
     def figures(self) -> tuple[int, ...]:
         """Numbers of the paper's figures that show this model."""
         return tuple(number for number, names in FIGURES.items() if self.name in names)
-
-
-def _grammar() -> str:
-    return (
-        rf"(?P<size>[a-z0-9.]+)(?P<stages>(?:-(?:{_objectives()})-(?:dec)?{_STEPS})*-(?:{_objectives()})-{_STEPS})"
-        r"(?:-(?P<at>\d+))?"
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -403,10 +390,13 @@ class Design:
         if not self.sizes:
             raise UserError(f"unknown model {name!r}; the study has no sizes, so that names say nothing")
         arm, seed = arm_of(name)
-        match = (
-            re.fullmatch(_grammar(), arm.removeprefix(self.prefix)) if name.startswith(self.prefix) else None
+        one = _objectives()
+        grammar = (
+            rf"{re.escape(self.prefix)}(?P<size>[a-z0-9.]+)"
+            rf"(?P<stages>(?:-(?:{one})-(?:dec)?{_STEPS})*-(?:{one})-{_STEPS})(?:-(?P<at>\d+))?"
         )
-        pairs = [] if match is None else re.findall(rf"-({_objectives()})-(dec)?({_STEPS})", match["stages"])
+        match = re.fullmatch(grammar, arm)
+        pairs = [] if match is None else re.findall(rf"-({one})-(dec)?({_STEPS})", match["stages"])
         if match is None or match["size"] not in self.sizes or (match["at"] and len(pairs) > 1):
             known = tuple(MODELS) if self is PAPER else ()
             raise UserError(

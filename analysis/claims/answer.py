@@ -147,9 +147,9 @@ def _pretrained_again(main: Verdict, assessment: Assessment) -> tuple[str, bool]
     return f"{words}.", survives
 
 
-def _moved(assessment: Assessment, sd: float, sharing: str = "models") -> dict[int, Verdict]:
+def _moved(assessment: Assessment, sd: float) -> dict[int, Verdict]:
     """Return the answers if pretraining again moved task scores by `sd` points."""
-    result_of = with_pretraining_spread(assessment.result_of, sd, SHARED_LUCK[sharing])
+    result_of = with_pretraining_spread(assessment.result_of, sd, SHARED_LUCK["models"])
     return dict(zip(ANSWERS, judge({one.id: one for one in ANSWERS.values()}, result_of), strict=True))
 
 

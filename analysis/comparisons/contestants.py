@@ -128,9 +128,9 @@ class Contestants:
         row = self.evidence.by_seed((model, place.task, place.dataset))
         return row[np.isfinite(row)]
 
-    def intervals(self, places: Sequence[Place], models: Sequence[str] = ()) -> Iterator[tuple[int, str]]:
-        """Yield seeds and kind of interval behind each score of some models, or all, for a caption."""
-        for model in models or self.models:
+    def intervals(self, places: Sequence[Place]) -> Iterator[tuple[int, str]]:
+        """Yield seeds and kind of interval behind each score, for a caption."""
+        for model in self.models:
             for place in places:
                 found = self.evidence.estimate(self.level(model, place))
                 yield self.seeds(model, place), found.interval if found else self.evidence.settings.interval

@@ -93,10 +93,10 @@ def compare_pair(
 ) -> list[Difference]:
     """Return the differences on every scope that both have.
 
-    Over all tasks they are of the tasks that all models of the field have, not of those that only these two have.
+    Over all tasks they are of the tasks that all contestants have, not of those that only these two have.
 
     Args:
-        field: the models, and what is known of them.
+        contestants: the models, and what is known of them.
         first: the model that is better where a difference is positive.
         second: the other.
         margin: of the region of practical equivalence, in points; None: the findings' by task.

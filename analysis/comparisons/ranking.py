@@ -65,9 +65,9 @@ class Ranking:
         return tuple(found)
 
 
-def critical_difference(models: int, datasets: int, level: float = ALPHA) -> float:
+def critical_difference(models: int, datasets: int) -> float:
     """Return Nemenyi's critical difference of mean ranks (Demsar 2006)."""
-    quantile = float(stats.studentized_range.isf(level, models, math.inf)) / math.sqrt(2)
+    quantile = float(stats.studentized_range.isf(ALPHA, models, math.inf)) / math.sqrt(2)
     return quantile * math.sqrt(models * (models + 1) / (6 * datasets))
 
 
@@ -75,8 +75,8 @@ def rank_models(contestants: Contestants, places: Sequence[Place]) -> Ranking:
     """Rank the models over datasets that all of them have.
 
     Args:
-        field: three models or more.
-        scopes: the datasets; at least one.
+        contestants: three models or more.
+        places: the datasets; at least one.
     """
     means = np.array([[contestants.mean(model, place) for place in places] for model in contestants.models])
     ranks = mean_ranks(means[None])[0]

@@ -203,9 +203,8 @@ class Evidence(Cells):
             found = self.estimate(contrast)
             estimate = None if found is None else found.estimate
             if isinstance(estimate, Student) and estimate.instance_share:
-                estimate = self.welch(
-                    contrast.terms
-                )  # what instances add is drawn for all contrasts together
+                # What instances add is drawn for all contrasts together.
+                estimate = self.welch(contrast.terms)
             if estimate is None:
                 drawn[:, column] = math.fsum(
                     term.weight * self.summary(term.cell)[0] for term in contrast.terms

@@ -128,9 +128,8 @@ def _paper(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
         return None
     if len(terms) == 1 and terms[0].weight == 1:
         row = cells.by_seed(terms[0].cell)
-        welch = student_estimate(
-            row[np.isfinite(row)]
-        )  # seeds that agree keep an error of 0, as in the paper
+        # Seeds that agree keep an error of 0, as in the paper.
+        welch = student_estimate(row[np.isfinite(row)])
     return Estimated(estimate=_normal(welch), interval="paper", test="normal approximation")
 
 

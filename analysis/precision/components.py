@@ -235,8 +235,7 @@ def variance_components(
     values: npt.ArrayLike,
     axes: Sequence[str],
     *,
-    within: Mapping[str, Sequence[str]] | None = None,
-    level: float = LEVEL,
+    within: Mapping[str, Sequence[str]],
 ) -> dict[VarianceTerm, Component]:
     """Return the variance of every random effect of a balanced design.
 
@@ -251,12 +250,11 @@ def variance_components(
         values: an axis for each of `axes`, two levels or more.
         axes: their names.
         within: for an axis the axes that its levels are within.
-        level: of the intervals.
 
     Raises:
         ValueError: an axis of one level, or a value that is missing.
     """
-    cube, within = np.asarray(values, dtype=np.float64), within or {}
+    cube = np.asarray(values, dtype=np.float64)
     if min(cube.shape) < 2 or not np.isfinite(cube).all():
         raise ValueError("variance components need two levels or more of every axis, none missing")
     levels = dict(zip(axes, cube.shape, strict=True))
@@ -283,7 +281,7 @@ def variance_components(
         [cube.size / math.prod(levels[name] for name in one) * (term <= one) for one in terms] for term in terms
     ])  # fmt: skip
     weighted = np.linalg.inv(expected) * squares
-    limits = _relative_limits(np.array([freedom[term] for term in terms]), level)
+    limits = _relative_limits(np.array([freedom[term] for term in terms]))
     down, up = (np.sqrt(((weighted * np.where(weighted > 0, *pair)) ** 2).sum(axis=1)) for pair in limits)
     return {
         term: Component(
@@ -294,11 +292,9 @@ def variance_components(
     }  # fmt: skip
 
 
-def _relative_limits(
-    df: npt.NDArray[np.int64], level: float
-) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+def _relative_limits(df: npt.NDArray[np.int64]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     """Return how far, relative to themselves, mean squares reach down (added, subtracted) and up."""
-    tail = (1 - level) / 2
+    tail = (1 - LEVEL) / 2
     less: Array = 1 - df / special.chdtri(df, tail)
     more: Array = df / special.chdtri(df, 1 - tail) - 1
     return (less, more), (more, less)

@@ -40,7 +40,6 @@ from common.manifest import FILES, DamagedError, another_shape, manifest_text, r
 from common.plain_text import name_fault
 from common.reading import MOST_LARGE, BadJsonError, read_bounded, strict_json
 from common.settings import read_settings
-from common.tables import csv_text
 from pretraining.models import MODELS, parse
 
 __all__ = [
@@ -227,7 +226,7 @@ def write_runs(
             raise UserError(
                 f"{path}: a CSV cannot record the {what}; give --out a name that ends in .parquet"
             )
-        content = csv_text(frame.loc[:, list(COLUMNS)]).encode()
+        content = frame.loc[:, list(COLUMNS)].to_csv(index=False).encode()
     else:
         columns = [pa.array(frame[item.name], type=item.type, from_pandas=True) for item in _SCHEMA]
         record = {"added_models": added, "datasets": own, "protocol": protocol}
@@ -279,9 +278,8 @@ def _read_csv(content: bytes) -> pa.Table:
     types = _TYPES | {alias: _TYPES[name] for alias, name in _ALIASES.items()}
     return pa_csv.read_csv(
         pa.BufferReader(content),
-        read_options=pa_csv.ReadOptions(
-            use_threads=False, block_size=len(content) + 1
-        ),  # errors name the row
+        # In one block, so that errors name the row.
+        read_options=pa_csv.ReadOptions(use_threads=False, block_size=len(content) + 1),
         convert_options=pa_csv.ConvertOptions(column_types=types),
     )
 

@@ -220,7 +220,7 @@ def audit_document(result: Audit, made: Provenance | None = None) -> TableDocume
     return TableDocument(body=lines, data=data, pages={"html": page})
 
 
-def runs_of_stand_ins(source: Source, made: Provenance | None = None) -> TableDocument:
+def runs_of_stand_ins(source: Source, made: Provenance | None) -> TableDocument:
     """Return the runs of a small study, and how they were made: its networks are others, so no number is compared."""
     assert source.stand_ins is not None
     runs = source.need_runs("the audit")

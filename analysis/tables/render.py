@@ -17,7 +17,7 @@ from analysis.records import records
 from analysis.sources import Source
 from analysis.tables.build import Table, TableEntry
 from benchmarks.protocol import AVERAGE
-from common.tables import Grid, TableDocument, csv_text, fill_template
+from common.tables import Grid, TableDocument, fill_template
 
 __all__ = ["TABLE_FORMATS", "recomputed_text", "scores_document", "table_document"]
 
@@ -48,7 +48,9 @@ def table_document(table: Table) -> TableDocument:
         body=[f"**Table {table.number}.** {table.caption} {note}".rstrip(), "", grid],
         pages={
             "html": lambda: _html(table, note),
-            "csv": lambda: csv_text(_records(table) if table.cells else pd.DataFrame(rows, columns=head)),
+            "csv": lambda: (_records(table) if table.cells else pd.DataFrame(rows, columns=head)).to_csv(
+                index=False
+            ),
         },
     )
 

@@ -214,12 +214,12 @@ def draw_pictures(inputs: FigureInputs, names: Iterable[str] = tuple(FIGURES)) -
             figure = DrawnFigure.of(FIGURES[name].load(), inputs)
         except UserError:
             continue
-        pictures[figure.spec.stem] = _picture(figure)
+        pictures[file_stem(name)] = _picture(figure)
     return pictures
 
 
 def _picture(figure: DrawnFigure) -> Picture:
-    stem = figure.spec.stem
+    stem = file_stem(figure.spec.name)
     svg = io.StringIO()
     with paper_style():
         mpl.rcParams["svg.fonttype"] = "none"  # text as text: it can be searched, and is small

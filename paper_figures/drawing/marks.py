@@ -274,7 +274,7 @@ def _draw_series(
     style: Look,
     rank: int,
     *,
-    gaps: Sequence[float] = (),
+    gaps: Sequence[float],
     linewidth: float = 1.1,
     bar: float = 0.8,
     with_ids: bool = True,
@@ -286,11 +286,11 @@ def _draw_series(
     order = np.argsort(line_x, kind="stable")
     ax.plot(line_x[order], line_y[order], label=name, color=style.color, linestyle=style.dash, linewidth=linewidth,
             zorder=2.1 + 0.01 * rank)  # fmt: skip
+    if (known := (part["low"] <= part["high"]).to_numpy()).any():
+        ax.vlines(xs[known], part["low"][known], part["high"][known], color=style.color, linewidth=bar,
+                  zorder=2.3 + 0.01 * rank, label="_interval")  # fmt: skip
     bottom, top = ax.get_ylim()
     for x, at, mean, low, high in zip(xs, part.index, part["mean"], part["low"], part["high"], strict=True):
-        if low <= high:
-            ax.vlines([x], [low], [high], color=style.color, linewidth=bar, zorder=2.3 + 0.01 * rank,
-                      label="_interval")  # fmt: skip
         for end, beyond, arrow in ((bottom, low < bottom, 7), (top, high > top, 6)):
             if beyond:
                 ax.plot([x], [end], linestyle="none", marker=arrow, markersize=3.4, markeredgewidth=0.0,

@@ -90,7 +90,8 @@ class Sheet:
 
     def text(self, x: float, y: float, text: str, **style: Any) -> None:
         """Write a text."""
-        self.figure.text(x / WIDTH, y / self.height, text, **style)
+        # A PDF has ligatures in a second copy of the font, which takes as long to make as the first.
+        self.figure.text(x / WIDTH, y / self.height, text, fontfeatures=("-liga",), **style)
 
     def axes(self, left: float, bottom: float, width: float, height: float) -> Axes:
         """Return new axes."""

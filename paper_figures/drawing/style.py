@@ -113,6 +113,7 @@ _SETTINGS: dict[Any, Any] = {
     "legend.fontsize": SMALLEST,
     "savefig.dpi": 300,
     "pdf.fonttype": 42,
+    "ps.fonttype": 42,  # of a PDF, too: with 3, matplotlib would divide its fonts into parts of 256 characters
     "pdf.compression": 9,
     "svg.hashsalt": "paper_figures",
     "path.simplify": False,

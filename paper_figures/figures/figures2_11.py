@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -177,14 +176,10 @@ class _OneBillion(TaskFigure):
         return sheet.finish(heading)
 
 
-def _figure(number: int, **given: Any) -> TaskFigure:
-    kind = _OneBillion if number == 11 else TaskFigure
-    return kind(name=str(number), models=STUDY_FIGURES[number], **given)
-
-
 FIGURES = (
-    _figure(
-        2,
+    TaskFigure(
+        name="2",
+        models=STUDY_FIGURES[2],
         title="MLM and CLM by model size",
         tables="Tables 2\u20135",
         position=by_size,
@@ -195,8 +190,9 @@ FIGURES = (
         said=partial(count_ahead, pair=("MLM", "CLM"), what="sizes"),
         note="42K steps, masking ratio 40 %.",
     ),
-    _figure(
-        3,
+    TaskFigure(
+        name="3",
+        models=STUDY_FIGURES[3],
         title="MLM masking ratio by model size",
         tables="Tables 2\u20135",
         position=by_ratio,
@@ -208,8 +204,9 @@ FIGURES = (
         second="Difference to 20 % (points)",
         note="42K steps.",
     ),
-    _figure(
-        4,
+    TaskFigure(
+        name="4",
+        models=STUDY_FIGURES[4],
         title="MLM and CLM during pretraining",
         tables="Tables 6\u20139",
         position=by_steps,
@@ -220,8 +217,9 @@ FIGURES = (
         said=partial(count_ahead, pair=("CLM", "MLM"), what="steps"),
         note="610M before any decay, masking ratio 40 %.",
     ),
-    _figure(
-        6,
+    TaskFigure(
+        name="6",
+        models=STUDY_FIGURES[6],
         title="CLM, then MLM, within one budget",
         tables="Tables 10\u201313",
         position=at_610m,
@@ -234,8 +232,9 @@ FIGURES = (
         second="Difference to MLM alone (points)",
         note="610M, masking ratio 40 %.",
     ),
-    _figure(
-        8,
+    TaskFigure(
+        name="8",
+        models=STUDY_FIGURES[8],
         title="Continued pretraining with MLM after CLM or MLM",
         tables="Tables 14\u201317",
         position=before_and_after,
@@ -245,8 +244,9 @@ FIGURES = (
         note="610M; CPT: 22K more steps of MLM at 40 %.",
         continued=True,
     ),
-    _figure(
-        9,
+    TaskFigure(
+        name="9",
+        models=STUDY_FIGURES[9],
         title="Length of continued pretraining after CLM or MLM",
         tables="Tables 14\u201317",
         position=by_length,
@@ -257,8 +257,9 @@ FIGURES = (
         note="610M, masking ratio 40 %; 0: the decayed 42K model.",
         continued=True,
     ),
-    _figure(
-        10,
+    TaskFigure(
+        name="10",
+        models=STUDY_FIGURES[10],
         title="MLM and CLM over training compute",
         tables="Tables 6\u20139",
         position=by_flops,
@@ -270,8 +271,9 @@ FIGURES = (
         said=partial(count_ahead, pair=("CLM", "MLM"), what="points"),
         note="610M before decay; FLOPs by Hoffmann et al. (2022).",
     ),
-    _figure(
-        11,
+    _OneBillion(
+        name="11",
+        models=STUDY_FIGURES[11],
         title="CLM and MLM at 1B",
         tables="Tables 2\u20135",
         position=at_1b,

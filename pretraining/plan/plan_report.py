@@ -40,7 +40,9 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
         made = [name for name in item.models if plan.study.model(name).stages[-1].name == item.name]
         note = f"  = {', '.join(made)}" if made and made != [item.name] else ""
         mark = " *" if item.name in names else ""
-        lines.append(f"{indent}{branch}{item.name}{mark}  {item.label()} {item.phase}, {steps}{note}")
+        lines.append(
+            f"{indent}{branch}{item.name}{mark}  {item.trained_on.label()} {item.phase}, {steps}{note}"
+        )
         below = plan.children(item.name)
         deeper = indent if root else indent + ("    " if last else "|   ")
         for place, child in enumerate(below):

@@ -21,7 +21,6 @@ from PIL import Image
 from analysis.sources import Source, open_source
 from analysis.store.runs_table import write_runs
 from common.provenance import ROOT
-from common.tables import csv_text
 from paper_figures.figure import COLUMNS, FigureInputs
 from paper_figures.save import DrawnFigure, rounded
 from pretraining.models import FIGURES
@@ -149,7 +148,9 @@ RUNS = Source(label="runs", runs=made_up_runs(["610m-clm-42k"]))
 
 
 def written(table: pd.DataFrame, source: Source) -> pd.DataFrame:
-    return pd.read_csv(io.StringIO(csv_text(rounded(table, source), digits="%.12g")), dtype=str)
+    return pd.read_csv(
+        io.StringIO(rounded(table, source).to_csv(index=False, float_format="%.12g")), dtype=str
+    )
 
 
 @pytest.mark.parametrize("source", [PUBLISHED, RUNS])

@@ -40,7 +40,6 @@ from analysis.statistics.crossed import crossed_estimate
 from benchmarks.protocol import AVERAGE, DATASETS, is_paired
 from common.progress import progress
 from common.provenance import ROOT
-from common.tables import csv_text
 
 Array = npt.NDArray[np.float64]
 Draw = Callable[[tuple[int, int], np.random.Generator], Array]
@@ -330,7 +329,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=2_000, help="cells of each shape or dataset")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    text = csv_text(SIMULATIONS[options.of](options.trials), "%.6g")
+    text = SIMULATIONS[options.of](options.trials).to_csv(index=False, float_format="%.6g")
     if options.out is None:
         sys.stdout.write(text)
     else:

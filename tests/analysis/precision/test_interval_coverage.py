@@ -11,7 +11,6 @@ from analysis.evidence.intervals import COVERAGE_FILE, measured_coverage
 from analysis.published_cells import TEST_INSTANCES
 from benchmarks.protocol import DATASETS
 from common.provenance import ROOT
-from common.tables import csv_text
 from tests.speed import interval_coverage as simulation
 from tests.speed.interval_coverage import (
     SEED_COUNTS,
@@ -37,7 +36,7 @@ def test_the_shipped_file_is_written_again_to_the_byte(monkeypatch: pytest.Monke
     """Shown for Student's interval and for the crossed one; all others take hours."""
     monkeypatch.setattr(simulation, "OVER_SEEDS", ("t",))
     rows = [*simulation.of_shape("sst2", 5, 23_000, 1_000), *simulation.with_instances(2, 23_000, 1_000)]
-    lines = csv_text(pd.DataFrame(rows), "%.6g").splitlines()
+    lines = pd.DataFrame(rows).to_csv(index=False, float_format="%.6g").splitlines()
     shipped = (ROOT / "analysis" / "data" / COVERAGE_FILE).read_text().splitlines()
     assert lines[0] == shipped[0] and len(lines) == 3 and set(lines) <= set(shipped)
 
