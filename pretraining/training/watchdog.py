@@ -104,7 +104,9 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         if not lost:
             least = min(report[:2] for report in after.values())
             lost = [
-                rank for rank, report in after.items() if report[:2] == least < max(t[:2] for t in after.values())
+                rank
+                for rank, report in after.items()
+                if report[:2] == least < max(t[:2] for t in after.values())
             ]
         rest = [rank for rank in range(self._ranks.world) if rank not in lost] or [0]
         if self._over.is_set() or time.monotonic() - self._moved < self._seconds:
