@@ -51,9 +51,7 @@ from tests.speed.timing import machine, parser_of
 Row = dict[str, Any]
 SEQUENCES, STEPS, WARM = 288, 30, 12
 """Of a step, of a run, and of those that compile and are not timed."""
-FAILURES = (
-    UserError, RuntimeError, ImportError, ValueError, torch._dynamo.exc.TorchDynamoException, subprocess.TimeoutExpired,
-)  # fmt: skip
+FAILURES = (UserError, RuntimeError, ImportError, ValueError, torch._dynamo.exc.TorchDynamoException)
 RESIDUAL_WITHIN = 0.0008
 """Nats by which losses of two equal runs differed within 30 steps (docs/performance.md)."""
 GAIN = 1.10
@@ -89,6 +87,8 @@ class Part:
         began = time.monotonic()
         try:
             row = call()
+        except subprocess.TimeoutExpired:
+            raise OutOfTime from None
         except FAILURES as error:
             row = {"falls away": first_line(error)}
         self.rows[key] = row | {"seconds": round(time.monotonic() - began, 1)}
