@@ -183,6 +183,13 @@ def test_squad_scores_equal_torchmetrics(seed: int) -> None:
     )
 
 
+def test_one_of_three_relevant_documents_at_rank_one_scores_0_469() -> None:
+    run = {"q": {f"d{i}": 1.0 - i / 10 for i in range(10)}}
+    qrels = {"q": {"d0": 1, "missing1": 1, "missing2": 1, "d5": 0}}
+    assert standard.ranking_scores(run, qrels, "ndcg_cut_10")["q"] == pytest.approx(0.469, abs=5e-4)
+    assert standard.ranking_scores(run, qrels, "recall_10")["q"] == pytest.approx(1 / 3)
+
+
 def test_relevance_grades_count_and_an_unranked_query_scores_zero() -> None:
     qrels = {"q": {"a": 3, "b": 1}, "other": {"a": 1}}
     run = {"q": {"b": 0.9, "a": 0.1}}
