@@ -255,7 +255,7 @@ def choices_of(
         device: the GPU.
         hours: of it; None: as many as the tokens take.
         tokens: that each model is trained on; None: as many as the hours allow.
-        pretraining_sd: spread between pretrainings, in points; None: as measured at the nearest scale.
+        pretraining_sd: spread between pretrainings, in points; None: what others measured at the nearest scale.
         start: folder or hub id of the model to adapt; empty: SmolLM2-135M.
 
     Raises:

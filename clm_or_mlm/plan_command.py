@@ -61,7 +61,7 @@ class BudgetOptions:
     pretraining_sd: Annotated[float | None, Parameter(metavar="POINTS", validator=Number(gte=0, lt=100))] = (
         None
     )
-    """spread (sd) between pretrainings (default: measured at the nearest scale)"""
+    """spread (sd) between pretrainings (default: what others measured at the nearest scale)"""
     choose: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lte=3))] = 1
     """the study that --out writes"""
     out: Annotated[Path | None, Parameter(metavar="FILE")] = None

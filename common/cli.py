@@ -90,6 +90,8 @@ MANY = Parameter(consume_multiple=(1, None), show_default=False)
 
 _MISTAKES = (errno.EBADF, errno.EFAULT, errno.EINVAL, errno.ENOTTY, errno.ESPIPE, errno.ECHILD)
 """What the system says to a program that is wrong, unless it names a file."""
+_OTHER_WORDS = {"findings": "claims", "resume": "train", "evaluate": "run", "finetune": "run"}
+"""Commands by what pages call what they show or do."""
 _HINTS = {
     errno.ENOSPC: "; free some space and run the same command again",
     errno.EACCES: "; change its permissions or choose another place",
@@ -165,7 +167,9 @@ def _in_a_sentence(app: App) -> Iterator[None]:
         chain = error.command_chain or ()
         if isinstance(error, UnknownCommandError):  # the library would import all commands to list them
             word = (error.unused_tokens or [""])[0]
-            sentence = f"Unknown command {word!r}{nearest(word, list(error.app or ()))}"
+            sentence = (
+                f"Unknown command {word!r}{nearest(_OTHER_WORDS.get(word, word), list(error.app or ()))}"
+            )
         elif isinstance(error, UnusedCliTokensError):
             sentence = f"Unexpected argument {(error.unused_tokens or [''])[0]!r}"
         else:

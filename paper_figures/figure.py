@@ -1,7 +1,8 @@
 """What a figure is (data collected from a source, a picture drawn from it, words), and all figures by name.
 
-The paper's (`3`) and the supplementary ones (`claims`) are imported when they are drawn. A new figure is a module
-with `FIGURES` and a line of `_MODULES` here. Every finding has a forest.
+The paper's (`3`) and the supplementary ones (`claims`) are imported when they are drawn. A figure of this package is a
+module with `FIGURES` and a line of `_MODULES` here; a user's own registers itself (docs/extend.md). Every finding has a
+forest.
 """
 
 from __future__ import annotations

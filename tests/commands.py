@@ -9,8 +9,6 @@ from pathlib import Path
 
 from common.provenance import ROOT
 
-__all__ = ["program", "python"]
-
 
 def python(
     *words: object, cwd: Path = ROOT, code: int | None = None, **environment: str

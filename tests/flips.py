@@ -8,8 +8,6 @@ from pathlib import Path
 
 from common.errors import UserError
 
-__all__ = ["flip", "flips"]
-
 
 def flip(path: Path, bit: int = 0) -> None:
     """Flip a bit of the byte in the middle."""

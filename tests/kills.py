@@ -14,8 +14,6 @@ from pathlib import Path
 
 from common.provenance import ROOT
 
-__all__ = ["KILLS", "finished", "survives", "tree"]
-
 KILLS = 10
 _OF_A_CALL = ("provenance.json", "run.json", ".ingest.json", ".lock")
 """How files end that say when and how a call was made, or which times an ingest remembers."""

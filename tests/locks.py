@@ -7,8 +7,6 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-__all__ = ["read_requirements"]
-
 
 def read_requirements(path: Path) -> dict[str, str]:
     """Return the versions that a hash-locked requirements file pins for this Python and machine."""

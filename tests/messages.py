@@ -10,8 +10,6 @@ import pytest
 from common.errors import UserError
 from common.plain_text import visible
 
-__all__ = ["check", "refused"]
-
 
 def check(error: BaseException | str, *named: object) -> str:
     """Return a message after it was checked; `named` is what it must contain: a path, a word, a remedy."""

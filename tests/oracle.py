@@ -21,8 +21,6 @@ from typing import Any
 from common.locks import wait_for_lock
 from common.provenance import ROOT
 
-__all__ = ["EUROBERT", "LOCK", "VALIDATORS", "CannotInstall", "Oracle", "install", "older_tokenizer"]
-
 LOCK = ROOT / "requirements" / "oracle.txt"
 VALIDATORS = ROOT / "requirements" / "validators.txt"
 """Validators of RO-Crates and SBOMs, which are not ours and clash with the full environment."""

@@ -11,8 +11,6 @@ from benchmarks.runs import DETAILS, RESULTS, RUN
 from common.files import sha256_file
 from common.manifest import write_manifest
 
-__all__ = ["seal"]
-
 
 def seal(
     folder: Path, content: Mapping[str, Any] | None = None, files: Mapping[str, str] | None = None

@@ -7,8 +7,6 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 from common.provenance import ROOT
 from tests.commands import python
 
@@ -91,51 +89,47 @@ def test_no_module_is_longer_than_a_reader_can_hold() -> None:
     assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
 
 
-def loaded_after(code: str) -> set[str]:
-    """Return the modules that a fresh interpreter has loaded after `code`."""
-    said = python("-c", f"import sys\n{code}\nprint(*sys.modules)", code=0).stdout
-    return set(said.splitlines()[-1].split())
-
-
 def test_no_module_of_analysis_or_figures_loads_a_heavy_package() -> None:
     names = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for room in ("analysis", "paper_figures") for path in sorted((ROOT / room).rglob("*.py"))
         if path.stem not in ("__main__", "__init__")
     ]  # fmt: skip
-    loaded = loaded_after(
-        "import importlib\nfor name in " + repr(names) + ":\n    importlib.import_module(name)"
-    )
+    code = f"import importlib, sys\nfor name in {names!r}:\n    importlib.import_module(name)\nprint(*sys.modules)"
+    loaded = set(python("-c", code, code=0).stdout.splitlines()[-1].split())
     assert "matplotlib" in loaded
     assert not loaded & HEAVY
 
 
-@pytest.mark.parametrize(
-    ("code", "unwanted"),
-    [
-        (f"import {', '.join(sorted(LIGHT_MODULES))}", {"numpy", "pandas", "scipy", "matplotlib"}),
-        # What a login node runs needs its own lock only.
-        (
-            "import container.commands, workflow.commands",
-            {"orjson", "pyarrow", "scipy", "statsmodels", "matplotlib"},
-        ),
-        ("import clm_or_mlm", {"pandas"}),
-        ("import pretraining.commands", set()),
-        (
-            "from clm_or_mlm.__main__ import main\nfor words in (['--all'], ['benchmarks']):\n    main(words)",
-            {"pandas", "numpy", "pydantic"},
-        ),
-        # A figure's title needs a verdict, and that scipy's distributions.
-        (
-            "from clm_or_mlm.__main__ import main\nimport tempfile\n"
-            "with tempfile.TemporaryDirectory() as out:\n    assert main(['figure', '4', '--out', out]) == 0",
-            {"matplotlib.pyplot", "statsmodels", "pyarrow.dataset"},
-        ),
-    ],
-    ids=["light modules", "login node", "package", "plan", "help", "figure"],
-)
-def test_nothing_heavy_is_loaded_before_it_is_needed(code: str, unwanted: set[str]) -> None:
-    assert not loaded_after(code) & {*HEAVY, *unwanted}
+LIGHT_STEPS = {
+    "import clm_or_mlm": {"pandas"},
+    "from clm_or_mlm.__main__ import main\nfor words in (['--all'], ['benchmarks']):\n    main(words)": {
+        "pandas", "numpy", "pydantic",
+    },
+    f"import {', '.join(sorted(LIGHT_MODULES))}": {"numpy", "pandas", "scipy", "matplotlib"},
+    # What a login node runs needs its own lock only.
+    "import container.commands, workflow.commands": {
+        "orjson", "pyarrow", "scipy", "statsmodels", "matplotlib",
+    },
+    "import pretraining.commands": set(),
+    # A figure's title needs a verdict, and that scipy's distributions.
+    "import tempfile\nwith tempfile.TemporaryDirectory() as out:\n"
+    "    assert main(['figure', '4', '--out', out]) == 0": {
+        "matplotlib.pyplot", "statsmodels", "pyarrow.dataset",
+    },
+}  # fmt: skip
+"""What one process does after another, and what it does not load by then; the lightest comes first."""
+
+
+def test_nothing_heavy_is_loaded_before_it_is_needed() -> None:
+    code = "import sys\n" + "".join(f"{step}\nprint('LOADED', *sys.modules)\n" for step in LIGHT_STEPS)
+    lines = python("-c", code, code=0).stdout.splitlines()
+    loaded = [set(line.split()[1:]) for line in lines if line.startswith("LOADED ")]
+    found = {
+        step: names & {*HEAVY, *unwanted}
+        for (step, unwanted), names in zip(LIGHT_STEPS.items(), loaded, strict=True)
+    }
+    assert {step: names for step, names in found.items() if names} == {}
 
 
 def folder_of(module: str) -> str:

@@ -70,7 +70,7 @@ class _Answer(FigureSpec):
             return "This source does not compare CLM first with MLM alone"
         of = f"{verdict.tree.known_units} comparisons{not_run(verdict)}"
         better, worse = (str(count) if count else "none" for count in (verdict.hold, verdict.fail))
-        return f"CLM first is better than MLM alone in {better} of {of}, worse in {worse}"
+        return f"CLM first is clearly better than MLM alone in {better} of {of}, clearly worse in {worse}"
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         budgets = sorted(set(data["steps"]))

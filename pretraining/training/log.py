@@ -7,7 +7,7 @@
 
 `step` counts the updates done, from random weights; a training loss is the one before its update. `loss` is in
 nats a predicted token, NaN or Infinity where it is no number, as Python writes them; `tokens` all tokens so far,
-`batch` the fingerprint of the step's sequences and masks.
+`batch` the fingerprint of the step's sequences and masks. `pretraining.training.stage` makes the rows.
 After a kill the rows since the last checkpoint are cut off and written again, the same.
 
 What depends on the machine and the hour is in `timings.jsonl` next to it, so that a log has the same bytes when a model

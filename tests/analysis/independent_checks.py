@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.statements import AtLeast, Node
@@ -35,6 +34,7 @@ from analysis.evidence.evidence import Settings
 from analysis.sources import Source
 from clm_or_mlm.__main__ import main as command
 from common.provenance import ROOT
+from tests.analysis.adjusted import multipletests
 from tests.analysis.comparisons.given import best_runs, drawn
 from tests.speed.design_power import LAYOUTS, promised_and_reached
 

@@ -1,4 +1,4 @@
-"""Two-sided p's, Welch's estimate of two groups and shares of rejections, for the tests of tests."""
+"""Two-sided p's and Welch's estimate of two groups, for the tests of tests."""
 
 from __future__ import annotations
 
@@ -22,8 +22,3 @@ def welch_of(first, second) -> Student:
         np.array([float(len(v)) for v in values]),
         np.array([1.0, -1.0]),
     )
-
-
-def rejections(trials, one):
-    """Share of `trials` simulations in which a two-sided p is at most 0.05, and three standard errors of 5 %."""
-    return np.mean([one() <= 0.05 for _ in range(trials)]), 3 * np.sqrt(0.05 * 0.95 / trials)

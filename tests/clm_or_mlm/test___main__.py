@@ -119,37 +119,37 @@ def test_jobs_are_given_words_that_their_commands_take(
 TRAIN = ["train", "610m-clm", "--data", "a", "--out", "b", "--set"]
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["tabel"], ["tabel", "'table'"]),
-        (["benchmark", "run"], ["benchmark", "'benchmarks'"]),
-        (
-            ["run"],
-            ["`clm-or-mlm benchmarks run`", "`clm-or-mlm container run`", "`clm-or-mlm miniature run`"],
-        ),
-        (["analysis", "table", "10"], ["analysis table", "`clm-or-mlm table`"]),
-        (["benchmarks", "run", "--modle", "x"], ["--model", "(see clm-or-mlm benchmarks run --help)"]),
-        (["benchmarks", "run", "--model", "nowhere"], ["nowhere"]),
-        (["plan", "--modle", "x"], ["--model"]),
-        (["train", "nosuchmodel", "--data", "x", "--out", "y"], ["nosuchmodel"]),
-        (["train", "610m-clm-42k", "--data", "nowhere", "--out", "y"], ["nowhere"]),
-        ([*TRAIN, "peak_rl=1"], ["peak_rl", "'peak_lr'"]),
-        ([*TRAIN, "backend=flsh"], ["flsh", "'flash4'"]),
-        (["table", "2", "--source", "nowhere"], ["nowhere"]),
-    ],
-    ids=lambda value: " ".join(value),
-)
-def test_a_wrong_word_is_refused_before_anything_heavy_is_imported(
-    words: list[str], named: list[str]
-) -> None:
+WRONG: list[tuple[list[str], list[str]]] = [
+    (["tabel"], ["tabel", "'table'"]),
+    (["benchmark", "run"], ["benchmark", "'benchmarks'"]),
+    (
+        ["run"],
+        ["`clm-or-mlm benchmarks run`", "`clm-or-mlm container run`", "`clm-or-mlm miniature run`"],
+    ),
+    (["analysis", "table", "10"], ["analysis table", "`clm-or-mlm table`"]),
+    (["benchmarks", "run", "--modle", "x"], ["--model", "(see clm-or-mlm benchmarks run --help)"]),
+    (["benchmarks", "run", "--model", "nowhere"], ["nowhere"]),
+    (["plan", "--modle", "x"], ["--model"]),
+    (["train", "nosuchmodel", "--data", "x", "--out", "y"], ["nosuchmodel"]),
+    (["train", "610m-clm-42k", "--data", "nowhere", "--out", "y"], ["nowhere"]),
+    ([*TRAIN, "peak_rl=1"], ["peak_rl", "'peak_lr'"]),
+    ([*TRAIN, "backend=flsh"], ["flsh", "'flash4'"]),
+    (["table", "2", "--source", "nowhere"], ["nowhere"]),
+]
+"""Words, and what the sentence that refuses them names."""
+
+
+def test_a_wrong_word_is_refused_before_anything_heavy_is_imported() -> None:
     code = (
         "import sys\nfrom clm_or_mlm.__main__ import main\n"
-        f"try:\n    main({words!r}, 'clm-or-mlm')\nexcept ValueError as error:\n    print(error)\n"
-        "sys.exit(bool({'torch', 'transformers'} & set(sys.modules)))"
+        f"for words in {[words for words, _ in WRONG]!r}:\n"
+        "    try:\n        main(words, 'clm-or-mlm')\n"
+        "    except ValueError as error:\n        print(error)\n"
+        "    if {'torch', 'transformers'} & set(sys.modules):\n        sys.exit(words)\n"
     )
-    sentence = python("-c", code, code=0).stdout.splitlines()[-1]
-    assert all(part in sentence for part in named), sentence
+    sentences = python("-c", code, code=0).stdout.splitlines()
+    for sentence, (_, named) in zip(sentences, WRONG, strict=True):
+        assert all(part in sentence for part in named), sentence
 
 
 def test_the_version_is_stated(capsys: pytest.CaptureFixture[str]) -> None:

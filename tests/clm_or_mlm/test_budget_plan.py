@@ -125,7 +125,10 @@ def of_study(choice: Choice, dataset: str, effect: float, rng: np.random.Generat
     return Source(label="simulated", runs=runs[list(COLUMNS)], added_models=("a*", "b*"))
 
 
-@pytest.mark.parametrize("which", [0, 1], ids=["five pretrainings", "three"])
+@pytest.mark.parametrize(
+    "which",
+    [pytest.param(0, marks=pytest.mark.slow, id="five pretrainings"), pytest.param(1, id="three")],
+)
 def test_compare_finds_the_smallest_difference_four_times_in_five(which: int) -> None:
     choice, dataset, count = paid(H100, hours=24)[which], "sst2", 80
     effect, found = choice.finds()[dataset], 0

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.evidence.intervals import INTERVALS, PAPER
+from analysis.evidence.intervals import INTERVALS
 from analysis.sources import PUBLISHED, Source
 from analysis.store.runs_table import write_runs
 from clm_or_mlm.__main__ import COMMANDS, main
@@ -26,9 +26,6 @@ from tests.analysis.made_up import made_up_runs
 
 MODELS = [f"{size}-{kind}-42k" for size in ("210m", "610m", "1b") for kind in ("clm", "mlm40")]
 HOLDS = re.compile(r"covers the true mean \d+(?:\s% of|\sto\s\d+\s% of) the time")
-PAPERS = PAPER.caption(5)
-
-
 DEFAULTS = {"published": "t", "runs": "pooled"}
 
 

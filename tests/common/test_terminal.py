@@ -7,24 +7,47 @@ import os
 import pty
 import re
 import struct
-import subprocess
 import sys
 import termios
 
 import pytest
 
+from clm_or_mlm.__main__ import main
+
 PAIR = ("610m-clm-10k-mlm40-42k", "610m-mlm40-42k")
 
 
-def on_a_terminal(*words: str, columns: int = 80) -> str:
-    """Return what a command prints on a terminal of so many columns, with its colours."""
+CALLS = """
+import sys
+from clm_or_mlm.__main__ import main
+for words in {commands!r}:
+    assert not main(words)
+    print("\x1e", end="", flush=True)
+"""
+"""Calls commands one after another; what each prints ends in a record separator."""
+COMMANDS = {
+    ("claims",): ["F15", "holds", "docs/claims.md"],
+    ("claims", "F8"): ["F8", "holds in 8 of 12"],
+    ("claims", "F5"): ["F5b"],
+    ("compare", *PAIR): ["all tasks", "[+1.11, +2.41]", "A ahead"],
+    ("compare", "610m-*42k"): ["mean rank", "P(first)"],
+    ("scores", "--model", PAIR[1]): ["NDCG@10", "[90.54, 92.30]"],
+    ("table", "10"): ["42K", "92.41 (±0.18)"],
+    ("models",): [PAIR[0]],
+}
+"""What each is to have."""
+
+
+@pytest.fixture(scope="module")
+def printed() -> dict[tuple[str, ...], str]:
+    """What each command prints on a terminal of 80 columns, with its colours; they share one process."""
     child, master = pty.fork()
     if child == 0:
         os.environ.pop("COLUMNS", None)
         os.environ["TERM"] = "xterm-256color"
-        os.execv(sys.executable, [sys.executable, "-m", "clm_or_mlm", *words])
-    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    printed = b""
+        os.execv(sys.executable, [sys.executable, "-c", CALLS.format(commands=list(COMMANDS))])
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
+    text = b""
     while True:
         try:
             more = os.read(master, 65536)
@@ -32,36 +55,25 @@ def on_a_terminal(*words: str, columns: int = 80) -> str:
             break
         if not more:
             break
-        printed += more
+        text += more
     os.waitpid(child, 0)
     os.close(master)
-    return printed.decode().replace("\r", "")
+    *parts, rest = text.decode().replace("\r", "").split("\x1e")
+    assert rest == "", rest
+    return dict(zip(COMMANDS, parts, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("words", "has"),
-    [
-        (["claims"], ["F15", "holds", "docs/claims.md"]),
-        (["claims", "F8"], ["F8", "holds in 8 of 12"]),
-        (["compare", *PAIR], ["all tasks", "[+1.11, +2.41]", "A ahead"]),
-        (["compare", "610m-*42k"], ["mean rank", "P(first)"]),
-        (["scores", "--model", PAIR[1]], ["NDCG@10", "[90.54, 92.30]"]),
-        (["table", "10"], ["42K", "92.41 (±0.18)"]),
-        (["models"], [PAIR[0]]),
-    ],
-    ids=lambda value: " ".join(value)[:30],
-)
-def test_nothing_is_wider_than_the_terminal_and_nothing_is_cut(words: list[str], has: list[str]) -> None:
-    printed = re.sub("\x1b\\[[0-9;]*m", "", on_a_terminal(*words))
-    assert max(map(len, printed.splitlines())) <= 80
-    assert "…" not in printed
-    for text in has:
-        assert text in printed
+def test_nothing_is_wider_than_the_terminal_and_nothing_is_cut(printed: dict[tuple[str, ...], str]) -> None:
+    for words, has in COMMANDS.items():
+        text = re.sub("\x1b\\[[0-9;]*m", "", printed[words])
+        assert max(map(len, text.splitlines())) <= 80, words
+        assert "…" not in text, words
+        assert all(part in text for part in has), text
 
 
-def test_verdicts_are_coloured_on_a_terminal_alone() -> None:
-    assert "\x1b[38;5;" in on_a_terminal("claims", "F5")
-    piped = subprocess.run(
-        [sys.executable, "-m", "clm_or_mlm", "claims", "F5"], capture_output=True, check=True
-    )
-    assert b"\x1b" not in piped.stdout
+def test_verdicts_are_coloured_on_a_terminal_alone(
+    printed: dict[tuple[str, ...], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "\x1b[38;5;" in printed["claims", "F5"]
+    assert not main(["claims", "F5"])
+    assert "\x1b" not in capsys.readouterr().out

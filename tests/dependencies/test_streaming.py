@@ -10,12 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from streaming.base.format import MDSWriter, reader_from_json
 from streaming.base.format.mds.reader import MDSReader
-
-Tokens = npt.NDArray[np.int32]
 
 SAMPLES = [np.arange(300, dtype=np.int32), np.array([-1, 2**31 - 1], np.int32), np.zeros(70_000, np.int32)]
 

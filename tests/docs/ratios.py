@@ -7,8 +7,6 @@ from paper_figures.figures.task_figures import AxisPosition, TaskFigure, size_ra
 from pretraining.models import FIGURES as STUDY_FIGURES
 from pretraining.models import Model
 
-__all__ = ["FIGURES"]
-
 
 def position(model: Model) -> AxisPosition | None:
     """Return the point of a full-budget MLM base model on its ratio's line."""

@@ -40,8 +40,6 @@ from workflow.jobs import load as load_workflow
 from workflow.study import workflow_of
 from workflow.study_settings import load_settings
 
-__all__ = ["FORMATS"]
-
 MODEL = "610m-mlm40-42k"
 KEYS = [RunKey(model=MODEL, dataset="uner_en", lr=lr, seed=0) for lr in (1e-5, 1e-4)]
 SCORES = {"validation": [0.25, 1.0, 0.5, 1 / 3], "test": [0.0, 0.75, 1.0]}

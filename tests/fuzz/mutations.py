@@ -25,8 +25,6 @@ from common.errors import UserError
 from common.manifest import DamagedError, manifest_text, parse_manifest
 from tests.messages import check
 
-__all__ = ["IN_ITS_PLACE", "FileFormat", "mutants", "outcome"]
-
 _SECONDS, _KILOBYTES = 30, 1_500_000
 """What reading a mutant may take, and by how much it may raise the process's peak of memory."""
 

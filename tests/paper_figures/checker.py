@@ -10,8 +10,6 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-__all__ = ["drawn_texts", "faults"]
-
 SMALLEST = 7.0
 """Points of the smallest text at the printed size."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["EYES", "contrast", "lab"]
-
 Array = npt.NDArray[np.float64]
 
 # Machado, Oliveira & Fernandes (2009), severity 1, on linear RGB.

@@ -1,15 +1,11 @@
-"""The forests by dataset: the numbers of the claims, Cochran's Q by hand."""
+"""The forests by dataset: which findings have one, its rows, marks and axis."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from scipy import stats
 
 from analysis.claims.catalogue import FINDINGS
-from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, open_source
-from benchmarks.protocol import AVERAGE
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FIGURES, FigureInputs
@@ -34,25 +30,6 @@ def test_every_claim_has_a_forest_but_those_about_spreads_which_say_so() -> None
         else:
             data = forest_data(INPUTS, finding)
             assert data["drawn"].any() and data["effect"].notna().all()
-
-
-def test_a_row_is_the_difference_of_the_cells_and_q_is_cochrans() -> None:
-    data = forest_data(INPUTS, FINDINGS["F1"])
-    rows = data[data["contrast"] == "MLM - CLM on SC, 1b"].set_index("dataset")
-    cells = published_values().set_index(["model", "dataset", "task"])
-    effects, errors = [], []
-    for name in ("sst2", "qqp", "mnli_m"):
-        (first, half), (second, other) = (
-            cells.loc[(f"1b-{kind}-42k", name, "SC"), ["mean", "ci95"]] for kind in ("mlm40", "clm")
-        )
-        assert rows.loc[name, "effect"] == pytest.approx(first - second)
-        effects.append(first - second)
-        errors.append(np.hypot(half, other) / 1.96)
-    weights = 1 / np.square(errors)
-    q = float(weights @ (effects - weights @ effects / weights.sum()) ** 2)
-    assert rows.loc[AVERAGE, "q"] == pytest.approx(q)
-    assert rows.loc[AVERAGE, "q_p"] == pytest.approx(stats.chi2.sf(q, 2))
-    assert rows.loc[AVERAGE, "i_squared"] == pytest.approx(1 - 2 / q)
 
 
 def test_a_pair_is_drawn_once_and_a_claim_across_tasks_by_pairs_of_datasets() -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import random
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from common.files import sha256_file
 from common.manifest import read_manifest, write_manifest
@@ -113,3 +118,40 @@ def science(path: Path) -> list[dict[str, Any]]:
 def weights_hash(out: Path, model: str = MODEL) -> str:
     """Return the hash of a finished model's weights."""
     return sha256_file(out / "models" / model / "model.safetensors")
+
+
+def same_run(
+    ours: Path,
+    theirs: Path,
+    model: str = MODEL,
+    stage: str = "",
+    files: tuple[str, ...] = ("optimizer.safetensors", "model.safetensors"),
+) -> None:
+    """Compare two folders' logs and weights of a model, and files of the last checkpoint of its last stage."""
+    log = Path("models", model, "log.jsonl")
+    assert science(ours / log) == science(theirs / log)
+    assert weights_hash(ours, model) == weights_hash(theirs, model)
+    for file in files:
+        path = Path("stages", stage or model, "step-00000024", file)
+        assert sha256_file(ours / path) == sha256_file(theirs / path)
+
+
+def train_and_kill(
+    name: str, out: Path, data: Path, study: Study, *, most: int, within: tuple[float, float], seed: int
+) -> int:
+    """Train a model in processes that are killed after a random time, `most` times, and return how many were."""
+
+    def work() -> None:
+        torch.set_num_threads(1)
+        train(name, data=data, out=out, study=study)
+
+    generator, kills = random.Random(seed), 0
+    while not (out / "models" / name / "log.jsonl").exists():
+        process = multiprocessing.get_context("fork").Process(target=work)
+        process.start()
+        process.join(generator.uniform(*within) if kills < most else 120)
+        if process.is_alive():
+            os.kill(process.pid or 0, signal.SIGKILL)
+            process.join()
+            kills += 1
+    return kills

@@ -38,21 +38,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def adapt(place: Path, out: Path, *words: str, start: Path | None = None) -> list[str]:
+    """Return the words that adapt a start to the shards of this place, in small settings."""
+    given = [f"{start or place / 'start'}", "--data", f"{place}/shards", "--out", f"{out}"]
+    return ["adapt", *given, *SMALL, *words]
+
+
 def test_three_commands_make_a_folder_for_sentence_transformers(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    words = [
-        "adapt",
-        f"{place}/start",
-        "--data",
-        f"{place}/shards",
-        "--steps",
-        "4",
-        "--out",
-        f"{tmp_path}",
-        *SMALL,
-    ]
+    words = adapt(place, tmp_path, "--steps", "4")
     main([*words, "--merge", "0.5"])
     merged, made = capsys.readouterr().out.splitlines()[-2:]
     assert merged == f"{made}-merge50"
@@ -79,8 +75,7 @@ def test_three_rates_are_tried_once_and_a_shift_is_recorded_for_heads(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    options = ["--objective", "mntp20", "--steps", "4", "--sweep", "--out", f"{tmp_path}"]
-    words = ["adapt", f"{place}/start", "--data", f"{place}/shards", *options, *SMALL]
+    words = adapt(place, tmp_path, "--objective", "mntp20", "--steps", "4", "--sweep")
     main(words)
     made = Path(capsys.readouterr().out.split()[-1])
     tried = json.loads((tmp_path / "sweep.json").read_text())
@@ -191,19 +186,7 @@ def test_a_start_that_cannot_be_used_is_refused_in_a_sentence(
     start = shutil.copytree(place / "start", tmp_path / "start")
     break_it(start)
     with refused(*named):
-        main(
-            [
-                "adapt",
-                f"{start}",
-                "--data",
-                f"{place}/shards",
-                "--steps",
-                "4",
-                "--out",
-                f"{tmp_path}/out",
-                *SMALL,
-            ]
-        )
+        main(adapt(place, tmp_path / "out", "--steps", "4", start=start))
     assert not any((tmp_path / "out").rglob("*.safetensors"))
 
 
@@ -225,18 +208,7 @@ def test_an_option_that_cannot_be_is_refused_in_a_sentence(
     words: list[str], named: list[str], place: Path, tmp_path: Path
 ) -> None:
     with refused(*named):
-        main(
-            [
-                "adapt",
-                f"{place}/start",
-                "--data",
-                f"{place}/shards",
-                "--out",
-                f"{tmp_path}/out",
-                *SMALL,
-                *words,
-            ]
-        )
+        main(adapt(place, tmp_path / "out", *words))
 
 
 def test_missing_shards_are_named_with_the_command_that_writes_them(place: Path, tmp_path: Path) -> None:
@@ -249,19 +221,7 @@ def test_a_folder_that_holds_something_else_is_not_overwritten(place: Path, tmp_
     taken.mkdir(parents=True)
     (taken / "notes.txt").write_text("mine")
     with refused(taken, "choose another folder"):
-        main(
-            [
-                "adapt",
-                f"{place}/start",
-                "--data",
-                f"{place}/shards",
-                "--steps",
-                "4",
-                "--out",
-                f"{tmp_path}",
-                *SMALL,
-            ]
-        )
+        main(adapt(place, tmp_path, "--steps", "4"))
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 from analysis.claims.answer import answer
 from analysis.claims.assessment import SPLIT, Assessment, assess
@@ -19,6 +18,7 @@ from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, open_source
 from pretraining.models import SPLITS, parse
+from tests.analysis.adjusted import multipletests
 
 
 def given(result_of: Callable[[AnyContrast], Result]) -> Assessment:

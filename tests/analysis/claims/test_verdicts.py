@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from statsmodels.stats.multitest import multipletests
 
 from analysis.claims.statements import AtLeast, all_of, any_of, both_of
 from analysis.claims.verdicts import OUTCOMES, judge
 from analysis.claims.wording import sentence
 from common.provenance import ROOT
+from tests.analysis.adjusted import multipletests
 from tests.analysis.claims.given import Given, finding_of, part, verdict_of
 
 

@@ -10,8 +10,6 @@ from analysis.store.runs_table import write_runs
 from clm_or_mlm.__main__ import main
 from tests.analysis.made_up import made_up_runs
 
-WORDS = ["design", "--effect", "0.5", "--pretrainings", "2", "--pretraining-sd", "0.1", "--tests", "3"]
-
 
 def test_seeds_that_all_agree_need_no_more(tmp_path: Path, capsys):
     runs = made_up_runs(np.random.default_rng(0), models=("610m-clm-42k", "210m-clm-42k"))

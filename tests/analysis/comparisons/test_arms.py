@@ -68,19 +68,6 @@ def test_two_arms_are_compared_by_welch_over_the_means_of_their_pretrainings() -
     assert "mine1-s*, mine0-s*: several pretrainings as one arm" in said and "pretrained once" not in said
 
 
-def test_the_error_of_an_arm_is_the_multi_bootstraps() -> None:
-    """Pretrainings resampled, each with its fine-tuning seeds (Sellam et al. 2022), of 25 as MultiBERTs has them."""
-    arm = pretrained(25, 0, 0.4, 2)
-    rng = np.random.default_rng(3)
-    runs = source_of(arm, {REAL: {"sst2": [80.0, 80.1, 79.9, 80.0, 80.2]}})
-    contestants = compare(runs, [REAL], Settings(interval="t"), replicates=["mine0-s*"]).contestants
-    scores = np.array([list(one["sst2"]) for one in arm.values()])
-    drawn = [scores[rng.integers(0, 25, 25)].mean() for _ in range(4_000)]
-    student = contestants.evidence.student(contestants.level("mine0-s*", SST2))
-    assert student is not None and student.df == 24
-    assert student.error == pytest.approx(np.std(drawn, ddof=1), rel=0.06)
-
-
 def test_an_arm_is_next_to_a_model_that_was_pretrained_once() -> None:
     runs = source_of(pretrained(4, 0, 0.4, 4), {REAL: {"sst2": [81.0, 81.1, 80.9, 81.0, 81.2]}})
     result = compare(runs, [REAL], Settings(), replicates=["mine0-s*"])

@@ -5,7 +5,7 @@ import pytest
 
 from analysis.comparisons.comparison import compare
 from analysis.evidence.evidence import Settings
-from analysis.sources import PUBLISHED, Source
+from analysis.sources import Source
 from common.errors import UserError
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn, real_and_made_up
 
@@ -38,22 +38,6 @@ def test_complete_runs_need_no_notes():
         ).notes
         == ()
     )
-
-
-def test_two_models_have_details_and_many_a_ranking():
-    assert compare(PUBLISHED, [REAL, MADE_UP], SETTINGS).ranking is None
-    many = compare(PUBLISHED, [REAL, MADE_UP, "610m-mlm20-42k"], SETTINGS)
-    assert [one.model for one in many.ranking.ranked][-1] == MADE_UP
-    assert len(many.differences) == 2 * 17  # the best and each other one
-
-
-def test_models_of_ones_own_are_compared_by_any_name():
-    runs = best_runs(drawn({"mine": 1.0, "other": 0.0}))
-    result = compare(
-        Source(label="x", runs=runs, added_models=("mine", "other")), ["mine", "other"], SETTINGS
-    )
-    assert result.differences[-1].place.title == "all tasks"
-    assert result.differences[-1].result.effect == pytest.approx(1, abs=0.5)
 
 
 def test_models_without_a_dataset_in_common_are_refused_or_left_unranked():

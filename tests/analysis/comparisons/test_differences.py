@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestIndPower
 from statsmodels.stats.weightstats import ttost_ind
 
@@ -13,9 +12,9 @@ from analysis.claims.catalogue.terms import MARGINS
 from analysis.comparisons.contestants import OVERALL, Place, contestants_of
 from analysis.comparisons.differences import against, compare_pair, margin_of
 from analysis.evidence.evidence import Settings
-from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, datasets_of
+from tests.analysis.adjusted import multipletests
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn, real_and_made_up
 
 SETTINGS = Settings(interval="t", resamples=2_000)
@@ -60,18 +59,8 @@ def test_runs_one_model_real_agree_with_scipy():
     assert one.seeds_still == max(0, one.seeds_to_find - 5)
 
 
-def test_unpaired_and_incomplete_runs_agree_with_scipy():
-    nan = np.nan
-    x, y = [90.1, 90.5, 90.2, nan, nan], [nan, nan, nan, 89.0, 89.9]
-    source = Source(label="x", runs=best_runs({REAL: {"sst2": x}, MADE_UP: {"sst2": y}}))
-    one = compared(source)[SST2]
-    by_scipy = stats.ttest_ind(x, y, equal_var=False, nan_policy="omit")
-    interval = by_scipy.confidence_interval(0.95)
-    assert one.result.test.startswith("Welch")
-    assert one.result.p_zero == pytest.approx(by_scipy.pvalue)
-    assert (one.result.low, one.result.high) == pytest.approx((interval.low, interval.high))
-    assert one.result.seeds == (3, 2)
-    partly = [90.1, 90.5, 90.2, 90.4, 90.0], [89.0, 89.9, 89.2, nan, nan]
+def test_incomplete_runs_agree_with_scipy():
+    partly = [90.1, 90.5, 90.2, 90.4, 90.0], [89.0, 89.9, 89.2, np.nan, np.nan]
     one = compared(
         Source(label="x", runs=best_runs({REAL: {"sst2": partly[0]}, MADE_UP: {"sst2": partly[1]}}))
     )[SST2]
@@ -83,33 +72,10 @@ def test_unpaired_and_incomplete_runs_agree_with_scipy():
     assert np.isnan(one.superiority_low)  # three seeds are too few for a bootstrap
 
 
-def test_printed_cells_are_tested_by_welch():
-    one = compared(PUBLISHED)[SC]
-    cells = (
-        published_values()
-        .set_index(["model", "task", "dataset"])
-        .loc[[(REAL, "SC", AVERAGE), (MADE_UP, "SC", AVERAGE)]]
-    )
-    (m1, m2), (h1, h2) = cells["mean"], cells["ci95"]
-    sd = np.array([h1, h2]) / 1.96 * 5**0.5
-    by_scipy = stats.ttest_ind_from_stats(m1, sd[0], 5, m2, sd[1], 5, equal_var=False)
-    assert one.result.p_zero == pytest.approx(by_scipy.pvalue)
-    assert one.result.effect == pytest.approx(3.42)
+def test_printed_cells_are_superior_as_normal_distributions_are():
     single = compared(PUBLISHED)[SST2]
     spread = float(np.hypot(0.62, 0.39)) / 1.96 * 5**0.5
     assert single.superiority == pytest.approx(stats.norm.cdf(0.32 / spread), abs=1e-6)
-
-
-def test_a_mix_of_runs_and_cells_is_welch():
-    source = real_and_made_up()
-    one = compared(source, second="210m-clm-42k")[SST2]
-    x = by_seed(source, REAL)
-    cell = published_values().query("model == '210m-clm-42k' and dataset == 'sst2'").iloc[0]
-    by_scipy = stats.ttest_ind_from_stats(
-        np.mean(x), np.std(x, ddof=1), 5, cell["mean"], cell["ci95"] / 1.96 * 5**0.5, 5, equal_var=False
-    )
-    assert one.result.p_zero == pytest.approx(by_scipy.pvalue)
-    assert np.isnan(one.superiority_low)
 
 
 def test_improvement_over_a_task_and_all_is_rliables_mean_over_datasets():

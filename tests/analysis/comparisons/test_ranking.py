@@ -52,13 +52,6 @@ def test_ties_share_their_ranks():
     assert mean_ranks(np.array([[1.0, 2.0], [1.0, 1.0], [0.0, 3.0]])).tolist() == [1.75, 2.25, 2.0]
 
 
-def test_printed_cells_have_ranks():
-    contestants = contestants_of(PUBLISHED, ["610m-*-12k"], SETTINGS)
-    ranking = rank_models(contestants, [place for place in contestants.shared() if place.is_dataset])
-    assert len(ranking.datasets) == 12
-    assert all(one.rank_low <= one.rank_high for one in ranking.ranked)
-
-
 def test_the_chance_of_being_first_is_that_of_the_higher_of_two_students():
     """On one dataset the rank is the order of two means, each drawn from Student's t around the printed one."""
     sst2 = Place("SC", "sst2")

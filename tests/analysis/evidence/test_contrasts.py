@@ -100,21 +100,6 @@ def spread_of(finding: str) -> Spread:
     return spread
 
 
-def test_spread_over_learning_rates_is_that_of_figure_5() -> None:
-    runs, spread = (
-        made_up_runs(np.random.default_rng(0), models=(CLM, MLM), shift={MLM: 0.01}),
-        spread_of("F7"),
-    )
-    found = Evidence(SETTINGS, runs=runs).result(spread)
-    rows = runs[(runs["task"] == spread.task) & (runs["lr"] <= 1e-4)]
-    scores = 100 * rows.groupby(["model", "lr", "seed"])["test_score"].mean()
-    assert found.effect == pytest.approx(scores.loc[CLM].std() / scores.loc[MLM].std())
-    levene = stats.levene(scores.loc[CLM], scores.loc[MLM], center="median")
-    assert found.p_zero == pytest.approx(levene.pvalue)
-    assert found.low < found.effect < found.high
-    assert f"sd {scores.loc[CLM].std():.4f} over 4 conditions x 5 seeds" in found.inputs[0]
-
-
 def test_spread_over_ratios_takes_the_selected_runs() -> None:
     spread = spread_of("F10")
     runs = made_up_runs(np.random.default_rng(2), models=(*spread.narrow, *spread.wide))

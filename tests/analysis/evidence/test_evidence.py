@@ -12,10 +12,9 @@ from scipy import stats
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.statements import comparisons, difference, weighted
 from analysis.evidence.cells import seed_scores
-from analysis.evidence.contrasts import Contrast, Spread, Term
+from analysis.evidence.contrasts import Spread
 from analysis.evidence.evidence import Evidence, Settings, level_of
 from analysis.published_cells import published_values
-from benchmarks.protocol import datasets_of
 from common.errors import UserError
 from tests.analysis.evidence.asked import CLM, MLM, evidence, on_dataset, seeds_of
 from tests.analysis.made_up import made_up_runs
@@ -31,46 +30,6 @@ PRINTED = {
         index=False
     )
 }
-CLAIMED = list(
-    dict.fromkeys(
-        one for finding in FINDINGS.values() for one in comparisons(finding.body) if isinstance(one, Contrast)
-    )
-)
-
-
-def test_every_contrast_of_the_claims_has_the_ps_of_scipy() -> None:
-    """Pairs by scipy's test from statistics, other sums by Satterthwaite's formula and scipy's distribution."""
-    source, pairs = evidence(None), 0
-    for asked in CLAIMED:
-        found = source.result(asked)
-        cells = [(term.weight, *PRINTED[term.cell]) for term in asked.terms]
-        effect = sum(weight * mean for weight, mean, _ in cells)
-        parts = [(weight * error) ** 2 for weight, _, error in cells]
-        error, df = math.sqrt(sum(parts)), sum(parts) ** 2 / sum(part**2 / 4 for part in parts)
-        low, high = stats.t.interval(0.95, df, effect, error)
-        at_most, at_least = (
-            [side((effect - end) / error, df) for end in asked.ends] for side in (stats.t.sf, stats.t.cdf)
-        )
-        if asked.is_range:
-            ps = max(at_most[0], at_least[1]), min(1, 2 * min(at_least[0], at_most[1]))
-        elif math.isfinite(asked.low):
-            ps = min(1, 2 * at_most[0]), min(1, 2 * at_least[0])
-        else:
-            ps = min(1, 2 * at_least[1]), min(1, 2 * at_most[1])
-        assert (found.p_for, found.p_against) == pytest.approx(ps, abs=1e-9, rel=1e-6)
-        assert (found.effect, found.low, found.high) == pytest.approx((effect, low, high), rel=1e-6, abs=1e-9)
-        if [term.weight for term in asked.terms] == [1, -1] and asked.low == 0 == effect * 0:
-            pairs += 1
-            numbers = [n for _, mean, sem in cells for n in (mean, sem * math.sqrt(5), 5)]
-            theirs = stats.ttest_ind_from_stats(*numbers, equal_var=False)
-            assert found.p_zero == pytest.approx(theirs.pvalue, rel=1e-6)
-        assert found.test == "Welch from printed intervals" and found.seeds == (5,) and found.interval == "t"
-    assert len(CLAIMED) > 200 and pairs > 50
-
-
-def test_cells_printed_without_spread_keep_the_rounding() -> None:
-    found = evidence(None).result(difference("x", "610m-clm-42k-1000", "610m-mlm40-42k-1000", "QA"))
-    assert found.error == pytest.approx(np.hypot(0.24, 0.005) / 1.96)
 
 
 def test_seeds_of_two_models_are_never_paired() -> None:
@@ -112,20 +71,6 @@ def test_a_difference_is_over_all_seeds_of_each_model() -> None:
     assert found.effect == pytest.approx(means[0] - means[1], abs=1e-12)
     assert "n = 3 (seeds 0, 1, 2)" in found.inputs[1] and found.inputs[0].startswith(f"+1 x {MLM} SC average")
     assert evidence(partial).result(on_dataset("sst2")).seeds == (5,)
-
-
-@pytest.mark.parametrize("interval", ["t", "pooled", "bootstrap"])
-@pytest.mark.parametrize("seeds", [3, 5])
-def test_two_models_have_the_test_that_their_printed_cells_would_have(interval: str, seeds: int) -> None:
-    """Welch's from means and errors; a resampled kind gives way to it where it cannot be had."""
-    if interval == "bootstrap" and seeds > 3:
-        pytest.skip("five seeds are enough for it")
-    two = RUNS[RUNS["model"].isin([CLM, MLM]) & (RUNS["seed"] < seeds)]
-    found = evidence(two, interval).result(GAP)
-    rows = [seeds_of(two, model) for model in (MLM, CLM)]
-    numbers = [value for row in rows for value in (row.mean(), row.std(ddof=1), seeds)]
-    theirs = stats.ttest_ind_from_stats(*numbers, equal_var=False)
-    assert (found.p_zero, found.test, found.interval) == (pytest.approx(theirs.pvalue), "Welch", "t")
 
 
 @pytest.mark.parametrize("interval", ["t", "pooled", "bootstrap"])
@@ -229,11 +174,3 @@ def test_what_a_source_cannot_give_is_refused() -> None:
         evidence(RUNS, "crossed")
     spread = next(iter(comparisons(FINDINGS["F7"].body)))
     assert isinstance(spread, Spread) and evidence(None).result(spread).missing == "needs individual runs"
-
-
-def test_averages_are_of_the_datasets_of_their_task() -> None:
-    source = evidence(RUNS)
-    by_hand = weighted("x", [(1, MLM, "TC")])
-    terms = tuple(Term(weight=1 / 3, model=MLM, task="TC", dataset=name) for name in datasets_of("TC"))
-    one, three = source.result(by_hand), source.result(Contrast(label="", terms=terms))
-    assert one.effect == pytest.approx(three.effect)

@@ -106,24 +106,6 @@ def test_nq_is_never_paired_by_query(stored) -> None:
     assert (found.instance_share, found.error) == (0, pytest.approx(alone.error))
 
 
-def test_draws_of_levels_are_joint_over_instances_and_independent_over_seeds(stored) -> None:
-    """Two models that share a test set's hard questions rise and fall together; their difference is the contrast's."""
-    runs, folder = stored
-    source = Evidence(Settings(interval="crossed", resamples=40_000), runs=runs, instances=folder)
-    asked = [level_of((model, "IR", "msmarco")) for model in (MLM, CLM)]
-    drawn = source.draws(asked)
-    assert drawn.shape == (40_000, 2) and (drawn == source.draws(asked)).all()
-    for column, contrast in zip(drawn.T, asked, strict=True):
-        estimate = source.estimate(contrast).estimate
-        assert column.mean() == pytest.approx(estimate.effect, abs=0.02 * estimate.error)
-        assert column.std() == pytest.approx(estimate.error, rel=0.05)
-    gap = source.estimate(on_dataset("msmarco")).estimate
-    assert np.corrcoef(drawn.T)[0, 1] > 0.5
-    assert (drawn[:, 0] - drawn[:, 1]).std() == pytest.approx(gap.error, rel=0.1)
-    apart = evidence(runs).draws(asked)
-    assert abs(np.corrcoef(apart.T)[0, 1]) < 4 / 2_000**0.5
-
-
 def test_draws_have_the_spread_of_seeds_and_of_instances_whatever_the_weights(tmp_path: Path) -> None:
     """Two models that share hard instances, seeds that differ as much as test sets do; halves, sums and differences."""
     rng, rows, cells = np.random.default_rng(12), [], {}

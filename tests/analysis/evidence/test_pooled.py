@@ -143,16 +143,6 @@ def test_it_is_its_description_written_out_with_the_same_draws(name: str) -> Non
     assert estimate.interval() == pytest.approx(expected)
 
 
-def test_another_generator_gives_the_same_but_for_its_own_error() -> None:
-    rng = np.random.default_rng(77)
-    effect, error, ratios = written_out(
-        LEVEL, lambda dataset, size, count, place: rng.integers(0, size, (40_000, count)), 40_000
-    )
-    many = Evidence(Settings(interval="pooled", resamples=40_000), values=FRAME).estimate(LEVEL).estimate
-    expected = ends_of(effect, error, ratios, symmetric=False, df=4)
-    assert many.interval() == pytest.approx(expected, abs=0.03 * (expected[1] - expected[0]))
-
-
 def test_differences_are_never_surer_than_welch() -> None:
     for place, one in enumerate(MODELS):
         for other in MODELS[:place]:

@@ -13,7 +13,6 @@ from scipy import stats
 
 from analysis.evidence.cells import seed_scores
 from analysis.evidence.evidence import COLUMNS, Evidence, Settings, scores_of
-from analysis.evidence.intervals import INTERVALS
 from analysis.sources import open_source
 from benchmarks.protocol import TASKS, datasets_of
 from common.errors import UserError
@@ -158,21 +157,6 @@ def test_shuffled_runs_give_the_same_scores(seed: int) -> None:
         pd.testing.assert_frame_equal(
             run_scores(runs, how, source="x"), run_scores(shuffled, how, source="x")
         )
-
-
-OVER_SEEDS = [name for name, one in INTERVALS.items() if not one.needs_instances]
-
-
-@pytest.mark.parametrize("interval", OVER_SEEDS)
-def test_columns_and_order(interval: str) -> None:
-    scores = run_scores(random_runs(), Settings(interval=interval, resamples=500), source="somewhere")
-    assert list(scores.columns) == COLUMNS
-    assert len(scores) == 2 * (12 + 4)
-    assert (scores["low"] <= scores["mean"]).all()
-    assert (scores["mean"] <= scores["high"]).all()
-    assert set(scores["source"]) == {"somewhere"}
-    again = run_scores(random_runs(), Settings(interval=interval, resamples=500), source="somewhere")
-    pd.testing.assert_frame_equal(scores, again)
 
 
 @pytest.mark.parametrize(

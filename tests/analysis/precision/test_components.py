@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
-import statsmodels.formula.api as smf
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -53,17 +52,6 @@ def runs_of(
 
 
 SC = {"sst2": "SC", "mnli_m": "SC", "qqp": "SC"}
-
-
-def test_a_mixed_model_finds_the_same_components() -> None:
-    runs = runs_of(np.random.default_rng(1), datasets={"sst2": "SC"})
-    found = components_table(Source(label="x", runs=runs)).set_index("component")["sd"]
-    runs = runs.assign(
-        arm=runs["model"].str.replace(r"-s\d+$", "", regex=True), points=100 * runs["test_score"]
-    )
-    fitted = smf.mixedlm("points ~ arm", runs, groups=runs["model"]).fit()
-    assert found["pretraining"] == pytest.approx(math.sqrt(float(fitted.cov_re.iloc[0, 0])), rel=1e-3)
-    assert found["fine-tuning seed"] == pytest.approx(math.sqrt(fitted.scale), rel=1e-3)
 
 
 def test_the_error_of_a_difference_is_the_multi_bootstraps() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from statsmodels.stats.multitest import multipletests
 
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import FINDINGS
@@ -14,6 +13,7 @@ from analysis.evidence.intervals import INTERVALS
 from analysis.sensitivity.forks import FORKS, explore
 from analysis.sources import PUBLISHED, Source
 from common.errors import UserError
+from tests.analysis.adjusted import multipletests
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
 from tests.analysis.made_up import with_instances
 from tests.analysis.sensitivity.found import analyses, published

@@ -23,7 +23,6 @@ from analysis.statistics.estimates import LIMITS, student_estimate
 from analysis.statistics.learning_rate_selection import select_runs
 from analysis.store.instances import RunScores, read_instances
 from tests.analysis.made_up import with_instances, write_instances
-from tests.analysis.simulated import rejections, two_sided
 
 UNEQUAL = np.repeat([7, 2, 9, 4, 1], [1, 5, 2, 9, 3])
 """Labels of 20 instances in five clusters."""
@@ -207,40 +206,11 @@ def test_the_clusters_added_at_the_limits_are_those_of_a_test_set_that_has_them(
     assert (low, high) == pytest.approx((expected[0], min(expected[1], 100)))
 
 
-def crossed_data(rng, *, seeds=5, instances=200, seed_sd=0.3, common_sd=1.0, joint_sd=1.0, effect=0.0):
-    """Per-instance differences between two models: (n_seeds, n_instances)."""
-    return (
-        effect
-        + rng.normal(0, seed_sd, (seeds, 1))
-        + rng.normal(0, common_sd, (1, instances))
-        + rng.normal(0, joint_sd, (seeds, instances))
-    )
-
-
-def estimate_of(data):
-    return crossed_estimate(data.mean(axis=1), covariance_of_means(data), freedom_of(data.shape[1]))
-
-
 def test_the_crossed_error_is_the_paired_one_without_test_set_noise():
     values = np.array([0.1, 0.4, 0.2, 0.5, 0.3])
     ours, paired = crossed_estimate(values, np.zeros((5, 5))), student_estimate(values)
     assert (ours.error, ours.df) == (pytest.approx(paired.error), pytest.approx(paired.df))
     assert crossed_estimate(np.full(3, 1.5), np.zeros((3, 3))).instance_share == 0
-
-
-@pytest.mark.parametrize(
-    ("seed_sd", "common_sd", "joint_sd"), [(0.3, 0.0, 0.5), (0.1, 2.0, 1.0), (0.02, 1.0, 0.5)]
-)
-def test_type_one_error_of_the_crossed_test(seed_sd, common_sd, joint_sd):
-    rng = np.random.default_rng(14)
-
-    def one():
-        data = crossed_data(rng, instances=60, seed_sd=seed_sd, common_sd=common_sd, joint_sd=joint_sd)
-        return two_sided(estimate_of(data))
-
-    share, error = rejections(1_500, one)
-    # Estimating the share of the instances costs a little where it is zero.
-    assert abs(share - 0.05) < error + 0.006
 
 
 MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"

@@ -18,7 +18,6 @@ from common.errors import UserError
 from tests.analysis.stores import MODELS, fill
 from tests.sealed import seal
 
-SEEDS = (0, 1, 2, 3)
 TUNING = {"steps": 8, "batch": 32}
 
 

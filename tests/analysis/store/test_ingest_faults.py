@@ -16,7 +16,7 @@ import pytest
 from analysis.store.ingest import RefusedStoreError, StoreTable, ingest
 from analysis.store.instances import RunScores, read_clusters
 from analysis.store.runs_table import read_runs
-from benchmarks.runs import CLUSTERS, DETAILS, RESULTS, RUN, cell_keys, clusters_hash
+from benchmarks.runs import CLUSTERS, DETAILS, RESULTS, cell_keys, clusters_hash
 from common.errors import UserError
 from tests.analysis.made_up import write_instances
 from tests.analysis.stores import MODELS, contents, cut, kinds, read, run_folder, twice, twice_differently
@@ -265,23 +265,3 @@ def test_runs_that_disagree_about_clusters_are_named(tmp_path: Path) -> None:
     ):
         read_clusters(tmp_path / "i", "squad", rows)
     assert read_clusters(tmp_path / "i", "squad", rows, "validation") is None
-
-
-def test_a_changed_result_of_our_own_is_reported_and_left_out(store: Path, tmp_path: Path) -> None:
-    folder = run_folder(store)
-    whole = (folder / RESULTS).read_bytes()
-    for one in folder.parent.iterdir():
-        seal(one)
-    assert kinds(read(store, tmp_path / "whole")) == []
-    other = run_folder(store, name="lr1e-05_sd0") / RESULTS
-    shutil.copyfile(other, folder / RESULTS)
-    assert kinds(read(store, tmp_path / "copied")) == ["changed"]
-    (folder / RESULTS).write_bytes(whole)
-    seal(folder, {"status": "failed"}, {})
-    assert kinds(read(store, tmp_path / "unnamed")) == ["changed"]
-    (folder / RUN).write_text('{"status": "complete"}')
-    assert kinds(read(store, tmp_path / "damaged")) == ["changed"]
-    (folder / RUN).unlink()
-    assert kinds(read(store, tmp_path / "without")) == ["changed"], "others of its cell have one"
-    (folder / DETAILS).write_text("{}")
-    assert kinds(read(store, tmp_path / "taken away")) == ["changed"]

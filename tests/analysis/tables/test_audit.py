@@ -95,14 +95,6 @@ def test_without_runs_no_count_is_printed_and_zero_has_no_sign() -> None:
     assert "leaves 736 scores. Of these: 1 exact" in released
 
 
-def test_a_repeated_cell_is_one_of_a_table_of_all_models() -> None:
-    cells = audit(open_source("published")).cells
-    first = {(c.model, c.task, c.dataset) for c in cells if c.table <= 5}
-    again = [c for c in cells if c.table >= 10 and (c.model, c.task, c.dataset) in first]
-    assert len(again) == 64 and len(cells) - len(again) == 736
-    assert {c.model for c in again} == {"610m-mlm40-42k", "610m-clm-42k"}
-
-
 def test_the_statements_are_listed_by_what_they_are_held_against() -> None:
     text = page("markdown", audit(open_source("published")))
     lists = text.split("\n## ")[1:]

@@ -17,16 +17,6 @@ from tests.analysis.made_up import random_runs
 CELLS = published_cells()
 
 
-@pytest.mark.parametrize("number", range(2, 18))
-def test_every_cell_is_the_published_one(number: int) -> None:
-    table = build_table(number)
-    shown = {(cell.model, cell.dataset): cell.published for row in table.cells for cell in row}
-    printed = CELLS[CELLS["table"] == number]
-    assert len(shown) == len(printed)
-    for cell in printed.itertuples():
-        assert shown[cell.model, cell.dataset] == (cell.mean, cell.ci95)
-
-
 def test_rows_and_columns_of_a_table_of_each_layout() -> None:
     assert build_table(2).columns == ("SST-2", "QQP", "MNLI", "Average")
     assert build_table(3).columns == ("OntoNotes", "CoNLL", "UNER", "Average")

@@ -27,8 +27,6 @@ from common.provenance import ROOT
 from tests.benchmarks.families.tiny_models import families, save_tiny
 from tests.benchmarks.finetuning.tokenizer_kinds import train
 
-__all__ = ["listed", "tried"]
-
 LIST = ROOT / "docs" / "model-types.csv"
 _HEAD = ("model type", "what the commands say")
 NAMES = ("sst2", "uner_en", "squad", "msmarco")

@@ -11,8 +11,6 @@ import torch
 from transformers import CONFIG_MAPPING, AutoModel, AutoModelForTextEncoding, PreTrainedTokenizerFast
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-__all__ = ["families", "save_tiny"]
-
 _OTHER_INPUTS = {"pixel_values", "input_features", "bbox", "images", "image", "visual_feats", "visual_embeds",
                  "audio_input_ids", "speaker_id", "char_ids", "xpath_tags_seq"}  # fmt: skip
 """Of models that read more than text."""

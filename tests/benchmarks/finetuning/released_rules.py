@@ -13,8 +13,6 @@ from typing import Any
 
 from benchmarks.finetuning.tokenization import end_of_text
 
-__all__ = ["Cut", "answer_tokens", "token_words"]
-
 
 class Cut(Exception):
     """The released labels would be longer than the text: its collator stops here."""

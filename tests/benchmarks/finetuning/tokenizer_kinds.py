@@ -9,8 +9,6 @@ from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from tests.benchmarks.tiny import make_tokenizer
 
-__all__ = ["KINDS", "train"]
-
 KINDS = ("llama3", "bert", "roberta")
 
 

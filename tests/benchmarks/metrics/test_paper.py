@@ -35,53 +35,6 @@ def test_accuracy_is_one_where_the_class_is_the_gold_one_and_zero_elsewhere() ->
     assert scored("SC accuracy", made) == [1, 0, 0, 1]
 
 
-@pytest.mark.parametrize(
-    ("votes", "winner"),
-    [
-        ([4], 4),
-        ([0], 0),
-        ([2, 7, 7], 7),
-        ([7, 2, 2], 2),
-        ([5, 0], 0),
-        ([6, 3, 3, 6, 1], 3),
-        ([3, 9, 9, 3, 1], 9),  # Python's set of small numbers has 9 where 1 would be, before 3
-        ([16, 8], 16),  # and of those that want the same place, the first
-        ([8, 16], 8),
-    ],
-)
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_word_has_the_tag_of_most_of_its_sub_tokens(votes: list[int], winner: int, place: int) -> None:
-    """Whatever stands before and behind it: the words around it, and sub-tokens of none."""
-    words = [[6, 6, 1], [3, 3]]
-    words.insert(place, votes)
-    tags = [30, *(tag for tags in words for tag in tags), 30]
-    numbers = [-1, *(4 * number for number, tags in enumerate(words) for _ in tags), -2]
-    found, voted = paper.vote_words(np.array(tags), np.array(numbers))
-    expected = [6, 3]
-    expected.insert(place, winner)
-    assert found.tolist() == [0, 4, 8]
-    assert voted.tolist() == expected
-
-
-@pytest.mark.parametrize(
-    ("predicted", "gold", "scores"),
-    [
-        ([[0]], [[0]], [1.0]),
-        ([[3]], [[3]], [1.0]),
-        ([[3]], [[0]], [0.0]),
-        ([[0]], [[3]], [0.0]),
-        ([[0, 1]], [[1, 0]], [0.0]),
-        ([[1, 1, 0]], [[1, 0, 0]], [2 / 3]),
-        ([[1, 1, 1]], [[1, 1, 2]], [(4 / 5 + 0) / 2]),
-        ([[1, 2], [], [2, 2, 4]], [[1, 2], [], [2, 4, 4]], [1.0, 1.0, 2 / 3]),
-    ],
-)
-def test_a_sentences_score_is_the_mean_f1_of_its_tags(
-    predicted: list[list[int]], gold: list[list[int]], scores: list[float]
-) -> None:
-    assert paper.sentence_f1s(Ragged.of(predicted), Ragged.of(gold)).tolist() == pytest.approx(scores)
-
-
 def test_tags_of_the_metric_are_the_votes_of_the_words_that_have_sub_tokens() -> None:
     made = TagPredictions(
         tokens=np.array([9, 1, 1, 2, 0, 2, 9]),
@@ -101,27 +54,6 @@ def test_tags_of_the_metric_are_the_votes_of_the_words_that_have_sub_tokens() ->
 def gain(rank: int) -> float:
     """Return what a relevant document counts at a rank from 1."""
     return 1 / math.log2(rank + 1)
-
-
-@pytest.mark.parametrize(
-    ("similarities", "relevances", "score"),
-    [
-        ([0.9], [1], 1.0),
-        ([0.9], [0], 0.0),
-        ([0.9, 0.8], [0, 1], gain(2)),
-        ([0.9, 0.8, 0.7], [0, 1, 1], (gain(2) + gain(3)) / (gain(1) + gain(2))),
-        ([0.9, 0.9, 0.7], [1, 0, 0], (gain(1) + gain(2)) / 2),
-        ([0.9, 0.7, 0.7], [1, 0, 1], (gain(1) + (gain(2) + gain(3)) / 2) / (gain(1) + gain(2))),
-        ([3.0, 2.0, 1.0], [0, 0, 1], gain(3)),  # one apart, and no tie
-        ([0.5, 0.5, 0.5], [0, 1, 0], (gain(1) + gain(2) + gain(3)) / 3),
-    ],
-)
-def test_ndcg_by_hand(similarities: list[float], relevances: list[int], score: float) -> None:
-    """Above and below a query that is all relevant and one to which nothing is."""
-    depth = len(similarities)
-    rows = [[0.4 - 0.1 * place for place in range(depth)], similarities, [0.3] * depth]
-    found = paper.ndcgs(np.array(rows), np.array([[1] * depth, relevances, [0] * depth]))
-    assert found.tolist() == pytest.approx([1.0, score, 0.0])
 
 
 def ranking(queries: list[str], documents: list[list[str]]) -> RankingPredictions:
@@ -181,23 +113,6 @@ def _set_f1(predicted: set[int], gold: set[int]) -> float:
         return 0.0
     precision, recall = both / len(predicted), both / len(gold)
     return 2 * precision * recall / (precision + recall)
-
-
-@pytest.mark.parametrize(
-    ("predicted", "gold", "score"),
-    [
-        ([0, 0, 0, 0], [0, 0, 0, 0], 1.0),  # right to abstain
-        ([1, 0, 0, 0], [0, 0, 0, 0], 1.0),  # position 0 alone counts as abstaining
-        ([0, 1, 0, 0], [0, 0, 0, 0], 0.0),
-        ([0, 0, 0, 0], [0, 1, 0, 0], 0.0),
-        ([0, 0, 0, 0], [1, 0, 0, 0], 1.0),  # an answer at position 0 is met by abstaining
-        ([0, 0, 0, 0], [1, 1, 0, 0], 2 / 3),
-        ([0, 1, 1, 0], [0, 0, 1, 1], 0.5),
-        ([0, 1, 1, 1], [0, 1, 1, 0], 0.8),  # the last position is padding and costs precision
-    ],
-)
-def test_position_f1_by_hand(predicted: list[int], gold: list[int], score: float) -> None:
-    assert paper.position_f1s(Ragged.of([predicted]), Ragged.of([gold]))[0] == pytest.approx(score)
 
 
 @given(seed=SEEDS)

@@ -26,7 +26,6 @@ from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.families import family_of, objective_of
 from benchmarks.tasks.retrieval import RetrievalEvaluator
 from tests.benchmarks.tiny import CPU, resettable_of
-from tests.commands import python
 from tests.oracle import EUROBERT, Oracle, older_tokenizer
 
 SEED, STEPS, LR, LIMIT = 1, 3, 2e-3, 507
@@ -248,25 +247,3 @@ def test_three_steps_of_its_trainer_end_in_our_weights(
     for name, value in theirs.items():
         torch.testing.assert_close(ours[name].detach(), value, rtol=2e-3, atol=2e-5, msg=name)
         assert "layers" not in name or not torch.equal(value, start[name]), name
-
-
-TODAY = """
-import json, sys
-from sentence_transformers import SentenceTransformer
-model = SentenceTransformer(sys.argv[1], device="cpu")
-vectors = model.encode(json.loads(sys.argv[2]), normalize_embeddings=True)
-print(json.dumps([[name for name in sys.modules if name == "pretraining"], vectors.tolist()]))
-"""
-
-
-@pytest.mark.slow
-def test_its_vectors_are_ours(model_folder: Callable[..., Path], data: Path) -> None:
-    folder, dataset = model_folder("ours"), load_data(data, "msmarco")
-    texts = [document_text(row["text"], row["title"]) for row in dataset.corpus.to_pylist()]
-    said = python("-c", TODAY, folder, json.dumps(texts), code=0, HF_HUB_OFFLINE="1").stdout
-    ours_loaded, theirs = json.loads(said.splitlines()[-1])
-    resettable, evaluator = evaluator_of(dataset, folder)
-    model = resettable.reset(dataset.dataset, SEED).eval()
-    ours = evaluator.vectors(model, evaluator.paper["documents"], CPU)
-    assert ours_loaded == []
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)

@@ -95,32 +95,6 @@ def test_an_added_models_interval_widens_no_axis_and_ends_in_an_arrow() -> None:
     assert [float(line.get_ydata()[0]) for line in lines_named(ax, "_end")] == [low, high]  # type: ignore[index]
 
 
-NUMERIC = ("1", "3", "4", "6", "9", "10")
-"""Figures of the paper with a numeric x axis in some panel."""
-
-
-@pytest.mark.parametrize("name", NUMERIC)
-def test_marks_of_the_svg_stand_within_a_hundredth_of_the_axis_from_their_x(
-    name: str, tmp_path: Path
-) -> None:
-    drawn = DrawnFigure.of(FIGURES[name].load(), FigureInputs(source=open_source("published")))
-    svg, csv, *_ = drawn.save(tmp_path, ["svg"])
-    root, rows = ElementTree.parse(svg).getroot(), pd.read_csv(csv)
-    rows = rows[rows["panel"] != "SC: CPT"]
-    marks: dict[int, float] = {}
-    for group in root.iter(f"{SVG}g"):
-        if found := re.fullmatch(r"point-(\d+)", str(group.get("id"))):
-            [use] = group.iter(f"{SVG}use")
-            marks[int(found[1])] = float(use.get("x", "nan"))
-    for _, panel in rows.groupby("panel"):
-        x = panel["x"].astype(float).to_numpy()
-        x = np.log(x) if name in ("4", "10") else x
-        seen = np.array([marks[row] for row in panel.index])
-        slope, start = np.polyfit(x, seen, 1)
-        wide = slope * (x.max() - x.min())
-        assert np.abs(slope * x + start - seen).max() < 0.01 * wide
-
-
 @pytest.mark.parametrize("name", ["claims", "forest-f3", "forest-f5d", "forest-f5e", "forest-f8"])
 def test_right_supports(name: str, tmp_path: Path) -> None:
     """A mark of the SVG is right of the line of no effect exactly where its effect is on the claimed side."""

@@ -279,13 +279,6 @@ def test_ids_are_the_same_on_any_text(text: str) -> None:
     assert found.tolist() == [*slowly(LLAMA3, text), LLAMA3.eos_id]
 
 
-def test_special_tokens_never_come_from_text() -> None:
-    texts = ["".join(llama3_special_tokens()), "<|mask|>", "a<|end_of_text|>b<|begin_of_text|>"]
-    for text, ids in zip(texts, LLAMA3.encode_batch(texts), strict=True):
-        assert ids[:-1].max() < len(RANKS)
-        assert ids[:-1].tolist() == slowly(LLAMA3, text)
-
-
 def test_a_run_of_spaces_that_tiktoken_cannot_take() -> None:
     """The longest run that is left to tiktoken, one that certainly is not, and one that it could not take."""
     longest = "x" + " " * 499_998 + "x"

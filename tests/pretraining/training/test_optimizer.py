@@ -83,20 +83,6 @@ def test_the_same_values_by_the_loop_the_paper_used() -> None:
         assert got == pytest.approx(expected, abs=1e-12)
 
 
-def test_two_stages_stay_on_the_plateau_at_the_switch() -> None:
-    clm, mlm, decay = schedules("610m-clm-10k-mlm40-42k")
-    assert clm(9_999) == mlm(10_000) == mlm(39_999) == 1.0
-    assert decay(40_000) == 1999 / 2000
-
-
-def test_continued_pretraining_is_warmed_up_again_and_only_there() -> None:
-    trunk, first_decay, stage, decay = schedules("610m-clm-dec42k-mlm40-64k")
-    assert trunk(0) == 1 / 2000
-    assert first_decay(41_999) == 0
-    assert [stage(42_000), stage(42_199), stage(42_200), stage(61_999)] == [1 / 200, 1, 1, 1]
-    assert decay(62_000) == 1999 / 2000
-
-
 def test_shortest_continued_model_warms_up_inside_its_decay() -> None:
     decay = schedules("610m-clm-dec42k-mlm40-44k")[-1]
     assert decay(42_000) == 1 / 200

@@ -17,8 +17,6 @@ from common.provenance import ROOT
 from tests.commands import program
 from tests.workflow.stand_ins.slurm import PrivateSlurm
 
-__all__ = ["ONCE", "Study"]
-
 STUDY = """
 import logging, sys
 from pathlib import Path

@@ -36,40 +36,6 @@ def test_beir(put: Put) -> None:
     assert NEGATIVES in content.notes
 
 
-def test_all_forms_of_the_same_retrieval_data_are_one(tmp_path: Path, put: Put) -> None:
-    files = beir_files(put)
-    expected = read("msmarco", **files)
-    corpus = [{"_id": str(i), "title": "", "text": f"passage {i}"} for i in range(50)]
-    pq.write_table(pa.Table.from_pylist(corpus), tmp_path / "corpus.parquet", row_group_size=7)
-    pq.write_table(
-        pa.table({"_id": list(range(50)), "text": [f"passage {i}" for i in range(50)]}),
-        tmp_path / "ints.parquet",
-    )
-    others = {
-        "corpus": [
-            put("collection.tsv", "".join(f"{i}\tpassage {i}\n" for i in range(50))),
-            tmp_path / "corpus.parquet",
-            tmp_path / "ints.parquet",
-        ],
-        "queries": [put("queries.tsv", "".join(f"q{i}\tquery {i}\n" for i in range(20)))],
-        "validation": [
-            put("qrels.dev.tsv", "q1 0 4 1\nq2 0 9 1\nq1 0 5 1\n"),
-            put("qrels.json", '{"q1": {"4": 1, "5": 1}, "q2": {"9": 1}}'),
-        ],
-        "test": [put("2019qrels-pass.txt", "q3 Q0 9 3\nq3 Q0 8 0\nq4 Q0 7 0\n")],
-        "train": [put("pairs.tsv", "a\tb\n" * 4), put("triples.tsv", "a\tb\tc\n" * 4)],
-    }
-    for role, paths in others.items():
-        for path in paths:
-            found = read("msmarco", **{**files, role: path})
-            assert set(found.tables) == set(expected.tables)
-            for name, table in expected.tables.items():
-                if path.name == "qrels.json":
-                    assert sorted(map(str, rows(found, name))) == sorted(map(str, table.to_pylist()))
-                else:
-                    assert found.tables[name].equals(table), (role, path.name, name)
-
-
 def test_nqs_declared_counts_are_beirs_queries_halved() -> None:
     validation = halve(f"test{number}" for number in range(3_452))
     assert get_dataset("nq").counts == {"validation": len(validation), "test": 3_452 - len(validation)}
@@ -188,6 +154,9 @@ def test_texts_without_titles_have_none(put: Put, tmp_path: Path) -> None:
     for path in (bare, lines, tmp_path / "x.parquet"):
         found = wanted_texts(path, dict.fromkeys(["a", "b", "None"]), MARCO)
         assert [row[1:] for row in found] == TEXTS
+    pq.write_table(pa.table({"_id": [1, 2], "text": ["one", "two"]}), tmp_path / "numbers.parquet")
+    found = wanted_texts(tmp_path / "numbers.parquet", {"1": 1}, MARCO)
+    assert [row[1:] for row in found] == [("1", None, "one")]
 
 
 @pytest.mark.parametrize(

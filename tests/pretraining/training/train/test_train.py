@@ -2,24 +2,16 @@ from __future__ import annotations
 
 import gc
 import json
-import multiprocessing
-import os
-import random
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
-from common.files import sha256_file
 from common.manifest import read_manifest
 from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.modeling import EuroBertForMaskedLM
@@ -27,7 +19,16 @@ from pretraining.plan.study_plan import Study
 from pretraining.training import checkpoints
 from pretraining.training.log import read_log
 from pretraining.training.stage import StageTraining
-from tests.pretraining.small_study import MODEL, QUIET, STUDY, changed, science, train, weights_hash
+from tests.pretraining.small_study import (
+    MODEL,
+    QUIET,
+    changed,
+    same_run,
+    science,
+    train,
+    train_and_kill,
+    weights_hash,
+)
 
 pytestmark = QUIET
 
@@ -201,40 +202,18 @@ def test_one_stage_alone(study: Study, data: Path, done: Path, tmp_path: Path) -
     assert ours == science(done / "stages/mini-s-clm-9-mlm40/log.jsonl")
 
 
-def _run(study: Study, data: Path, out: Path) -> None:
-    torch.set_num_threads(1)
-    train(MODEL, data=data, out=out, study=study)
-
-
 def test_killed_at_ten_random_moments_it_ends_the_same_bit_for_bit(
     done: Path, study: Study, data: Path, tmp_path: Path
 ) -> None:
     """Kill -9 by the parent's clock; losses, rates, norms, batches, masks and weights are the uninterrupted run's."""
-    generator, kills = random.Random(1), 0
-    context = multiprocessing.get_context("fork")
+    kills = 0
     for attempt in range(20):
         out = tmp_path / str(attempt)
-        while not (out / "models" / MODEL / "log.jsonl").exists():
-            process = context.Process(target=_run, args=(study, data, out))
-            process.start()
-            process.join(generator.uniform(0.02, 0.4) if kills < 10 else 120)
-            if process.is_alive():
-                os.kill(process.pid or 0, signal.SIGKILL)
-                process.join()
-                kills += 1
-        _same_run(out, done)
+        kills += train_and_kill(MODEL, out, data, study, most=10 - kills, within=(0.02, 0.4), seed=attempt)
+        same_run(out, done)
         if kills >= 10:
             return
     pytest.fail(f"only {kills} kills came before the end")
-
-
-def _same_run(ours: Path, done: Path) -> None:
-    name = Path("models", MODEL, "log.jsonl")
-    assert science(ours / name) == science(done / name)
-    assert weights_hash(ours) == weights_hash(done)
-    for item in ("optimizer.safetensors", "model.safetensors"):
-        path = Path("stages", MODEL, "step-00000024", item)
-        assert sha256_file(ours / path) == sha256_file(done / path)
 
 
 def test_a_checkpoint_is_exported(done: Path, data: Path, tmp_path: Path) -> None:
@@ -245,29 +224,6 @@ def test_a_checkpoint_is_exported(done: Path, data: Path, tmp_path: Path) -> Non
     assert model.config.is_causal
     with pytest.raises(UserError, match="no checkpoint here"):
         main([*words, str(tmp_path / "absent")])
-
-
-@pytest.mark.slow
-def test_a_killed_command_resumes(done: Path, data: Path, tmp_path: Path) -> None:
-    """The command itself, killed ten times at random moments from its start on."""
-    (tmp_path / "s.toml").write_text(STUDY)
-    out, environment = tmp_path / "out", {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "clm_or_mlm", "train", MODEL, "--data", str(data)]
-    command += ["--study", str(tmp_path / "s.toml"), "--out"]
-    generator, kills = np.random.default_rng(0), 0
-    began = time.monotonic()
-    subprocess.run([*command, str(tmp_path / "first")], check=True, capture_output=True, env=environment)
-    whole = time.monotonic() - began
-    while not (out / "models" / MODEL / "log.jsonl").exists():
-        process = subprocess.Popen([*command, str(out)], stderr=subprocess.DEVNULL, env=environment)
-        try:
-            process.wait(generator.uniform(0.3 * whole, 0.9 * whole) if kills < 10 else 300)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            kills += 1
-    _same_run(tmp_path / "first", done)
-    _same_run(out, done)
 
 
 def test_two_jobs_never_train_one_trunk(study: Study, data: Path, tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from common.files import sha256_file
 from pretraining.training import checkpoints
-from tests.pretraining.small_study import MODEL, QUIET, STUDY, science, weights_hash
+from tests.pretraining.small_study import MODEL, QUIET, STUDY, same_run
 
 pytestmark = [QUIET, pytest.mark.slow]
+
+SAVED = ("model.safetensors", "optimizer.safetensors", "state.json")
 
 ACCIDENT = """
 import os, signal
@@ -50,16 +51,6 @@ def job(
     return subprocess.run(words, capture_output=True, text=True, env=environ, timeout=240)
 
 
-def same(ours: Path, theirs: Path) -> None:
-    """Compare log, weights, the optimizer's state and the record of it."""
-    name = Path("models", MODEL, "log.jsonl")
-    assert science(ours / name) == science(theirs / name)
-    assert weights_hash(ours) == weights_hash(theirs)
-    for file in ("model.safetensors", "optimizer.safetensors", "state.json"):
-        saved = Path("stages", MODEL, "step-00000024", file)
-        assert sha256_file(ours / saved) == sha256_file(theirs / saved)
-
-
 @pytest.fixture(scope="module")
 def undisturbed(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The model of two processes, which saved where stages end alone."""
@@ -92,7 +83,7 @@ def test_the_bytes_are_those_of_an_undisturbed_run(
     assert saved is not None and saved.step >= 11
     again = job(data, tmp_path, *often, accident=accident)
     assert again.returncode == 0, again.stderr[-3000:]
-    same(tmp_path, undisturbed)
+    same_run(tmp_path, undisturbed, files=SAVED)
 
 
 def test_the_optimizer_shared_among_processes_gives_the_same_bytes(
@@ -100,11 +91,11 @@ def test_the_optimizer_shared_among_processes_gives_the_same_bytes(
 ) -> None:
     """Without interruption and after a kill; one process can resume what two have saved, to float32's rounding."""
     assert job(data, tmp_path / "a", "shard_optimizer=true").returncode == 0
-    same(tmp_path / "a", undisturbed)
+    same_run(tmp_path / "a", undisturbed, files=SAVED)
     often = ("save_minutes=0.00001", "shard_optimizer=true", "callbacks=accident:Accident")
     assert job(data, tmp_path / "b", *often, accident="1,9,").returncode
     assert job(data, tmp_path / "b", *often).returncode == 0
-    same(tmp_path / "b", undisturbed)
+    same_run(tmp_path / "b", undisturbed, files=SAVED)
     assert job(data, tmp_path / "c", *often, accident="1,9,").returncode
     assert job(data, tmp_path / "c", *often, ranks=1).returncode == 0
     last = Path("stages", MODEL, "step-00000024")

@@ -3,17 +3,12 @@ resumed, exported."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import random
-import signal
 from pathlib import Path
 
 import pytest
 import torch
 
 from common.errors import UserError
-from common.files import sha256_file
 from common.manifest import read_manifest
 from pretraining.data.build_shards import build
 from pretraining.data.shard_index import ShardSettings
@@ -22,7 +17,7 @@ from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.plan.study_plan import Study, load_study
 from pretraining.training.log import read_log
 from tests.pretraining.documents import make_documents, write_jsonl
-from tests.pretraining.small_study import QUIET, STUDY, open_data, science, train, weights_hash
+from tests.pretraining.small_study import QUIET, STUDY, open_data, same_run, train, train_and_kill
 
 pytestmark = QUIET
 
@@ -114,29 +109,11 @@ def test_the_export_says_what_it_was_made_of(whole: Path, data: Path, news: Path
     assert str(news) not in (folder / "manifest.json").read_text() + (folder / "README.md").read_text()
 
 
-def _run(study: Study, data: Path, out: Path) -> None:
-    train("mine", data=data, out=out, study=study)
-
-
 def test_killed_at_random_moments_it_ends_the_same_bit_for_bit(
     whole: Path, own: Study, data: Path, tmp_path: Path
 ) -> None:
-    generator, kills, out = random.Random(3), 0, tmp_path / "out"
-    context = multiprocessing.get_context("fork")
-    while not (out / "models" / "mine" / "log.jsonl").exists():
-        process = context.Process(target=_run, args=(own, data, out))
-        process.start()
-        process.join(generator.uniform(0.1, 0.5) if kills < 5 else 120)
-        if process.is_alive():
-            os.kill(process.pid or 0, signal.SIGKILL)
-            process.join()
-            kills += 1
-    assert kills
-    name = Path("models", "mine", "log.jsonl")
-    assert science(out / name) == science(whole / name)
-    assert weights_hash(out, "mine") == weights_hash(whole, "mine")
-    last = Path("stages", own.models["mine"].stages[-1].name, "step-00000024", "optimizer.safetensors")
-    assert sha256_file(out / last) == sha256_file(whole / last)
+    assert train_and_kill("mine", tmp_path / "out", data, own, most=5, within=(0.1, 0.5), seed=3)
+    same_run(tmp_path / "out", whole, "mine", own.models["mine"].stages[-1].name)
 
 
 def test_a_trunk_on_other_data_is_shared_and_compared(
