@@ -27,13 +27,17 @@ def test_titles_say_what_is_seen_and_first_that_it_is_not_of_the_papers_models()
         ("2", False): "Figure 2. MLM and CLM by model size",
         ("claims", False): "4 of 19 findings hold as stated",
         ("coverage", False): "The paper's interval covers 88\u00a0%, not 95\u00a0%, with 5 seeds",
-        ("answer", False): "CLM first is clearly better than MLM alone in 6 of 12 comparisons, clearly worse in none",
+        (
+            "answer",
+            False,
+        ): "CLM first is clearly better than MLM alone in 6 of 12 comparisons, clearly worse in none",
         ("2", True): "MINIATURE. Figure 2. MLM and CLM by model size",
         ("11", True): "MINIATURE. Figure 11. CLM and MLM at 0.42M",
         (
             "answer",
             True,
-        ): "MINIATURE. CLM first is clearly better than MLM alone in 1 of 4 comparisons (8 not run), clearly worse in none",
+        ): "MINIATURE. CLM first is clearly better than MLM alone in 1 of 4 comparisons (8 not run), "
+        "clearly worse in none",
         ("forest-f8", True): "MINIATURE. F8, CLM then MLM beats MLM alone: holds in 1 of 4 (8 not run)",
     }
     for (name, small), wanted in titles.items():
