@@ -90,7 +90,7 @@ MANY = Parameter(consume_multiple=(1, None), show_default=False)
 
 _MISTAKES = (errno.EBADF, errno.EFAULT, errno.EINVAL, errno.ENOTTY, errno.ESPIPE, errno.ECHILD)
 """What the system says to a program that is wrong, unless it names a file."""
-_OTHER_WORDS = {"findings": "claims", "resume": "train", "evaluate": "run", "finetune": "run"}
+_OTHER_WORDS = {"findings": "claims", "resume": "train"}
 """Commands by what pages call what they show or do."""
 _HINTS = {
     errno.ENOSPC: "; free some space and run the same command again",
