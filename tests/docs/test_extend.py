@@ -258,6 +258,7 @@ def test_an_objective_is_trained(
     assert not json.loads((tmp_path / "out" / "models" / model / "config.json").read_text())["is_causal"]
 
 
+@pytest.mark.slow
 def test_a_callback_of_ones_own_and_a_script_with_composers_trainer(tmp_path: Path) -> None:
     """Run in processes of their own, in a folder that holds the page's modules; the script's losses are `train`'s."""
     section = "A callback, a logger, a training script"

@@ -18,7 +18,7 @@ from tests.speed.interval_coverage import (
     published_variances,
 )
 
-TRIALS = 230
+TRIALS = 120
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +32,7 @@ def test_a_shape_has_mean_zero(name: str) -> None:
     assert abs(drawn.mean()) < 5 * drawn.std() / np.sqrt(drawn.size)
 
 
+@pytest.mark.slow
 def test_the_shipped_file_is_written_again_to_the_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shown for Student's interval and for the crossed one; all others take hours."""
     monkeypatch.setattr(simulation, "OVER_SEEDS", ("t",))

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -215,15 +216,16 @@ def test_no_answer_that_ignores_its_input_scores_more() -> None:
         shares[name] = [row["label"] for row in (rows.values() if isinstance(rows, dict) else rows)]
     for name, found in shares.items():
         most = max(map(found.count, set(found))) / len(found)
+        of_hundred = blind_score(DATASETS[name].task, name, 100)
         assert 1 / len(set(found)) <= most <= blind_score(DATASETS[name].task, name, len(found)) < 0.72, name
         for seed in range(100):
             sample = random.Random(seed).sample(found, 100)
-            assert max(map(sample.count, set(sample))) / 100 <= blind_score(DATASETS[name].task, name, 100), (
-                name
-            )
+            assert max(map(sample.count, set(sample))) / 100 <= of_hundred, name
     for part in ("dev", "test"):
         text = Path(place, f"uner_english_ewt/en_ewt-ud-{part}.iob2").read_text()
         blocks = [block.splitlines() for block in text.split("\n\n") if block.strip()]
         tags = [[line.split("\t")[2] for line in lines if not line.startswith("#")] for lines in blocks]
-        scores = [f1_score(one, ["O"] * len(one), average="macro", zero_division=0) for one in tags]
-        assert 0.7 < float(np.mean(scores)) <= blind_score("TC", "uner_en", len(scores))
+        # The order of the tags decides nothing, and most sentences share their counts.
+        kinds = Counter(tuple(sorted(one)) for one in tags)
+        scores = [f1_score(one, ["O"] * len(one), average="macro", zero_division=0) for one in kinds]
+        assert 0.7 < float(np.average(scores, weights=list(kinds.values()))) <= blind_score("TC", "uner_en", len(scores))
