@@ -1,7 +1,7 @@
 """Is a decoder better after adaptation, and better than a random start? Three models on UNER, at toy size.
 
-    python -m miniature.adaptation_study smollm2/ --text 'texts/*.jsonl.zst' --data data/ --out study/
-    python -m miniature.adaptation_study smollm2/ --out study/ --show
+    python -m tests.pretraining.adaptation_study smollm2/ --text 'texts/*.jsonl.zst' --data data/ --out study/
+    python -m tests.pretraining.adaptation_study smollm2/ --out study/ --show
 
 The three are a decoder as it is, the same decoder after some steps of MLM, and random weights of its shape after as
 many steps on the same tokens. Each is fine-tuned on UNER at one learning rate with the same seeds. Every part is a
@@ -9,8 +9,6 @@ command of the package: rerun this one after a kill, and it resumes; `--show` pr
 
 First it prints what five seeds can show. The sizes are those of docs/build-an-encoder.md.
 """
-
-from __future__ import annotations
 
 import os
 import subprocess
@@ -186,6 +184,6 @@ def study(
 
 
 if __name__ == "__main__":
-    app = cli.program("miniature.adaptation_study")
+    app = cli.program("tests.pretraining.adaptation_study")
     app.default(study)
     cli.run(partial(cli.call, app))
