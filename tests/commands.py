@@ -1,7 +1,5 @@
 """Python in a process of its own, as a user starts it, and made-up programs for it to find."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

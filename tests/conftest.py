@@ -1,7 +1,5 @@
 """A whole small store, and the libraries of the paper's fine-tunings."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

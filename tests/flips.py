@@ -1,7 +1,5 @@
 """Files with a bit that is not what was written."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands killed at random moments: the next call ends with the bytes of one that was left alone, nothing more."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

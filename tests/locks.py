@@ -1,7 +1,5 @@
 """What the hash-locked requirement files pin."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from packaging.requirements import Requirement

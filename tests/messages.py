@@ -1,7 +1,5 @@
 """What a message to a user must be: one line that a terminal shows as it is, with what the test says it must name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -5,8 +5,6 @@ those of the environment that runs the tests. The folder is made once for a lock
 `oracle`; `python -m tests.oracle` only makes the folder.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """A run with nothing but its results.json, as the release has them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs with a manifest, as `benchmarks run` leaves them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which room may import which and how long its modules are, read from the code; the light rooms stay light."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from graphlib import TopologicalSorter

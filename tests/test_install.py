@@ -1,7 +1,5 @@
 """`pip install .`: everything that the rooms need is in the wheel, and the command works from any folder."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The oracle: its lock installs next to the torch of the tests, and what it computes is sentence-transformers' own."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

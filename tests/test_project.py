@@ -1,7 +1,5 @@
 """What the project promises about itself: locks, entry points, no host names."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 

@@ -1,7 +1,5 @@
 """statsmodels' adjustment of several p's, without the search for garbage that it makes in every call."""
 
-from __future__ import annotations
-
 import gc
 from typing import Any
 

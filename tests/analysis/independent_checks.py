@@ -7,8 +7,6 @@ any is off. The last six rows simulate whether `design` promises what `compare` 
 `--pairs` pairs of models each, about 20 s of CPU time for 1,500).
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import io

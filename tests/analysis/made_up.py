@@ -1,7 +1,5 @@
 """Made-up runs and instances with known structure, for the tests of the analysis."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Two-sided p's and Welch's estimate of two groups, for the tests of tests."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from analysis.statistics.estimates import (

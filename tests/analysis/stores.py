@@ -1,7 +1,5 @@
 """Small run stores for the tests, and what an ingest left behind."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

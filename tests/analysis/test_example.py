@@ -1,7 +1,5 @@
 """The package's example, the miniature: every table has its interval, test instances travel, honest reruns pass."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations

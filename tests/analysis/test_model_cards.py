@@ -1,7 +1,5 @@
 """Scores as model cards, read by the hub's own library."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

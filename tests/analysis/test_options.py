@@ -1,7 +1,5 @@
 """Options that several commands share, and the package that all their numbers need."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """The paper's printed cells: complete, consistent, in the paper's order."""
 
-from __future__ import annotations
-
 from analysis.published_cells import published_cells, published_values
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from pretraining.models import TABLES

@@ -1,7 +1,5 @@
 """Sources by name and by path: what each opens, and what is refused with which words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Commands called in this process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from clm_or_mlm.__main__ import main

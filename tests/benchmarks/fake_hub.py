@@ -1,7 +1,5 @@
 """A hub of dataset repositories on a local port, speaking what `huggingface_hub` asks: info, tree, HEAD, GET, Range."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

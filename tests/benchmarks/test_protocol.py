@@ -1,7 +1,5 @@
 """The protocol as data."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

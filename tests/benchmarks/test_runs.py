@@ -1,7 +1,5 @@
 """The run store's names and files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

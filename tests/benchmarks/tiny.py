@@ -1,7 +1,5 @@
 """Tiny tokenizers and configurations of every kind of model that the package measures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `import clm_or_mlm` offers: the names of its docstring, imported when they are used."""
 
-from __future__ import annotations
-
 import json
 import re
 

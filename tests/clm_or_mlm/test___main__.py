@@ -1,7 +1,5 @@
 """`clm-or-mlm`: its list, its names, its completion; each command helps with an example that it takes."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import shlex

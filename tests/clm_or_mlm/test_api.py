@@ -1,7 +1,5 @@
 """The Python names against what the commands print and the files hold."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Studies for a budget: their hours, what they find, and that a written one runs."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

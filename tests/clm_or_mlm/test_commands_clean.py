@@ -1,7 +1,5 @@
 """`clean` frees what it says, and nothing that is behind a link."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`clm-or-mlm report` as a user types it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

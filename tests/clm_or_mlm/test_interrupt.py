@@ -1,7 +1,5 @@
 """Ctrl-C: a real SIGINT to the whole process group, at a place that the test chooses."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

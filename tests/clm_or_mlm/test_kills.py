@@ -1,7 +1,5 @@
 """`kill -9` ten times at moments drawn from a seed: the next call ends with the bytes of a clean one, nothing more."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

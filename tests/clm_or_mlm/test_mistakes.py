@@ -1,7 +1,5 @@
 """What a user gets wrong is one sentence and leaves nothing behind, in every command."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One default interval for each kind of source, named with its coverage, in everything that prints "95 %"."""
 
-from __future__ import annotations
-
 import csv
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """An --out that cannot be written is refused before anything is computed, by every command that has one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

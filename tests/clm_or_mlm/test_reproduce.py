@@ -1,7 +1,5 @@
 """`clm-or-mlm reproduce`: everything that a source allows, in one go."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A user who may read the package and the runs, but write to neither: an error names the place, and a cache helps."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """One-sentence errors, the nearest of what was meant, exit codes, lazy commands."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A folder against the hashes that its RO-Crate metadata give; the metadata are written by hand here."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

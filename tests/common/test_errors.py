@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from common.errors import first_line, nearest
 
 

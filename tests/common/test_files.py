@@ -1,7 +1,5 @@
 """Atomic files: the old one or the new one, never half of either; outputs go where they are sent; private caches."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

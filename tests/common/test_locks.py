@@ -1,7 +1,5 @@
 """Locks between processes, and what a process that ends leaves behind."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -1,7 +1,5 @@
 """Packed files: what went in comes out, and a cut is noticed."""
 
-from __future__ import annotations
-
 import gzip
 import io
 from collections.abc import Callable

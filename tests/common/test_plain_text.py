@@ -1,7 +1,5 @@
 """Text that is shown: no control characters, no secrets, something for every terminal."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Worker processes: they answer in order, end with their parent, and leave Ctrl-C to it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Progress where there is no terminal: nothing for short work, ever rarer lines for long work."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """What an artefact's side file records."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

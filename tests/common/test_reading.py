@@ -1,7 +1,5 @@
 """What a door lets through: regular files of bounded size, JSON without riddles, paths that stay inside."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A registry gives an object by its name, or refuses the name with the nearest one; never another object."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest

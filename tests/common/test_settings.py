@@ -1,7 +1,5 @@
 """Typed settings from TOML and `key=value` words."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """Documents in every format, and the pieces they are written with."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -1,7 +1,5 @@
 """Documents on a terminal of 80 columns, which a pseudo-terminal stands for."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

@@ -1,7 +1,5 @@
 """`clm-or-mlm container`: what each command understands."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

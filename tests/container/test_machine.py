@@ -1,7 +1,5 @@
 """What is seen of a machine, from real commands and folders."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """Debian locks, licences and the SBOM, of this environment and of made-up packages."""
 
-from __future__ import annotations
-
 import json
 import re
 from importlib.metadata import PathDistribution

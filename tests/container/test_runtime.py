@@ -1,7 +1,5 @@
 """Apptainer, on a made-up program: one that answers, hangs, fails; and the line for a command in an image."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

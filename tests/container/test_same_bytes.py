@@ -1,7 +1,5 @@
 """How images are packed; times, ids and users in an image file, on files in the SIF format made here."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """The bounds of Composer and streaming that requirements/overrides.txt lifts are exactly those that are broken."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

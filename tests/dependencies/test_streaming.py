@@ -4,8 +4,6 @@ streaming 0.13.0 declares bounds that requirements/overrides.txt lifts (docs/mai
 `tests/pretraining/data/test_token_stream.py` has its `StreamingDataset` read what we write.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

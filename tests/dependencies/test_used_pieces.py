@@ -1,7 +1,5 @@
 """docs/maintainers.md lists every name that is used of Composer and streaming, each with a test that exists."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -6,8 +6,6 @@ A block is fenced as `console`; a line that begins with `$ ` is a command, what 
 both streams. `...` stands for anything within a line, and alone on a line for any lines.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

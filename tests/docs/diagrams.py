@@ -3,8 +3,6 @@
 python -m tests.docs.diagrams            # writes docs/images/pipeline.svg and docs/images/trunks.svg
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from common.provenance import ROOT

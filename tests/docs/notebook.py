@@ -3,8 +3,6 @@
 python -m tests.docs.notebook [OUT]         # without OUT in place
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The masking ratios of Figure 3 as lines over the model size."""
 
-from __future__ import annotations
-
 from paper_figures.figures.figures2_11 import BUDGET
 from paper_figures.figures.task_figures import AxisPosition, TaskFigure, size_rank
 from pretraining.models import FIGURES as STUDY_FIGURES

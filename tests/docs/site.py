@@ -3,8 +3,6 @@
 A hook of MkDocs, which runs in .venv/docs and so imports nothing of the package. `make docs` draws the figures first.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import posixpath

@@ -1,7 +1,5 @@
 """docs/add-a-dataset.md does what it says of files: its file is imported, run and scored, all eight kinds."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

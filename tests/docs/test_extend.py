@@ -1,5 +1,6 @@
 """docs/extend.md does what it says: its code blocks and commands are run as they stand."""
 
+# Blocks are compiled with it, as in the modules that they are written for.
 from __future__ import annotations
 
 import json

@@ -1,7 +1,5 @@
 """Each error that docs/install.md quotes is what its command says now."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """docs/tutorial.ipynb runs from its first cell to its last and shows what it showed."""
 
-from __future__ import annotations
-
 import base64
 import io
 import re

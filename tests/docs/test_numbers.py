@@ -1,7 +1,5 @@
 """The numbers, answers and pictures in the pages are what the package finds and draws now."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

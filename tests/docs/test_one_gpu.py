@@ -1,7 +1,5 @@
 """The numbers of docs/one-gpu.md are those that the commands print."""
 
-from __future__ import annotations
-
 import math
 
 from analysis.precision.design import PlannedStudy, design_table

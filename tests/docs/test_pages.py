@@ -1,7 +1,5 @@
 """What the pages name is there: links, files, modules, make targets, commands and their options, tests."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Iterator

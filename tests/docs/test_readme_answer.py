@@ -1,7 +1,5 @@
 """Every number of the README's answer, however it is worded, is one that the commands print."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The site of `make docs`: it has every page, no dead link, asks no other host, and its search finds words."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

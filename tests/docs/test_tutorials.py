@@ -1,7 +1,5 @@
 """The tutorials do what they say: their console blocks are run in a stand-in of a clean clone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

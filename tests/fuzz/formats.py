@@ -1,7 +1,5 @@
 """The formats of benchmarks, analysis and figures: how a file of each is made, and the reader that commands use."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -4,8 +4,6 @@ A reader may refuse a mutant in one sentence, or take it. It may not raise anyth
 return another value than the original's when the file carries a seal.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import json

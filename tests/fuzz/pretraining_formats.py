@@ -1,7 +1,5 @@
 """The formats of pretraining: how a file of each is made, and the reader that commands use."""
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Damaged files of every format: refused in a sentence or read rightly, by their reader and by their command."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 from collections import Counter

@@ -7,8 +7,6 @@ pretrained again, or fine-tuned again, with one line of the code replaced; `none
 the table that this prints; 15 minutes on two cores.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Three checks that a broken pipeline fails."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The data sources that DATA names, what their commands make, and what is taken of a dataset that is too large."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The miniature's refusals, what is analysed before its end, and the page of what came out."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

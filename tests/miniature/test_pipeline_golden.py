@@ -7,8 +7,6 @@ The losses and scores are committed. A change that is not meant to change the sc
 the tolerances; a change that is must commit new ones and say why.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

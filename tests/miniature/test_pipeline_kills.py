@@ -1,7 +1,5 @@
 """Killed at random moments across all stages, a miniature ends in the same bytes, and no run is done twice."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

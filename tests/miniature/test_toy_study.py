@@ -1,7 +1,5 @@
 """The miniature's jobs: what they wait for, and that each stage is trained once."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A miniature of seconds for the tests of the machinery: `python -m tests.miniature.tiny OUT`."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import sys

@@ -1,7 +1,5 @@
 """What is wrong with the texts of a drawn figure: any that touch, any outside the canvas, any too small to read."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

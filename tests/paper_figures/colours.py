@@ -1,7 +1,5 @@
 """Colours as eyes see them: lightness, distance, contrast, and three kinds of colour blindness."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """Runs and training logs made up for tests: small, seeded, with every value known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`clm-or-mlm figure` as a user types it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

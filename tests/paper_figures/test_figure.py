@@ -1,7 +1,5 @@
 """Figures by name (the ones there are, a new one, names that are none), and what they are drawn from."""
 
-from __future__ import annotations
-
 import pytest
 
 from paper_figures.figure import FIGURES, figures_named

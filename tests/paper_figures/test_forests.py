@@ -1,7 +1,5 @@
 """The forests by dataset: which findings have one, its rows, marks and axis."""
 
-from __future__ import annotations
-
 import pytest
 
 from analysis.claims.catalogue import FINDINGS

@@ -1,7 +1,5 @@
 """The files of a figure: the same bytes everywhere, no dates, the data next to the picture."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """The findings as a forest plot, the coverage of intervals as dots."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

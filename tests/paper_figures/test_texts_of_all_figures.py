@@ -1,7 +1,5 @@
 """No text of any figure touches another, leaves the canvas, or is too small, from every kind of source."""
 
-from __future__ import annotations
-
 import pytest
 from matplotlib.figure import Figure
 

@@ -1,7 +1,5 @@
 """The words of a figure: what it shows, where numbers come from, what is not drawn."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

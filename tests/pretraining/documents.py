@@ -1,7 +1,5 @@
 """Small text of its own for the tests of this room, from a fixed grammar and seed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

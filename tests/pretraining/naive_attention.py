@@ -1,7 +1,5 @@
 """Attention in float64, one sequence, head and query at a time, and packed inputs to hold kernels against it."""
 
-from __future__ import annotations
-
 import itertools
 
 import torch

@@ -1,7 +1,5 @@
 """Packed batches in parts and padded, to compare with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

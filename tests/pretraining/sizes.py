@@ -1,7 +1,5 @@
 """Configurations by a size's name: the paper's, and a tiny one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pretraining.model.configuration import EncoderConfig, shape_fields

@@ -1,7 +1,5 @@
 """A study of a few steps for the tests of training, with shards of its own text."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import random

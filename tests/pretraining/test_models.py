@@ -1,7 +1,5 @@
 """The study's names: parsing, printing, stages, figures and tables."""
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from dataclasses import replace

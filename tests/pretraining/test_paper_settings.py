@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from pretraining.paper_settings import SPECIAL_TOKENS, effective_length

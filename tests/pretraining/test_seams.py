@@ -1,7 +1,5 @@
 """Nothing of MosaicML's libraries is overridden in private."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 

@@ -9,8 +9,6 @@ against three measured sizes. Every further row changes one thing and is a predi
 are published ones at head dimension 64, lowered for sequences of 12 to 2,048 tokens.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from pretraining.paper_settings import SHAPES, Shape, effective_length

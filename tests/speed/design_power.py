@@ -7,8 +7,6 @@ those of the printed cells' medians.
     python -m tests.speed.design_power [--pairs 4000]
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property

@@ -12,8 +12,6 @@ compiled blocks, which round at other places. Host is the CPU time of the proces
 stand-in of the CUDA driver (`gpu_rehearsal`): launches and synchronisations; there only the host's time means anything.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Callable, Iterator

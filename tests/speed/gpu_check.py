@@ -14,8 +14,6 @@ It needs Python 3.11 or newer, torch 2.11 or newer, transformers 5, NumPy and cy
 A line that begins with FAILED names what does not hold; the exit code is then 1. Speed: `tests.speed.h100`.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -14,8 +14,6 @@ quarter of the steps, since DDP measures itself in the first ten; host seconds a
 data loader's, of the slowest rank.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import itertools

@@ -13,8 +13,6 @@ missing, so that a part may be cut off at any time. Each part ends in its table 
 On a stand-in of the CUDA driver (`gpu_rehearsal`), with `--counter FUNCTION`, all of it runs and no time has a meaning.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

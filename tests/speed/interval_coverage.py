@@ -17,8 +17,6 @@ effect, e_k what seed and test set add together. Two truths can be meant: m + b 
 (any instances, any seed).
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """What the scripts that measure pretraining share: models, batches, the optimizer, one step of ours."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import nn

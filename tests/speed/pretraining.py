@@ -7,8 +7,6 @@ Speeds are medians by the process's own time; memory is the growth of the reside
 pass in a process of its own, gradients allocated before. A GPU's speed is measured by `tests.speed.h100`.
 """
 
-from __future__ import annotations
-
 import itertools
 import multiprocessing
 import statistics

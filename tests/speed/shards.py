@@ -9,8 +9,6 @@ share of steps from what was written, as training does: from the cache of decomp
 packed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

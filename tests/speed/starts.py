@@ -7,8 +7,6 @@ take the same sequences, masks and weights. Figures are medians by the process's
 what else the machine does.
 """
 
-from __future__ import annotations
-
 import copy
 import statistics
 import time

@@ -7,8 +7,6 @@ of the width over that of Student's t (levels) or Welch's (differences). The spr
 about e^0.5 everywhere, and by up to 100 in `spreads`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

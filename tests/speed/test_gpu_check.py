@@ -1,7 +1,5 @@
 """`make gpu-check` walks through all of its checks on a CPU, so that it works on the day a GPU is there."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

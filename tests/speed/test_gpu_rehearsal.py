@@ -1,7 +1,5 @@
 """The GPU path without a GPU: skipped where no stand-in of the CUDA driver is named, or it cannot be built."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

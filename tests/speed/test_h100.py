@@ -1,7 +1,5 @@
 """The script for a lent GPU on a CPU, and the budget that it is compared with."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the scripts that measure speed share: their parser, and on what machine."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform

@@ -5,8 +5,6 @@ sequence, as its collators do. For CLM it is given Llama, the same block, becaus
 directions as soon as a batch has padding.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """`clm-or-mlm workflow`: what its command understands."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

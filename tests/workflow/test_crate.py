@@ -1,7 +1,5 @@
 """A finished study as an RO-Crate: valid by a validator that is not ours, read back with its hashes checked."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

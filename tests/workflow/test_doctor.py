@@ -1,7 +1,5 @@
 """Every wrong site setting is found by `doctor`; each test makes one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files are data: nothing that stands in a study's, a site's or a settings file makes a command import or run code."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The image of a study's jobs before the first one, by a made-up Apptainer."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

@@ -1,7 +1,5 @@
 """Jobs as data: what is written to a folder is what is read there; when what a kind makes is complete."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

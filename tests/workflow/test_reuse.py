@@ -1,7 +1,5 @@
 """What is done is reused for the settings that it was made from, and for no others; a study may grow."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

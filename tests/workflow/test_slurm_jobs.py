@@ -1,7 +1,5 @@
 """Jobs of a study in Slurm's queue, read from a made-up squeue."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

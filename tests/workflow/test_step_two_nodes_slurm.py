@@ -1,7 +1,5 @@
 """The tiny study on two nodes with a network each: torchrun in one container a node, and in the full image if built."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

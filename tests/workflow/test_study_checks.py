@@ -1,7 +1,5 @@
 """What a study's start refuses and warns of is listed by its dry run, each in a sentence."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How far a study is, as text."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Site profiles: those that come with the package, and what is refused in one's own."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """What a user gets wrong is one sentence before anything is submitted: no job is started, nothing is written."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

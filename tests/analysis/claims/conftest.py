@@ -1,7 +1,5 @@
 """What the published cells say of every claim, judged once."""
 
-from __future__ import annotations
-
 import pytest
 
 from analysis.claims.assessment import Assessment, assess

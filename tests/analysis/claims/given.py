@@ -1,7 +1,5 @@
 """Claims and p's given by hand."""
 
-from __future__ import annotations
-
 from analysis.claims.statements import Finding, Node
 from analysis.claims.verdicts import judge_finding
 from analysis.evidence.contrasts import Contrast, Result, Term

@@ -1,7 +1,5 @@
 """The answer in sentences: every outcome has its own, they name what was tested, and their numbers are scipy's."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 python -m tests.analysis.claims.test_answer_simulated [--sources 200]
 """
 
-from __future__ import annotations
-
 import argparse
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Claims by dataset: the parts, the heterogeneity against closed forms, and where one dataset makes a result."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The claims as data: complete, made of the study's models, and with the weights they say they have."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

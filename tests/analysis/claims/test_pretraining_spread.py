@@ -1,7 +1,5 @@
 """Spreads between pretrainings: added to a variance, measured by others, and by a source's own replicates."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict
 

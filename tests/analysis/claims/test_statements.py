@@ -1,7 +1,5 @@
 """What claims are made of: merged weights, rules in words, the mean of the comparisons."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The tree, the families, the grades and the sentences: by hand, and of the published cells."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

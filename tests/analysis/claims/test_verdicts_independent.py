@@ -1,7 +1,5 @@
 """Every verdict of the published cells recomputed with scipy, statsmodels and closed testing alone."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Verdicts in words: p, effects, sentences."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """`clm-or-mlm compare`."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

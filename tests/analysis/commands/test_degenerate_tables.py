@@ -1,7 +1,5 @@
 """Tables with little or nothing in them, through the commands that read one: a sentence each, and no traceback."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path

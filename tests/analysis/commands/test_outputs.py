@@ -1,7 +1,5 @@
 """A command's file holds what it would print, in every format."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`clm-or-mlm design`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`clm-or-mlm scores`: which rows are printed, and where."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

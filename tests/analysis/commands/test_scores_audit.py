@@ -1,7 +1,5 @@
 """`clm-or-mlm audit`: its exit status and what it writes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`clm-or-mlm table`: numbers, and files named after them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

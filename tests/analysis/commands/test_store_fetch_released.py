@@ -1,7 +1,5 @@
 """`clm-or-mlm fetch-released`: which models a figure or table needs."""
 
-from __future__ import annotations
-
 import pytest
 
 from analysis.commands.store import models_for

@@ -1,7 +1,5 @@
 """Runs for the tests of comparisons: one model's released runs on SST-2, the others made up."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Arms of several pretrainings against the multi-bootstrap and Welch's test of their means."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

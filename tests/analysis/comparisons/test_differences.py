@@ -1,7 +1,5 @@
 """Differences against scipy, statsmodels and rliable's published definitions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """Honest reruns pass and faults are found: made-up studies whose fault is known, scipy's prediction interval."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

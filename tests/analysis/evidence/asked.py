@@ -1,7 +1,5 @@
 """What the tests of evidence ask, of which models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

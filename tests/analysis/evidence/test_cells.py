@@ -1,7 +1,5 @@
 """The cells of a source: scores by seed, printed cells, what seeds that agree are given; the seeds of contrasts."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

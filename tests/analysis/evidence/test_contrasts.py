@@ -1,7 +1,5 @@
 """Claimed regions and findings by their definitions; ratios of spreads against theirs and scipy's Levene test."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics

@@ -1,7 +1,5 @@
 """What sources say about contrasts, levels and ratios of spreads, against scipy and loops."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What sources say over seeds and test instances: intervals, contrasts and draws, against the two-way layout."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from pathlib import Path

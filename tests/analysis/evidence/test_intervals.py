@@ -1,7 +1,5 @@
 """The registry of intervals: what each keeps, refuses and says; that the file of coverages is right: `test_shapes`."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

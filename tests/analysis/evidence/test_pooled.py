@@ -1,7 +1,5 @@
 """The pooled bootstrap t against its description written out in loops, and what it must not depend on."""
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Callable, Sequence

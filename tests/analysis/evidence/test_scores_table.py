@@ -1,7 +1,5 @@
 """Scores from runs and from published cells."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

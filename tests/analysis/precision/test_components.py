@@ -1,7 +1,5 @@
 """What moves a score: scipy's analysis of variance, statsmodels' mixed model and a multi-bootstrap agree."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a study needs: closed forms, statsmodels' power calculations, the power that the engine reaches."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The script behind the shipped coverages: shapes of mean 0, closed forms, and the shipped bytes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """What is found about the published cells, once a process, when a test asks for it."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pandas as pd

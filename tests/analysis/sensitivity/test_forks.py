@@ -1,7 +1,5 @@
 """Other analyses: the package's own among them, Holm's adjustments, single choices that alter a verdict."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

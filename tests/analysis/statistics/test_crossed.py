@@ -1,7 +1,5 @@
 """Errors over seeds and instances, or clusters of them, against statsmodels, loops, a bootstrap and simulations."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from itertools import product

@@ -1,7 +1,5 @@
 """Right and wrong answers from known chances: crossed intervals hold the truth where clusters or limits matter."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import special

@@ -1,7 +1,5 @@
 """Each estimate against another library, a closed form, its definition written out, or a known truth; resamples."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from types import SimpleNamespace

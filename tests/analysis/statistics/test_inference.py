@@ -1,7 +1,5 @@
 """Each test and adjustment against another library, a closed form, or a simulation with a known truth."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

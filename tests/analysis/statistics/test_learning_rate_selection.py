@@ -1,7 +1,5 @@
 """Learning-rate selection against the released runs, a brute-force rule, and its invariances."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Runs tables for tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

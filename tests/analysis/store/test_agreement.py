@@ -1,7 +1,5 @@
 """One model has one set of weights, and compared models one protocol: honest mistakes are noticed, nothing else is."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

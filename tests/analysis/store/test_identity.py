@@ -1,7 +1,5 @@
 """A run is what it says it is, wherever it is kept: what was exchanged, copied or made up is noticed."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -228,4 +226,5 @@ def test_no_answer_that_ignores_its_input_scores_more() -> None:
         # The order of the tags decides nothing, and most sentences share their counts.
         kinds = Counter(tuple(sorted(one)) for one in tags)
         scores = [f1_score(one, ["O"] * len(one), average="macro", zero_division=0) for one in kinds]
-        assert 0.7 < float(np.average(scores, weights=list(kinds.values()))) <= blind_score("TC", "uner_en", len(scores))
+        mean = np.average(scores, weights=list(kinds.values()))
+        assert 0.7 < mean <= blind_score("TC", "uner_en", len(tags))

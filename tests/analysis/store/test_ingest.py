@@ -1,7 +1,5 @@
 """A store becomes a runs table and per-instance scores, whatever the order; or is opened through the cache."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

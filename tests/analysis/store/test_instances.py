@@ -1,7 +1,5 @@
 """Per-instance scores: written by ingest, read by row of the runs table."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs tables: read back exactly, refused with the row that is wrong, and noticed when changed."""
 
-from __future__ import annotations
-
 import errno
 import os
 import random

@@ -1,7 +1,5 @@
 """What a scan of a run store finds without opening a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

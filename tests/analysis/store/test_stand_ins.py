@@ -1,7 +1,5 @@
 """A small study's runs in the paper's places: averages, tables, claims, and that it is said."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The standard protocol's scores: read from run.json, recorded, and kept apart from the paper's."""
 
-from __future__ import annotations
-
 import html
 import json
 from itertools import product

@@ -1,7 +1,5 @@
 """The audit's statuses, its summary and exit status, and the paper's arithmetic."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Every table's cells against the published CSV, and every format against the table."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

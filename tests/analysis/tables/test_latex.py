@@ -1,7 +1,5 @@
 """LaTeX tables, compiled by a real TeX where there is one."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

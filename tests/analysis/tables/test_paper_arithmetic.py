@@ -1,7 +1,5 @@
 """The paper's own arithmetic."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

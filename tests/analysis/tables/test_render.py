@@ -1,7 +1,5 @@
 """Every format against the table."""
 
-from __future__ import annotations
-
 import io
 import re
 from html.parser import HTMLParser

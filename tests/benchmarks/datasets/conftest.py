@@ -1,7 +1,5 @@
 """A hub on a local port that holds CoNLL-2003."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Fetching, with the real hub client against a hub on a local port."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`clm-or-mlm import`: roles, reports, and the counts of real files."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`clm-or-mlm datasets`: what is there, as a model sees it, and whether it is whole."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

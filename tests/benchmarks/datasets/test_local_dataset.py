@@ -1,7 +1,5 @@
 """The local form: written whole, read back, and every fault found."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

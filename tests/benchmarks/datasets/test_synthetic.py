@@ -1,7 +1,5 @@
 """Made-up datasets: in the local form, seeded, and solvable by the rule that made them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

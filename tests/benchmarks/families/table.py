@@ -3,8 +3,6 @@
 Each is tiny, drawn at random, and fine-tuned for five steps of each task by the commands that a user calls.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

@@ -1,7 +1,5 @@
 """docs/model-types.csv is what the commands do, and those that researchers bring run all four tasks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The text models of the installed transformers, each of its own configuration class, made tiny and drawn at random."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path

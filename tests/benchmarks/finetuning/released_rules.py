@@ -6,8 +6,6 @@ position is the last context token that starts at its first character or before,
 the end of the context backwards, that ends at its last character or behind.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Devices and precisions by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Models of any class look both ways, read so many tokens (D18), and may leave padding out."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Heads and poolings; each model class's own head gives the logits of the class itself, loaded after `set_seed`."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which folder holds a model, the hashes of what decides its scores, and its tokenizer."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Which tokens are of a word and of an answer: as the released code has it, for three kinds of tokenizer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ The loop tokenises one example at a time, accumulates 8 micro-batches of 4, eval
 split's order and scores with scikit-learn: what the paper's code does, in float32 on a CPU.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tokenizers in the manner of Llama 3, BERT and RoBERTa, trained on what a test gives."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers

@@ -1,7 +1,5 @@
 """Which dataset has which metric, and that none is computed under another's name."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

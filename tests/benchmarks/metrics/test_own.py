@@ -1,7 +1,5 @@
 """Metrics of datasets of one's own: by hand, and against what was computed before scikit-learn and SciPy did it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

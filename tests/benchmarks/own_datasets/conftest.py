@@ -1,7 +1,5 @@
 """The file that tests write definitions to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

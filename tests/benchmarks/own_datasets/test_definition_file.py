@@ -1,7 +1,5 @@
 """A file of datasets of one's own: what it may say, and one sentence for what it may not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Datasets of one's own next to the twelve, and in a store: the definitions that runs leave there."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 

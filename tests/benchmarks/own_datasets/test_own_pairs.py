@@ -1,7 +1,5 @@
 """From a definition and a file of pairs to a kept sentence-transformers folder."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The datasets that are defined already: each is valid, is fetched from where it says, and reads files of its form."""
 
-from __future__ import annotations
-
 import io
 import json
 import tomllib

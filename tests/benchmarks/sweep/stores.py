@@ -1,7 +1,5 @@
 """Run stores that a test made."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

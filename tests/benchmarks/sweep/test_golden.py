@@ -5,8 +5,6 @@
 A change that gives a model other scores raises `benchmarks.runs.RESULTS_VERSION` and commits this file again.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """How a request becomes fine-tunings, and what is reused is compared with what it was made from."""
 
-from __future__ import annotations
-
 import dataclasses
 import shutil
 from collections.abc import Callable

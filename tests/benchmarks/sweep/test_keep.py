@@ -1,7 +1,5 @@
 """The best run's weights are kept in a folder that plain transformers loads, and that scores what the store says."""
 
-from __future__ import annotations
-
 import ast
 import errno
 import json

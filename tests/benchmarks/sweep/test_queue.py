@@ -1,7 +1,5 @@
 """The whole sweep: all datasets, claims, several processes and devices, the same bytes after any interruption."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """The words of a command line become what is to be measured; single runs in a store."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

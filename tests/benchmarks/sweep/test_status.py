@@ -1,7 +1,5 @@
 """What `status` says of any store: counts and exit code against a plain recount, for any grid, rates and dataset."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

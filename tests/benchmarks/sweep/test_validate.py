@@ -1,7 +1,5 @@
 """Everything that would stop a run after it began is one sentence of a dry run, before anything is written."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What becomes of a fine-tuning: done once, failed with a reason, or interrupted; and what each starts from."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

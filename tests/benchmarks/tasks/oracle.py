@@ -1,7 +1,5 @@
 """A model whose outputs are known, in place of an encoder with a head."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

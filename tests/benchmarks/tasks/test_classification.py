@@ -1,7 +1,5 @@
 """Sequences and tokens: which data sets have which metrics, losses of labels and numbers, truncation, scarce memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The families by name, and which training examples are used."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path

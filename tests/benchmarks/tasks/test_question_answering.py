@@ -1,7 +1,5 @@
 """Question answering: padding, truncation, windows, abstention."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Retrieval: the contrastive loss, its cached gradient, and rankings."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

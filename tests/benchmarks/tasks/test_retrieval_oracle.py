@@ -1,7 +1,5 @@
 """Retrieval against sentence-transformers 3.4.1 itself: vectors, rankings, scores, and steps of its trainer."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

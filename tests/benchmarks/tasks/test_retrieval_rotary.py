@@ -5,8 +5,6 @@ transformers' Llama and EuroBERT classes round where ours computes in float32 (D
 rotation. Nothing else is left: with all three the losses are equal to the bit, later steps included.
 """
 
-from __future__ import annotations
-
 import itertools
 import shutil
 from collections.abc import Callable, Iterator

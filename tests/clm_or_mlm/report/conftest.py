@@ -1,7 +1,5 @@
 """Figures, pages and a browser for the report, made once."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What the report shows: the answer of its source, findings with their comparisons, tables, the letter."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from analysis.claims.catalogue import FINDINGS

@@ -1,7 +1,5 @@
 """The report as text: every cell, every finding, one file that loads nothing, small enough to send."""
 
-from __future__ import annotations
-
 import html
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The report in a real headless Chromium: on a phone, by keyboard, for a screen reader, on paper."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

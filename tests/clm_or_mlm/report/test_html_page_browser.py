@@ -1,7 +1,5 @@
 """The report in a real headless Chromium: first screen, anchors, pointing, finding, sorting."""
 
-from __future__ import annotations
-
 import csv
 import io
 from typing import Any

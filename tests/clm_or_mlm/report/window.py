@@ -1,7 +1,5 @@
 """A browser's window on the report, at the size of a desk or of a phone."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Lines, points in groups, what is missing, names of series, and which mark is which row of the CSV."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path

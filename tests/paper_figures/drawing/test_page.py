@@ -1,7 +1,5 @@
 """Captions stay on the page."""
 
-from __future__ import annotations
-
 from matplotlib.figure import Figure
 
 from paper_figures.drawing.page import WIDTH, make_page, task_panels, wrapped

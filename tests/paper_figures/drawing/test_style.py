@@ -1,7 +1,5 @@
 """Readable in grey and by colour-blind eyes; the same whatever a matplotlibrc says."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from importlib import resources

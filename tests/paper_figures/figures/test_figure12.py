@@ -1,7 +1,5 @@
 """Figure 12: training losses read from logs, and their curves."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

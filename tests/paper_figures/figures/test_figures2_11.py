@@ -1,7 +1,5 @@
 """Where figures draw models, those of the paper and models of one's own."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

@@ -1,7 +1,5 @@
 """Figures 5 and 7 against plain NumPy over a cube of runs."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd

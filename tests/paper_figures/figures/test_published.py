@@ -1,7 +1,5 @@
 """Every point of every figure drawn from published cells, against the CSV of those cells and in the picture itself."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Figures of task averages: what they collect from sources that lack models, tasks or seeds, and what is drawn."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Documents and shards of the tests of this room."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

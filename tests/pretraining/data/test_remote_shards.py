@@ -1,7 +1,5 @@
 """Shards at an address: a local S3 and a local hub, with everything that can go wrong there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace

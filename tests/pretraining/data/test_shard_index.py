@@ -1,7 +1,5 @@
 """The index of a split believes nothing it has not checked: a hostile one runs nothing and writes nowhere."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

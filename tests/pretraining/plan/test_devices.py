@@ -1,7 +1,5 @@
 """GPUs by name; hours of training next to measured sizes, one of them left out; memory next to what was allocated."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Models that have a table in a study file: their stages in closed form, what they share, and mistakes."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

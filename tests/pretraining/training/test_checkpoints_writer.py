@@ -1,7 +1,5 @@
 """Checkpoints written while training continues hold the step they are named for, and their problems come up."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from pathlib import Path

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import shutil
 from itertools import chain
 from pathlib import Path

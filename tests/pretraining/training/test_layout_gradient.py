@@ -1,7 +1,5 @@
 """One step has one gradient, whatever the passes and the ranks are."""
 
-from __future__ import annotations
-
 import multiprocessing
 from datetime import timedelta
 from itertools import product

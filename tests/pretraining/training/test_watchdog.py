@@ -1,7 +1,5 @@
 """What the processes of a job find out about each other; test_train_accidents has the processes."""
 
-from __future__ import annotations
-
 import logging
 import time
 

@@ -1,7 +1,5 @@
 """A workflow through Snakemake: mistakes, failures, two calls at once."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

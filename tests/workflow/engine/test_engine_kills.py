@@ -1,7 +1,5 @@
 """`kill -9` of a workflow's call ten times: the next call ends with a clean one's files, markers and tables."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The tiny study from text to tables, killed and repaired; on Slurm see `tests/workflow/slurm`."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -3,8 +3,6 @@
 Jobs take seconds and write down each thing they do (`stand_ins.apptainer`), so that what was repeated can be counted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

@@ -1,7 +1,5 @@
 """On a Slurm of one's own: every site's file, and what Slurm would refuse is refused at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -8,8 +8,6 @@ Training makes a step in STAND_IN_SECONDS (1), a checkpoint each two and STAND_I
 Lines of the file STAND_IN_EVENTS, `events` without it, say what was begun and what was finished, by which Slurm job.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -4,8 +4,6 @@ It listens on ports of its own and keeps all files in one folder, so that it dis
 `SLURM_CONF` names it to every command of Slurm.
 """
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import os

@@ -3,8 +3,6 @@
 Jobs take seconds and write down each thing they do (`stand_ins.apptainer`).
 """
 
-from __future__ import annotations
-
 import collections
 import os
 import subprocess

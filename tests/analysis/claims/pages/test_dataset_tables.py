@@ -1,7 +1,5 @@
 """Claims by dataset in every format."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

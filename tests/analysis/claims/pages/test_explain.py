@@ -1,7 +1,5 @@
 """Verdicts in every format: one line per claim, the reasoning, the committed page of findings."""
 
-from __future__ import annotations
-
 import shlex
 
 import numpy as np

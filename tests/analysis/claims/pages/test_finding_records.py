@@ -1,7 +1,5 @@
 """Verdicts as JSON and CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

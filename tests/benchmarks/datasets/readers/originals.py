@@ -1,7 +1,5 @@
 """Reading made-up original files in a test."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

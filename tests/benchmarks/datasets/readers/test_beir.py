@@ -1,7 +1,5 @@
 """Retrieval data of every form is the same data: judgements, texts and training rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

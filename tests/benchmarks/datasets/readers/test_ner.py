@@ -1,7 +1,5 @@
 """Sentences of every form; IOB1, brackets, and ids that would be misread."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

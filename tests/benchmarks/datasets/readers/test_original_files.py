@@ -1,7 +1,5 @@
 """Compressed and plain files of any kind; tables as pandas writes them, quotes and all; damage is named."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Rows of datasets of one's own: a row gets the label it was given, whatever its form, or the files are refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

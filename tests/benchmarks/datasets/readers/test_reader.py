@@ -1,7 +1,5 @@
 """One reader a dataset."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A bad file of any form stops an import with a sentence that names its place and what is wrong there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """SQuAD and ReCoRD of every form."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """GLUE's files of every form; bad lines are named."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -6,8 +6,6 @@ The numbers are committed. A change that is not meant to change training must gi
 commit new ones and say why.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """Two processes of a job meet with an accident; the same command then gives the bytes of an undisturbed run."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """Models that only a study file can say: CLM in the middle, a ratio that falls, other data, a start; trained, killed,
 resumed, exported."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
