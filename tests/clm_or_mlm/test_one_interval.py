@@ -96,8 +96,8 @@ def every_command() -> Iterator[Any]:
     for name, function in commands():
         if name not in SEVERAL and name not in ELSEWHERE:
             for form in formats_of(function) or ("",):
-                # Markdown and LaTeX are the text's words; `design` simulates as long for each format.
-                slow = form in ("markdown", "latex") or (name, form) == ("design", "text")
+                # Markdown and LaTeX are the text's words.
+                slow = form in ("markdown", "latex")
                 yield pytest.param(name, form, marks=pytest.mark.slow if slow else (), id=f"{name}-{form}")
     yield pytest.param("audit --letter", "markdown", id="letter")
 

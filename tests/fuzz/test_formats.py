@@ -18,7 +18,7 @@ from tests.messages import check
 from tests.pretraining import small_study
 
 ALL = [*FORMATS, *of_pretraining.FORMATS]
-QUICK, SLOW, BY_COMMAND = 15, 2_500, 10
+QUICK, SLOW, BY_COMMAND = 25, 2_500, 10
 """Mutants of a format in `make test`, in `make test-all`, and through a command."""
 
 

@@ -45,21 +45,21 @@ REFERENCE = source(study(np.random.default_rng(0)), "theirs")
 
 
 def test_nineteen_of_twenty_honest_reruns_pass() -> None:
-    rng, passed, trials = np.random.default_rng(1), 0, 100
+    rng, passed, trials = np.random.default_rng(1), 0, 200
     for _ in range(trials):
         reference = source(study(rng), "theirs")
         passed += not replication_of(source(study(rng)), reference).faults
-    assert passed / trials == pytest.approx(0.95, abs=0.05)
+    assert passed / trials == pytest.approx(0.95, abs=0.03)
 
 
 def test_other_pretrainings_pass_where_they_are_expected_and_only_there() -> None:
-    rng, passed, blind, trials = np.random.default_rng(2), 0, 0, 50
+    rng, passed, blind, trials = np.random.default_rng(2), 0, 0, 100
     for _ in range(trials):
         reference = source(study(rng, pretrainings=5, between=0.8), "theirs")
         again = source(study(rng, between=0.8))
         passed += not replication_of(again, reference, pretrained=True).faults
         blind += not replication_of(again, reference).faults
-    assert passed >= 45 and blind < 15
+    assert passed >= 90 and blind < 30
 
 
 def test_a_cell_is_predicted_as_by_hand_where_it_has_the_only_spread() -> None:

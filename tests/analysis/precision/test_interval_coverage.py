@@ -16,7 +16,7 @@ from tests.speed.interval_coverage import (
     published_variances,
 )
 
-TRIALS = 120
+TRIALS = 230
 
 
 @pytest.fixture(scope="module")
