@@ -13,7 +13,7 @@ from analysis.evidence.evidence import Settings
 from analysis.options import SourceOptions
 from common.cli import MANY, offered
 from common.plain_text import counted
-from paper_figures.figure import FIGURES, NAMES, FigureInputs, figures_named
+from paper_figures.figure import FIGURES, FigureInputs, figures_named, names_in_words
 from paper_figures.save import FORMATS, draw_figures, formats_named
 
 __all__ = ["draw"]
@@ -27,7 +27,7 @@ else:
 
 
 def draw(
-    *figures: Annotated[FigureName, Parameter(metavar="N", help=NAMES)],
+    *figures: Annotated[FigureName, Parameter(metavar="N", help=names_in_words())],
     source: SourceOptions = SourceOptions(),
     scores: Settings = Settings(),
     logs: Annotated[Path | None, Parameter(metavar="DIR", group=_WRITTEN)] = None,

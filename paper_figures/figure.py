@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from analysis.claims.assessment import Assessment
 
 __all__ = [
-    "COLUMNS", "FIGURES", "GAPS", "NAMES", "FigureInputs", "FigureSpec", "LazyFigure", "figures_named", "file_stem",
-    "point_id",
+    "COLUMNS", "FIGURES", "GAPS", "FigureInputs", "FigureSpec", "LazyFigure", "figures_named", "file_stem",
+    "names_in_words", "point_id",
 ]  # fmt: skip
 
 COLUMNS = ["panel", "series", "model", "x", "mean", "low", "high", "n_seeds", "interval", "source"]
@@ -251,8 +251,13 @@ FIGURES: Registry[LazyFigure] = Registry(
     ),
 )
 """All figures in the order in which they are drawn."""
-NAMES = "1 to 12, all (of these), answer, claims, ranking, coverage, forest-f1 to forest-f15"
-"""The same in words."""
+
+
+def names_in_words() -> str:
+    """Return the names of all figures, runs of them by their first and last."""
+    *_, last = TITLES
+    own = [name for name in FIGURES if not name.isdecimal() and not name.startswith("forest-")]
+    return f"1 to 12, all (of these), {', '.join(own)}, forest-f1 to forest-{last.lower()}"
 
 
 def figures_named(words: Iterable[str]) -> list[LazyFigure]:
@@ -269,8 +274,8 @@ def figures_named(words: Iterable[str]) -> list[LazyFigure]:
             names.add(name)
         else:
             raise UserError(
-                f"unknown figure {word!r}; use one of {NAMES} (docs/figures.md){nearest(word, FIGURES)}"
+                f"unknown figure {word!r}; use one of {names_in_words()} (docs/figures.md){nearest(word, FIGURES)}"
             )
     if not names:
-        raise UserError(f"name the figures to draw: {NAMES}")
+        raise UserError(f"name the figures to draw: {names_in_words()}")
     return [figure for name, figure in FIGURES.items() if name in names]

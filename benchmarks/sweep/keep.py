@@ -132,13 +132,18 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
     """Refuse what could not be kept, before anything is fine-tuned: each form of model is written once and removed.
 
     Raises:
-        UserError: code of strangers, half a model, a store that cannot be written, too little disk, or a model that
-            plain transformers does not compute.
+        UserError: code of strangers, half a model, a store that cannot be written, too little disk, or a model or
+            pooling that plain transformers does not compute.
     """
     if request.trust_remote_code:
         raise UserError(
             "--keep best writes folders without code, so it cannot keep a model that needs --trust-remote-code; leave "
             "one of them out"
+        )
+    if request.pooling not in _POOLED:
+        raise UserError(
+            f"--keep best cannot keep an encoder with the pooling {request.pooling!r}, only with {', '.join(_POOLED)}; "
+            "leave out --keep"
         )
     if loaded.encoder.part:
         raise UserError(

@@ -31,6 +31,7 @@ from benchmarks.finetuning import heads
 from benchmarks.metrics.metric import METRICS, ClassPredictions, evaluate
 from benchmarks.protocol import get_dataset
 from clm_or_mlm.__main__ import main
+from common.errors import UserError
 from common.provenance import ROOT
 from common.registry import Registry
 from paper_figures import figure as registry
@@ -198,6 +199,8 @@ def test_a_figure_is_drawn_and_is_in_all(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, module.__name__, module)
     with added(registry, entry, registry.FIGURES):
         assert "ratios" in [figure.name for figure in registry.figures_named(["all"])]
+        with pytest.raises(UserError, match="ratios"):
+            registry.figures_named(["99"])
         assert main([*words, "--out", str(tmp_path)]) == 0
     endings = ("csv", "json", "pdf", "png", "provenance.json", "svg", "txt")
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"ratios.{ending}" for ending in endings]
@@ -262,7 +265,7 @@ def test_an_objective_is_trained(
 @pytest.mark.slow
 def test_a_callback_of_ones_own_and_a_script_with_composers_trainer(tmp_path: Path) -> None:
     """Run in processes of their own, in a folder that holds the page's modules; the script's losses are `train`'s."""
-    section = "A callback, a logger, a training script"
+    section = "A logged metric, a callback, a training script"
     (callback,) = blocks(section)
     script = (ROOT / "tests/docs/own_train.py").read_text(encoding="utf-8")
     assert len(script.splitlines()) <= 45
@@ -288,6 +291,8 @@ def test_a_pooling_is_used_by_a_run(tiny: Path, tmp_path: Path) -> None:
         hidden = torch.tensor([[[1.0, -3.0], [2.0, -4.0], [9.0, 9.0]]])
         assert heads.POOLINGS["max"].pool(hidden, torch.tensor([2])).tolist() == [[2.0, -3.0]]
         (record,) = records(tiny, tmp_path, command)
+        with pytest.raises(UserError, match=r"--keep best.* 'max'.*mean"):
+            records(tiny, tmp_path / "kept", [*command, "--keep", "best"])
     assert record["description"]["pooling"] == "max"
     assert "max" not in heads.POOLINGS
 
