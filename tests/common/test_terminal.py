@@ -1,16 +1,22 @@
 """Documents on a terminal of 80 columns, which a pseudo-terminal stands for."""
 
 import fcntl
+import io
 import os
 import pty
 import re
 import struct
 import sys
 import termios
+from collections import Counter
+from string import ascii_letters
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clm_or_mlm.__main__ import main
+from common.tables import Grid, Heading, TableDocument, write
 
 PAIR = ("610m-clm-10k-mlm40-42k", "610m-mlm40-42k")
 
@@ -75,3 +81,34 @@ def test_verdicts_are_coloured_on_a_terminal_alone(
     assert "\x1b[38;5;" in printed["claims", "F5"]
     assert not main(["claims", "F5"])
     assert "\x1b" not in capsys.readouterr().out
+
+
+CELLS = st.lists(st.text(ascii_letters, min_size=1, max_size=40), min_size=1, max_size=4).map(" ".join)
+GRIDS = st.integers(1, 5).flatmap(
+    lambda columns: st.lists(st.tuples(*[CELLS] * columns), min_size=2, max_size=5)
+)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@given(rows=GRIDS, sentence=CELLS, columns=st.integers(60, 140))
+def test_any_table_fits_and_every_letter_is_printed(
+    rows: list[tuple[str, ...]], sentence: str, columns: int
+) -> None:
+    body: list[Heading | Grid] = [Heading(sentence), Grid(rows, numbers={0}, colours={rows[1][0]: "green"})]
+    terminal = Terminal()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(columns))
+        patch.setenv("TERM", "xterm-256color")
+        patch.delenv("NO_COLOR", raising=False)
+        patch.setattr(sys, "stdout", terminal)
+        write(TableDocument(body=body), "text", None)
+    printed = terminal.getvalue()
+    text = re.sub("\x1b\\[[0-9;]*m", "", printed)
+    assert max(map(len, text.splitlines())) <= columns
+    letters = Counter("".join([sentence, *(cell for row in rows for cell in row)]).replace(" ", ""))
+    assert Counter(re.sub(r"\s", "", text)) == letters
+    assert "\x1b[32m" in printed
