@@ -83,6 +83,8 @@ class FigureInputs:
     """Names or patterns of the models that `ranking` shows; by default those of the full budget in Figure 6."""
 
     def __post_init__(self) -> None:
+        if self.logs is not None and not self.logs.is_dir():
+            raise UserError(f"{self.logs}: no such folder; give --logs the output folder of clm-or-mlm train")
         object.__setattr__(self, "settings", self.source.with_interval(self.settings))
 
     @cached_property

@@ -201,10 +201,8 @@ def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.D
         Columns `stage`, `step`, `objective` and `loss`, one row per step, sorted; empty when no log is one of theirs.
 
     Raises:
-        UserError: no such folder, no log in it, a line of a log that is no row, or two logs that differ.
+        UserError: no log in it, a line of a log that is no row, or two logs that differ.
     """
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; give --logs the output folder of clm-or-mlm train")
     paths: dict[str, list[Path]] = {}
     for path in sorted(folder.rglob(LOG)):
         paths.setdefault(path.parent.name, []).append(path)

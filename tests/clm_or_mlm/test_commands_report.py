@@ -9,9 +9,9 @@ from clm_or_mlm.report.content import draw_pictures
 from paper_figures.figure import FigureInputs
 
 
-@pytest.mark.parametrize("logs", [None, "mine"])
+@pytest.mark.parametrize("given", [False, True])
 def test_the_page_is_written_with_its_figures(
-    logs: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    given: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[FigureInputs] = []
 
@@ -20,8 +20,9 @@ def test_the_page_is_written_with_its_figures(
         return draw_pictures(inputs, ["3", "5"])
 
     monkeypatch.setattr("clm_or_mlm.report.content.draw_pictures", few)
-    page = tmp_path / "page.html"
-    assert main(["report", "--out", str(page), *(["--logs", logs] if logs else [])]) == 0
+    page, logs = tmp_path / "page.html", tmp_path / "logs"
+    logs.mkdir()
+    assert main(["report", "--out", str(page), *(["--logs", str(logs)] if given else [])]) == 0
     assert capsys.readouterr().out == f"{page}\n"
     assert 'id="figure3"' in page.read_text() and "Not drawn from this source: figure1, " in page.read_text()
-    assert asked[0].logs == (Path(logs) if logs else None)
+    assert asked[0].logs == (logs if given else None)

@@ -156,9 +156,10 @@ def test_a_wrong_line_is_told_with_its_file(line: object, says: str, tmp_path: P
 
 
 def test_folders_without_logs_of_its_models_are_refused(tmp_path: Path) -> None:
-    for folder, says in ((tmp_path / "absent", "no such folder"), (tmp_path, "no log.jsonl in it")):
-        with refused(says):
-            training_losses(folder, TRUNK)
+    with refused("absent: no such folder", "--logs"):
+        logged(tmp_path / "absent")
+    with refused("no log.jsonl in it"):
+        training_losses(tmp_path, TRUNK)
     log(tmp_path, row(1), name="210m-clm")
     with refused("no log of a stage that Figure 12 draws", "are named 610m-clm,"):
         FIGURE.collect(logged(tmp_path))
