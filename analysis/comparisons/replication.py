@@ -106,12 +106,14 @@ def replication_of(
     curves = pd.DataFrame(losses, columns=["stage", "step", "loss", "expected", "low", "high", "p"])
     # What cannot be compared is no replication.
     adjusted = holm([0.0 if math.isnan(p) else p for p in (*cells["p"], *curves["p"])])
-    same = runs.merge(known, on=[*_CELL, "seed"], suffixes=("", "_reference"))
+    columns = [*_CELL, "seed", "test_score"]
+    both = runs[columns].merge(known[columns], on=_CELL, suffixes=("", "_reference"))
+    both["same"] = both["test_score"] == both["test_score_reference"]
     return Replication(
         cells=cells.assign(p_holm=adjusted[: len(cells)]), curves=curves.assign(p_holm=adjusted[len(cells) :]),
         settings=tuple(_settings(mine, theirs)),
-        exact=float((same["test_score"] == same["test_score_reference"]).sum() / len(runs)),
-        shifted=tuple(_shifted(runs, known)),
+        exact=float((both["same"] & (both["seed"] == both["seed_reference"])).sum() / len(runs)),
+        shifted=tuple(_shifted(both)),
     )  # fmt: skip
 
 
@@ -134,10 +136,10 @@ def _cells(
     judged: pd.DataFrame, known: pd.DataFrame, percent_of: Callable[[str], Callable[[float], float]]
 ) -> Iterator[dict[str, object]]:
     """Yield a row for each cell; the spread is its own, drawn towards that of its dataset and rate."""
-    observed = {key: part.to_numpy() for key, part in judged.groupby(_CELL, observed=True)["score"]}
-    for (dataset, _), rows in known.groupby(["dataset", "lr"], observed=True):
-        percent = percent_of(str(dataset))
-        parts = {key: part.to_numpy() for key, part in rows.groupby(_CELL, observed=True)["score"]}
+    observed, expected = (_by_cell(units) for units in (judged, known))
+    for dataset, lr in sorted({(dataset, lr) for _, _, dataset, lr in expected}):
+        percent = percent_of(dataset)
+        parts = {key: part for key, part in expected.items() if key[2:] == (dataset, lr)}
         squares = sum(float(((part - part.mean()) ** 2).sum()) for part in parts.values())
         freedom = sum(len(part) - 1 for part in parts.values())
         if not freedom:
@@ -152,6 +154,12 @@ def _cells(
             )
             p, ends = row.pop("p"), {name: percent(one) for name, one in row.items()}
             yield {**dict(zip(_CELL, key, strict=True)), "mean": ends.pop("value"), **ends, "p": p}
+
+
+def _by_cell(units: pd.DataFrame) -> dict[tuple[str, str, str, float], Array]:
+    """Return the scores of every cell, cells ascending."""
+    scores = units["score"].to_numpy()
+    return {key: scores[rows] for key, rows in units.groupby(_CELL, observed=True).indices.items()}
 
 
 def _score(score: float) -> float:
@@ -171,11 +179,13 @@ def _predicted(
     return {"value": value, "expected": expected, "low": expected - half, "high": expected + half, "p": p}
 
 
-def _shifted(runs: pd.DataFrame, known: pd.DataFrame) -> Iterator[str]:
-    """Yield the models with a seed whose runs have, to the last digit, the scores of another seed of the reference."""
-    both = runs.merge(known, on=_CELL, suffixes=("", "_reference"))
+def _shifted(both: pd.DataFrame) -> Iterator[str]:
+    """Yield the models with a seed whose runs have, to the last digit, the scores of another seed of the reference.
+
+    Args:
+        both: every run of each cell next to every run that the reference has of it, and whether they score the `same`.
+    """
     both = both[both["test_score"].between(0, 1, inclusive="neither")]
-    both["same"] = both["test_score"] == both["test_score_reference"]
     shares = both.groupby(["model", "seed", "seed_reference"], as_index=False, observed=True)["same"].agg(
         ["mean", "sum"]
     )

@@ -58,6 +58,7 @@ class Cells:
         )
         self._matrix = self.values.to_numpy(dtype=np.float64)
         self._rows: dict[Cell, int] = {key: row for row, key in enumerate(self.values.index)}
+        self._summaries: dict[Cell, tuple[float, float, int]] = {}
         self.printed: dict[Cell, tuple[float, float]] = {}
         """Mean and half-width of the cells that are printed ones; all others have runs."""
         if printed:
@@ -85,6 +86,11 @@ class Cells:
 
     def summary(self, cell: Cell) -> tuple[float, float, int]:
         """Return mean, standard error (nan for one seed) and number of seeds."""
+        if cell not in self._summaries:
+            self._summaries[cell] = self._summarised(cell)
+        return self._summaries[cell]
+
+    def _summarised(self, cell: Cell) -> tuple[float, float, int]:
         if cell in self.printed:
             mean, half = self.printed[cell]
             return mean, max(half, SMALLEST_HALF_WIDTH) / NORMAL_QUANTILE, N_SEEDS
@@ -205,17 +211,14 @@ def seed_scores(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
     """
     chosen = select_runs(runs, selection)
     wide = chosen.pivot(index=_CELL, columns="seed", values="test_score") * 100
-    averages: list[pd.DataFrame] = []
+    rows = dict(zip(wide.index, wide.to_numpy(), strict=True))
     for task in TASKS:
-        parts = [
-            wide[wide.index.get_level_values("dataset") == name].droplevel([1, 2])
-            for name in averaged_datasets(runs, task)
-        ]
-        if not parts:
-            continue
-        models = reduce(pd.Index.intersection, [part.index for part in parts])
-        total = reduce(operator.add, [part.loc[models] for part in parts]) / len(parts)
-        total.index = pd.MultiIndex.from_tuples([(model, task, AVERAGE) for model in models], names=_CELL)
-        averages.append(total)
-    both: pd.DataFrame = pd.concat([wide, *averages])
-    return both.loc[both.notna().any(axis=1)].sort_index()
+        names = averaged_datasets(runs, task)
+        for model in wide.index.unique("model") if names else ():
+            parts = [rows[model, task, name] for name in names if (model, task, name) in rows]
+            if len(parts) == len(names):
+                rows[model, task, AVERAGE] = reduce(operator.add, parts) / len(parts)
+    index = pd.MultiIndex.from_tuples(sorted(rows), names=_CELL)
+    scores = np.array([rows[key] for key in index]).reshape(len(index), len(wide.columns))
+    both = pd.DataFrame(scores, index=index, columns=wide.columns, copy=False)
+    return both.loc[both.notna().any(axis=1)]

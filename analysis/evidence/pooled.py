@@ -104,6 +104,7 @@ class ResidualPools:
             # A generator of its own for each key: the same draws whatever was asked before.
             rng = np.random.default_rng([self._seed, zlib.crc32(" ".join(place).encode()), count, nth])
             pool = self._pools[place][0]
-            drawn = pool[rng.integers(0, len(pool), (self._resamples, count))]
-            self._banks[key] = drawn.mean(axis=1) * math.sqrt(count), drawn.var(axis=1, ddof=1)
+            drawn = pool.take(rng.integers(0, len(pool), (self._resamples, count)))
+            means = drawn.mean(axis=1, keepdims=True)
+            self._banks[key] = means[:, 0] * math.sqrt(count), drawn.var(axis=1, ddof=1, mean=means)
         return self._banks[key]

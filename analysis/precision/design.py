@@ -178,11 +178,11 @@ def _widening(seeds: int, cells: int, alpha: float) -> float:
     if seeds > 26:
         return 1.0
     limits = []
+    keys = [(f"{model}", "SC", "planned") for model in range(cells)]
+    index = pd.MultiIndex.from_tuples(keys, names=["model", "task", "dataset"])
     # The cells of a source share one pool, whose own error (1.4 % of a limit) only other sources average out.
     pairs = min(cells // 2, _PAIRS_OF_SOURCE)
     for source in range(math.ceil(_PAIRS / pairs)):
-        keys = [(f"{model}", "SC", "planned") for model in range(cells)]
-        index = pd.MultiIndex.from_tuples(keys, names=["model", "task", "dataset"])
         values = np.random.default_rng([seeds, cells, source]).standard_normal((cells, seeds))
         evidence = Evidence(Settings(seed=source), values=pd.DataFrame(values, index=index))
         for one, other in zip(keys[: 2 * pairs : 2], keys[1 : 2 * pairs : 2], strict=True):

@@ -203,7 +203,7 @@ def standard_error(values: Array) -> float:
 
 def is_flat(values: Array) -> bool:
     """Whether all values are alike but for rounding."""
-    return bool(np.ptp(values) <= 1e-12 * max(abs(float(values.mean())), 1.0))
+    return bool(values.max() - values.min() <= 1e-12 * max(abs(float(values.mean())), 1.0))
 
 
 def student_estimate(values: Array, least_error: float = 0.0) -> Student:
@@ -220,7 +220,7 @@ def student_estimate(values: Array, least_error: float = 0.0) -> Student:
     sample = DescrStatsW(values)
     return SampleStudent(
         effect=float(sample.mean), error=float(sample.std_mean), df=float(sample.nobs - 1),
-        ends=sample.tconfint_mean, p=lambda bound, alternative: sample.ttest_mean(bound, alternative)[1],
+        ends=sample.tconfint_mean, p=cache(lambda bound, alternative: sample.ttest_mean(bound, alternative)[1]),
     )  # fmt: skip
 
 
@@ -254,7 +254,7 @@ def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -
     return SampleStudent(
         effect=effect, error=float(pair.std_meandiff_separatevar), df=float(pair.dof_satt()),
         ends=lambda alpha: pair.tconfint_diff(alpha, usevar="unequal"),
-        p=lambda bound, alternative: pair.ttest_ind(alternative, "unequal", value=bound)[1],
+        p=cache(lambda bound, alternative: pair.ttest_ind(alternative, "unequal", value=bound)[1]),
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -187,8 +188,7 @@ def seed_bounds(
     bounds, used = [], ""
     for start in range(0, len(values), n_cells):
         part = values[start : start + n_cells]
-        keys = [(str(row), "SC", "simulated") for row in range(len(part))]
-        index = pd.MultiIndex.from_tuples(keys, names=["model", "task", "dataset"])
+        keys, index = _simulated(len(part))
         settings = Settings(interval=kind, resamples=resamples, seed=start)
         evidence = Evidence(settings, values=pd.DataFrame(part, index=index))
         asked = map(level_of, keys)
@@ -198,6 +198,13 @@ def seed_bounds(
         bounds += [one.estimate.interval() for one in found]
         used = used or found[0].interval
     return np.array(bounds), used
+
+
+@cache
+def _simulated(count: int) -> tuple[list[Cell], pd.MultiIndex]:
+    """Return the cells of a source, as a list and as the index of their scores."""
+    keys = [(str(row), "SC", "simulated") for row in range(count)]
+    return keys, pd.MultiIndex.from_tuples(keys, names=["model", "task", "dataset"])
 
 
 def _difference(one: Cell, other: Cell) -> Contrast:
