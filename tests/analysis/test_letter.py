@@ -13,16 +13,17 @@ from tests.analysis.stores import released_source
 SETTINGS = Settings(interval="t")
 
 
+@pytest.fixture(scope="module")
+def published() -> Letter:
+    return write_letter(PUBLISHED, SETTINGS)
+
+
 def markdown(letter: Letter) -> str:
     return show(letter_document(letter), "markdown")
 
 
-def text_of(source: Source) -> str:
-    return markdown(write_letter(source, SETTINGS))
-
-
-def test_without_runs_nothing_is_said_to_agree_or_to_differ() -> None:
-    text = text_of(PUBLISHED)
+def test_without_runs_nothing_is_said_to_agree_or_to_differ(published: Letter) -> None:
+    text = markdown(published)
     assert "none of the paper's 736 scores was recomputed" in text
     assert " 0 " not in text.split("## The paper against its release")[1].split("\n## ")[0]
     assert "holds (" in text and "pretrained once" in text
@@ -43,8 +44,10 @@ def test_what_differs_is_listed_with_both_numbers() -> None:
     assert "Table 2, 610m-mlm40-42k, sst2: printed 91.42, recomputed 89.42 (-2.00)" in markdown(letter)
 
 
-def test_the_paper_is_held_against_itself_its_code_and_its_release_in_lists_of_their_own() -> None:
-    sections = {section.title: section for section in write_letter(PUBLISHED, SETTINGS).sections}
+def test_the_paper_is_held_against_itself_its_code_and_its_release_in_lists_of_their_own(
+    published: Letter,
+) -> None:
+    sections = {section.title: section for section in published.sections}
     differing = [check for check in check_arithmetic() if check.status == "differs"]
     for reference in Reference:
         said = [point for point in sections[reference.heading].points if f": {reference.words[0]} " in point]
@@ -61,13 +64,10 @@ def test_other_metrics_are_no_letter_about_the_paper() -> None:
         write_letter(Source(label="x", runs=runs, protocol="standard"), SETTINGS)
 
 
-LETTER = write_letter(PUBLISHED, SETTINGS)
-
-
 @pytest.mark.parametrize("form", LETTER_FORMATS)
-def test_every_page_has_every_section_and_point(form: str) -> None:
-    text = show(letter_document(LETTER), form)
-    assert text.endswith("\n") and all(section.title in html.unescape(text) for section in LETTER.sections)
+def test_every_page_has_every_section_and_point(published: Letter, form: str) -> None:
+    text = show(letter_document(published), form)
+    assert text.endswith("\n") and all(section.title in html.unescape(text) for section in published.sections)
     assert "docs/deviations.md" in text and "-0.00" not in text
 
 

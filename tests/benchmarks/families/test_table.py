@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.families.table import listed, tried
-from tests.benchmarks.families.tiny_models import families
+from tests.benchmarks.families.tiny_models import families, family
 
 ENCODERS = [
     "bert", "roberta", "xlm-roberta", "distilbert", "electra", "albert", "deberta", "deberta-v2", "mpnet",
@@ -38,4 +38,11 @@ def test_what_researchers_bring_runs_and_hybrids_are_refused() -> None:
     ],
 )
 def test_a_model_type_does_what_the_list_says(name: str, tmp_path: Path) -> None:
-    assert tried(name, families()[name], tmp_path) == listed()[name]
+    config = family(name)
+    assert config is not None
+    assert tried(name, config, tmp_path) == listed()[name]
+
+
+@pytest.mark.slow
+def test_all_of_the_list_are_among_the_text_models() -> None:
+    assert listed().keys() <= families().keys()

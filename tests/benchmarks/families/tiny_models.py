@@ -83,30 +83,30 @@ _OWN: dict[str, dict[str, Any]] = {
 """What single families need besides."""
 
 
+def family(name: str) -> type | None:
+    """Return the configuration class of a model type that reads tokens, and nothing else; None of others."""
+    try:
+        config = CONFIG_MAPPING[name]
+        auto: Any = AutoModelForTextEncoding if name.startswith("t5gemma") else AutoModel
+        kind = auto._model_mapping[config]
+        inputs = inspect.signature((kind[0] if isinstance(kind, tuple) else kind).forward).parameters
+        made = config()
+    except Exception:  # not every configuration can be made, nor every class be imported
+        return None
+    if _PARTS.search(name):
+        return None
+    parts = [
+        key for key, value in made.to_dict().items() if key.endswith("_config") and isinstance(value, dict)
+    ]
+    text = "input_ids" in inputs and not _OTHER_INPUTS & inputs.keys() and not parts
+    known = (text and getattr(made, "vocab_size", 0) and config.model_type == name) or name in _OWN
+    return config if known else None
+
+
 def families() -> dict[str, type]:
-    """Return the configuration classes by model type: of those that read tokens, and nothing else."""
-    found = {}
-    for name in CONFIG_MAPPING_NAMES:
-        try:
-            config = CONFIG_MAPPING[name]
-            kind: Any = (
-                AutoModelForTextEncoding if name.startswith("t5gemma") else AutoModel
-            )._model_mapping[config]
-            inputs = inspect.signature((kind[0] if isinstance(kind, tuple) else kind).forward).parameters
-            made = config()
-        except Exception:  # not every configuration can be made, nor every class be imported
-            continue
-        parts = [
-            key
-            for key, value in made.to_dict().items()
-            if key.endswith("_config") and isinstance(value, dict)
-        ]
-        text = "input_ids" in inputs and not _OTHER_INPUTS & inputs.keys() and not parts
-        if _PARTS.search(name):
-            continue
-        if (text and getattr(made, "vocab_size", 0) and config.model_type == name) or name in _OWN:
-            found[name] = config
-    return found
+    """Return the configuration classes by model type, of all that read tokens, and nothing else."""
+    found = ((name, family(name)) for name in CONFIG_MAPPING_NAMES)
+    return {name: config for name, config in found if config is not None}
 
 
 def tiny_config(name: str, config: Any, tokenizer: PreTrainedTokenizerFast) -> Any:
