@@ -71,6 +71,7 @@ def provenance(environment: str, packages: Iterable[str]) -> dict[str, object]:
 
 @functools.cache
 def _version(package: str) -> str | None:
+    """Return the version of an installed package."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -17,7 +17,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +42,6 @@ FIRST_PAUSE = 1.0
 _TIMEOUT = 120.0
 _AGAIN = (408, 425, 429)
 """Answers below 500 after which the same question may be answered."""
-
-
-def _download(url: str, path: Path) -> None:
-    from streaming.base.storage import CloudDownloader  # imports torchvision and transformers
-
-    # In a folder of its own, for some leave more there than the file.
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        CloudDownloader.direct_download(url, str(Path(folder, path.name)), _TIMEOUT)
-        Path(folder, path.name).replace(path)
 
 
 class RemoteShards:
@@ -79,6 +70,19 @@ class RemoteShards:
         """Return what brings a shard of a split."""
         return lambda name, path, check: self._get(f"{split}/{name}", path, check)
 
+    @cached_property
+    def _downloader(self) -> Any:
+        """What brings files, over the connection that it opened for the first of them."""
+        from streaming.base.storage import CloudDownloader  # imports torchvision and transformers
+
+        return CloudDownloader.get(self.url)
+
+    def _download(self, url: str, path: Path) -> None:
+        # In a folder of its own, for some leave more there than the file.
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            self._downloader.download(url, str(Path(folder, path.name)), _TIMEOUT)
+            Path(folder, path.name).replace(path)
+
     def _get(self, name: str, path: Path, check: Callable[[], object]) -> None:
         """Download a file and check it, again if need be.
 
@@ -94,12 +98,13 @@ class RemoteShards:
                 time.sleep(FIRST_PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.0))
             path.unlink(missing_ok=True)
             try:
-                _download(url, path)
+                self._download(url, path)
                 check()
                 return
             except UserError as error:
                 problem = str(error).replace(str(path), "").lstrip(": ")
             except Exception as error:  # each library has its own
+                vars(self).pop("_downloader", None)  # the next attempt opens another connection
                 if isinstance(error, OSError) and error.errno in DISK_FULL:
                     raise
                 problem = first_line(error)
