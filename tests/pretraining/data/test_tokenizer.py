@@ -261,6 +261,7 @@ def test_groups_come_in_order_with_digests_and_tokens(workers: int) -> None:
 
 
 RANKS = 360
+"""Of the tokenizer below."""
 
 
 @functools.cache
