@@ -10,6 +10,7 @@ import tomllib
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -29,6 +30,8 @@ _WANTED = {
     "int": "a whole number", "float": "a number", "bool": "true or false", "string": "text", "tuple": "a list",
 }  # fmt: skip
 """What the library's kinds of errors begin with, and what a message calls what was wanted."""
+_hints = cache(typing.get_type_hints)
+"""The types of a class's fields, which are compiled from their text."""
 
 
 def read_settings(
@@ -54,7 +57,7 @@ def read_settings(
     """
     from pydantic import TypeAdapter, ValidationError
 
-    hints = typing.get_type_hints(kind)
+    hints = _hints(cast(Any, kind))
     prefix = f"{where}: " if where else ""
     given: dict[str, Any] = {}
     for key, value in values.items():
@@ -176,7 +179,7 @@ def _texts(kind: type) -> dict[str, str]:
     """Return the docstring under each field, inherited ones included."""
     kinds = [one for one in reversed(kind.__mro__) if is_dataclass(one)]
     found = {item.arg_name: item.description or "" for one in kinds for item in parse_from_object(one).params}
-    return {name: " ".join(found.get(name, "").split()) for name in typing.get_type_hints(kind)}
+    return {name: " ".join(found.get(name, "").split()) for name in _hints(kind)}
 
 
 def _known_as(key: str, kind: type) -> str:
