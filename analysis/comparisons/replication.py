@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -159,7 +159,8 @@ def _cells(
 def _by_cell(units: pd.DataFrame) -> dict[tuple[str, str, str, float], Array]:
     """Return the scores of every cell, cells ascending."""
     scores = units["score"].to_numpy()
-    return {key: scores[rows] for key, rows in units.groupby(_CELL, observed=True).indices.items()}
+    places = units.groupby(_CELL, observed=True).indices
+    return {cast("tuple[str, str, str, float]", key): scores[rows] for key, rows in places.items()}
 
 
 def _score(score: float) -> float:
