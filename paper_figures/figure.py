@@ -23,7 +23,7 @@ import pandas as pd
 from analysis.claims.titles import TITLES
 from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.sources import PUBLISHED, Source
-from benchmarks.protocol import AVERAGE, TASKS
+from benchmarks.protocol import TASKS
 from common.errors import UserError, nearest
 from common.registry import Registry
 from pretraining.models import MODELS
@@ -99,7 +99,7 @@ class FigureInputs:
         return (
             frozenset()
             if runs is None or not self.source.comparable
-            else frozenset(runs["model"]) - set(MODELS)
+            else frozenset(runs["model"].unique()) - set(MODELS)
         )
 
     @cached_property
@@ -110,11 +110,11 @@ class FigureInputs:
     @cached_property
     def averages(self) -> pd.DataFrame:
         """The task averages of the source's scores; with `own_models` the printed ones of models without runs too."""
-        scores = scores_of(self.evidence, source=self.source.name)
+        scores = scores_of(self.evidence, source=self.source.name, averages_only=True)
         if self.own_models and self.source.runs is not None:
-            printed = ~scores["model"].isin(self.source.runs["model"])
+            printed = ~scores["model"].isin(self.source.runs["model"].unique())
             scores = scores.assign(source=scores["source"].mask(printed, PUBLISHED.label))
-        return scores[scores["dataset"] == AVERAGE]
+        return scores
 
 
 @dataclass(frozen=True, kw_only=True)

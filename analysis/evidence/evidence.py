@@ -248,17 +248,19 @@ class Evidence(Cells):
         return float(shared.sum() - np.trace(shared)) / (count * (count - 1))
 
 
-def scores_of(evidence: Evidence, *, source: str) -> pd.DataFrame:
+def scores_of(evidence: Evidence, *, source: str, averages_only: bool = False) -> pd.DataFrame:
     """Return the score of every cell with its interval, in percent.
 
     Args:
         evidence: the cells.
         source: the content of that column.
+        averages_only: whether cells of single datasets are left out.
 
     Returns:
         `COLUMNS`, in the paper's order of models, tasks and datasets; own models last.
     """
-    rows = [(*cell, *evidence.score(cell), source) for cell in evidence]
+    cells = (cell for cell in evidence if cell[2] == AVERAGE or not averages_only)
+    rows = [(*cell, *evidence.score(cell), source) for cell in cells]
     scores = pd.DataFrame(rows, columns=COLUMNS)
     models = {name: rank for rank, name in enumerate(MODELS)}
     datasets = {
