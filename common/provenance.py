@@ -5,7 +5,6 @@ Results hold nothing of this, so that they have the same bytes when they are mad
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import platform
@@ -65,17 +64,17 @@ def provenance(environment: str, packages: Iterable[str]) -> dict[str, object]:
         },
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
-        "versions": _versions(packages),
+        "versions": {name: version for name in packages if (version := _version(name)) is not None},
         "command": [*_program(), *map(redacted, sys.argv[1:])],
     }
 
 
-def _versions(packages: Iterable[str]) -> dict[str, str]:
-    found = {}
-    for package in packages:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
-    return found
+@functools.cache
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def provenance_path(artefact: Path, *, folder: bool = False) -> Path:
