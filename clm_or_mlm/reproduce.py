@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from analysis.claims.assessment import assess
 from analysis.claims.pages.explain import verdicts_document
 from analysis.evidence.evidence import Settings
 from analysis.letter import LETTER_FORMATS, letter_document, write_letter
@@ -113,18 +112,17 @@ def reproduce(
     Raises:
         UserError: a selection rule that the source cannot give.
     """
-    settings = source.with_interval(Settings(selection=selection))
+    inputs = FigureInputs(source=source, settings=Settings(selection=selection), logs=logs)
     outcome = Reproduction()
     for what, documents in progress(_DOCUMENTS.items(), "reproduce", unit="step"):
         try:
-            for stem, document, forms in documents(source, settings):
+            for stem, document, forms in documents(inputs):
                 for form in forms:
                     name = f"{stem}.{FORMATS[form].ending}"
                     write(document, form, out / name)
                     outcome.made.append(name)
         except UserError as error:
             outcome.leave_out(what, error)
-    inputs = FigureInputs(source=source, settings=settings, logs=logs)
     files, problems = draw_figures([figure.load() for figure in FIGURES.values()], inputs, out / "figures")
     outcome.made += [path.relative_to(out).as_posix() for path in files]
     for problem in problems:
@@ -148,31 +146,33 @@ Documents = Iterator[tuple[str, TableDocument, Sequence[str]]]
 """Path without its ending, what is written there, and in which formats."""
 
 
-def _scores(source: Source, settings: Settings) -> Documents:
-    yield "scores", scores_document(source.scores(settings), source), ("csv",)
+def _scores(inputs: FigureInputs) -> Documents:
+    yield "scores", scores_document(inputs.source.scores(inputs.settings), inputs.source), ("csv",)
 
 
-def _tables(source: Source, settings: Settings) -> Documents:
-    scores = None if source.is_published else source.scores(settings)
+def _tables(inputs: FigureInputs) -> Documents:
+    source = inputs.source
+    scores = None if source.is_published else source.scores(inputs.settings)
     for number in TABLES:
         table = build_table(number, scores, source=source)
         yield f"tables/table{number:02d}", table_document(table), TABLE_FORMATS[1:]
 
 
-def _audit(source: Source, settings: Settings) -> Documents:
-    yield "audit", audit_document(audit(source, selection=settings.selection)), AUDIT_FORMATS
+def _audit(inputs: FigureInputs) -> Documents:
+    yield "audit", audit_document(audit(inputs.source, selection=inputs.settings.selection)), AUDIT_FORMATS
 
 
-def _letter(source: Source, settings: Settings) -> Documents:
-    yield "letter", letter_document(write_letter(source, settings)), LETTER_FORMATS
+def _letter(inputs: FigureInputs) -> Documents:
+    letter = write_letter(inputs.source, inputs.settings, inputs.assessment)
+    yield "letter", letter_document(letter), LETTER_FORMATS
 
 
-def _findings(source: Source, settings: Settings) -> Documents:
-    assessment = assess(source, settings)
+def _findings(inputs: FigureInputs) -> Documents:
+    assessment = inputs.assessment
     yield "claims", verdicts_document(assessment, assessment.rows), ("markdown", "json", "csv")
 
 
-_DOCUMENTS: dict[str, Callable[[Source, Settings], Documents]] = {
+_DOCUMENTS: dict[str, Callable[[FigureInputs], Documents]] = {
     "scores": _scores, "tables": _tables, "audit": _audit, "letter": _letter, "claims": _findings,
 }  # fmt: skip
 """The documents of a source, besides figures."""
