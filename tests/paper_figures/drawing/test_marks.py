@@ -19,6 +19,7 @@ from paper_figures.save import DrawnFigure
 from tests.paper_figures.checker import drawn_texts
 
 PAPERS = "610m-mlm40-42k"
+PUBLISHED = FigureInputs(source=open_source("published"))
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -96,7 +97,7 @@ def test_an_added_models_interval_widens_no_axis_and_ends_in_an_arrow() -> None:
 @pytest.mark.parametrize("name", ["claims", "forest-f3", "forest-f5d", "forest-f5e", "forest-f8"])
 def test_right_supports(name: str, tmp_path: Path) -> None:
     """A mark of the SVG is right of the line of no effect exactly where its effect is on the claimed side."""
-    drawn = DrawnFigure.of(FIGURES[name].load(), FigureInputs(source=open_source("published")))
+    drawn = DrawnFigure.of(FIGURES[name].load(), PUBLISHED)
     svg, *_ = drawn.save(tmp_path, ["svg"])
     data, turned = drawn.data, drawn.data["region_high"].eq(0) & np.isneginf(drawn.data["region_low"])
     assert turned.any() == (name != "forest-f8")
@@ -145,7 +146,7 @@ def test_names_are_in_the_order_of_their_lines_and_apart(ends: tuple[float, ...]
 
 @pytest.mark.parametrize("name", ["1", "6", "8", "claims", "answer", "ranking"])
 def test_every_row_of_the_csv_is_a_group_of_the_svg(name: str, tmp_path: Path) -> None:
-    drawn = DrawnFigure.of(FIGURES[name].load(), FigureInputs(source=open_source("published")))
+    drawn = DrawnFigure.of(FIGURES[name].load(), PUBLISHED)
     svg, csv, *_ = drawn.save(tmp_path, ["svg"])
     rows, root = pd.read_csv(csv), ElementTree.parse(svg).getroot()
     ids = [str(element.get("id")) for element in root.iter(f"{SVG}g")]

@@ -58,9 +58,14 @@ def test_a_figure_does_not_place_models_of_others() -> None:
         assert [name for name in names.split() if rule(parse(name)) is not None] == []
 
 
+@pytest.fixture(scope="module")
+def all_models() -> FigureInputs:
+    return from_runs(made_up_runs((*ALL_MODELS, *(name for _, name in OWN))))
+
+
 @pytest.mark.parametrize(("number", "model"), OWN)
-def test_own_models_take_their_place(number: int, model: str) -> None:
-    data = paper_figure(number).collect(from_runs(made_up_runs((*ALL_MODELS, *(name for _, name in OWN)))))
+def test_own_models_take_their_place(number: int, model: str, all_models: FigureInputs) -> None:
+    data = paper_figure(number).collect(all_models)
     rows = data[data["model"] == model]
     assert len(rows) == 4
     assert set(zip(rows["series"], rows["x"], strict=True)) == {OWN[number, model]}

@@ -14,12 +14,13 @@ from tests.paper_figures.made_up import ALL_MODELS, from_runs, made_up_runs, pap
 
 SCORED = tuple(number for number in FIGURES if number not in (5, 7, 12))
 FULL = made_up_runs()
+WHOLE = from_runs(FULL)
 
 
 @pytest.mark.parametrize("number", SCORED)
 def test_a_complete_store_gives_every_model_of_the_figure(number: int) -> None:
     figure = paper_figure(number)
-    data = figure.collect(from_runs(FULL))
+    data = figure.collect(WHOLE)
     assert set(data["model"]) == set(FIGURES[number])
     assert missing(figure, data) == {}
 
@@ -49,9 +50,9 @@ def test_holes_anywhere_are_left_out_and_named(number: int, seed: int) -> None:
 
 def test_models_of_the_paper_stay_out_of_figures_that_do_not_show_them() -> None:
     """The late switch at 40K would be a 95 % share of CLM; the paper shows it in Figure 7 only."""
-    data = paper_figure(6).collect(from_runs(FULL))
+    data = paper_figure(6).collect(WHOLE)
     assert "610m-clm-40k-mlm40-42k" not in set(data["model"])
-    assert set(paper_figure(8).collect(from_runs(FULL))["series"]) == {"MLM start", "CLM start"}
+    assert set(paper_figure(8).collect(WHOLE)["series"]) == {"MLM start", "CLM start"}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_what_a_source_lacks_leaves_its_panel_empty(
 
 def test_figure_11_leaves_a_gap_where_the_two_stage_model_is_missing() -> None:
     figure = paper_figure(11)
-    for inputs, panels in ((FigureInputs(source=open_source("published")), 0), (from_runs(FULL), 4)):
+    for inputs, panels in ((FigureInputs(source=open_source("published")), 0), (WHOLE, 4)):
         data = figure.collect(inputs)
         with paper_style():
             drawn = figure.draw(data, "", "")
