@@ -244,7 +244,7 @@ def variance_components(
     are all judged on them. The effect of the full set of axes is the residual.
 
     Intervals are the modified large-sample ones of a sum of mean squares (Graybill and Wang 1980): they hold the
-    variance of 3, 5 or 10 simulated pretrainings in 94 to 97 % (test_variance_components.py).
+    variance of 3, 5 or 10 simulated pretrainings in 94 to 97 % (test_components.py).
 
     Args:
         values: an axis for each of `axes`, two levels or more.
