@@ -260,7 +260,7 @@ def image() -> Path:
     path = ANALYSIS.path
     record = record_of(path)
     if not (path.is_file() and record.is_file() and json.loads(record.read_text())["commit"] == git_commit()):
-        python("-m", "clm_or_mlm", "container", "build", "analysis", code=0)
+        python("-m", "clm_or_mlm", "build", "analysis", code=0)
     return path
 
 
