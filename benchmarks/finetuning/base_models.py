@@ -107,8 +107,9 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
             which the paper's code would stop.
 
     Raises:
-        UserError: no tokenizer, a slow one, or neither an end-of-text nor a separator token.
+        UserError: no config, no tokenizer, a slow one, or neither an end-of-text nor a separator token.
     """
+    config = read_config(folder)  # refuses what is none, before transformers reads all of it
     try:
         tokenizer = _tokenizer_of_file(folder, AutoTokenizer.from_pretrained(folder))
     except (KeyboardInterrupt, SystemExit):
@@ -123,7 +124,7 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
             f"{folder} has a slow tokenizer, which gives no character offsets; save a fast one, with a tokenizer.json"
         )
     if from_config or not end_of_text(tokenizer):
-        _copy_special_tokens(tokenizer, read_config(folder))
+        _copy_special_tokens(tokenizer, config)
     end = end_of_text(tokenizer)
     if not end:
         raise UserError(

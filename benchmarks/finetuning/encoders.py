@@ -21,7 +21,7 @@ from benchmarks.finetuning.base_models import FirstToken, NoPooler, load_base, l
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import packed_cost
 from common.errors import UserError
-from common.model_files import read_config, resolve, tokenizer_hash, weights_hash
+from common.model_files import resolve, tokenizer_hash, weights_hash
 from pretraining.model.attention import AttentionBackend, AttentionLayout, dense_attention
 from pretraining.model.directions import Trial, is_decoder, is_turned_decoder, try_out, turn
 from pretraining.model.encoder_folder import check_model
@@ -225,7 +225,6 @@ def load(
             "adapter into the weights (peft's merge_and_unload), save them and remove the adapter"
         )
     check_model(folder)
-    read_config(folder)  # a config that is none is refused before transformers reads all of it
     tokenizer = load_tokenizer(folder)
     base, missing, part = load_base(folder, trust_remote_code=trust_remote_code)
     try:
