@@ -86,6 +86,12 @@ class Audit:
         ]
 
     @property
+    def differing(self) -> list[AuditedCell]:
+        """The distinct cells whose runs contradict what is printed, the largest difference first."""
+        cells = [cell for cell in self.distinct if cell.agreement == "differs"]
+        return sorted(cells, key=lambda cell: -abs(cell.difference or 0.0))
+
+    @property
     def has_runs(self) -> bool:
         """Whether any cell could be compared."""
         return any(cell.n_runs for cell in self.cells)

@@ -19,7 +19,6 @@ from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import OUTCOMES, Outcome, Verdict
 from analysis.evidence.contrasts import Result
 from analysis.evidence.evidence import Settings
-from analysis.letter import Letter, write_letter
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
 from analysis.tables.build import Table, TableEntry, build_table
@@ -119,7 +118,6 @@ class PageContent:
     pictures: tuple[Picture, ...]
     missing_pictures: tuple[str, ...]
     tables: tuple[TableSection, ...]
-    letter: Letter
     audit: Audit
     n_runs: int
     n_models: int
@@ -158,9 +156,7 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
     source, settings, assessment = inputs.source, inputs.settings, inputs.assessment
     pictures = draw_pictures(inputs, [name for name in figures if name not in _ON_THE_PAGE])
     # Of other networks or metrics than the paper's the audit is of the published cells among themselves.
-    own = (source, settings, assessment)
-    about = own if source.comparable else (PUBLISHED, PUBLISHED.with_interval(Settings()))
-    audited = audit(about[0], selection=about[1].selection)
+    audited = audit(source, selection=settings.selection) if source.comparable else audit(PUBLISHED)
     scores = None if source.is_published else source.scores(settings)
     cells = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
     findings = tuple(_entry(verdict, assessment, pictures) for verdict in assessment.rows)
@@ -178,7 +174,6 @@ def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> Pag
             if not figure.supplementary and (stem := file_stem(name)) not in pictures
         ),
         tables=tuple(_section(build_table(number, scores, source=source), cells) for number in TABLES),
-        letter=write_letter(*about),
         audit=audited,
         n_runs=0 if source.runs is None else len(source.runs),
         n_models=0 if source.runs is None else source.runs["model"].nunique(),

@@ -24,6 +24,7 @@ from analysis.tables.paper_arithmetic import Reference
 from analysis.tables.render import recomputed_text
 from clm_or_mlm.report.content import PageContent
 from clm_or_mlm.report.small_forest import SmallForest
+from common.tables import signed
 from paper_figures.supplementary.findings_figure import words_of
 
 __all__ = ["render_page"]
@@ -37,7 +38,7 @@ def render_page(content: PageContent, provenance: dict[str, object]) -> str:
     )  # fmt: skip
     environment.filters |= {
         "effect": _effect, "p_texts": p_texts, "recomputed": recomputed_text, "sentence": sentence, "tone": _tone,
-        "words_of": words_of, "forest": SmallForest.of, "comparison_lines": comparison_lines,
+        "words_of": words_of, "signed": signed, "forest": SmallForest.of, "comparison_lines": comparison_lines,
     }  # fmt: skip
     page = environment.get_template("page.html").render(
         content=content,
@@ -47,7 +48,7 @@ def render_page(content: PageContent, provenance: dict[str, object]) -> str:
         strip=SmallForest.of(content.answer.main.tree.results, bent=False),
         colours={"objective": OBJECTIVE, "sign": SIGN, "verdict": VERDICT},
         statuses=STATUSES,
-        references={one.heading: one for one in Reference},
+        references=Reference,
         summary=content.audit.summary(),
         coverage=[one.caption(N_SEEDS) for one in INTERVALS.values()],
         has_runs=content.n_runs > 0,

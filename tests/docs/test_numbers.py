@@ -12,11 +12,9 @@ import clm_or_mlm as cm
 from analysis.claims.answer import answer
 from analysis.claims.assessment import assess
 from analysis.evidence.evidence import Settings
-from analysis.letter import letter_document, write_letter
 from analysis.sources import PUBLISHED, open_source
 from clm_or_mlm.__main__ import main
 from common.provenance import ROOT
-from common.tables import show
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import DrawnFigure, picture
@@ -42,11 +40,15 @@ def test_the_readmes_picture_is_the_one_drawn_now() -> None:
     assert np.abs(one - two).mean() == pytest.approx(0, abs=0.05)
 
 
-def test_findings_and_letter_give_one_answer() -> None:
-    findings, assessment = cm.claims("published"), assess(PUBLISHED, Settings())
-    letter = show(letter_document(write_letter(PUBLISHED, Settings(), assessment)), "markdown")
-    found = answer(assessment)
-    assert all(sentence in letter.replace("**", "") for sentence in found.sentences)
+def test_the_pages_give_the_answer_that_the_commands_give() -> None:
+    findings, found = cm.claims("published"), answer(assess(PUBLISHED, Settings()))
+    sure = words_of("docs/how-sure.md")
+    counts = re.findall(r"(\d+) for the (\d+)", found.cautions[0])
+    assert len(counts) == 4 and all(
+        re.search(rf"\b{shown} (?:if they are tested alone|among the {of})\b", sure) for shown, of in counts
+    )
+    samples = re.findall(r"[+-][\d.]+(?= [\[])|\[[^]]+\]", found.cautions[1])
+    assert len(samples) == 4 and all(number in sure for number in samples)
     page = words_of("docs/findings.md").replace("**", "")
     assert all(one in page for one in (found.headline, found.pretraining, *found.splits, found.findings))
     kept = {name: set(ids) for name, ids in findings.groupby("verdict").groups.items()}

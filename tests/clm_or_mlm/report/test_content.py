@@ -1,4 +1,4 @@
-"""What the report shows: the answer of its source, findings with their comparisons, tables, the letter."""
+"""What the report shows: the answer of its source, findings with their comparisons, tables, the audit."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def test_published_cells_are_compared_with_nothing(published_content: PageConten
 
 def test_runs_are_compared_cell_by_cell(own_content: PageContent) -> None:
     differing = [entry.differing for entry in own_content.tables if entry.differing is not None]
-    assert sum(differing) > 0 and own_content.letter.differs
+    assert sum(differing) > 0 and own_content.audit.differs
     assert own_content.n_models == 4 and own_content.n_runs > 100
 
 
@@ -55,9 +55,8 @@ def test_a_source_without_task_averages_has_a_page_without_the_papers_figures(ow
     assert "for lack of scores in this source" in page and "Not drawn from this source" in page
 
 
-def test_numbers_of_another_kind_get_the_letter_of_the_published_cells(own: Source) -> None:
+def test_numbers_of_another_kind_get_the_audit_of_the_published_cells(own: Source) -> None:
     other = replace(own, protocol="standard")
     settings = Settings(interval="bootstrap", resamples=200)
     content = gather(FigureInputs(source=other, settings=settings), ["3"])
-    assert content.letter.title.endswith("(source: published)")
-    assert not content.audit.has_runs
+    assert content.audit.source == "published" and not content.audit.has_runs

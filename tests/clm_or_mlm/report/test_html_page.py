@@ -4,12 +4,17 @@ import html
 import re
 from dataclasses import replace
 
+import pytest
+
 from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS
 from analysis.published_cells import published_cells
 from analysis.sources import PUBLISHED, Source
-from clm_or_mlm.report.content import PageContent
+from analysis.tables.paper_arithmetic import Reference, check_arithmetic
+from clm_or_mlm.report.content import PageContent, gather
 from clm_or_mlm.report.html_page import render_page
+from paper_figures.figure import FigureInputs
+from tests.analysis.stores import released_source
 from tests.clm_or_mlm.report.window import as_read
 
 MOST_BYTES = 5_000_000
@@ -74,14 +79,35 @@ def test_without_runs_no_count_of_cells_is_printed(published: str, with_runs: st
     assert "Cells by table and status" in with_runs and ">Distinct<" in with_runs
 
 
-def test_the_audit_is_the_letter_less_what_stands_above(
-    published: str, published_content: PageContent
+def test_the_paper_is_held_against_itself_its_code_and_its_release_in_lists_of_their_own(
+    published: str,
 ) -> None:
-    page = as_read(published)
-    _, *audited, _, unknowable = published_content.letter.sections
-    for section in (*audited, unknowable):
-        assert f"<h3>{section.title}</h3>" in published
-        assert all(page.count(text) == 1 for text in section.points)
+    for reference, part in zip(Reference, published.split("<h3>The paper against ")[1:], strict=True):
+        said = as_read(part.split("</ol>")[0])
+        differing = [
+            one for one in check_arithmetic() if one.status == "differs" and one.against is reference
+        ]
+        assert (
+            said.startswith(reference.value) and len(differing) == said.count(f": {reference.words[0]} ") > 0
+        )
+        assert all(f"{one.statement}: {reference.words[0]} {one.stated}; " in said for one in differing)
+        assert "two-stage" in differing[0].statement or len(differing) == 1  # the most consequential first
+    assert (
+        "each model was pretrained once" in published.lower() and "which queries each NQ score" in published
+    )
+
+
+@pytest.mark.parametrize(
+    ("shift", "said"),
+    [
+        (0.0, "1 agree to the printed digits, 0 more within the printed interval, 0 are outside it."),
+        (-0.02, "Table 2, 610m-mlm40-42k, sst2: printed 91.42, recomputed 89.42 (-2.00)"),
+    ],
+)
+def test_runs_are_counted_once_and_what_differs_is_listed_with_both_numbers(shift: float, said: str) -> None:
+    content = gather(FigureInputs(source=released_source(shift), settings=Settings(interval="t")), [])
+    page = " ".join(as_read(render_page(content, {})).split())
+    assert "From 30 runs of test, 1 of the paper's 736 scores were recomputed: " in page and said in page
 
 
 def test_a_source_of_another_kind_says_so_in_the_first_lines(
@@ -91,5 +117,5 @@ def test_a_source_of_another_kind_says_so_in_the_first_lines(
     page = render_page(replace(published_content, source=standard), {})
     opening = page[page.index("<header ") : page.index("</header>")]
     assert "STANDARD PROTOCOL" in opening and "not the paper&#39;s metrics" in opening.replace("'", "&#39;")
-    assert "not comparable with the paper's, so the letter" in page
+    assert "not comparable with the paper's, so the audit" in page
     assert not PUBLISHED.title
