@@ -9,7 +9,7 @@ Each name is imported when it is used; `clm_or_mlm.api` has them all:
 - `load`, `Source`: open a source of scores by name, path or frame
 - `runs`, `scores`, `table`: frames of fine-tunings, of means with intervals, of one of the paper's tables
 - `claims`, `explain`: a verdict for each finding of the paper; every number behind one
-- `audit`, `letter`: every published cell against the source's runs; the same as a page to send
+- `audit`: every published cell against the source's runs
 - `sensitivity`: every verdict under every other analysis
 - `compare`: two models or more, on every dataset; `design`: how many runs a difference needs
 - `figure`: any of the figures, or one panel on axes of your own
@@ -23,7 +23,7 @@ import importlib
 from typing import Any
 
 __all__ = [
-    "Source", "UserError", "audit", "claims", "compare", "datasets", "design", "explain", "figure", "letter", "load",
+    "Source", "UserError", "audit", "claims", "compare", "datasets", "design", "explain", "figure", "load",
     "models", "plan", "runs", "scores", "sensitivity", "table",
 ]  # fmt: skip
 

@@ -25,7 +25,6 @@ from analysis.claims.pages.finding_records import as_record
 from analysis.comparisons.comparison import compare as compare_models
 from analysis.comparisons.comparison_report import records_of
 from analysis.evidence.evidence import Settings
-from analysis.letter import letter_document, write_letter
 from analysis.precision.design import PlannedStudy, design_document
 from analysis.sensitivity.sensitivity_page import sensitivity_of
 from analysis.sources import Source, open_source
@@ -34,7 +33,6 @@ from analysis.tables.audit import audit as audit_source
 from analysis.tables.build import build_table
 from benchmarks.protocol import DATASETS, TASKS
 from common.errors import UserError, nearest
-from common.tables import show
 from pretraining.models import MODELS
 from pretraining.plan.devices import find_device
 from pretraining.plan.study_plan import load_study, plan_of
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "Source", "UserError", "audit", "claims", "compare", "datasets", "design", "explain", "figure", "letter", "load",
+    "Source", "UserError", "audit", "claims", "compare", "datasets", "design", "explain", "figure", "load",
     "models", "plan", "runs", "scores", "sensitivity", "table",
 ]  # fmt: skip
 
@@ -261,12 +259,6 @@ def plan(*names: str, study: str | Path | None = None, device: str = "H100") -> 
         )
     columns = ["stage", "objective", "start", "end", "tokens", "gpu_hours"]
     return pd.DataFrame(rows, columns=columns).set_index("stage")
-
-
-def letter(source: SourceLike = "published") -> str:
-    """Return a summary of the audit, in Markdown, as a letter that a reviewer could send."""
-    opened = load(source)
-    return show(letter_document(write_letter(opened, _settings(opened, "", "seed"))), "markdown")
 
 
 def figure(

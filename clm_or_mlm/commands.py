@@ -65,7 +65,7 @@ def report(
     """Write a self-contained HTML page with all results from a source.
 
     The page starts with the answer to the paper's question. It then shows the findings with their comparisons, figures,
-    tables, the audit's letter and provenance; `reproduce` writes these as files.
+    tables, the audit and provenance; `reproduce` adds links to all of them as files.
 
     example: clm-or-mlm report --source results/ --out report.html
 
@@ -75,10 +75,12 @@ def report(
     """
     from clm_or_mlm.report.content import gather
     from clm_or_mlm.report.html_page import render_page
-    from paper_figures.figure import FigureInputs
+    from paper_figures.figure import FIGURES, FigureInputs
+    from paper_figures.save import draw_figures
 
     opened = source.open(need_instances=True)
-    content = gather(FigureInputs(source=opened, settings=scores, logs=logs))
+    inputs = FigureInputs(source=opened, settings=scores, logs=logs)
+    content = gather(inputs, draw_figures([figure.load() for figure in FIGURES.values()], inputs, []))
     around = {"source": redacted(opened.long_label)} | provenance("analysis", PACKAGES)
     page = render_page(content, {name: value for name, value in around.items() if name not in OF_A_CALL})
     write_text(out, page)
@@ -94,7 +96,7 @@ def reproduce(
     logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("build"),
 ) -> None:
-    """Make the audit, its letter, and every table and figure that the source has data for.
+    """Make every table, figure and finding and the audit of a source, as files and as one page with links to them.
 
     The command ends by listing what was made, what was not, and why not.
 

@@ -1,38 +1,37 @@
-"""All that a source allows: scores, tables, audit, letter, findings, figures, and a page that shows them."""
+"""All that a source allows: scores, tables, audit, findings, figures, and the page that shows them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from analysis.claims.pages.explain import verdicts_document
 from analysis.evidence.evidence import Settings
-from analysis.letter import LETTER_FORMATS, letter_document, write_letter
 from analysis.sources import Source
 from analysis.tables.audit import AUDIT_FORMATS, audit, audit_document
 from analysis.tables.build import build_table
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
+from clm_or_mlm.report.content import gather
+from clm_or_mlm.report.html_page import render_page
 from common.errors import NotApplicableError, UserError
 from common.files import sha256_file, write_text
 from common.manifest import write_manifest
 from common.plain_text import counted, redacted
 from common.progress import progress
-from common.provenance import PROVENANCE, provenance
-from common.tables import FORMATS, TableDocument, fill_template, write
+from common.provenance import OF_A_CALL, PROVENANCE, provenance
+from common.tables import FORMATS, TableDocument, write
 from paper_figures.figure import FIGURES, FigureInputs
-from paper_figures.save import draw_figures
+from paper_figures.save import DrawnFigure, draw_figures
 from pretraining.models import TABLES
 
 __all__ = ["Reproduction", "reproduce"]
 
 INDEX = "index.html"
-"""The page that shows what was made."""
+"""The page that shows everything and links to the files."""
 RECORD = "reproduce.json"
-"""The same as data."""
-REPORT = "report/index.html"
-"""Where `make report` writes."""
+"""What was made and what was not, as data."""
 PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "statsmodels", "matplotlib")
 
 
@@ -59,40 +58,6 @@ class Reproduction:
             lines += [f"{title}:", *(f"  {what}: {why}" for what, why in left_out)] if left_out else []
         return "\n".join(lines) + "\n"
 
-    def index(self, out: Path, source: str) -> str:
-        """Return the page that shows everything that was made."""
-        figures: dict[str, list[str]] = {}
-        documents: dict[str, list[str]] = {}
-        for path in self.made:
-            folder, _, name = path.rpartition("/")
-            known = figures if folder == "figures" else documents
-            known.setdefault(f"{folder}/{name}".lstrip("/").partition(".")[0], []).append(path)
-        shown = [
-            {
-                "stem": stem.rpartition("/")[2],
-                "formats": _endings(stem, paths),
-                "png": f"{stem}.png" if f"{stem}.png" in paths else "",
-                "title": json.loads((out / f"{stem}.json").read_text("utf-8"))["title"],
-                "alt": (out / f"{stem}.txt").read_text("utf-8") if f"{stem}.txt" in paths else stem,
-            }
-            for stem, paths in figures.items()
-        ]
-        return fill_template(
-            Path(__file__).parent / "templates" / "made.html",
-            source=source,
-            files=len(self.made),
-            documents=[(stem, _endings(stem, paths)) for stem, paths in documents.items()],
-            figures=shown,
-            report=REPORT if (out / REPORT).is_file() else "",
-            not_applicable=self.not_applicable,
-            missing=self.missing,
-        )
-
-
-def _endings(stem: str, paths: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the paths with their endings."""
-    return [(path, path.removeprefix(f"{stem}.")) for path in paths]
-
 
 def reproduce(
     source: Source,
@@ -101,7 +66,7 @@ def reproduce(
     selection: str = "seed",
     logs: Path | None = None,
 ) -> Reproduction:
-    """Write scores, tables, audit, letter, findings and figures of a source under `out`, with their record.
+    """Write scores, tables, audit, findings and figures of a source under `out`, with their page and record.
 
     Args:
         source: where the scores come from.
@@ -123,8 +88,10 @@ def reproduce(
                     outcome.made.append(name)
         except UserError as error:
             outcome.leave_out(what, error)
-    files, problems = draw_figures([figure.load() for figure in FIGURES.values()], inputs, out / "figures")
-    outcome.made += [path.relative_to(out).as_posix() for path in files]
+    figures, problems = list[DrawnFigure](), list[UserError]()
+    for figure in draw_figures([figure.load() for figure in FIGURES.values()], inputs, problems):
+        outcome.made += [path.relative_to(out).as_posix() for path in figure.save(out / "figures")]
+        figures.append(figure)
     for problem in problems:
         outcome.leave_out("a figure", problem)
     record = {
@@ -135,8 +102,15 @@ def reproduce(
     }
     write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
     outcome.made += [RECORD, PROVENANCE]
-    write_text(out / INDEX, outcome.index(out, source.words))
     around = {"source": redacted(source.long_label), **provenance("analysis", PACKAGES)}
+    page = render_page(
+        gather(inputs, figures),
+        {name: value for name, value in around.items() if name not in OF_A_CALL},
+        files=outcome.made,
+        missing=outcome.missing,
+        not_applicable=outcome.not_applicable,
+    )
+    write_text(out / INDEX, page)
     hashes = {name: sha256_file(out / name) for name in (*outcome.made[:-1], INDEX)}
     write_manifest(out / PROVENANCE, around, hashes)
     return outcome
@@ -162,17 +136,12 @@ def _audit(inputs: FigureInputs) -> Documents:
     yield "audit", audit_document(audit(inputs.source, selection=inputs.settings.selection)), AUDIT_FORMATS
 
 
-def _letter(inputs: FigureInputs) -> Documents:
-    letter = write_letter(inputs.source, inputs.settings, inputs.assessment)
-    yield "letter", letter_document(letter), LETTER_FORMATS
-
-
 def _findings(inputs: FigureInputs) -> Documents:
     assessment = inputs.assessment
     yield "claims", verdicts_document(assessment, assessment.rows), ("markdown", "json", "csv")
 
 
 _DOCUMENTS: dict[str, Callable[[FigureInputs], Documents]] = {
-    "scores": _scores, "tables": _tables, "audit": _audit, "letter": _letter, "claims": _findings,
+    "scores": _scores, "tables": _tables, "audit": _audit, "claims": _findings,
 }  # fmt: skip
 """The documents of a source, besides figures."""

@@ -6,7 +6,6 @@ A command builds a `TableDocument`, one plain value: lines and tables for people
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import sys
@@ -35,7 +34,6 @@ __all__ = [
     "TableDocument",
     "TableFormat",
     "default_format",
-    "fill_template",
     "markdown_table",
     "plain_table",
     "show",
@@ -135,20 +133,6 @@ def signed(value: float) -> str:
         return "-"
     text = f"{value:+.2f}"
     return text[1:] if float(text) == 0 else text
-
-
-def fill_template(path: Path, **values: object) -> str:
-    """Return a jinja2 template of HTML with its values filled in, escaped unless the template calls them `safe`."""
-    import jinja2  # not for those who print text
-
-    environment = jinja2.Environment(
-        finalize=lambda value: value if hasattr(value, "__html__") else html.escape(str(value)),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-    )
-    return environment.from_string(path.read_text("utf-8")).render(values)
 
 
 def _lines(document: TableDocument, table: Callable[[Rows, Container[int]], list[str]], heading: str) -> str:

@@ -82,9 +82,7 @@ class Miniature:
         commands = [("ingest", source[1], "--out", TABLE, "--instances", INSTANCES, *added)]
         if report:
             logs = f"{PRETRAINED}/models"
-            page = f"{ANALYSED}/report/index.html"
             commands.append(("reproduce", *source, "--logs", logs, "--out", ANALYSED))
-            commands.append(("report", *source, "--logs", logs, "--out", page))
         name = "report" if report else "runs"
         return _job("analysis", name, commands, (TABLE,), needs)
 

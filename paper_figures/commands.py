@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from analysis.evidence.evidence import Settings
 from analysis.options import SourceOptions
 from common.cli import MANY, offered
+from common.errors import UserError
 from common.plain_text import counted
 from paper_figures.figure import FIGURES, FigureInputs, figures_named, names_in_words
 from paper_figures.save import FORMATS, draw_figures, formats_named
@@ -65,7 +66,8 @@ def draw(
         need_instances=scores.method.needs_instances or supplementary,
     )
     inputs = FigureInputs(source=opened, settings=scores, logs=logs, ranked=model)
-    made, problems = draw_figures(chosen, inputs, out, forms)
+    problems: list[UserError] = []
+    made = [path for figure in draw_figures(chosen, inputs, problems) for path in figure.save(out, forms)]
     if problems and len(chosen) == 1:
         raise problems[0]
     for name, files in groupby(made, lambda path: path.name.partition(".")[0]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
@@ -152,27 +152,22 @@ class DrawnFigure:
 
 
 def draw_figures(
-    figures: Sequence[FigureSpec], inputs: FigureInputs, folder: Path, formats: Iterable[str] = FORMATS
-) -> tuple[list[Path], list[UserError]]:
-    """Draw figures and write their files (`DrawnFigure.save`); one that cannot be drawn does not stop the others.
+    figures: Sequence[FigureSpec], inputs: FigureInputs, problems: list[UserError]
+) -> Iterator[DrawnFigure]:
+    """Yield figures one by one; one that cannot be drawn does not stop the others.
 
     Args:
         figures: which.
         inputs: what they are drawn from.
-        folder: made when absent.
-        formats: of the pictures.
-
-    Returns:
-        What was written, in that order, and why the inputs do not allow the other figures.
+        problems: gets the reasons why the inputs do not allow the other figures.
     """
-    files: list[Path] = []
-    problems: list[UserError] = []
     for figure in progress(figures, "figures", total=len(figures), unit="figure"):
         try:
-            files += DrawnFigure.of(figure, inputs).save(folder, formats)
+            drawn = DrawnFigure.of(figure, inputs)
         except UserError as error:
             problems.append(error)
-    return files, problems
+        else:
+            yield drawn
 
 
 def rounded(table: pd.DataFrame, source: Source) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """The answer: what the verdicts say about the paper's question, in sentences that name what was tested.
 
-The README, the page of findings, the letter and the report print these sentences and no others, so that
+The README, the page of findings and the report print these sentences and no others, so that
 they cannot say different things.
 """
 

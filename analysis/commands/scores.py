@@ -142,8 +142,7 @@ def audit(
     *,
     source: SourceOptions = SourceOptions(),
     selection: SelectionRule = "seed",
-    letter: bool = False,
-    format: Literal["markdown", "html", "json"] = "markdown",
+    format: Literal["markdown", "json"] = "markdown",
     out: OutFile = None,
 ) -> int:
     """Compare all 800 published cells with scores recomputed from a source's runs, and redo the paper's own arithmetic.
@@ -153,20 +152,12 @@ def audit(
 
     Exit code: 0 if no cell and no run's making differs, 1 if any does, 2 for an error.
 
-    examples:
-      clm-or-mlm audit --source released --format html --out audit.html
-      clm-or-mlm audit --letter --source results/ --out letter.md
-
-    Args:
-        letter: write a one-page letter: answer, contradictions, verdicts
-        format: output format; a letter is markdown or html
+    example: clm-or-mlm audit --source released --out audit.md
     """
     from analysis.tables.audit import audit as audited
     from analysis.tables.audit import audit_document, runs_of_stand_ins, verdict
     from analysis.tables.run_provenance import audit_provenance, provenance_lines
 
-    if letter:
-        return _letter(source, selection, format, out)
     opened = replace(source, add_model=("*",)).open()  # of the others, how they were made is audited
     made = None if opened.store is None else audit_provenance(opened.store)
     mixed = made is not None and bool(made.mismatches)
@@ -185,14 +176,3 @@ def audit(
         if made is not None:
             sys.stdout.write(f"{provenance_lines(made)[-1]}\n")
     return int(result.differs or mixed)
-
-
-def _letter(source: SourceOptions, selection: str, format: str, out: Path | None) -> int:
-    from analysis.letter import LETTER_FORMATS, letter_document, write_letter
-
-    if format not in LETTER_FORMATS:
-        raise UserError(f"a letter cannot be written as {format}; use --format {' or '.join(LETTER_FORMATS)}")
-    opened = replace(source, add_model=("*",)).open()
-    written = write_letter(opened, opened.with_interval(Settings(selection=selection)))
-    write(letter_document(written), format, out)
-    return 1 if written.differs else 0

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass
-from functools import partial
 from math import nan
-from pathlib import Path
 
 from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_cells
@@ -16,16 +14,14 @@ from analysis.tables.paper_arithmetic import ArithmeticCheck, Reference, check_a
 from analysis.tables.run_provenance import Provenance, provenance_lines
 from benchmarks.protocol import AVERAGE, DATASETS, LEARNING_RATES, SEEDS, datasets_of
 from common.errors import UserError
-from common.tables import TableDocument, fill_template, markdown_table, signed
+from common.tables import TableDocument, markdown_table, signed
 
 __all__ = ["AUDIT_FORMATS", "Audit", "AuditedCell", "audit", "audit_document", "runs_of_stand_ins", "verdict"]
 
 STATUSES = ("exact", "within interval", "differs", "incomplete", "no runs")
-AUDIT_FORMATS = ("markdown", "html", "json")
+AUDIT_FORMATS = ("markdown", "json")
 """How the audit is printed."""
 
-_TEMPLATE = Path(__file__).parent / "templates" / "audit.html"
-_MADE = "How its runs were made"
 _SUMMARY = ("table", "cells", *STATUSES)
 _CELLS = ("table", "model", "task", "dataset", "published", "recomputed", "difference", "runs", "status")
 
@@ -205,7 +201,7 @@ def _rounded(value: float) -> float | None:
 
 
 def audit_document(result: Audit, made: Provenance | None = None) -> TableDocument:
-    """Return the audit: verdict, summary, arithmetic, cells (without runs no list of cells); as HTML a page.
+    """Return the audit: verdict, summary, arithmetic, cells (without runs no list of cells).
 
     Args:
         result: the audit.
@@ -215,15 +211,11 @@ def audit_document(result: Audit, made: Provenance | None = None) -> TableDocume
     for title, rows in _sections(result):
         head, _, *body = markdown_table(rows)
         lines += ["", f"## {title}", "", head, f"|{'|'.join([' --- '] * len(rows[0]))}|", *body]
-    notes, data = [] if made is None else provenance_lines(made), result.as_dict()
+    data = result.as_dict()
     if made is not None:
-        lines += ["", f"## {_MADE}", "", "```text", *notes, "```"]
+        lines += ["", "## How its runs were made", "", "```text", *provenance_lines(made), "```"]
         data["provenance"] = asdict(made)
-    page = partial(
-        fill_template, _TEMPLATE, source=result.source, verdict=verdict(result), sections=_sections(result),
-        made=_MADE, notes=notes,
-    )  # fmt: skip
-    return TableDocument(body=lines, data=data, pages={"html": page})
+    return TableDocument(body=lines, data=data)
 
 
 def runs_of_stand_ins(source: Source, made: Provenance | None) -> TableDocument:

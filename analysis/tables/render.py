@@ -7,7 +7,6 @@ its interval in brackets and the number of seeds when it is not five.
 from __future__ import annotations
 
 import html
-from pathlib import Path
 
 import pandas as pd
 
@@ -17,14 +16,12 @@ from analysis.records import records
 from analysis.sources import Source
 from analysis.tables.build import Table, TableEntry
 from benchmarks.protocol import AVERAGE
-from common.tables import Grid, TableDocument, fill_template
+from common.tables import Grid, TableDocument
 
 __all__ = ["TABLE_FORMATS", "recomputed_text", "scores_document", "table_document"]
 
 TABLE_FORMATS = ("text", "markdown", "latex", "csv", "html")
 """How the paper's tables are printed."""
-
-_TEMPLATE = Path(__file__).parent / "templates" / "table.html"
 
 
 def table_document(table: Table) -> TableDocument:
@@ -56,9 +53,19 @@ def table_document(table: Table) -> TableDocument:
 
 
 def _html(table: Table, note: str) -> str:
+    head = [html.escape(name) for name in (*table.stubs, *table.columns)]
     rows = [[html.escape(text) for text in texts] for texts in table.texts]
     rows += [["<br>".join(_spans(cell)) for cell in cells] for cells in table.cells]
-    return fill_template(_TEMPLATE, table=table, note=note, rows=list(zip(table.labels, rows, strict=True)))
+    caption = f"<b>Table {table.number}.</b> {html.escape(table.caption)} {html.escape(note)}"
+    lines = [f'<table class="paper-table" id="table-{table.number}">', f"<caption>{caption}</caption>"]
+    lines += [
+        "<thead><tr>" + "".join(f'<th scope="col">{name}</th>' for name in head) + "</tr></thead>",
+        "<tbody>",
+    ]
+    for names, entries in zip(table.labels, rows, strict=True):
+        label = "".join(f'<th scope="row">{html.escape(name)}</th>' for name in names)
+        lines.append(f"<tr>{label}{''.join(f'<td>{entry}</td>' for entry in entries)}</tr>")
+    return "\n".join([*lines, "</tbody>", "</table>", ""])
 
 
 def _spans(cell: TableEntry) -> list[str]:

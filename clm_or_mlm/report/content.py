@@ -23,15 +23,13 @@ from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
 from analysis.tables.build import Table, TableEntry, build_table
 from benchmarks.protocol import TASKS
-from common.errors import UserError
-from common.progress import progress
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FIGURES, FigureInputs, file_stem
 from paper_figures.save import DrawnFigure
 from pretraining.models import TABLES
 
 __all__ = [
-    "FindingEntry", "PageContent", "Picture", "TableRow", "TableSection", "draw_pictures", "gather", "inlined",
+    "FindingEntry", "PageContent", "Picture", "TableRow", "TableSection", "gather", "inlined",
 ]  # fmt: skip
 
 _HEADING = 18.0
@@ -146,15 +144,17 @@ class PageContent:
         return {one: [entry for entry in own if entry.verdict.outcome is one] for one in OUTCOMES.values()}
 
 
-def gather(inputs: FigureInputs, figures: Iterable[str] = tuple(FIGURES)) -> PageContent:
+def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
     """Compute everything the page shows.
 
     Args:
         inputs: where the scores come from, selection rule and interval; the published values of tables keep theirs.
-        figures: those to draw, as far as the inputs allow them.
+        figures: those of the inputs (`paper_figures.save.draw_figures`), in the order of the page.
     """
     source, settings, assessment = inputs.source, inputs.settings, inputs.assessment
-    pictures = draw_pictures(inputs, [name for name in figures if name not in _ON_THE_PAGE])
+    pictures = {
+        file_stem(one.spec.name): _picture(one) for one in figures if one.spec.name not in _ON_THE_PAGE
+    }
     # Of other networks or metrics than the paper's the audit is of the published cells among themselves.
     audited = audit(source, selection=settings.selection) if source.comparable else audit(PUBLISHED)
     scores = None if source.is_published else source.scores(settings)
@@ -199,18 +199,6 @@ def _section(table: Table, audited: Mapping[tuple[int, str, str], AuditedCell]) 
         for labels, model, cells in zip(table.labels, table.models, table.cells, strict=False)
     )
     return TableSection(table=table, rows=rows)
-
-
-def draw_pictures(inputs: FigureInputs, names: Iterable[str] = tuple(FIGURES)) -> dict[str, Picture]:
-    """Return those of the named figures that the inputs allow, by file name, in the order of the names."""
-    pictures = {}
-    for name in progress(list(names), "figures", unit="figure"):
-        try:
-            figure = DrawnFigure.of(FIGURES[name].load(), inputs)
-        except UserError:
-            continue
-        pictures[file_stem(name)] = _picture(figure)
-    return pictures
 
 
 def _picture(figure: DrawnFigure) -> Picture:

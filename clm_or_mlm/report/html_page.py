@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Sequence
 
 import jinja2
 
@@ -30,15 +31,42 @@ from paper_figures.supplementary.findings_figure import words_of
 __all__ = ["render_page"]
 
 
-def render_page(content: PageContent, provenance: dict[str, object]) -> str:
-    """Return the page; equal content and provenance give equal text."""
+_DOCUMENTS = {
+    "scores": "Scores", "audit": "Audit", "claims": "Findings", "reproduce": "What was made",
+    "provenance": "Hashes, and the code behind them",
+}  # fmt: skip
+"""What the page calls files that belong to no table or figure."""
+
+
+def render_page(
+    content: PageContent,
+    provenance: dict[str, object],
+    *,
+    files: Sequence[str] = (),
+    missing: Sequence[tuple[str, str]] = (),
+    not_applicable: Sequence[tuple[str, str]] = (),
+) -> str:
+    """Return the page; equal content, provenance and files give equal text.
+
+    Args:
+        content: everything on the page.
+        provenance: what its last section says of the code and the versions.
+        files: paths from the page's folder to the files beside it, to which it links.
+        missing: what is not among these files though the source should have it, each with the reason.
+        not_applicable: what is not among them since it needs another kind of source.
+    """
+    by_stem: dict[str, list[str]] = {}
+    for path in files:
+        folder, slash, name = path.rpartition("/")
+        by_stem.setdefault(f"{folder}{slash}{name.partition('.')[0]}", []).append(path)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("clm_or_mlm.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined, keep_trailing_newline=True,
     )  # fmt: skip
     environment.filters |= {
         "effect": _effect, "p_texts": p_texts, "recomputed": recomputed_text, "sentence": sentence, "tone": _tone,
-        "words_of": words_of, "signed": signed, "forest": SmallForest.of, "comparison_lines": comparison_lines,
+        "words_of": words_of, "signed": signed, "title_of_file": _title_of_file,
+        "forest": SmallForest.of, "comparison_lines": comparison_lines,
     }  # fmt: skip
     page = environment.get_template("page.html").render(
         content=content,
@@ -54,11 +82,22 @@ def render_page(content: PageContent, provenance: dict[str, object]) -> str:
         has_runs=content.n_runs > 0,
         selection_words=content.settings.rule.words,
         provenance=_provenance(provenance),
-        command=" ".join(["make report", *_make_words(content)]),
+        command=" ".join(["make", "reproduce" if files else "report", *_make_words(content)]),
+        files=by_stem,
+        missing=missing,
+        not_applicable=not_applicable,
     )
     # An interval and a percentage stay on one line.
     page = re.sub(r"(?<=\d) (?=%|\[[+\-\u2212]?\d)", "\u00a0", page)
     return re.sub(r"(\[[+\-\u2212]?[\d.]+), (?=[+\-\u2212]?[\d.]+\])", "\\1,\u00a0", page)
+
+
+def _title_of_file(stem: str) -> str:
+    """Return what the page calls a table, a figure or a document by its path without the ending."""
+    folder, _, name = stem.rpartition("/")
+    if folder == "tables":
+        return f"Table {int(name.removeprefix('table'))}"
+    return name.replace("figure", "Figure ") if folder else _DOCUMENTS[stem]
 
 
 def _make_words(content: PageContent) -> list[str]:

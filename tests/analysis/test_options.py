@@ -22,7 +22,7 @@ def test_an_interval_that_is_left_open_is_the_sources() -> None:
 
 def test_every_command_refuses_a_rule_that_published_cells_cannot_give() -> None:
     for words in (
-        "scores", "table 3", "audit", "audit --letter", "claims", "sensitivity", "reproduce", "report",
+        "scores", "table 3", "audit", "claims", "sensitivity", "reproduce", "report",
         "compare 610m-mlm40-42k 610m-clm-42k",
     ):  # fmt: skip
         with pytest.raises(

@@ -101,11 +101,6 @@ def test_models_are_compared_as_by_the_command(capsys: pytest.CaptureFixture[str
     assert ours["effect"].round(6).tolist() == printed["effect"].round(6).tolist()
 
 
-def test_the_letter_is_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["audit", "--letter"])
-    assert cm.letter() == capsys.readouterr().out
-
-
 def test_a_figure_is_the_one_that_the_command_draws(tmp_path: Path) -> None:
     drawn = cm.figure(3)
     assert isinstance(drawn, Figure)

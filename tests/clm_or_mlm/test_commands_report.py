@@ -1,12 +1,14 @@
 """`clm-or-mlm report` as a user types it."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from clm_or_mlm.__main__ import main
-from clm_or_mlm.report.content import draw_pictures
-from paper_figures.figure import FigureInputs
+from common.errors import UserError
+from paper_figures.figure import FigureInputs, FigureSpec
+from paper_figures.save import DrawnFigure, draw_figures
 
 
 @pytest.mark.parametrize("given", [False, True])
@@ -15,11 +17,13 @@ def test_the_page_is_written_with_its_figures(
 ) -> None:
     asked: list[FigureInputs] = []
 
-    def few(inputs: FigureInputs, names: object) -> object:
+    def few(
+        figures: Sequence[FigureSpec], inputs: FigureInputs, problems: list[UserError]
+    ) -> Iterator[DrawnFigure]:
         asked.append(inputs)
-        return draw_pictures(inputs, ["3", "5"])
+        return draw_figures([figure for figure in figures if figure.name in ("3", "5")], inputs, problems)
 
-    monkeypatch.setattr("clm_or_mlm.report.content.draw_pictures", few)
+    monkeypatch.setattr("paper_figures.save.draw_figures", few)
     page, logs = tmp_path / "page.html", tmp_path / "logs"
     logs.mkdir()
     assert main(["report", "--out", str(page), *(["--logs", str(logs)] if given else [])]) == 0

@@ -58,7 +58,6 @@ MISTAKES = {
     "table ten": "there is no table 'ten'; give numbers from 1 to 17, or all",
     "table 18": "there is no Table 18; the paper has Tables 1 to 17",
     "table 2 --format pdf": 'Invalid value "pdf" for --format',
-    "audit --letter --format json": "use --format markdown or html",
     "audit --format latex": "latex",
     **{
         f"design --effect 1 {words}": words.split()[0]

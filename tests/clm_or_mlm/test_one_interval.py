@@ -35,11 +35,11 @@ def sources() -> dict[str, Source]:
 
 @pytest.mark.parametrize("kind", ["published", pytest.param("runs", marks=pytest.mark.slow)])
 def test_the_report_names_the_default_and_its_coverage(kind: str, sources: dict[str, Source]) -> None:
-    from clm_or_mlm.report.content import gather
     from clm_or_mlm.report.html_page import render_page
+    from tests.clm_or_mlm.report.window import content_of
 
     source = sources[kind]
-    page = render_page(gather(FigureInputs(source=source), ["2"]), {"source": kind})
+    page = render_page(content_of(FigureInputs(source=source), ["2"]), {"source": kind})
     assert f"({DEFAULTS[kind]})" in page and HOLDS.search(page.replace("&nbsp;", " "))
     assert {name for name in INTERVALS if f"({name})" in page} == {DEFAULTS[kind]}
 
@@ -99,7 +99,6 @@ def every_command() -> Iterator[Any]:
                 # Markdown and LaTeX are the text's words.
                 slow = form in ("markdown", "latex")
                 yield pytest.param(name, form, marks=pytest.mark.slow if slow else (), id=f"{name}-{form}")
-    yield pytest.param("audit --letter", "markdown", id="letter")
 
 
 @pytest.mark.parametrize("kind", ["published", "runs"])

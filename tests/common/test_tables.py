@@ -5,7 +5,6 @@ import json
 import math
 from pathlib import Path
 
-import jinja2
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,7 +15,6 @@ from common.tables import (
     Grid,
     Heading,
     TableDocument,
-    fill_template,
     markdown_table,
     plain_table,
     show,
@@ -37,14 +35,6 @@ def test_markdown_has_a_rule_for_each_column_and_escapes_its_separator() -> None
     assert markdown_table(ROWS)[:3] == ["| name | n |", "|---|---|", "| a | 10 |"]
     assert markdown_table(ROWS, {1})[1] == "|---|---:|"
     assert markdown_table([["a|b"], ["c|d"]]) == ["| a\\|b |", "|---|", "| c\\|d |"]
-
-
-def test_a_template_escapes_its_values_and_misses_none(tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    page.write_text("<p>{{ text }}</p>{{ markup|safe }}\n")
-    assert fill_template(page, text="a < 'b'", markup="<br>") == "<p>a &lt; &#x27;b&#x27;</p><br>\n"
-    with pytest.raises(jinja2.UndefinedError, match="markup"):
-        fill_template(page, text="a")
 
 
 @pytest.mark.parametrize(

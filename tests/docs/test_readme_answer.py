@@ -28,7 +28,7 @@ def numbers(text: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def printed() -> set[str]:
-    """The numbers of the sentences that `claims --format markdown`, the letter and the report print."""
+    """The numbers of the sentences that `claims --format markdown` and the report print."""
     return numbers(" ".join(answer(assess(PUBLISHED, Settings())).sentences))
 
 

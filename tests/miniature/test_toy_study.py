@@ -80,7 +80,7 @@ def test_the_analysis_ends_with_the_table_or_the_report(tmp_path: Path) -> None:
         cpu(tmp_path).analysis_job(("done/cell/a.json",), report=report) for report in (False, True)
     )
     assert [words[0] for words in short.commands] == ["ingest"]
-    assert [words[0] for words in whole.commands] == ["ingest", "reproduce", "report"]
+    assert [words[0] for words in whole.commands] == ["ingest", "reproduce"]
     assert short.needs == whole.needs == ("done/cell/a.json",)
 
 

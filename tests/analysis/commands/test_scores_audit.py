@@ -31,11 +31,3 @@ def test_the_runs_of_a_small_study_are_listed_as_text_alone(
     assert capsys.readouterr().out == "" and "not compared with the paper's" in out.read_text()
     with pytest.raises(UserError, match=r"miniature: .* leave --format out"):
         main(["audit", "--source", "miniature", "--format", "json", "--out", str(tmp_path / "runs.json")])
-
-
-def test_the_letter_is_printed_or_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit", "--letter", "--source", str(RELEASED)]) == 0
-    text = capsys.readouterr().out
-    assert "# Audit of arXiv" in text and "The paper against its code" in text
-    assert main(["audit", "--letter", "--format", "html", "--out", str(tmp_path / "letter.html")]) == 0
-    assert (tmp_path / "letter.html").read_text().startswith("<!doctype html>")

@@ -59,10 +59,9 @@ def test_a_store_made_with_one_thing_agrees(store: Path, capsys: pytest.CaptureF
         main(["audit", "--source", str(store), "--format", "json"]) == 1
     )  # its scores differ from the paper's
     assert json.loads(capsys.readouterr().out)["provenance"]["runs"] == 9
-    for form in ("markdown", "html"):
-        main(["audit", "--source", str(store), "--format", form])
-        printed = capsys.readouterr().out
-        assert "all agree within each table" in printed and "0 mismatches" in printed
+    main(["audit", "--source", str(store)])
+    printed = capsys.readouterr().out
+    assert "all agree within each table" in printed and "0 mismatches" in printed
 
 
 @pytest.mark.parametrize(

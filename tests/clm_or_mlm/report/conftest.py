@@ -8,11 +8,11 @@ import pytest
 
 from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED, Source
-from clm_or_mlm.report.content import PageContent, gather
+from clm_or_mlm.report.content import PageContent
 from clm_or_mlm.report.html_page import render_page
 from paper_figures.figure import FigureInputs
 from tests.analysis.made_up import random_runs
-from tests.clm_or_mlm.report.window import SIZES, as_opened
+from tests.clm_or_mlm.report.window import SIZES, as_opened, content_of
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
 ARGUMENTS = [
@@ -33,12 +33,12 @@ def own() -> Source:
 
 @pytest.fixture(scope="session")
 def published_content() -> PageContent:
-    return gather(FigureInputs(source=PUBLISHED), FEW)
+    return content_of(FigureInputs(source=PUBLISHED), FEW)
 
 
 @pytest.fixture(scope="session")
 def own_content(own: Source) -> PageContent:
-    return gather(FigureInputs(source=own, settings=Settings(interval="bootstrap", resamples=200)), FEW)
+    return content_of(FigureInputs(source=own, settings=Settings(interval="bootstrap", resamples=200)), FEW)
 
 
 @pytest.fixture(scope="session")

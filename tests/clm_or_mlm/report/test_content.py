@@ -5,11 +5,11 @@ from dataclasses import replace
 from analysis.claims.catalogue import FINDINGS
 from analysis.evidence.evidence import Settings
 from analysis.sources import Source
-from clm_or_mlm.report.content import PageContent, gather
+from clm_or_mlm.report.content import PageContent
 from clm_or_mlm.report.html_page import render_page
 from clm_or_mlm.report.small_forest import SmallForest
 from paper_figures.figure import FigureInputs
-from tests.clm_or_mlm.report.window import as_read
+from tests.clm_or_mlm.report.window import as_read, content_of
 
 
 def test_it_has_every_finding_once_and_the_answer_of_its_source(
@@ -49,7 +49,7 @@ def test_runs_are_compared_cell_by_cell(own_content: PageContent) -> None:
 def test_a_source_without_task_averages_has_a_page_without_the_papers_figures(own: Source) -> None:
     assert own.runs is not None
     alone = Source(label="sst2", runs=own.runs[own.runs["dataset"] == "sst2"].reset_index(drop=True))
-    content = gather(FigureInputs(source=alone, settings=Settings(interval="t")), ["3", "8"])
+    content = content_of(FigureInputs(source=alone, settings=Settings(interval="t")), ["3", "8"])
     assert content.pictures == () and "does not say" in content.answer.headline
     page = render_page(content, {})
     assert "for lack of scores in this source" in page and "Not drawn from this source" in page
@@ -58,5 +58,5 @@ def test_a_source_without_task_averages_has_a_page_without_the_papers_figures(ow
 def test_numbers_of_another_kind_get_the_audit_of_the_published_cells(own: Source) -> None:
     other = replace(own, protocol="standard")
     settings = Settings(interval="bootstrap", resamples=200)
-    content = gather(FigureInputs(source=other, settings=settings), ["3"])
+    content = content_of(FigureInputs(source=other, settings=settings), ["3"])
     assert content.audit.source == "published" and not content.audit.has_runs
