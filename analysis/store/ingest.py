@@ -11,7 +11,10 @@ import contextlib
 import hashlib
 import logging
 import math
+import os
 import shlex
+import shutil
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +42,10 @@ __all__ = ["RefusedStoreError", "StoreTable", "blind_score", "copies", "ingest",
 logger = logging.getLogger(__name__)
 
 _GRID = [(lr, seed) for lr in LEARNING_RATES for seed in SEEDS]
+_KEPT = 8
+"""Stores whose per-instance scores stay in the cache."""
+_DAY = 24 * 3600.0
+"""Seconds for which a store that was opened stays there in any case: a process may still read its scores."""
 _FEW = 400
 """Stores with fewer runs are read in this process: new ones would cost more than they bring."""
 
@@ -153,6 +160,7 @@ def open_store(
                 raise UserError(
                     f"{folder}: cannot write to the cache ({error.strerror}); set CLM_OR_MLM_CACHE to a writable folder"
                 ) from None
+            _keep_few(folder)
             target = folder / "instances.parquet"
             stack.enter_context(
                 wait_for_lock(folder / "lock", f"another process is reading {store}; waiting for it")
@@ -168,6 +176,16 @@ def open_store(
     if read.status:
         logger.warning("%s: %s; %s", store, summary(read.problems), names)
     return read, target
+
+
+def _keep_few(opened: Path) -> None:
+    """Note that a store's folder in the cache is used now; remove all but the few that were used last."""
+    os.utime(opened)
+    with contextlib.suppress(FileNotFoundError):  # another process removes them, too
+        ages = sorted((time.time() - folder.stat().st_mtime, folder) for folder in opened.parent.iterdir())
+        for age, folder in ages[_KEPT:]:
+            if age > _DAY:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

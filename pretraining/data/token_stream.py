@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from streaming.base.format.mds.reader import MDSReader
 
 __all__ = [
-    "DISK_FULL", "Fetch", "TokenStream", "held", "make_room", "make_shard_cache_folder", "shard_cache_folder",
+    "DISK_FULL", "Fetch", "TokenStream", "held", "make_room", "make_shard_cache_folder",
     "unfinished",
 ]  # fmt: skip
 
@@ -202,18 +202,13 @@ _UNFINISHED = ".unfinished"
 _LEFT_OVER_SECONDS = 3600.0
 
 
-def shard_cache_folder(place: str = "") -> Path:
-    """Return the folder of all decompressed shards of this user, where `--set cache=PLACE` puts it."""
-    return scratch_folder(place) / "shards"
-
-
 def make_shard_cache_folder(place: str = "") -> Path:
-    """Make the folder of all decompressed shards, for this user alone, and return it.
+    """Make the folder of all decompressed shards, where `--set cache=PLACE` puts it, for this user alone.
 
     Raises:
         UserError: a folder on the way belongs to someone else, or it cannot be made.
     """
-    folder = shard_cache_folder(place)
+    folder = scratch_folder(place) / "shards"
     try:
         if folder.parent.name == f"clm-or-mlm-{os.getuid()}":  # next to other users'
             private_folder(folder.parent)

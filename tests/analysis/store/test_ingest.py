@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -167,3 +168,20 @@ def test_the_same_instances_stay_where_they_are_and_damaged_ones_are_made_again(
     some, _ = open_store(store, instances=True, models=[MODELS[0]])
     assert set(some.runs["model"]) == {MODELS[0]}
     assert len(list((tmp_path / "cache" / "stores").iterdir())) == 2
+
+
+def test_the_cache_keeps_the_stores_that_were_opened_last(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("analysis.store.ingest._KEPT", 1)
+    _, mine = open_store(store, instances=True)
+    assert mine is not None
+    stores, now = mine.parent.parent, time.time()
+    for name, hours in {"a day ago": 23, "older": 26, "oldest": 27}.items():
+        (stores / name).mkdir()
+        (stores / name / "instances.parquet").mkdir()
+        os.utime(stores / name, (now, now - hours * 3600))
+    os.utime(mine.parent, (now, now - 100 * 3600))
+    open_store(store, instances=True)
+    assert {path.name for path in stores.iterdir()} == {mine.parent.name, "a day ago"}
