@@ -14,7 +14,7 @@ from tests.test_imports import ALLOWED, FILES
 from tests.test_project import TRACKED
 
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
-TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
+TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in (*PAGES, "CONTRIBUTING.md")}
 TOPS = {name.split("/")[0] for name in TRACKED if "/" in name}
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 EXAMPLES = {
@@ -131,7 +131,7 @@ def test_the_readme_has_every_room_and_the_tree_every_folder_with_a_phrase() -> 
 
 
 def test_commands_and_their_options_exist() -> None:
-    found = [words for page in PAGES for words in commands_in(page)]
+    found = [words for page in TEXTS for words in commands_in(page)]
     for words in found:
         check(words)
     assert len(found) > 100
