@@ -11,6 +11,7 @@ from PIL import Image
 import clm_or_mlm as cm
 from analysis.claims.answer import answer
 from analysis.claims.assessment import assess
+from analysis.claims.pretraining_spread import measured_spreads
 from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED, open_source
 from clm_or_mlm.__main__ import main
@@ -74,7 +75,7 @@ def test_every_number_of_the_readmes_first_screen_is_what_a_command_prints(
     assert row["fails_in"] == 0 and "and clearly lower in none" in screen
     assert f"mean gain is {row['typical_effect']:.1f} points" in screen
     assert f"half of the gains are below {np.median(effects):.1f}" in screen
-    spreads = [one["sd"] + 1e-9 for one in printed("sensitivity")["measured"] if one["parameters"] >= 200]
+    spreads = [one.sd + 1e-9 for one in measured_spreads() if one.parameters >= 200]
     assert f"(by {min(spreads):.2f} to {max(spreads):.2f} points)" in screen
     [left] = re.findall(r"\), (\d to \d) of 12 would", answer(assess(PUBLISHED, Settings())).pretraining)
     assert f"only {left} of the 12 comparisons would still be clear" in screen
