@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 
 from safetensors import SafetensorError
 
@@ -45,12 +46,6 @@ _PROBLEMS = {
 """What transformers calls a form."""
 _OUTPUTS = {"QA": ("outside", "inside"), "SC-value": ("value",)}
 """Names of a head's outputs that are no labels of the data."""
-_POOLED = {
-    "mean": "vector = (hidden * mask).sum(1) / mask.sum(1)",
-    "first": "vector = hidden[:, 0]",
-    "last": 'vector = hidden[torch.arange(len(hidden)), batch["attention_mask"].sum(1) - 1]',
-    "late": "vector = hidden  # the mean is taken of the logits",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,9 +135,10 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
             "--keep best writes folders without code, so it cannot keep a model that needs --trust-remote-code; leave "
             "one of them out"
         )
-    if request.pooling not in _POOLED:
+    if not POOLINGS[request.pooling].mode:
+        known = ", ".join(name for name, pooling in POOLINGS.items() if pooling.mode)
         raise UserError(
-            f"--keep best cannot keep an encoder with the pooling {request.pooling!r}, only with {', '.join(_POOLED)}; "
+            f"--keep best cannot keep an encoder with the pooling {request.pooling!r}, only with {known}; "
             "leave out --keep"
         )
     if loaded.encoder.part:
@@ -225,22 +221,19 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
         pattern = classification_text(dataset, "FIRST", "SECOND").replace("\n", "\\n")
         reads = f"A text, or a pair of texts, is read as `{pattern}`."
     if (folder / HEAD_FILE).is_file():
-        linear = [
-            'F.linear({}, head["out.weight"], head["out.bias"])',
-            'F.linear(F.gelu(F.linear({}, head["dense.weight"], head["dense.bias"])), '
-            'head["out.weight"], head["out.bias"])',
-        ][form.startswith("SC")]
-        pool = _POOLED[request.pooling] if form.startswith("SC") else "vector = hidden"
-        lines = [pool, f"logits = {linear.format('vector')}"]
-        if form.startswith("SC") and request.pooling == "late":
-            lines.append("logits = (logits * mask).sum(1) / mask.sum(1)")
-        return card(request, key, kind, "\n".join([_use("head_beside"), *lines]), reads)
+        pooling = POOLINGS[request.pooling]
+        parts = [_use("head_beside", vector="hidden"), _use("token_head")]
+        if form.startswith("SC"):
+            parts = [_use("head_beside", vector=pooling.code), _use("text_head")]
+            parts += [_use("mean_of_logits")] if pooling.of_logits else []
+        return card(request, key, kind, "\n".join(parts), reads)
     if form == "QA":
         return card(request, key, kind, _use("answer"), reads)
     task = "token-classification" if form == "TC" else "text-classification"
-    return card(request, key, kind, _use("pipeline").replace("TASK", task), reads)
+    return card(request, key, kind, _use("pipeline", task=task), reads)
 
 
-def _use(name: str) -> str:
-    """Return Python code for a card."""
-    return Path(__file__).with_name("templates").joinpath(f"{name}.txt").read_text("utf-8").rstrip()
+def _use(name: str, **values: str) -> str:
+    """Return Python code for a card: the template of that name with these values in its places."""
+    text = Path(__file__).with_name("templates").joinpath(f"{name}.txt").read_text("utf-8")
+    return Template(text.rstrip()).substitute(values)
