@@ -20,6 +20,7 @@ from analysis.store.instances import RunScores, write_cell
 from analysis.store.scan import CellFolder, Problem
 from benchmarks.protocol import PAPER, STANDARD, Dataset
 from benchmarks.results_json import ResultsError, read_results
+from benchmarks.run_fields import fields_that_decide
 from benchmarks.runs import (
     AGAIN,
     CLUSTERS,
@@ -35,13 +36,11 @@ from benchmarks.runs import (
 from common.manifest import FILES
 from common.reading import UnreadableError, read_bounded
 
-__all__ = ["OF_MODEL", "Run", "read_cell"]
+__all__ = ["Run", "read_cell"]
 
 _BARE = f"has no {RUN}, unlike other runs of its cell, so its origin is unknown; remove it, or {AGAIN}"
-OF_MODEL = ("weights", "tokenizer")
-"""What all runs of a model share."""
-_OF_COMPARISON = ("tuning", "pooling", "head", "training_data", "evaluation_data")
-"""What all runs on a dataset share, whatever the model."""
+_SHARED = (*fields_that_decide("of the model"), *fields_that_decide("between models"))
+"""What all runs of a model share, or all runs on a dataset, whatever the model."""
 ClusterIds = dict[str, npt.NDArray[np.int32]]
 """By split the cluster of each instance; empty where none are known."""
 
@@ -216,16 +215,15 @@ def _standard(record: Mapping[str, Any], dataset: Dataset, protocol: str) -> Ite
 
 def _made_from(record: Mapping[str, Any]) -> str:
     """Return what a run's record says of its model and of what compared runs share; empty without a record."""
-    description = record.get("description")
-    if not isinstance(description, dict):
+    if not isinstance(record.get("description"), dict):
         return ""
     found: dict[str, Any] = {}
-    for name in (*OF_MODEL, *_OF_COMPARISON):
-        value = description.get(name)
+    for field in _SHARED:
+        value = field.of(record)
         parts = (
-            {f"{name}.{part}": one for part, one in value.items()}
+            {f"{field.name}.{part}": one for part, one in value.items()}
             if isinstance(value, dict)
-            else {name: value}
+            else {field.name: value}
         )
         found |= {part: one for part, one in parts.items() if one is not None}
     return orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode()

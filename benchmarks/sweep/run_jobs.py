@@ -25,6 +25,7 @@ from benchmarks.datasets.local_dataset import read_manifest
 from benchmarks.finetuning.device import choose_precision
 from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.protocol import PROTOCOL_VERSION
+from benchmarks.run_fields import fields_that_decide
 from benchmarks.runs import RESULTS, RESULTS_VERSION, RUN, RunKey, cell_keys, found_keys
 from benchmarks.sweep.kept import best_run, is_lost
 from benchmarks.sweep.request import RunRequest
@@ -47,8 +48,7 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-_OF_MODEL = ("weights", "tokenizer")
-"""What all runs of a model share, whatever the dataset."""
+_OF_MODEL = tuple(field.name for field in fields_that_decide("of the model"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +144,8 @@ def forget_failed(jobs: Iterable[RunJob]) -> None:
 
 def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
     """Return, for each dataset of a request, the description of what its runs are made from, as `run.json` has it.
+
+    Its fields are those of `benchmarks.run_fields.RUN_FIELDS`.
 
     Raises:
         UserError: the model or a dataset is not there, or a name is unknown.

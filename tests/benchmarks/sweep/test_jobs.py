@@ -4,10 +4,12 @@ import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
+from benchmarks.run_fields import RUN_FIELDS, Decides
 from benchmarks.runs import RESULTS_VERSION, RunKey
 from benchmarks.sweep.run_jobs import descriptions, jobs_of
 from benchmarks.sweep.status import COMPLETE, claim_path
@@ -136,8 +138,17 @@ def test_runs_of_decoders_alone_say_how_they_were_made_bidirectional(
     found = {}
     for kind in ("ours", "bert", "llama"):
         request = request_of(str(model_folder(kind)), data, tmp_path)
-        found[kind] = next(iter(descriptions(request).values())).get("direction")
-    assert found == {"ours": None, "bert": None, "llama": "configuration"}
+        found[kind] = descriptions(request)["sst2"]
+    said = {kind: made.get("direction") for kind, made in found.items()}
+    assert said == {"ours": None, "bert": None, "llama": "configuration"}
+    listed = {field.path for field in RUN_FIELDS if field.path.startswith("description.")}
+    assert {f"description.{name}" for name in found["llama"]} == listed
+
+
+def test_a_run_says_everything_that_the_list_of_fields_names(finished: list[str], tmp_path: Path) -> None:
+    made = record(tmp_path, FOLDER)
+    assert [field.name for field in RUN_FIELDS if field.of(made) is None] == ["direction", "epochs"]
+    assert {field.decides for field in RUN_FIELDS} == set(get_args(Decides))
 
 
 @pytest.mark.parametrize("size", [0, 1, 300, -1])
