@@ -131,7 +131,7 @@ def _read_run(
     sha256 = record.get(FILES, {}).get(RESULTS, "") if record else None
     validation, test = read_results(folder / RESULTS, sha256)
     # Of a dataset of one's own the paper says no metric: its runs are scored by the one that it names.
-    ours = protocol == PAPER and not (dataset.content and record)
+    ours = protocol == PAPER and not (dataset.is_own and record)
     scores = (validation.score, test.score) if ours else tuple(_standard(record, dataset, protocol))
     run = Run(
         path=below,
@@ -208,7 +208,7 @@ def _standard(record: Mapping[str, Any], dataset: Dataset, protocol: str) -> Ite
                 raise ResultsError("left out", f"has no metric {metric!r}, only {held or 'none'}") from None
             raise ResultsError("standard", f"has a {RUN} without {where}; evaluate the run again") from None
         # A correlation, which the paper's datasets have only by a metric of one's own, can be negative.
-        if not (least := -1 if dataset.content or protocol != STANDARD else 0) <= value <= 1:
+        if not (least := -1 if dataset.is_own or protocol != STANDARD else 0) <= value <= 1:
             raise ResultsError("value", f"has a {RUN} with {where} = {value:g}, outside [{least}, 1]")
         yield value
 

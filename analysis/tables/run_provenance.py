@@ -96,7 +96,7 @@ def audit_provenance(store: Path) -> Provenance:
         recorded += done and bool(record)
         if record and done:
             for rank, field in enumerate(_AUDITED):
-                table = dataset.name if field.of_dataset or dataset.content else dataset.task
+                table = dataset.name if field.of_dataset or dataset.is_own else dataset.task
                 key = (list(TASKS).index(dataset.task), rank, table)
                 said.setdefault(key, {})[name] = field.text(record)
         elif record.get("status") == "failed":

@@ -98,12 +98,12 @@ def import_(
     """
     entry = known_datasets(_read(datasets))[dataset]
     given = {"train": train, "validation": validation, "test": test, "queries": queries, "corpus": corpus}
-    roles = {role: paths for role, paths in given.items() if paths} or entry.files
+    roles = {role: paths for role, paths in given.items() if paths} or entry.files.paths
     text = import_files.import_dataset(entry, roles, out, replace=replace)
     sys.stdout.write(text + "\n")
 
 
-_KNOWN = "\n".join(f"  {name:13}{entry.originals}" for name, entry in DATASETS.items())
+_KNOWN = "\n".join(f"  {name:13}{entry.files.originals}" for name, entry in DATASETS.items())
 import_.__doc__ = cleandoc(import_.__doc__ or "").replace(
     "\nArgs:",
     f"\ndatasets and their files:\n{_KNOWN}\n\nexample:\n"

@@ -66,7 +66,7 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
             that are pinned.
     """
     dataset = get_dataset(dataset)
-    name, pins = dataset.name, dataset.pins
+    name, pins = dataset.name, dataset.files.pins
     if not pins:
         raise UserError(
             f"{name} has no known location on a hub; use `clm-or-mlm import {name} --train FILE ...`"

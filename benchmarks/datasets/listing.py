@@ -25,7 +25,7 @@ def dataset_table(data: Path, datasets: Mapping[str, Dataset] = DATASETS) -> Gri
     rows: list[tuple[str, ...]] = [("dataset", "task", *SPLIT_TABLES, "from", "licence")]
     for name, dataset in datasets.items():
         counts: Mapping[str, int] = {}
-        source, licence = "absent", dataset.licence
+        source, licence = "absent", dataset.files.licence
         if (data / name / MANIFEST).is_file():
             manifest = read_manifest(data, dataset)
             counts, source, licence = manifest.counts, str(manifest.source["kind"]), manifest.licence

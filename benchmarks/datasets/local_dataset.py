@@ -160,8 +160,8 @@ def write(
                 labels=dataset.label_names,
                 splits=content.splits,
                 source=dict(source),
-                licence=dataset.licence,
-                citation=dataset.citation,
+                licence=dataset.files.licence,
+                citation=dataset.files.citation,
                 notes=content.notes,
             )
             (temporary / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")

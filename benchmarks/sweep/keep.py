@@ -217,7 +217,7 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
         )
     elif form == "TC":
         reads = "Words are joined by one space; each token has its word's tag."
-    elif dataset.prompt or dataset.content.get("kind") == "pair" or "Text 1" not in dataset.segments:
+    elif dataset.prompt or dataset.files.content.get("kind") == "pair" or "Text 1" not in dataset.segments:
         pattern = classification_text(dataset, "FIRST", "SECOND").replace("\n", "\\n")
         reads = f"A text, or a pair of texts, is read as `{pattern}`."
     if (folder / HEAD_FILE).is_file():

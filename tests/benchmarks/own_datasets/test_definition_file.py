@@ -72,4 +72,4 @@ def test_every_kind_makes_a_dataset(file: Path) -> None:
     for dataset, kind in zip(read_definitions(file), KINDS.values(), strict=True):
         assert (dataset.task, dataset.form, dataset.headline) == (kind.task, kind.form, kind.metrics[0])
         assert dataset.labels == {"value": 1, "retrieval": None}.get(kind.name, 2)
-        assert dataset.content and dataset.name not in datasets_of(dataset.task)
+        assert dataset.is_own and dataset.name not in datasets_of(dataset.task)
