@@ -27,7 +27,7 @@ from benchmarks.runs import (
     DETAILS,
     RESULTS,
     RUN,
-    SPLITS,
+    SCORED_SPLITS,
     NotItselfError,
     RunKey,
     clusters_hash,
@@ -154,7 +154,7 @@ def _read_run(
         sha256 = str(record.get(CLUSTERS, ""))
         found = clusters[sha256] if sha256 in clusters else _clusters(folder, sha256)
         clusters[sha256] = found
-        counts = dict(zip(SPLITS, (run.n_validation, run.n_test), strict=True))
+        counts = dict(zip(SCORED_SPLITS, (run.n_validation, run.n_test), strict=True))
         if wrong := [split for split, ids in found.items() if len(ids) != counts[split]]:
             raise ResultsError(
                 "value",
@@ -198,7 +198,7 @@ def _standard(record: Mapping[str, Any], dataset: Dataset, protocol: str) -> Ite
             "standard", f"has no {RUN}, so its standard metrics are unknown; evaluate the run again"
         )
     metric = dataset.headline if protocol in (PAPER, STANDARD) else protocol
-    for split in SPLITS:
+    for split in SCORED_SPLITS:
         where = f"standard.{split}.{metric}"
         try:
             value = float(record["standard"][split][metric])

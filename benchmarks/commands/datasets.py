@@ -15,13 +15,14 @@ from benchmarks.datasets import import_files
 from benchmarks.datasets.fetch import fetch_all
 from benchmarks.datasets.listing import dataset_table, show_text
 from benchmarks.datasets.local_dataset import verify
-from benchmarks.datasets.schema import MANIFEST, Manifest
+from benchmarks.datasets.schema import Manifest
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.own_datasets.definition_file import read_definitions, ready_text
 from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import DATASETS, Dataset
 from common.cli import MANY
 from common.errors import UserError
+from common.manifest import MANIFEST
 from common.progress import progress
 from common.tables import TableDocument, write
 

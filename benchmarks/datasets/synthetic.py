@@ -16,6 +16,7 @@ import pyarrow as pa
 from benchmarks.datasets.local_dataset import DatasetContent, table, write
 from benchmarks.datasets.schema import SPLIT_TABLES, Manifest, Row
 from benchmarks.protocol import DATASETS, Dataset, get_dataset
+from benchmarks.runs import SCORED_SPLITS
 from common.errors import UserError
 
 __all__ = ["GRAMMARS", "make_synthetic", "pick_word", "synthetic"]
@@ -180,7 +181,7 @@ def _retrieval(
     queries: list[Row] = []
     qrels: list[Row] = []
     corpus: list[Row] = []
-    for split in SPLIT_TABLES[1:]:
+    for split in SCORED_SPLITS:
         for number in range(evaluation):
             topic = next(topics)
             query, doc = f"{split}-q{number}", f"{split}-d{number}"

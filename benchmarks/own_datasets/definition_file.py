@@ -17,7 +17,7 @@ from common.errors import UserError, nearest
 from common.registry import Registry
 from common.settings import read_settings, read_toml
 
-__all__ = ["KINDS", "READY", "DatasetKind", "definition_of", "read_definitions", "ready_text"]
+__all__ = ["DATASET_KINDS", "READY", "DatasetKind", "definition_of", "read_definitions", "ready_text"]
 
 READY = {path.stem: path for path in sorted((Path(__file__).resolve().parent / "ready").glob("*.toml"))}
 """The files that are ready, by what they are called."""
@@ -58,7 +58,7 @@ _TEXT = ("text", "sentence")
 _SC_METRICS = ("accuracy", "macro_f1", "f1", "mcc")
 _ANSWERS = {"question": ("question",), "context": ("context",), "answers": ("answers",), "id": ("id",)}
 
-KINDS: Registry[DatasetKind] = Registry(
+DATASET_KINDS: Registry[DatasetKind] = Registry(
     "kind of dataset",
     [
         DatasetKind(name="text", form="SC", labelled=True, metrics=_SC_METRICS,
@@ -179,7 +179,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         )
     given = read_settings(_Table, table, where)
     try:
-        kind = KINDS[given.kind]
+        kind = DATASET_KINDS[given.kind]
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
     labels = tuple(str(label) for label in given.labels)

@@ -24,7 +24,7 @@ from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.finetuning.plain_folder import HEAD_FILE, write_model, write_pooling, write_tokenizer
 from benchmarks.finetuning.tokenization import classification_text, question_text, texts_of
 from benchmarks.runs import RunKey, key_of
-from benchmarks.sweep.kept import CARD, MANIFEST, best_run, card, is_kept, is_lost, kept_folder
+from benchmarks.sweep.kept import CARD, best_run, card, is_kept, is_lost, kept_folder
 from benchmarks.sweep.request import RunRequest
 from benchmarks.sweep.status import state_of
 from benchmarks.tasks.base import Setting, TaskModel
@@ -33,7 +33,7 @@ from common.description import description_hash
 from common.errors import UserError
 from common.files import atomic_folder, sha256_file, write_text
 from common.locks import wait_for_lock
-from common.manifest import read_manifest, write_manifest
+from common.manifest import MANIFEST, read_manifest, write_manifest
 from common.reading import read_json
 
 __all__ = ["Keeper", "check_keeping", "write_cards"]

@@ -16,10 +16,10 @@ import pytest
 from benchmarks.commands.datasets import PARTIAL
 from benchmarks.datasets.fetch import UnreachableError, fetch
 from benchmarks.datasets.local_dataset import load
-from benchmarks.datasets.schema import MANIFEST
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS, Dataset, Pin
 from common.errors import UserError
+from common.manifest import MANIFEST
 from common.provenance import ROOT
 from tests.benchmarks.command import command
 from tests.benchmarks.fake_hub import COMMIT, OTHER, FakeHub, conll_rows, parquet
