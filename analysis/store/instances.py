@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.store.runs_table import RUN_FIELDS
+from analysis.store.runs_table import RUN_COLUMNS
 from analysis.store.stand_ins import RECORDED_AS
 from benchmarks.protocol import Dataset
 from benchmarks.runs import SCORED_SPLITS
@@ -53,7 +53,7 @@ _MANIFEST = "_manifest.json"
 _CLUSTERS = {split: f"{split}_clusters" for split in SCORED_SPLITS}
 _SCHEMA = pa.schema(
     [
-        *RUN_FIELDS,
+        *RUN_COLUMNS,
         *((split, pa.list_(pa.float64())) for split in SCORED_SPLITS),
         *((name, pa.list_(pa.int32())) for name in _CLUSTERS.values()),
     ]

@@ -76,6 +76,11 @@ class RunJob:
         cells = [cell_keys(asked.name, asked.known[name], asked.lrs, asked.seeds) for name in self.datasets]
         return list(zip(*cells, strict=True))
 
+    @property
+    def runs(self) -> list[RunKey]:
+        """All runs of its fine-tunings, in their order."""
+        return [key for each in self.fine_tunings for key in each]
+
     def pending(self, runs: Iterable[RunKey] | None = None) -> list[RunKey]:
         """Return which runs of the job, or of these of its runs, are still to be done."""
 
@@ -88,7 +93,7 @@ class RunJob:
             before = state.description  # a failure under other settings is no reason not to try
             return before is not None and bool(difference(before, self.descriptions.get(key.dataset, before)))
 
-        return list(filter(waits, runs or (key for each in self.fine_tunings for key in each)))
+        return list(filter(waits, runs or self.runs))
 
 
 def jobs_of(request: RunRequest, descriptions: Mapping[str, Mapping[str, Any]] | None = None) -> list[RunJob]:
@@ -111,7 +116,7 @@ def compared_jobs(request: RunRequest) -> list[RunJob]:
     wanted = descriptions(request)
     check_finished(request, wanted)
     jobs = jobs_of(request, wanted)
-    for key in (key for job in jobs for runs in job.fine_tunings for key in runs):
+    for key in (key for job in jobs for key in job.runs):
         if (fault := state_of(request.store, key).fault) is not None:
             log.warning("%s %s; the run will be repeated", folder_of(request.store, key), fault)
     return jobs
@@ -136,7 +141,7 @@ def lost_jobs(jobs: Iterable[RunJob]) -> list[RunJob]:
 def forget_failed(jobs: Iterable[RunJob]) -> None:
     """Delete what is recorded of runs that failed, so that they are tried again."""
     for job in jobs:
-        for key in (key for runs in job.fine_tunings for key in runs):
+        for key in job.runs:
             if state_of(job.request.store, key).reason is not None:
                 for name in (RESULTS, RUN):
                     (folder_of(job.request.store, key) / name).unlink(missing_ok=True)
