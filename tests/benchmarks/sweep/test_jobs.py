@@ -15,7 +15,7 @@ from benchmarks.sweep.run_jobs import descriptions, jobs_of
 from benchmarks.sweep.status import COMPLETE, claim_path
 from common.description import description_hash
 from common.errors import UserError
-from tests.benchmarks.sweep.stores import RUN_OF_UNER, record, replaced, request_of, results, run
+from tests.benchmarks.sweep.stores import RUN_OF_UNER, record, replaced, request_of, results, run, words_of
 from tests.flips import flip
 from tests.results import write_results
 from tests.sealed import seal
@@ -38,13 +38,19 @@ CELL = "tiny/TC/uner_en"
 FOLDER = f"{CELL}/lr1e-03_sd0"
 
 
+@pytest.fixture(scope="module")
+def done(data: Path, model_folder: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with one run."""
+    store = tmp_path_factory.mktemp("done")
+    assert run([*words_of(model_folder("ours"), data, store), *RUN_OF_UNER]) == COMPLETE
+    return store
+
+
 @pytest.fixture
-def finished(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+def finished(done: Path, arguments: list[str], tmp_path: Path) -> list[str]:
     """The words of a command whose runs are all done."""
-    words = [*arguments, *RUN_OF_UNER]
-    assert run(words) == COMPLETE
-    capsys.readouterr()
-    return words
+    shutil.copytree(done, tmp_path, dirs_exist_ok=True)
+    return [*arguments, *RUN_OF_UNER]
 
 
 def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:

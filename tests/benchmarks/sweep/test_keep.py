@@ -27,7 +27,7 @@ from benchmarks.sweep.keep import Keeper
 from benchmarks.sweep.kept import best_run, kept_folder
 from benchmarks.sweep.status import COMPLETE, folder_of
 from common.errors import UserError
-from tests.benchmarks.sweep.stores import replaced, results, run
+from tests.benchmarks.sweep.stores import replaced, results, run, started
 from tests.results import write_results
 
 KEEP = ["--keep", "best"]
@@ -226,19 +226,18 @@ def test_a_better_run_replaces_it_and_a_worse_one_does_not(
     assert len(seen) >= 2
 
 
-_KILLED = """
-import os, sys
-from benchmarks.sweep.keep import Keeper
-from clm_or_mlm.__main__ import main
-write = Keeper.write
-def killed(self, name, model, folder):
-    kind = write(self, name, model, folder)
-    if ".keep-" not in str(folder):
-        os._exit(9)
-    return kind
-Keeper.write = killed
-main(sys.argv[1:])
-"""
+def killed(words: list[str]) -> None:
+    """Run a command in a process that dies once the weights are written, before their folder is there."""
+    write = Keeper.write
+
+    def die(self: Keeper, name: str, model: Any, folder: Path) -> str:
+        kind = write(self, name, model, folder)
+        if ".keep-" not in str(folder):
+            os._exit(9)
+        return kind
+
+    Keeper.write = die  # type: ignore[method-assign]
+    run(words)
 
 
 def test_a_process_that_is_killed_while_it_keeps_loses_nothing(
@@ -247,8 +246,9 @@ def test_a_process_that_is_killed_while_it_keeps_loses_nothing(
     words = words_of(model_folder("ours"), data, tmp_path / "a", "sst2")
     keep(words)
     other = [*replaced(words, "--out", tmp_path / "b"), *KEEP]
-    ended = subprocess.run([sys.executable, "-c", _KILLED, "benchmarks", "run", *other], capture_output=True)
-    assert ended.returncode == 9, ended.stderr
+    process = started(killed, other)
+    process.join()
+    assert process.exitcode == 9
     assert len(results(tmp_path / "b")) == 1  # the run's scores are there, its weights are not
     assert run(other) == COMPLETE
     a, b = kept(tmp_path / "a", "sst2"), kept(tmp_path / "b", "sst2")
