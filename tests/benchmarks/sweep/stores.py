@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.process import BaseProcess
@@ -23,7 +24,9 @@ run, status = command("benchmarks", "run"), command("benchmarks", "status")
 def started(call: Callable[..., Any], *args: Any) -> BaseProcess:
     """A process that makes a call, forked as a worker is, so that it need not import everything again."""
     process = multiprocessing.get_context("fork").Process(target=call, args=args)
-    process.start()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)  # from Python 3.12 on
+        process.start()
     return process
 
 
@@ -32,10 +35,10 @@ def validate(words: list[str]) -> int:
     return run([*words, "--dry-run"])
 
 
-def words_of(model: Path, data: Path, store: Path) -> list[str]:
-    """A command of fine-tunings of three steps, one after the other."""
-    words = ["--model", str(model), "--name", "tiny", "--data", str(data), "--out", str(store / "results")]
-    return [*words, "--steps", "3", "--device", "cpu", "--workers", "1"]
+def words_of(model: Path, data: Path, store: Path, steps: int = 3) -> list[str]:
+    """A command of fine-tunings of so many steps, one after the other."""
+    words = ["--model", str(model), "--name", "tiny", "--data", str(data), "--out", str(store)]
+    return [*words, "--steps", str(steps), "--device", "cpu", "--workers", "1"]
 
 
 RUN_OF_UNER = ["--dataset", "uner_en", "--lr", "1e-3", "--seed", "0"]
