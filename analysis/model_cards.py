@@ -61,7 +61,7 @@ def model_cards(source: Source, settings: Settings) -> dict[str, str]:
             "runs": runs[model, dataset], "definition": definitions_record([known]),
         }  # fmt: skip
         metric = {"entity_f1": "f1"}.get(known.headline, known.headline)  # the name that the hub knows
-        repo = next((pin.repo for pin in known.pins), dataset)
+        repo = next((pin.repo for pin in known.files.pins), dataset)
         entries[model].append({
             "task": {"type": _TASKS[known.task]},
             "dataset": {"type": repo, "name": known.title, "config": dataset, "split": "test"},

@@ -168,7 +168,7 @@ class Source:
     def metric_of(self, task: str, dataset: str) -> str:
         """Return the name of the metric of a dataset's scores, or of a task's average."""
         known = self.datasets.get(dataset)
-        if known is not None and known.content and self.protocol == PAPER:
+        if known is not None and known.is_own and self.protocol == PAPER:
             return known.headline  # of a dataset of one's own the paper says no metric
         return {PAPER: TASKS[task].metric, STANDARD: TASKS[task].standard_metric}.get(
             self.protocol, self.protocol

@@ -1,14 +1,14 @@
 """The paper's fine-tuning protocol as data: tasks, datasets, metrics, grid and optimiser. Standard library only.
 
 The paper's twelve datasets (paper_datasets.toml) and those that a file defines (`benchmarks.own_datasets`) are both a
-`Dataset`: its task, where it comes from, how it is read, split and scored.
+`Dataset`: what is scored, and where its files are.
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,8 +16,8 @@ from common.registry import Registry
 
 __all__ = [
     "AVERAGE", "DATASETS", "EXTRA_DATASETS", "FINE_TUNING", "LEARNING_RATES", "OUTPUTS", "PAPER",
-    "PROTOCOL_VERSION", "SEEDS", "STANDARD", "TASKS", "Dataset", "FineTuning", "HeadName", "Pin", "Task", "datasets_of",
-    "format_lr", "get_dataset", "in_order", "is_paired", "title_of",
+    "PROTOCOL_VERSION", "SEEDS", "STANDARD", "TASKS", "Dataset", "DatasetFiles", "FineTuning", "HeadName", "Pin",
+    "Task", "datasets_of", "format_lr", "get_dataset", "in_order", "is_paired", "title_of",
 ]  # fmt: skip
 
 
@@ -73,13 +73,45 @@ class Pin:
     """Known hashes by path."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class DatasetFiles:
+    """Where a dataset's original files are, and how they are read: what `fetch` and `import` ask."""
+
+    reader: str = ""
+    """A key of `datasets.import_files.READERS`; the dataset's form where it is not named."""
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of the columns by field; the reader's own where they are not named."""
+    header: tuple[str, ...] = ()
+    """Names of the columns of tables of text without a header."""
+    quotes: bool | None = None
+    """Whether quotes around fields of a TSV file are not of their text; None: as the file shows."""
+    ids: str = ""
+    """`none` where the ids of the files are not unique and rows are numbered instead."""
+    as_published: bool = False
+    """Whether its three splits are as published; else validation is carved from train unless it is given, too."""
+    originals: str = ""
+    """The files in words, for help and errors."""
+    paths: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    """The files by role; none when they are given on the command line or come from a hub."""
+    pins: tuple[Pin, ...] = ()
+    """The files on a hub; empty when they are on none."""
+    licence: str = "not stated"
+    """The data's licence."""
+    citation: str = "not stated"
+    """Whom to cite."""
+    content: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """What the file says that defines the dataset; empty for the paper's."""
+    where: str = "the paper"
+    """The file that defines it."""
+
+
 _CLUSTERS = {"TC": "document", "QA": "context"}
 """Of a form whose instances come in clusters: sentences of one document, questions of one context."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """One of the twelve datasets, or one of yours; the same one as long as what makes a score is the same."""
+    """What is scored on one of the twelve datasets, or one of yours: the same one as long as that is the same."""
 
     name: str
     """Folder name in the release, and the name everywhere in this package."""
@@ -89,6 +121,8 @@ class Dataset:
     """Its family: a key of `TASKS`."""
     labels: int | None
     """Number of outputs of the head; None for retrieval."""
+    label_names: tuple[str, ...] = field(default=(), compare=False)
+    """Names of the classes, labels or tags by id."""
     trained_on: str
     """The dataset whose training split is used: itself, or `msmarco` for retrieval."""
     epochs: int | None = None
@@ -109,52 +143,29 @@ class Dataset:
     """Standard metrics that it has besides those of all datasets of its form."""
     value_range: tuple[float, float] | None = None
     """Smallest and largest value, of a dataset whose examples have one."""
-
     cluster: str = field(default="", compare=False)
     """The column of the local form whose rows with one value are a cluster: test instances that are right or wrong
     together. A form's own where it is not named; empty: none, every instance stands for itself."""
-    label_names: tuple[str, ...] = field(default=(), compare=False)
-    """Names of the classes, labels or tags by id."""
-    reader: str = field(default="", compare=False)
-    """How its original files are read: a key of `datasets.import_files.READERS`; as its form where not named."""
-    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
-    """Names of the columns of its files by field; the reader's own where they are not named."""
-    header: tuple[str, ...] = field(default=(), compare=False)
-    """Names of the columns of tables of text without a header."""
-    quotes: bool | None = field(default=None, compare=False)
-    """Whether quotes around fields of a TSV file are not of their text; None: as the file shows."""
-    ids: str = field(default="", compare=False)
-    """`none` where the ids of the files are not unique and rows are numbered instead."""
-    as_published: bool = field(default=False, compare=False)
-    """Whether its three splits are as published; else validation is carved from train unless it is given, too."""
-    originals: str = field(default="", compare=False)
-    """Its original files, in words, for help and errors."""
-    files: Mapping[str, tuple[Path, ...]] = field(default_factory=dict, compare=False)
-    """Files by role; none when they are given on the command line or come from a hub."""
-    pins: tuple[Pin, ...] = field(default=(), compare=False)
-    """Where its files are on a hub; empty when they are on none."""
     counts: Mapping[str, int] = field(default_factory=dict, compare=False)
     """Examples a split of the official data in the local form; others are noted where it is made."""
-    licence: str = field(default="not stated", compare=False)
-    """The data's licence."""
-    citation: str = field(default="not stated", compare=False)
-    """Whom to cite."""
-    content: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """As the file says it that defines it; empty for the paper's."""
-    where: str = field(default="the paper", compare=False)
-    """The file that defines it."""
+    files: DatasetFiles = field(default_factory=DatasetFiles, compare=False)
+    """Where its files are."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "form", self.form or self.task)
-        object.__setattr__(self, "reader", self.reader or self.form)
         object.__setattr__(self, "headline", self.headline or TASKS[self.task].headline)
-        named = "document" if "document" in self.columns else ""
+        named = "document" if "document" in self.files.columns else ""
         object.__setattr__(self, "cluster", self.cluster or _CLUSTERS.get(self.form, named))
 
     @property
     def run_prefix(self) -> str:
         """What comes before `lr1e-04_sd0` in the name of a run's folder."""
         return TASKS[self.task].run_prefix
+
+    @property
+    def is_own(self) -> bool:
+        """Whether a file of one's own defines it."""
+        return bool(self.files.content)
 
 
 CONVERTED = "refs/convert/parquet"
@@ -181,8 +192,12 @@ def _dataset(name: str, table: Mapping[str, Any]) -> Dataset:
     labels: tuple[str, ...] = given.pop("labels", ())
     given["pins"] = tuple(_pins(given.pop("hub", ())))
     given["columns"] = {field: tuple(names) for field, names in given.get("columns", {}).items()}
+    files = DatasetFiles(
+        **{part.name: given.pop(part.name) for part in fields(DatasetFiles) if part.name in given}
+    )
     given.setdefault("trained_on", name)
-    return Dataset(name=name, label_names=labels, labels=OUTPUTS.get(given["task"], len(labels)), **given)
+    outputs = OUTPUTS.get(given["task"], len(labels))
+    return Dataset(name=name, label_names=labels, labels=outputs, files=files, **given)
 
 
 _FILE = Path(__file__).with_name("paper_datasets.toml")

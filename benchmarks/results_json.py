@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from benchmarks.runs import AGAIN, RUN, SPLITS
+from benchmarks.runs import AGAIN, RUN, SCORED_SPLITS
 from common.files import sha256_bytes
 from common.reading import BadJsonError, ChangingError, UnreadableError, read_bounded, strict_json
 
@@ -24,14 +24,14 @@ MEAN_TOLERANCE = 1e-6
 hundredth of what the paper's two decimals in percent can show."""
 
 _LATER = "ingest again when its run is done"
-_QUOTES = 2 * (len(SPLITS) + 2 * 2)
+_QUOTES = 2 * (len(SCORED_SPLITS) + 2 * 2)
 """Quotation marks of a file with the names that it needs and no other text."""
 _RANGE_TOLERANCE = 1e-9
 """How far outside [0, 1] rounding may put a value: an NDCG of 1.0000000000000002 is 1."""
 
 
 class ResultsError(Exception):
-    """Why a file cannot be used: a kind of `analysis.store.scan.KINDS` and a sentence without the path."""
+    """Why a file cannot be used: a kind of `analysis.store.scan.PROBLEM_KINDS` and a sentence without the path."""
 
     def __init__(self, kind: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -95,7 +95,7 @@ def parse_results(content: bytes) -> tuple[Split, Split]:
         except BadJsonError as error:
             raise ResultsError("broken", f"is not a valid result ({error}); {AGAIN}") from None
     words = b"u" in content or b"f" in content  # true and false hold one of them; no name or number does
-    validation, test = (_split(document, name, words) for name in SPLITS)
+    validation, test = (_split(document, name, words) for name in SCORED_SPLITS)
     return validation, test
 
 

@@ -25,7 +25,7 @@ from common.manifest import DamagedError, parse_manifest
 from common.reading import UnreadableError, read_bounded
 
 __all__ = [
-    "AGAIN", "CLUSTERS", "DETAILS", "RESULTS", "RESULTS_VERSION", "RUN", "SPLITS", "NotItselfError", "RunKey",
+    "AGAIN", "CLUSTERS", "DETAILS", "RESULTS", "RESULTS_VERSION", "RUN", "SCORED_SPLITS", "NotItselfError", "RunKey",
     "cell_keys", "clusters_hash", "found_keys", "key_of", "read_run", "record_of", "results_text",
 ]  # fmt: skip
 
@@ -35,7 +35,8 @@ RUN = "run.json"
 CLUSTERS = "clusters"
 """In details.json the cluster of each instance by split, in run.json the hash of that, the same in all runs of the same
 data: a reader of many runs reads it once."""
-SPLITS = ("validation", "test")
+SCORED_SPLITS = ("validation", "test")
+"""The splits of a dataset that every run is scored on."""
 
 AGAIN = "run this evaluation again with `clm-or-mlm benchmarks run`"
 """What to do about a file that cannot be used."""
@@ -111,7 +112,7 @@ def results_text(scores: Mapping[str, Sequence[float]]) -> str:
     """
     content = {
         split: {"score": float(sum(scores[split]) / len(scores[split])), "scores_i": list(scores[split])}
-        for split in SPLITS
+        for split in SCORED_SPLITS
     }
     return json.dumps(content, indent=4)
 

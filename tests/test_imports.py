@@ -13,7 +13,7 @@ HEAVY = {"torch", "transformers", "composer", "streaming", "tokenizers", "datase
 
 LIGHT_MODULES = {
     "benchmarks.own_datasets.definition_file", "benchmarks.own_datasets.definitions",
-    "benchmarks.protocol", "benchmarks.runs",
+    "benchmarks.protocol", "benchmarks.run_fields", "benchmarks.runs",
     "pretraining.models", "pretraining.paper_settings", "pretraining.plan.flops", "pretraining.training.log",
 }  # fmt: skip
 """What `analysis` and `paper_figures` may import from the rooms above them."""

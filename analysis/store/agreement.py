@@ -11,9 +11,12 @@ from typing import Any
 
 import orjson
 
-from analysis.store.cell import OF_MODEL, Run
+from analysis.store.cell import Run
+from benchmarks.run_fields import fields_that_decide
 
 __all__ = ["differences", "other_weights"]
+
+_OF_MODEL = tuple(field.name for field in fields_that_decide("of the model"))
 
 _SHOWN = 3
 """Differences, and models and datasets of one, that a sentence names."""
@@ -26,8 +29,8 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
     """
     by_model: dict[str, dict[str, tuple[str, ...]]] = {}
     for run, made in zip(runs, _read(runs), strict=True):
-        if any(name in made for name in OF_MODEL):
-            by_model.setdefault(run.model, {})[run.path] = tuple(str(made.get(name)) for name in OF_MODEL)
+        if any(name in made for name in _OF_MODEL):
+            by_model.setdefault(run.model, {})[run.path] = tuple(str(made.get(name)) for name in _OF_MODEL)
     found: dict[str, str] = {}
     for model, own in by_model.items():
         (usual, count), *others = Counter(own.values()).most_common()
@@ -40,7 +43,7 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
             against = usual or next(other for other in own.values() if other != one)
             name, this, that = next(
                 (name, mine, theirs)
-                for name, mine, theirs in zip(OF_MODEL, one, against, strict=True) if mine != theirs
+                for name, mine, theirs in zip(_OF_MODEL, one, against, strict=True) if mine != theirs
             )  # fmt: skip
             whose = f"most runs of {model}" if usual else f"as many runs of {model}"
             found[path] = (
@@ -56,7 +59,7 @@ def differences(runs: Sequence[Run]) -> str:
     values: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     for run, made in zip(runs, _read(runs), strict=True):
         for name, value in made.items():
-            if name not in OF_MODEL:
+            if name not in _OF_MODEL:
                 of = values.setdefault((name, run.dataset), {})
                 of.setdefault(_short(value), {})[run.model] = None
     # The same difference on several datasets is one.

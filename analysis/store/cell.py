@@ -20,13 +20,14 @@ from analysis.store.instances import RunScores, write_cell
 from analysis.store.scan import CellFolder, Problem
 from benchmarks.protocol import PAPER, STANDARD, Dataset
 from benchmarks.results_json import ResultsError, read_results
+from benchmarks.run_fields import fields_that_decide
 from benchmarks.runs import (
     AGAIN,
     CLUSTERS,
     DETAILS,
     RESULTS,
     RUN,
-    SPLITS,
+    SCORED_SPLITS,
     NotItselfError,
     RunKey,
     clusters_hash,
@@ -35,13 +36,11 @@ from benchmarks.runs import (
 from common.manifest import FILES
 from common.reading import UnreadableError, read_bounded
 
-__all__ = ["OF_MODEL", "Run", "read_cell"]
+__all__ = ["Run", "read_cell"]
 
 _BARE = f"has no {RUN}, unlike other runs of its cell, so its origin is unknown; remove it, or {AGAIN}"
-OF_MODEL = ("weights", "tokenizer")
-"""What all runs of a model share."""
-_OF_COMPARISON = ("tuning", "pooling", "head", "training_data", "evaluation_data")
-"""What all runs on a dataset share, whatever the model."""
+_SHARED = (*fields_that_decide("of the model"), *fields_that_decide("between models"))
+"""What all runs of a model share, or all runs on a dataset, whatever the model."""
 ClusterIds = dict[str, npt.NDArray[np.int32]]
 """By split the cluster of each instance; empty where none are known."""
 
@@ -132,7 +131,7 @@ def _read_run(
     sha256 = record.get(FILES, {}).get(RESULTS, "") if record else None
     validation, test = read_results(folder / RESULTS, sha256)
     # Of a dataset of one's own the paper says no metric: its runs are scored by the one that it names.
-    ours = protocol == PAPER and not (dataset.content and record)
+    ours = protocol == PAPER and not (dataset.is_own and record)
     scores = (validation.score, test.score) if ours else tuple(_standard(record, dataset, protocol))
     run = Run(
         path=below,
@@ -155,7 +154,7 @@ def _read_run(
         sha256 = str(record.get(CLUSTERS, ""))
         found = clusters[sha256] if sha256 in clusters else _clusters(folder, sha256)
         clusters[sha256] = found
-        counts = dict(zip(SPLITS, (run.n_validation, run.n_test), strict=True))
+        counts = dict(zip(SCORED_SPLITS, (run.n_validation, run.n_test), strict=True))
         if wrong := [split for split, ids in found.items() if len(ids) != counts[split]]:
             raise ResultsError(
                 "value",
@@ -199,7 +198,7 @@ def _standard(record: Mapping[str, Any], dataset: Dataset, protocol: str) -> Ite
             "standard", f"has no {RUN}, so its standard metrics are unknown; evaluate the run again"
         )
     metric = dataset.headline if protocol in (PAPER, STANDARD) else protocol
-    for split in SPLITS:
+    for split in SCORED_SPLITS:
         where = f"standard.{split}.{metric}"
         try:
             value = float(record["standard"][split][metric])
@@ -209,23 +208,22 @@ def _standard(record: Mapping[str, Any], dataset: Dataset, protocol: str) -> Ite
                 raise ResultsError("left out", f"has no metric {metric!r}, only {held or 'none'}") from None
             raise ResultsError("standard", f"has a {RUN} without {where}; evaluate the run again") from None
         # A correlation, which the paper's datasets have only by a metric of one's own, can be negative.
-        if not (least := -1 if dataset.content or protocol != STANDARD else 0) <= value <= 1:
+        if not (least := -1 if dataset.is_own or protocol != STANDARD else 0) <= value <= 1:
             raise ResultsError("value", f"has a {RUN} with {where} = {value:g}, outside [{least}, 1]")
         yield value
 
 
 def _made_from(record: Mapping[str, Any]) -> str:
     """Return what a run's record says of its model and of what compared runs share; empty without a record."""
-    description = record.get("description")
-    if not isinstance(description, dict):
+    if not isinstance(record.get("description"), dict):
         return ""
     found: dict[str, Any] = {}
-    for name in (*OF_MODEL, *_OF_COMPARISON):
-        value = description.get(name)
+    for field in _SHARED:
+        value = field.of(record)
         parts = (
-            {f"{name}.{part}": one for part, one in value.items()}
+            {f"{field.name}.{part}": one for part, one in value.items()}
             if isinstance(value, dict)
-            else {name: value}
+            else {field.name: value}
         )
         found |= {part: one for part, one in parts.items() if one is not None}
     return orjson.dumps(found, option=orjson.OPT_SORT_KEYS).decode()

@@ -27,10 +27,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.store.runs_table import RUN_FIELDS
+from analysis.store.runs_table import RUN_COLUMNS
 from analysis.store.stand_ins import RECORDED_AS
 from benchmarks.protocol import Dataset
-from benchmarks.runs import SPLITS
+from benchmarks.runs import SCORED_SPLITS
 from common.errors import UserError, first_line
 from common.files import atomic_folder, sha256_bytes
 from common.manifest import FILES, DamagedError, check_file, check_files, read_manifest, write_manifest
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "MANIFEST",
     "RunScores",
     "instances_folder",
     "instances_name",
@@ -49,13 +48,13 @@ __all__ = [
     "write_cell",
 ]
 
-MANIFEST = "_manifest.json"
+_MANIFEST = "_manifest.json"
 """The hashes of the files in the folder (`common.manifest`); readers of Parquet skip names with an underscore."""
-_CLUSTERS = {split: f"{split}_clusters" for split in SPLITS}
+_CLUSTERS = {split: f"{split}_clusters" for split in SCORED_SPLITS}
 _SCHEMA = pa.schema(
     [
-        *RUN_FIELDS,
-        *((split, pa.list_(pa.float64())) for split in SPLITS),
+        *RUN_COLUMNS,
+        *((split, pa.list_(pa.float64())) for split in SCORED_SPLITS),
         *((name, pa.list_(pa.int32())) for name in _CLUSTERS.values()),
     ]
 )
@@ -159,8 +158,11 @@ def write_cell(folder: Path, model: str, dataset: Dataset, runs: Sequence[RunSco
         *(pa.array([text] * len(ordered), pa.string()) for text in texts),
         pa.array([run.lr for run in ordered], pa.float64()),
         pa.array([run.seed for run in ordered], pa.int64()),
-        *(_lists([getattr(run, split) for run in ordered]) for split in SPLITS),
-        *(pa.array([run.clusters.get(split) for run in ordered], pa.list_(pa.int32())) for split in SPLITS),
+        *(_lists([getattr(run, split) for run in ordered]) for split in SCORED_SPLITS),
+        *(
+            pa.array([run.clusters.get(split) for run in ordered], pa.list_(pa.int32()))
+            for split in SCORED_SPLITS
+        ),
     ]
     sink = pa.BufferOutputStream()
     pq.write_table(
@@ -192,14 +194,14 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     """
     if path.exists() and not path.is_dir():
         raise UserError(f"{path} is a file; --instances must be a new folder, or one from an earlier ingest")
-    if path.is_dir() and not (path / MANIFEST).is_file() and any(path.iterdir()):
+    if path.is_dir() and not (path / _MANIFEST).is_file() and any(path.iterdir()):
         raise UserError(f"{path} has files, but not from an earlier ingest; give --instances a new folder")
     hashes: dict[str, str] = {}
     with contextlib.suppress(_UnchangedError), atomic_folder(path) as folder:
         yield folder, hashes
-        write_manifest(folder / MANIFEST, {"format": 3}, hashes)
+        write_manifest(folder / _MANIFEST, {"format": 3}, hashes)
         with contextlib.suppress(FileNotFoundError, DamagedError):
-            if (path / MANIFEST).read_bytes() == (folder / MANIFEST).read_bytes():
+            if (path / _MANIFEST).read_bytes() == (folder / _MANIFEST).read_bytes():
                 check_files(path, hashes, "")
                 raise _UnchangedError
 
@@ -218,8 +220,8 @@ def _by_model(
     Raises:
         UserError: an unknown split, or as `read_instances`.
     """
-    if split not in SPLITS:
-        raise UserError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}")
+    if split not in SCORED_SPLITS:
+        raise UserError(f"unknown split {split!r}; the splits are {', '.join(SCORED_SPLITS)}")
     if "dataset" in runs and (runs["dataset"] != dataset).any():
         raise ValueError(f"some of the runs are of a dataset other than {dataset}")
     wanted = list(zip(runs["lr"].astype(float), runs["seed"].astype(int), strict=True))
@@ -227,7 +229,7 @@ def _by_model(
     groups = runs.reset_index(drop=True).groupby(names, sort=False).groups.items()
     hashes: Mapping[str, str] = {}
     with contextlib.suppress(FileNotFoundError):
-        hashes = read_manifest(path / MANIFEST, _AGAIN.format(path)).get(FILES, {})
+        hashes = read_manifest(path / _MANIFEST, _AGAIN.format(path)).get(FILES, {})
 
     def chosen_rows(model: str, places: Iterable[int]) -> list[Any]:
         name = instances_name(model, dataset)

@@ -43,13 +43,13 @@ from common.settings import read_settings
 from pretraining.models import MODELS, parse
 
 __all__ = [
-    "COLUMNS", "KEYS", "RUN_FIELDS", "RunsTable", "fingerprint", "log_doubts", "manifest_path", "model_error",
+    "COLUMNS", "KEYS", "RUN_COLUMNS", "RunsTable", "fingerprint", "log_doubts", "manifest_path", "model_error",
     "other_sizes", "read_runs", "read_table", "sort_runs", "unsealed_words", "warn_of_other_sizes", "write_runs",
 ]  # fmt: skip
 
 logger = logging.getLogger(__name__)
 
-RUN_FIELDS = (
+RUN_COLUMNS = (
     ("model", pa.string()),
     ("task", pa.string()),
     ("dataset", pa.string()),
@@ -59,7 +59,7 @@ RUN_FIELDS = (
 """The columns that name a run, in every table of runs."""
 _SCHEMA = pa.schema(
     [
-        *RUN_FIELDS,
+        *RUN_COLUMNS,
         ("validation_score", pa.float64()),
         ("test_score", pa.float64()),
         ("n_validation", pa.int64()),

@@ -18,11 +18,11 @@ from benchmarks.runs import DETAILS, RESULTS, RUN, RunKey, key_of
 from common.errors import UserError, nearest
 
 __all__ = [
-    "DOUBTFUL", "HARMLESS", "KINDS", "CellFolder", "Problem", "Scan", "results_folder", "scan_store",
+    "DOUBTFUL", "HARMLESS", "PROBLEM_KINDS", "CellFolder", "Problem", "Scan", "results_folder", "scan_store",
     "summary",
 ]  # fmt: skip
 
-KINDS = (
+PROBLEM_KINDS = (
     "unreadable", "broken", "incomplete", "value", "mean", "changed", "copied", "weights", "standard", "count",
     "duplicate", "unknown", "stray", "unfinished", "missing", "left out",
 )  # fmt: skip
@@ -44,7 +44,7 @@ class Problem:
     path: str
     """The file or folder, below the store as the user named it, so that it can be copied into a command."""
     kind: str
-    """A key of `KINDS`."""
+    """A key of `PROBLEM_KINDS`."""
     sentence: str
     """What is wrong, and what to do; does not repeat the path."""
 
@@ -91,7 +91,7 @@ def summary(problems: Sequence[Problem]) -> str:
     if not kinds:
         return "no problems"
     total = sum(kinds.values())
-    parts = ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS if kinds[kind])
+    parts = ", ".join(f"{kinds[kind]} {kind}" for kind in PROBLEM_KINDS if kinds[kind])
     return f"{total} problem{'s' if total > 1 else ''} ({parts})"
 
 

@@ -7,22 +7,22 @@ made otherwise.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from analysis.store.scan import results_folder
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.protocol import TASKS
+from benchmarks.run_fields import RUN_FIELDS
 from benchmarks.runs import RESULTS, key_of, read_run
 from common.errors import UserError
 from common.manifest import check_crate
 from common.progress import progress
 
-__all__ = ["ASPECTS", "Aspect", "Failed", "Mismatch", "Provenance", "audit_provenance", "provenance_lines"]
+__all__ = ["Failed", "Mismatch", "Provenance", "audit_provenance", "provenance_lines"]
+
+_AUDITED = [field for field in RUN_FIELDS if field.is_audited]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Mismatch:
     """Runs of one table that were made with something else than most."""
 
     aspect: str
-    """Name of the aspect (`ASPECTS`) that differs."""
+    """Name of the field of a run that differs."""
     table: str
     """Where the runs would stand together: a task, or a dataset for what only its own runs share.
 
@@ -68,44 +68,6 @@ class Provenance:
     """Runs that are recorded as failed."""
 
 
-@dataclass(frozen=True)
-class Aspect:
-    """Something that all runs of a table must have been made with."""
-
-    name: str
-    title: str
-    """Name in a sentence."""
-    path: str
-    """Where a run's record says it, sections separated by points."""
-    of_dataset: bool = False
-    """Whether only runs of one dataset share it; else all runs of a task do."""
-
-    def of(self, record: Mapping[str, Any]) -> str:
-        """Return what a run's record says about it, as short text; `?` for nothing."""
-        value: Any = record
-        for section in self.path.split("."):
-            value = value.get(section) if isinstance(value, dict) else None
-        if value is None:
-            return "?"
-        return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-
-
-ASPECTS = (
-    Aspect("commit", "commit of the code", "provenance.commit"),
-    Aspect("lock", "lock file", "provenance.lock.sha256"),
-    Aspect("python", "Python", "provenance.python"),
-    Aspect("versions", "package versions", "provenance.versions"),
-    Aspect("protocol", "protocol", "protocol"),
-    Aspect("tuning", "fine-tuning settings", "description.tuning"),
-    Aspect("pooling", "pooling", "description.pooling"),
-    Aspect("precision", "precision", "machine.precision"),
-    Aspect("device", "hardware", "machine.device"),
-    Aspect("training_data", "training data", "description.training_data", of_dataset=True),
-    Aspect("evaluation_data", "evaluation data", "description.evaluation_data", of_dataset=True),
-)
-"""All aspects that are compared."""
-
-
 def audit_provenance(store: Path) -> Provenance:
     """Read every `run.json` of a store and compare what the runs of each table were made with.
 
@@ -121,7 +83,7 @@ def audit_provenance(store: Path) -> Provenance:
     check_crate(folder_above)
     datasets = known_datasets(stored_definitions(folder_above))
     logs = folder_above / "logs" / "cell"
-    # What each run says, by task, aspect and the table in which the runs would stand together.
+    # What each run says, by task, field and the table in which the runs would stand together.
     said: dict[tuple[int, int, str], dict[str, str]] = {}
     runs, recorded, failed = 0, 0, []
     for folder in progress(sorted(results.glob("*/*/*/*")), "reading run.json", unit="run"):
@@ -133,10 +95,10 @@ def audit_provenance(store: Path) -> Provenance:
         runs += done
         recorded += done and bool(record)
         if record and done:
-            for rank, aspect in enumerate(ASPECTS):
-                table = dataset.name if aspect.of_dataset or dataset.content else dataset.task
+            for rank, field in enumerate(_AUDITED):
+                table = dataset.name if field.of_dataset or dataset.is_own else dataset.task
                 key = (list(TASKS).index(dataset.task), rank, table)
-                said.setdefault(key, {})[name] = aspect.of(record)
+                said.setdefault(key, {})[name] = field.text(record)
         elif record.get("status") == "failed":
             log = logs / f"{name.split('/')[0]}__{dataset.trained_on}.log"
             lines = log.read_text("utf-8", errors="replace").splitlines() if log.is_file() else []
@@ -149,7 +111,7 @@ def audit_provenance(store: Path) -> Provenance:
         counts = dict(Counter(values.values()).most_common())
         rare = [run for run, value in values.items() if value != next(iter(counts))]
         if rare:
-            name = ASPECTS[rank].name
+            name = _AUDITED[rank].name
             mismatches.append(Mismatch(aspect=name, table=table, values=counts, examples=tuple(rare[:5])))
     return Provenance(runs=runs, recorded=recorded, mismatches=tuple(mismatches), failed=tuple(failed))
 
@@ -157,7 +119,7 @@ def audit_provenance(store: Path) -> Provenance:
 def provenance_lines(result: Provenance) -> list[str]:
     """Return the outcome as lines of text."""
     lines = [f"{result.runs} runs, {result.recorded} of them with a record of how they were made"]
-    titles = {aspect.name: aspect.title for aspect in ASPECTS}
+    titles = {field.name: field.title for field in _AUDITED}
     for item in result.mismatches:
         lines.append(f"DIFFERS  {item.table}: {titles[item.aspect]}")
         lines += [f"    {count:>6} runs  {value[:100]}" for value, count in item.values.items()]

@@ -15,13 +15,14 @@ from benchmarks.datasets import import_files
 from benchmarks.datasets.fetch import fetch_all
 from benchmarks.datasets.listing import dataset_table, show_text
 from benchmarks.datasets.local_dataset import verify
-from benchmarks.datasets.schema import MANIFEST, Manifest
+from benchmarks.datasets.schema import Manifest
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.own_datasets.definition_file import read_definitions, ready_text
 from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import DATASETS, Dataset
 from common.cli import MANY
 from common.errors import UserError
+from common.manifest import MANIFEST
 from common.progress import progress
 from common.tables import TableDocument, write
 
@@ -98,12 +99,12 @@ def import_(
     """
     entry = known_datasets(_read(datasets))[dataset]
     given = {"train": train, "validation": validation, "test": test, "queries": queries, "corpus": corpus}
-    roles = {role: paths for role, paths in given.items() if paths} or entry.files
+    roles = {role: paths for role, paths in given.items() if paths} or entry.files.paths
     text = import_files.import_dataset(entry, roles, out, replace=replace)
     sys.stdout.write(text + "\n")
 
 
-_KNOWN = "\n".join(f"  {name:13}{entry.originals}" for name, entry in DATASETS.items())
+_KNOWN = "\n".join(f"  {name:13}{entry.files.originals}" for name, entry in DATASETS.items())
 import_.__doc__ = cleandoc(import_.__doc__ or "").replace(
     "\nArgs:",
     f"\ndatasets and their files:\n{_KNOWN}\n\nexample:\n"

@@ -19,10 +19,11 @@ from typing import Any
 
 from benchmarks.datasets.import_files import make
 from benchmarks.datasets.local_dataset import read_manifest, verify
-from benchmarks.datasets.schema import MANIFEST, Manifest
+from benchmarks.datasets.schema import Manifest
 from benchmarks.protocol import Dataset, Pin, get_dataset
 from common.errors import UserError
 from common.files import sha256_file
+from common.manifest import MANIFEST
 from common.reading import inside
 
 __all__ = ["UnreachableError", "fetch", "fetch_all"]
@@ -66,7 +67,7 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
             that are pinned.
     """
     dataset = get_dataset(dataset)
-    name, pins = dataset.name, dataset.pins
+    name, pins = dataset.name, dataset.files.pins
     if not pins:
         raise UserError(
             f"{name} has no known location on a hub; use `clm-or-mlm import {name} --train FILE ...`"

@@ -32,7 +32,7 @@ READERS: dict[str, Callable[[ReaderInputs], DatasetContent]] = {
     "msmarco": beir.read_msmarco,
     "mldr": beir.read_mldr,
 }
-"""What makes a dataset of its files, by `Dataset.reader`."""
+"""What makes a dataset of its files, by `DatasetFiles.reader`."""
 
 
 def import_dataset(
@@ -50,7 +50,7 @@ def import_dataset(
         UserError: no file is named, or one is absent or bad.
     """
     if not files:
-        raise UserError(f"name the files to import: {dataset.originals}")
+        raise UserError(f"name the files to import: {dataset.files.originals}")
     parts = {role: [part for path in paths for part in _parts(path)] for role, paths in files.items()}
     described = [
         {"role": role, "name": path.name, "bytes": path.stat().st_size, "sha256": sha256_file(path)}
@@ -86,14 +86,14 @@ def make(dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, s
         UserError: a file is missing or bad, or another content is there already.
     """
     own = {role: tuple(paths) for role, paths in files.items()}
-    content = READERS[dataset.reader](ReaderInputs(dataset=dataset, files=own))
+    content = READERS[dataset.files.reader or dataset.form](ReaderInputs(dataset=dataset, files=own))
     notes = (*content.notes, *unused(dataset, content.tables), *overlaps(dataset, content.tables))
     return write(data, dataset, replace_fields(content, notes=notes), source=source, replace=replace)
 
 
 def unused(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
     """Yield a sentence that names the labels of a dataset of one's own of which `train` has no example."""
-    if not dataset.content or (column := FORMS[dataset.form].label) is None:
+    if not dataset.is_own or (column := FORMS[dataset.form].label) is None:
         return
     ids = tables["train"][column]
     there = set((pc.list_flatten(ids) if pa.types.is_list(ids.type) else ids).to_pylist())

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets.local_dataset import LocalDataset, load, read_manifest
-from benchmarks.datasets.schema import FORMS, MANIFEST, SPLIT_TABLES, Manifest
+from benchmarks.datasets.schema import FORMS, SPLIT_TABLES, Manifest
 from benchmarks.finetuning.tokenization import texts_of
 from benchmarks.protocol import DATASETS, Dataset
 from common.errors import UserError
+from common.manifest import MANIFEST
 from common.tables import Grid
 
 __all__ = ["dataset_table", "examples_of", "show_text"]
@@ -25,7 +26,7 @@ def dataset_table(data: Path, datasets: Mapping[str, Dataset] = DATASETS) -> Gri
     rows: list[tuple[str, ...]] = [("dataset", "task", *SPLIT_TABLES, "from", "licence")]
     for name, dataset in datasets.items():
         counts: Mapping[str, int] = {}
-        source, licence = "absent", dataset.licence
+        source, licence = "absent", dataset.files.licence
         if (data / name / MANIFEST).is_file():
             manifest = read_manifest(data, dataset)
             counts, source, licence = manifest.counts, str(manifest.source["kind"]), manifest.licence

@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 from benchmarks.datasets.schema import (
     DOCUMENT,
     FORMS,
-    MANIFEST,
     SPLIT_TABLES,
     Manifest,
     TableInfo,
@@ -30,9 +29,10 @@ from benchmarks.datasets.schema import (
     table_names,
 )
 from benchmarks.protocol import DATASETS, Dataset, get_dataset
+from benchmarks.runs import SCORED_SPLITS
 from common.errors import UserError, first_line
 from common.files import atomic_folder, sha256_file
-from common.manifest import check_files
+from common.manifest import MANIFEST, check_files
 
 __all__ = [
     "DatasetContent", "LocalDataset", "cluster_ids", "load", "read_manifest", "table", "verify", "write",
@@ -80,8 +80,8 @@ class LocalDataset:
     def evaluated(self) -> dict[str, pa.Table]:
         """Return by name what a model reads in evaluation: two splits, for IR their queries and the documents."""
         if "corpus" not in self.tables:
-            return {split: self.tables[split] for split in SPLIT_TABLES[1:]}
-        return {**{split: self.queries(split) for split in SPLIT_TABLES[1:]}, "corpus": self.corpus}
+            return {split: self.tables[split] for split in SCORED_SPLITS}
+        return {**{split: self.queries(split) for split in SCORED_SPLITS}, "corpus": self.corpus}
 
     @property
     def corpus(self) -> pa.Table:
@@ -160,8 +160,8 @@ def write(
                 labels=dataset.label_names,
                 splits=content.splits,
                 source=dict(source),
-                licence=dataset.licence,
-                citation=dataset.citation,
+                licence=dataset.files.licence,
+                citation=dataset.files.citation,
                 notes=content.notes,
             )
             (temporary / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
@@ -292,7 +292,7 @@ def _counts(tables: Mapping[str, pa.Table]) -> dict[str, int]:
     if "queries" not in tables:
         return {split: tables[split].num_rows for split in SPLIT_TABLES}
     splits = tables["queries"]["split"].to_pylist()
-    counts = {split: splits.count(split) for split in SPLIT_TABLES[1:]}
+    counts = {split: splits.count(split) for split in SCORED_SPLITS}
     return ({"train": tables["pairs"].num_rows} if "pairs" in tables else {}) | counts
 
 

@@ -19,12 +19,13 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.protocol import Dataset
+from benchmarks.runs import SCORED_SPLITS
 from common.errors import UserError
 from common.manifest import another_shape, manifest_text, read_manifest
 from common.registry import Registry
 
 __all__ = [
-    "DOCUMENT", "FORMS", "MANIFEST", "SCHEMA_VERSION", "SPLIT_TABLES", "LocalForm", "Manifest", "Row",
+    "DOCUMENT", "FORMS", "SCHEMA_VERSION", "SPLIT_TABLES", "LocalForm", "Manifest", "Row",
     "TableInfo", "schema_of", "table_names",
 ]  # fmt: skip
 
@@ -34,10 +35,9 @@ Row = dict[str, Any]
 SCHEMA_VERSION = 1
 """Raised when a column's name, type or meaning changes: older folders are then refused, not misread."""
 
-MANIFEST = "manifest.json"
 DOCUMENT = "document"
 """The column with the name of the document that a row comes from: only in tables of files that name any."""
-SPLIT_TABLES = ("train", "validation", "test")
+SPLIT_TABLES = ("train", *SCORED_SPLITS)
 
 
 def _columns(**kinds: pa.DataType | tuple[pa.DataType]) -> pa.Schema:

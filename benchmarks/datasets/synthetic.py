@@ -6,8 +6,8 @@ downloaded. Their scores show that everything runs, and say nothing about a mode
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace as replace_fields
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 from benchmarks.datasets.local_dataset import DatasetContent, table, write
 from benchmarks.datasets.schema import SPLIT_TABLES, Manifest, Row
 from benchmarks.protocol import DATASETS, Dataset, get_dataset
+from benchmarks.runs import SCORED_SPLITS
 from common.errors import UserError
 
 __all__ = ["GRAMMARS", "make_synthetic", "pick_word", "synthetic"]
@@ -67,9 +68,10 @@ def make_synthetic(data: Path, dataset: Dataset | str, *, train: int = 512, eval
                    replace: bool = False) -> Manifest:  # fmt: skip
     """Write the made-up form of a dataset under `data` and return its manifest."""
     dataset = get_dataset(dataset)
+    files = replace_fields(dataset.files, licence="made up, free to use", citation="none")
     return write(
         data,
-        dataclasses.replace(dataset, licence="made up, free to use", citation="none"),
+        replace_fields(dataset, files=files),
         synthetic(dataset, train=train, evaluation=evaluation, seed=seed),
         source={"kind": "synthetic", "seed": seed, "train": train, "evaluation": evaluation, "files": []},
         replace=replace,
@@ -179,7 +181,7 @@ def _retrieval(
     queries: list[Row] = []
     qrels: list[Row] = []
     corpus: list[Row] = []
-    for split in SPLIT_TABLES[1:]:
+    for split in SCORED_SPLITS:
         for number in range(evaluation):
             topic = next(topics)
             query, doc = f"{split}-q{number}", f"{split}-d{number}"

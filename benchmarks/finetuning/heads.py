@@ -44,6 +44,12 @@ class Pooling:
     """Returns (B, H) for hidden states (B, L, H) and the numbers of real tokens (B,), which come first in a row."""
     of_logits: bool = False
     """Whether a sequence head is put on every token, and its logits are pooled instead of the hidden states."""
+    mode: str = ""
+    """What sentence-transformers calls it; empty: `--keep` keeps no encoder with it."""
+    eurobert: str = ""
+    """What EuroBERT's classifier calls it; empty: that has none."""
+    code: str = ""
+    """It in Python, of `hidden` (B, L, H), `mask` (B, L, 1) and the tokenizer's `batch`, for a kept encoder's card."""
 
 
 def _mean(hidden: Tensor, lengths: Tensor) -> Tensor:
@@ -60,17 +66,21 @@ def _last(hidden: Tensor, lengths: Tensor) -> Tensor:
     return hidden[torch.arange(len(hidden), device=hidden.device), lengths - 1]
 
 
-MEAN = Pooling(name="mean", pool=_mean)
+MEAN = Pooling(
+    name="mean", pool=_mean, mode="mean", eurobert="mean", code="(hidden * mask).sum(1) / mask.sum(1)"
+)
 
 POOLINGS: Registry[Pooling] = Registry(
     "pooling",
     [
         MEAN,
-        Pooling(name="first", pool=_first),
-        Pooling(name="last", pool=_last),
-        Pooling(name="late", pool=_mean, of_logits=True),
+        Pooling(name="first", pool=_first, mode="cls", eurobert="bos", code="hidden[:, 0]"),
+        Pooling(name="last", pool=_last, mode="lasttoken",
+                code='hidden[torch.arange(len(hidden)), batch["attention_mask"].sum(1) - 1]'),
+        Pooling(name="late", pool=_mean, of_logits=True, mode="mean", eurobert="late",
+                code="hidden  # the mean is taken of the logits"),
     ],
-)
+)  # fmt: skip
 """Mean over the tokens (the paper's), first token, last token, or mean of the tokens' logits."""
 
 

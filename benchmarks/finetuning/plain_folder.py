@@ -37,8 +37,6 @@ __all__ = ["HEAD_FILE", "write_model", "write_pooling", "write_tokenizer"]
 
 HEAD_FILE = "head.safetensors"
 """The head of a model for which transformers has no class."""
-_EUROBERT_POOLINGS = {"mean": "mean", "first": "bos", "late": "late"}
-_POOLING_MODES = {"mean": "mean", "late": "mean", "first": "cls", "last": "lasttoken"}
 
 
 def write_model(
@@ -109,10 +107,10 @@ def _classes(
     elif isinstance(head, TokenHead):
         if (kind := AutoModelForTokenClassification._model_mapping.get(type(config), None)) is not None:
             yield kind, config
-    elif isinstance(head, SequenceHead) and head.pooling.name in _EUROBERT_POOLINGS:
+    elif isinstance(head, SequenceHead) and head.pooling.eurobert:
         eurobert = config if ours else _as_eurobert(config)
         if eurobert is not None:
-            eurobert.classifier_pooling = _EUROBERT_POOLINGS[head.pooling.name]
+            eurobert.classifier_pooling = head.pooling.eurobert
             yield transformers.EuroBertForSequenceClassification, eurobert
     yield (transformers.EuroBertModel if ours else type(base)), plain
 
@@ -271,7 +269,7 @@ def _ending(before: dict[str, Any] | None, end: str, number: int) -> dict[str, A
 def write_pooling(folder: Path, width: int, pooling: Pooling, max_length: int) -> None:
     """Write what makes a model's folder one of sentence-transformers: its parts, its pooling in both spellings, the
     prefixes of queries and documents, the longest input and the similarity."""
-    pooling_files(folder, width, _POOLING_MODES[pooling.name])
+    pooling_files(folder, width, pooling.mode)
     files: dict[str, Any] = {
         "sentence_bert_config.json": {"max_seq_length": max_length, "do_lower_case": False},
         "config_sentence_transformers.json": {

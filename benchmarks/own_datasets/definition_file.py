@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.protocol import OUTPUTS, Dataset, Pin
+from benchmarks.protocol import OUTPUTS, Dataset, DatasetFiles, Pin
 from common.errors import UserError, nearest
 from common.registry import Registry
 from common.settings import read_settings, read_toml
 
-__all__ = ["KINDS", "READY", "DatasetKind", "definition_of", "read_definitions", "ready_text"]
+__all__ = ["DATASET_KINDS", "READY", "DatasetKind", "definition_of", "read_definitions", "ready_text"]
 
 READY = {path.stem: path for path in sorted((Path(__file__).resolve().parent / "ready").glob("*.toml"))}
 """The files that are ready, by what they are called."""
@@ -58,7 +58,7 @@ _TEXT = ("text", "sentence")
 _SC_METRICS = ("accuracy", "macro_f1", "f1", "mcc")
 _ANSWERS = {"question": ("question",), "context": ("context",), "answers": ("answers",), "id": ("id",)}
 
-KINDS: Registry[DatasetKind] = Registry(
+DATASET_KINDS: Registry[DatasetKind] = Registry(
     "kind of dataset",
     [
         DatasetKind(name="text", form="SC", labelled=True, metrics=_SC_METRICS,
@@ -117,9 +117,9 @@ def ready_text() -> str:
     lines = []
     for stem, path in READY.items():
         for found in _tables_of(path):
-            places = dict.fromkeys(f"{pin.repo}@{(pin.commit or _AT_FETCH)[:12]}" for pin in found.pins)
+            places = dict.fromkeys(f"{pin.repo}@{(pin.commit or _AT_FETCH)[:12]}" for pin in found.files.pins)
             lines.append(
-                f"{stem:11} {found.name:22} {found.content['kind']:10} {found.headline:11} {found.title:26} "
+                f"{stem:11} {found.name:22} {found.files.content['kind']:10} {found.headline:11} {found.title:26} "
                 f"{', '.join(places)}"
             )
     return "\n".join(lines)
@@ -179,7 +179,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         )
     given = read_settings(_Table, table, where)
     try:
-        kind = KINDS[given.kind]
+        kind = DATASET_KINDS[given.kind]
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
     labels = tuple(str(label) for label in given.labels)
@@ -205,17 +205,19 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         headline=metric,
         value_range=(given.range[0], given.range[1]) if given.range else None,
         label_names=labels,
-        columns=named,
-        header=given.header,
-        quotes=given.quotes,
-        ids=given.ids,
-        originals=" and ".join(kind.roles) + (f" with the columns {words}" if named else ""),
-        files={role: tuple(folder / path for path in paths) for role, paths in files.items()},
-        pins=pins,
-        licence=given.licence,
-        citation=given.citation,
-        content=table,
-        where=where,
+        files=DatasetFiles(
+            columns=named,
+            header=given.header,
+            quotes=given.quotes,
+            ids=given.ids,
+            originals=" and ".join(kind.roles) + (f" with the columns {words}" if named else ""),
+            paths={role: tuple(folder / path for path in paths) for role, paths in files.items()},
+            pins=pins,
+            licence=given.licence,
+            citation=given.citation,
+            content=table,
+            where=where,
+        ),
     )
 
 

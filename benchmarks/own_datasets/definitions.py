@@ -37,14 +37,14 @@ def known_datasets(definitions: Iterable[Dataset]) -> Registry[Dataset]:
     for definition in definitions:
         name = definition.name
         found = known.get(name)
-        if found is not None and found.content:
+        if found is not None and found.is_own:
             if found != definition:
                 raise UserError(
-                    f"{definition.where}: {name} is not the same dataset as in {found.where}; rename one"
+                    f"{definition.files.where}: {name} is not the same dataset as in {found.files.where}; rename one"
                 )
         elif found is not None or name in EXTRA_DATASETS or name in TASKS:
             raise UserError(
-                f"{definition.where}: {name} is one of the paper's names; call your dataset something else"
+                f"{definition.files.where}: {name} is one of the paper's names; call your dataset something else"
             )
         else:
             known.register(definition)
@@ -76,13 +76,13 @@ def recorded_definitions(record: Mapping[str, Any], table: Path) -> list[Dataset
 def store_definitions(store: Path, datasets: Iterable[Dataset]) -> None:
     """Leave the definitions of datasets of one's own in a run store; others have none."""
     for dataset in datasets:
-        if dataset.content:
-            text = json.dumps(dataset.content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+        if dataset.is_own:
+            text = json.dumps(dataset.files.content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
             write_text(store / STORED / f"{dataset.name}.json", text)
 
 
 def definitions_record(datasets: Iterable[Dataset]) -> dict[str, Any]:
     """Return the definitions of datasets of one's own by name, in JSON's types and one order; others have none."""
-    known = {dataset.name: dataset.content for dataset in datasets if dataset.content}
+    known = {dataset.name: dataset.files.content for dataset in datasets if dataset.is_own}
     record: dict[str, Any] = json.loads(json.dumps(known, sort_keys=True))
     return record

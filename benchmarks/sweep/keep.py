@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 
 from safetensors import SafetensorError
 
@@ -23,7 +24,7 @@ from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.finetuning.plain_folder import HEAD_FILE, write_model, write_pooling, write_tokenizer
 from benchmarks.finetuning.tokenization import classification_text, question_text, texts_of
 from benchmarks.runs import RunKey, key_of
-from benchmarks.sweep.kept import CARD, MANIFEST, best_run, card, is_kept, is_lost, kept_folder
+from benchmarks.sweep.kept import CARD, best_run, card, is_kept, is_lost, kept_folder
 from benchmarks.sweep.request import RunRequest
 from benchmarks.sweep.status import state_of
 from benchmarks.tasks.base import Setting, TaskModel
@@ -32,7 +33,7 @@ from common.description import description_hash
 from common.errors import UserError
 from common.files import atomic_folder, sha256_file, write_text
 from common.locks import wait_for_lock
-from common.manifest import read_manifest, write_manifest
+from common.manifest import MANIFEST, read_manifest, write_manifest
 from common.reading import read_json
 
 __all__ = ["Keeper", "check_keeping", "write_cards"]
@@ -45,12 +46,6 @@ _PROBLEMS = {
 """What transformers calls a form."""
 _OUTPUTS = {"QA": ("outside", "inside"), "SC-value": ("value",)}
 """Names of a head's outputs that are no labels of the data."""
-_POOLED = {
-    "mean": "vector = (hidden * mask).sum(1) / mask.sum(1)",
-    "first": "vector = hidden[:, 0]",
-    "last": 'vector = hidden[torch.arange(len(hidden)), batch["attention_mask"].sum(1) - 1]',
-    "late": "vector = hidden  # the mean is taken of the logits",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,9 +135,10 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
             "--keep best writes folders without code, so it cannot keep a model that needs --trust-remote-code; leave "
             "one of them out"
         )
-    if request.pooling not in _POOLED:
+    if not POOLINGS[request.pooling].mode:
+        known = ", ".join(name for name, pooling in POOLINGS.items() if pooling.mode)
         raise UserError(
-            f"--keep best cannot keep an encoder with the pooling {request.pooling!r}, only with {', '.join(_POOLED)}; "
+            f"--keep best cannot keep an encoder with the pooling {request.pooling!r}, only with {known}; "
             "leave out --keep"
         )
     if loaded.encoder.part:
@@ -221,26 +217,23 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
         )
     elif form == "TC":
         reads = "Words are joined by one space; each token has its word's tag."
-    elif dataset.prompt or dataset.content.get("kind") == "pair" or "Text 1" not in dataset.segments:
+    elif dataset.prompt or dataset.files.content.get("kind") == "pair" or "Text 1" not in dataset.segments:
         pattern = classification_text(dataset, "FIRST", "SECOND").replace("\n", "\\n")
         reads = f"A text, or a pair of texts, is read as `{pattern}`."
     if (folder / HEAD_FILE).is_file():
-        linear = [
-            'F.linear({}, head["out.weight"], head["out.bias"])',
-            'F.linear(F.gelu(F.linear({}, head["dense.weight"], head["dense.bias"])), '
-            'head["out.weight"], head["out.bias"])',
-        ][form.startswith("SC")]
-        pool = _POOLED[request.pooling] if form.startswith("SC") else "vector = hidden"
-        lines = [pool, f"logits = {linear.format('vector')}"]
-        if form.startswith("SC") and request.pooling == "late":
-            lines.append("logits = (logits * mask).sum(1) / mask.sum(1)")
-        return card(request, key, kind, "\n".join([_use("head_beside"), *lines]), reads)
+        pooling = POOLINGS[request.pooling]
+        parts = [_use("head_beside", vector="hidden"), _use("token_head")]
+        if form.startswith("SC"):
+            parts = [_use("head_beside", vector=pooling.code), _use("text_head")]
+            parts += [_use("mean_of_logits")] if pooling.of_logits else []
+        return card(request, key, kind, "\n".join(parts), reads)
     if form == "QA":
         return card(request, key, kind, _use("answer"), reads)
     task = "token-classification" if form == "TC" else "text-classification"
-    return card(request, key, kind, _use("pipeline").replace("TASK", task), reads)
+    return card(request, key, kind, _use("pipeline", task=task), reads)
 
 
-def _use(name: str) -> str:
-    """Return Python code for a card."""
-    return Path(__file__).with_name("templates").joinpath(f"{name}.txt").read_text("utf-8").rstrip()
+def _use(name: str, **values: str) -> str:
+    """Return Python code for a card: the template of that name with these values in its places."""
+    text = Path(__file__).with_name("templates").joinpath(f"{name}.txt").read_text("utf-8")
+    return Template(text.rstrip()).substitute(values)

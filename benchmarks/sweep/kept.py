@@ -20,14 +20,13 @@ from benchmarks.sweep.request import RunRequest
 from benchmarks.sweep.status import folder_of, state_of
 from common.description import description_hash
 from common.errors import UserError
-from common.manifest import FILES, check_files, read_manifest
+from common.manifest import FILES, MANIFEST, check_files, read_manifest
 from common.model_files import licence_of, resolve
 
-__all__ = ["CARD", "MANIFEST", "best_run", "card", "is_kept", "is_lost", "kept_folder"]
+__all__ = ["CARD", "best_run", "card", "is_kept", "is_lost", "kept_folder"]
 
 log = logging.getLogger(__name__)
 
-MANIFEST = "manifest.json"
 CARD = "README.md"
 _AGAIN = "run this command again to make it again"
 

@@ -25,6 +25,7 @@ from benchmarks.datasets.local_dataset import read_manifest
 from benchmarks.finetuning.device import choose_precision
 from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.protocol import PROTOCOL_VERSION
+from benchmarks.run_fields import fields_that_decide
 from benchmarks.runs import RESULTS, RESULTS_VERSION, RUN, RunKey, cell_keys, found_keys
 from benchmarks.sweep.kept import best_run, is_lost
 from benchmarks.sweep.request import RunRequest
@@ -47,8 +48,7 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-_OF_MODEL = ("weights", "tokenizer")
-"""What all runs of a model share, whatever the dataset."""
+_OF_MODEL = tuple(field.name for field in fields_that_decide("of the model"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +76,11 @@ class RunJob:
         cells = [cell_keys(asked.name, asked.known[name], asked.lrs, asked.seeds) for name in self.datasets]
         return list(zip(*cells, strict=True))
 
+    @property
+    def runs(self) -> list[RunKey]:
+        """All runs of its fine-tunings, in their order."""
+        return [key for each in self.fine_tunings for key in each]
+
     def pending(self, runs: Iterable[RunKey] | None = None) -> list[RunKey]:
         """Return which runs of the job, or of these of its runs, are still to be done."""
 
@@ -88,7 +93,7 @@ class RunJob:
             before = state.description  # a failure under other settings is no reason not to try
             return before is not None and bool(difference(before, self.descriptions.get(key.dataset, before)))
 
-        return list(filter(waits, runs or (key for each in self.fine_tunings for key in each)))
+        return list(filter(waits, runs or self.runs))
 
 
 def jobs_of(request: RunRequest, descriptions: Mapping[str, Mapping[str, Any]] | None = None) -> list[RunJob]:
@@ -111,7 +116,7 @@ def compared_jobs(request: RunRequest) -> list[RunJob]:
     wanted = descriptions(request)
     check_finished(request, wanted)
     jobs = jobs_of(request, wanted)
-    for key in (key for job in jobs for runs in job.fine_tunings for key in runs):
+    for key in (key for job in jobs for key in job.runs):
         if (fault := state_of(request.store, key).fault) is not None:
             log.warning("%s %s; the run will be repeated", folder_of(request.store, key), fault)
     return jobs
@@ -136,7 +141,7 @@ def lost_jobs(jobs: Iterable[RunJob]) -> list[RunJob]:
 def forget_failed(jobs: Iterable[RunJob]) -> None:
     """Delete what is recorded of runs that failed, so that they are tried again."""
     for job in jobs:
-        for key in (key for runs in job.fine_tunings for key in runs):
+        for key in job.runs:
             if state_of(job.request.store, key).reason is not None:
                 for name in (RESULTS, RUN):
                     (folder_of(job.request.store, key) / name).unlink(missing_ok=True)
@@ -144,6 +149,8 @@ def forget_failed(jobs: Iterable[RunJob]) -> None:
 
 def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
     """Return, for each dataset of a request, the description of what its runs are made from, as `run.json` has it.
+
+    Its fields are those of `benchmarks.run_fields.RUN_FIELDS`.
 
     Raises:
         UserError: the model or a dataset is not there, or a name is unknown.

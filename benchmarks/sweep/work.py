@@ -25,7 +25,7 @@ from benchmarks.runs import (
     DETAILS,
     RESULTS,
     RUN,
-    SPLITS,
+    SCORED_SPLITS,
     RunKey,
     clusters_hash,
     results_text,
@@ -143,11 +143,11 @@ class Prepared:
         start = time.perf_counter()
         evaluations = self.evaluators[key.dataset](model, self.resettable.setting.device)
         seconds = time.perf_counter() - start
-        scores = {split: evaluations[split].scores for split in SPLITS}
+        scores = {split: evaluations[split].scores for split in SCORED_SPLITS}
         content: dict[str, Any] = {
             "status": "complete",
             "protocol": {RESULTS: PAPER, STANDARD: STANDARD},
-            STANDARD: {split: evaluations[split].standard for split in SPLITS},
+            STANDARD: {split: evaluations[split].standard for split in SCORED_SPLITS},
             "limits": dataclasses.asdict(self.resettable.setting.loaded.limits),
             "steps": len(done.losses),
             "seconds": {"tuning": round(tuning_seconds, 3), "evaluation": round(seconds, 3)},
@@ -162,9 +162,9 @@ class Prepared:
             return self._kept(key, model, scores)
         details: dict[str, Any] = {
             "losses": [round(loss, 6) for loss in done.losses],
-            STANDARD: {split: evaluations[split].instances for split in SPLITS},
+            STANDARD: {split: evaluations[split].instances for split in SCORED_SPLITS},
         }
-        clusters = {split: evaluations[split].clusters for split in SPLITS}
+        clusters = {split: evaluations[split].clusters for split in SCORED_SPLITS}
         if any(clusters.values()):
             details[CLUSTERS], content[CLUSTERS] = clusters, clusters_hash(clusters)
         texts = {DETAILS: json.dumps(details, indent=1) + "\n", RESULTS: results_text(scores)}
@@ -178,7 +178,7 @@ class Prepared:
         """Keep the model of a run that is written, where that is wanted; return the run's scores in words."""
         if self.keeper is not None:
             self.keeper.keep(key, model)
-        means = (f"{split} {100 * sum(scores[split]) / len(scores[split]):.2f}" for split in SPLITS)
+        means = (f"{split} {100 * sum(scores[split]) / len(scores[split]):.2f}" for split in SCORED_SPLITS)
         return f"{key.dataset} {', '.join(means)}"
 
     def _write(self, key: RunKey, content: Mapping[str, Any], texts: Mapping[str, str]) -> None:

@@ -17,9 +17,9 @@ from benchmarks.tasks.question_answering import QuestionAnswering
 from benchmarks.tasks.retrieval import Retrieval
 from common.registry import Registry
 
-__all__ = ["FAMILIES", "family_of", "fine_tuning_steps", "objective_of", "sampled_rows"]
+__all__ = ["TASK_FAMILIES", "family_of", "fine_tuning_steps", "objective_of", "sampled_rows"]
 
-FAMILIES: Registry[Family] = Registry(
+TASK_FAMILIES: Registry[Family] = Registry(
     "task", [CLASSES, LABELS, VALUES, TokenClassification(), QuestionAnswering(), Retrieval()]
 )
 """The paper's four families, and two of sequence classification for datasets of one's own."""
@@ -27,7 +27,7 @@ FAMILIES: Registry[Family] = Registry(
 
 def family_of(dataset: Dataset) -> Family:
     """Return the family of a dataset."""
-    return FAMILIES[dataset.form]
+    return TASK_FAMILIES[dataset.form]
 
 
 def fine_tuning_steps(dataset: LocalDataset, fine_tuning: FineTuning) -> int:

@@ -29,7 +29,7 @@ from benchmarks.finetuning.trainer import FineTuningError, Groups, pair_order
 from benchmarks.metrics.metric import Evaluation, RankingPredictions, evaluate
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged
-from benchmarks.runs import SPLITS
+from benchmarks.runs import SCORED_SPLITS
 from benchmarks.tasks.base import Family, Setting, TaskModel, TrainedRows, packs
 from benchmarks.tasks.supervised import PaddedBatch, in_halves
 
@@ -101,7 +101,7 @@ class Retrieval(Family):
 
     def evaluator(self, dataset: LocalDataset, setting: Setting) -> RetrievalEvaluator:
         """Tokenise and batch a dataset's queries and documents."""
-        queries = {split: dataset.queries(split) for split in SPLITS}
+        queries = {split: dataset.queries(split) for split in SCORED_SPLITS}
         bodies = [(row["text"], row["title"]) for row in dataset.corpus.to_pylist()]
         tokenizer, limits = setting.loaded.retrieval_tokenizer, setting.loaded.limits
         asked = {
@@ -124,7 +124,7 @@ class Retrieval(Family):
         paper = batches(read)
         alike = all(read[name].equals(trained[name]) for name in read)
         qrels: dict[str, dict[str, dict[str, int]]] = {}
-        for split in SPLITS:
+        for split in SCORED_SPLITS:
             qrels[split] = {query: {} for query in queries[split]["id"].to_pylist()}
             for row in dataset.qrels(split).to_pylist():
                 qrels[split][row["query_id"]][row["doc_id"]] = row["relevance"]
@@ -239,7 +239,7 @@ class RetrievalEvaluator:
         if self.standard is not self.paper:
             standard = {name: self.vectors(model, texts, device) for name, texts in self.standard.items()}
         evaluations = {}
-        for split in SPLITS:
+        for split in SCORED_SPLITS:
             as_paper = rank(paper[split], paper[_DOCUMENTS], self.cutoff, as_numpy=True)
             ranked = rank(standard[split], standard[_DOCUMENTS], _DEPTH)
             predictions = RankingPredictions(

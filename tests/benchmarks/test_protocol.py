@@ -41,11 +41,11 @@ def test_rates_survive_printing(digits: int, exponent: int) -> None:
 
 def test_pins_are_whole() -> None:
     for dataset in DATASETS.values():
-        for pin in dataset.pins:
+        for pin in dataset.files.pins:
             assert pin.role in ("train", "validation", "test", "queries", "corpus")
             assert pin.commit is None or (len(pin.commit) == 40 and int(pin.commit, 16))
             assert all(len(value) == 64 and int(value, 16) for value in pin.sha256.values())
-        assert dataset.pins and dataset.reader in READERS
+        assert dataset.files.pins and (dataset.files.reader or dataset.form) in READERS
         assert len(dataset.label_names) == (dataset.labels if dataset.task in ("SC", "TC") else 0)
 
 
@@ -62,7 +62,7 @@ def test_what_is_declared_is_what_the_page_says() -> None:
         assert dict(dataset.counts) == counts
         words = licence.replace(",", "").split()
         assert all(
-            word in dataset.licence for word in words if not word.islower() or word == "non-commercial"
+            word in dataset.files.licence for word in words if not word.islower() or word == "non-commercial"
         )
 
 

@@ -27,7 +27,7 @@ from benchmarks.datasets.readers.original_files import (
 )
 from benchmarks.datasets.readers.reader import HALVES_SEED, ReaderInputs, halve
 from benchmarks.datasets.schema import Row
-from benchmarks.protocol import Dataset
+from benchmarks.protocol import DatasetFiles
 from common.errors import UserError
 from common.packed import plain_suffix
 from common.progress import progress
@@ -47,7 +47,7 @@ _HELD_OUT, _MOST_HELD_OUT, _FEWEST = 0.1, 2_000, 20
 _NO_NEGATIVES = "the negatives of the training file are left out"
 
 
-def judgements(path: Path, dataset: Dataset) -> list[Judgement]:
+def judgements(path: Path, files: DatasetFiles) -> list[Judgement]:
     """Read relevance judgements: BEIR's TSV, TREC's four columns, `{query: {document: relevance}}` JSON, or rows."""
     out: list[Judgement] = []
     if plain_suffix(path) == ".json":
@@ -69,7 +69,7 @@ def judgements(path: Path, dataset: Dataset) -> list[Judgement]:
                     f"{path}:{number}: the line is not a judgement (query, document, relevance)"
                 ) from None
     else:
-        for where, row in records(path, dataset):
+        for where, row in records(path, files):
             with row_at(where):
                 query, doc = str(pick(row, _QUERY_ID)), str(pick(row, _DOC_ID))
                 out.append((query, doc, int(pick(row, _RELEVANCE))))
@@ -80,7 +80,7 @@ Text = tuple[str, str, str | None, str]
 """Where it is, id, title, text."""
 
 
-def wanted_texts(path: Path, wanted: Mapping[str, object], dataset: Dataset) -> Iterator[Text]:
+def wanted_texts(path: Path, wanted: Mapping[str, object], files: DatasetFiles) -> Iterator[Text]:
     """Yield (where, id, title or None, text) of the rows whose id is wanted; others are not held in memory.
 
     Read are Parquet and JSON lines with `_id`, `title` and `text`, and TSV lines of id and text.
@@ -95,7 +95,7 @@ def wanted_texts(path: Path, wanted: Mapping[str, object], dataset: Dataset) -> 
             if identity in wanted:
                 yield f"{path}:{number}", identity, None, text.strip()
     else:
-        for where, row in progress(records(path, dataset), path.name, unit="line"):
+        for where, row in progress(records(path, files), path.name, unit="line"):
             with row_at(where):
                 if (identity := str(pick(row, _ID))) in wanted:
                     yield where, identity, row.get("title"), str(pick(row, ("text", "query")))
@@ -125,7 +125,7 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
             first = next((line for _, line in lines(path)), "")
             found += _joined(path, inputs) if _is_judgement(first) else _pair_lines(path, inputs)
             continue
-        for where, row in records(path, inputs.dataset):
+        for where, row in records(path, inputs.dataset.files):
             if row.get("negative") is not None:
                 inputs.note(_NO_NEGATIVES)
             with row_at(where):
@@ -157,7 +157,7 @@ def _pair_lines(path: Path, inputs: ReaderInputs) -> list[Row]:
 
 
 def _joined(path: Path, inputs: ReaderInputs) -> list[Row]:
-    relevant = [(query, doc) for query, doc, score in judgements(path, inputs.dataset) if score >= 1]
+    relevant = [(query, doc) for query, doc, score in judgements(path, inputs.dataset.files) if score >= 1]
     queries = _query_texts(inputs, dict.fromkeys(query for query, _ in relevant))
     docs = _documents(inputs, dict.fromkeys(doc for _, doc in relevant), titles=False)
     return [{"query": queries[query], "positive": docs[doc]["text"]} for query, doc in relevant]
@@ -208,7 +208,7 @@ def _judged(splits: Mapping[str, list[Judgement]]) -> dict[str, None]:
 def _query_texts(inputs: ReaderInputs, wanted: Mapping[str, object]) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in inputs.need("queries", "the queries' texts"):
-        for where, identity, _, text in wanted_texts(path, wanted, inputs.dataset):
+        for where, identity, _, text in wanted_texts(path, wanted, inputs.dataset.files):
             if found.setdefault(identity, text) != text:
                 raise UserError(f"{where}: the query {identity} has a different text further up")
     _complete(wanted, found, "query", inputs.of("queries"))
@@ -218,7 +218,7 @@ def _query_texts(inputs: ReaderInputs, wanted: Mapping[str, object]) -> dict[str
 def _documents(inputs: ReaderInputs, wanted: Mapping[str, object], *, titles: bool) -> dict[str, Row]:
     found: dict[str, Row] = {}
     for path in inputs.need("corpus", "the documents' texts"):
-        for _, identity, title, text in wanted_texts(path, wanted, inputs.dataset):
+        for _, identity, title, text in wanted_texts(path, wanted, inputs.dataset.files):
             found[identity] = {"title": title if titles else None, "text": text}
     _complete(wanted, found, "document", inputs.of("corpus"))
     return found
@@ -241,10 +241,10 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
         inputs: pairs to train on, where it is trained on itself; judgements; texts of queries and documents.
         titles: whether documents have theirs.
     """
-    if inputs.dataset.content and {role for role, paths in inputs.files.items() if paths} == {"train"}:
+    if inputs.dataset.is_own and {role for role, paths in inputs.files.items() if paths} == {"train"}:
         return _of_pairs(inputs)
     splits = {
-        role: [found for path in inputs.of(role) for found in judgements(path, inputs.dataset)]
+        role: [found for path in inputs.of(role) for found in judgements(path, inputs.dataset.files)]
         for role in ("validation", "test")
     }
     inputs.need("test", "the judgements of the test queries")
@@ -313,7 +313,7 @@ def read_mldr(inputs: ReaderInputs) -> DatasetContent:
     for split in ("validation", "test"):
         paths = inputs.need(split, f"the queries of its {split} split with their positive passages")
         splits[split] = []
-        for where, row in (item for path in paths for item in records(path, inputs.dataset)):
+        for where, row in (item for path in paths for item in records(path, inputs.dataset.files)):
             with row_at(where):
                 query, passages = str(row["query_id"]), row["positive_passages"]
                 found = [(str(passage["docid"]), passage.get("text")) for passage in passages]
@@ -322,7 +322,7 @@ def read_mldr(inputs: ReaderInputs) -> DatasetContent:
                 docs |= {doc: {"title": None, "text": text} for doc, text in found if text is not None}
     wanted = _judged(splits)
     for path in inputs.of("corpus"):
-        for _, identity, _, text in wanted_texts(path, wanted, inputs.dataset):
+        for _, identity, _, text in wanted_texts(path, wanted, inputs.dataset.files):
             docs[identity] = {"title": None, "text": text}
     if not wanted.keys() <= docs.keys():
         _complete(wanted, docs, "document", inputs.need("corpus", "the texts of its positive passages"))

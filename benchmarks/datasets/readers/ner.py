@@ -165,8 +165,8 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     if is_text(path):
         given = _in_iob2(path, inputs)
     else:
-        columns = {**_COLUMNS, **inputs.dataset.columns}
-        given = records(path, inputs.dataset)
+        columns = {**_COLUMNS, **inputs.dataset.files.columns}
+        given = records(path, inputs.dataset.files)
     declared: tuple[str, ...] | None = None
     rows = []
     for where, row in given:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.datasets.schema import DOCUMENT, Row
-from benchmarks.protocol import Dataset
+from benchmarks.protocol import DatasetFiles
 from common.errors import UserError, first_line
 from common.packed import plain_suffix, unpacked
 from common.progress import progress
@@ -120,17 +120,17 @@ def is_text(path: Path) -> bool:
     return plain_suffix(path) not in _ROWS
 
 
-def records(path: Path, dataset: Dataset) -> Iterator[tuple[str, Row]]:
+def records(path: Path, files: DatasetFiles) -> Iterator[tuple[str, Row]]:
     """Yield (where, row) of Parquet, JSON lines, a JSON array or object of rows, or a table with a header.
 
     Args:
         path: the file; its kind follows from its name.
-        dataset: whose file it is; it says how a table of text is read.
+        files: of whose dataset it is; they say how a table of text is read.
 
     Raises:
         UserError: a row cannot be read; the sentence names its place.
     """
-    return _ROWS.get(plain_suffix(path), _table_rows)(path, dataset)
+    return _ROWS.get(plain_suffix(path), _table_rows)(path, files)
 
 
 def class_names(path: Path, column: str) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ def _parsed(line: str) -> Any:
         return None
 
 
-def _json_line_rows(path: Path, dataset: Dataset) -> Iterator[tuple[str, Row]]:
+def _json_line_rows(path: Path, files: DatasetFiles) -> Iterator[tuple[str, Row]]:
     for number, line in lines(path):
         if line.strip():
             if not isinstance(row := _parsed(line), dict):
@@ -177,10 +177,10 @@ def _json_line_rows(path: Path, dataset: Dataset) -> Iterator[tuple[str, Row]]:
             yield f"{path}:{number}", row
 
 
-def _json_rows(path: Path, dataset: Dataset) -> Iterator[tuple[str, Row]]:
+def _json_rows(path: Path, files: DatasetFiles) -> Iterator[tuple[str, Row]]:
     first = [line for (_, line), _ in zip(lines(path), range(2), strict=False)]
     if len(first) == 2 and isinstance(_parsed(first[0]), dict):
-        yield from _json_line_rows(path, dataset)
+        yield from _json_line_rows(path, files)
         return
     content = json_of(path)
     if not isinstance(content, dict | list):
@@ -191,7 +191,7 @@ def _json_rows(path: Path, dataset: Dataset) -> Iterator[tuple[str, Row]]:
         yield f"{path}: entry {key}", row
 
 
-def _parquet_rows(path: Path, dataset: Dataset) -> Iterator[tuple[str, Row]]:
+def _parquet_rows(path: Path, files: DatasetFiles) -> Iterator[tuple[str, Row]]:
     number = 0
     with parquet_file(path) as file:
         total = -(-file.metadata.num_rows // _BATCH)
@@ -201,27 +201,27 @@ def _parquet_rows(path: Path, dataset: Dataset) -> Iterator[tuple[str, Row]]:
                 number += 1
 
 
-def _table_rows(path: Path, dataset: Dataset) -> Iterator[tuple[str, Row]]:
+def _table_rows(path: Path, files: DatasetFiles) -> Iterator[tuple[str, Row]]:
     """Yield the rows of a table of text.
 
     CSV is read as RFC 4180 has it, with the comma, semicolon or tab that its first line has most of. Whether quotes
     around a field of a TSV file are part of its text is for the definition to say; those of the paper's files are.
     """
     is_csv = ".csv" in path.suffixes
-    if is_csv or dataset.quotes:
+    if is_csv or files.quotes:
         first = next((line for _, line in lines(path)), "")
         rows = list(_quoted(path, max(",;\t", key=first.count) if is_csv else "\t"))
     else:
         rows = [(number, line.split("\t")) for number, line in lines(path) if number == 1 or line.strip()]
     marked = (number for number, fields in rows if any(field[:1] == '"' for field in fields))
-    if dataset.content and dataset.quotes is None and not is_csv and (number := next(marked, None)):
+    if files.content and files.quotes is None and not is_csv and (number := next(marked, None)):
         raise UserError(
             f"{path}:{number}: the quotes may enclose the text or be part of it; set quotes = true if they enclose "
-            f"it, else quotes = false, in {dataset.where}"
+            f"it, else quotes = false, in {files.where}"
         )
-    header = list(dataset.header) or (rows.pop(0)[1] if rows else [])
-    if dataset.header and rows and rows[0][1] == header:
-        raise UserError(f"{path}:1: the first line is the header; remove `header` from {dataset.where}")
+    header = list(files.header) or (rows.pop(0)[1] if rows else [])
+    if files.header and rows and rows[0][1] == header:
+        raise UserError(f"{path}:1: the first line is the header; remove `header` from {files.where}")
     for number, fields in rows:
         if len(fields) != len(header):
             raise UserError(f"{path}:{number}: the line has {len(fields)} columns instead of {len(header)}")
@@ -240,7 +240,7 @@ def _quoted(path: Path, mark: str) -> Iterator[tuple[int, list[str]]]:
         raise UserError(f"{path}:{start}: the line has invalid quotes ({error})") from None
 
 
-_ROWS: dict[str, Callable[[Path, Dataset], Iterator[tuple[str, Row]]]] = {
+_ROWS: dict[str, Callable[[Path, DatasetFiles], Iterator[tuple[str, Row]]]] = {
     ".parquet": _parquet_rows,
     ".csv": _table_rows,
     ".jsonl": _json_line_rows,

@@ -86,7 +86,7 @@ def with_splits(inputs: ReaderInputs, rows: Callable[[Path], list[Row]]) -> Data
     """
     dataset = inputs.dataset
     inputs.need("train", "a training file")
-    if dataset.as_published:
+    if dataset.files.as_published:
         inputs.need("validation", "a validation file")
         inputs.need("test", "a test file")
     elif not inputs.of("test"):
@@ -98,7 +98,7 @@ def with_splits(inputs: ReaderInputs, rows: Callable[[Path], list[Row]]) -> Data
             numbered = ({"id": f"{role}-{number}", **row} for number, row in enumerate(read))
             tables[role] = table(dataset.form, role, numbered)
     if len(tables) == 3:
-        splits = "as published" if dataset.as_published else "as given: three files"
+        splits = "as published" if dataset.files.as_published else "as given: three files"
     else:
         everything, (train, validation) = tables["train"], carve(tables["train"].num_rows)
         tables = {

@@ -35,7 +35,7 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
         UserError: a question has no answer where each needs one, or an answer that is not in its context.
     """
     dataset = inputs.dataset
-    rename = {name: field for field, names in dataset.columns.items() for name in names}
+    rename = {name: field for field, names in dataset.files.columns.items() for name in names}
     found = []
     for number, (where, read) in enumerate(_flat(path, inputs)):
         with row_at(where):
@@ -46,7 +46,7 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
             if not answers and not dataset.may_abstain:
                 raise BadRowError("the question has no answer, but every question of this dataset needs one")
             identity = f"{path.name}-{number}"
-            if dataset.ids != "none":
+            if dataset.files.ids != "none":
                 identity = str(row.get("id", row.get("idx", identity)))
             found.append({"id": identity, "question": question, "context": context, "answers": answers})
     return found
@@ -85,7 +85,7 @@ def answers_of(value: Any, context: str) -> list[Row]:
 
 def _flat(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]:
     if plain_suffix(path) != ".json":
-        for where, row in records(path, inputs.dataset):
+        for where, row in records(path, inputs.dataset.files):
             if "qas" not in row:
                 yield where, row
                 continue

@@ -77,7 +77,7 @@ def read(inputs: ReaderInputs) -> DatasetContent:
     """
     dataset, found = inputs.dataset, list[Labels]()
     content = with_splits(inputs, lambda path: text_rows(path, dataset, found))
-    if dataset.content and (fault := _doubt(dataset, found, content)):
+    if dataset.is_own and (fault := _doubt(dataset, found, content)):
         raise UserError(f"{dataset.name}: {fault}")
     return content
 
@@ -112,11 +112,11 @@ def _doubt(dataset: Dataset, found: Sequence[Labels], content: DatasetContent) -
 
 def text_rows(path: Path, dataset: Dataset, found: list[Labels]) -> list[Row]:
     """Return the rows of a file with the columns of the local form, and add the file's labels to `found`."""
-    columns, (name, target) = dataset.columns, _TARGETS[dataset.form]
+    columns, (name, target) = dataset.files.columns, _TARGETS[dataset.form]
     may_lack = "second" not in columns or dataset.form == "SC-value"
     labels = Labels(names=dataset.label_names, declared=class_names(path, columns[name][0]))
     rows = []
-    for where, row in records(path, dataset):
+    for where, row in records(path, dataset.files):
         with row_at(where):
             first, second = _text(row, columns["text"]), None
             if not may_lack or any(row.get(column) is not None for column in columns.get("second", ())):

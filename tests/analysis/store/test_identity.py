@@ -5,8 +5,6 @@ import os
 import random
 import shutil
 import stat
-import subprocess
-import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable
@@ -23,20 +21,26 @@ from benchmarks.protocol import DATASETS
 from benchmarks.runs import DETAILS, RESULTS, RUN, cell_keys, results_text
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
-from common.provenance import ROOT
 from tests.analysis.stores import MODELS, fill, run_folder
 from tests.sealed import seal
 
 
-@pytest.fixture
-def sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of two models, 60 runs, as `benchmarks run` leaves it."""
-    monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
-    for number, key in enumerate(fill(tmp_path / "store", datasets=("uner_en",))):
-        folder = tmp_path / "store" / "results" / key.folder
+    store = tmp_path_factory.mktemp("whole")
+    for number, key in enumerate(fill(store, datasets=("uner_en",))):
+        folder = store / "results" / key.folder
         (folder / DETAILS).write_text(json.dumps({"losses": [number / 7]}))
         seal(folder)
-    return tmp_path / "store"
+    return store
+
+
+@pytest.fixture
+def sealed(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it to change."""
+    monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
+    return Path(shutil.copytree(whole, tmp_path / "store"))
 
 
 def of(store: Path, name: str = "lr1e-04_sd0", model: int = 0) -> Path:
@@ -138,17 +142,17 @@ def elsewhere(store: Path, to: Path) -> Path:
     return to / "another name"
 
 
-def test_a_store_is_the_same_wherever_and_whose_it_is(sealed: Path, tmp_path: Path) -> None:
+def test_a_store_is_the_same_wherever_and_whose_it_is(
+    sealed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     first = ingest(sealed, tmp_path / "runs.parquet")
     moved = elsewhere(sealed, tmp_path)
     for place in (moved, moved / "results"):
         found = ingest(place, tmp_path / "moved.parquet")
         assert (found.status, found.unsealed) == (0, 0) and found.runs.equals(first.runs)
-    words = [sys.executable, "-m", "clm_or_mlm", "scores", "--source", "."]
-    done = subprocess.run(
-        words, cwd=moved, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
-    assert done.returncode == 0 and "unsealed" not in done.stderr
+    monkeypatch.chdir(moved)
+    caplog.set_level("INFO")
+    assert main(["scores", "--source", "."]) == 0 and "unsealed" not in caplog.text
 
 
 def test_runs_without_a_manifest_are_called_unsealed_and_counted(

@@ -6,7 +6,7 @@ import pytest
 
 from analysis.store.ingest import ingest
 from analysis.store.runs_table import model_error, read_table
-from analysis.store.scan import HARMLESS, KINDS, Problem, results_folder, scan_store, summary
+from analysis.store.scan import HARMLESS, PROBLEM_KINDS, Problem, results_folder, scan_store, summary
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from tests.analysis.stores import MODELS, fill_own
@@ -69,7 +69,7 @@ def test_problems_are_sentences_and_a_summary_of_what_costs_a_run() -> None:
     stray = Problem(path="results/b", kind="stray", sentence="is ignored")
     missing = Problem(path="results/c", kind="missing", sentence="has 29 of its 30 runs")
     assert str(broken) == "results/a: is empty" and sorted([stray, broken]) == [broken, stray]
-    assert set(KINDS) > HARMLESS
+    assert set(PROBLEM_KINDS) > HARMLESS
     assert [problem.harmless for problem in (broken, stray, missing)] == [False, False, True]
     assert summary([missing]) == summary([]) == "no problems"
     assert summary([stray, broken, broken, missing]) == "3 problems (2 broken, 1 stray)"

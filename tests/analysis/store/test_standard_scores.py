@@ -2,6 +2,7 @@
 
 import html
 import json
+import shutil
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -41,14 +42,19 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
 
 
-@pytest.fixture
-def both(tmp_path: Path) -> tuple[Path, list[RunKey]]:
-    store = tmp_path / "my store"
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[RunKey]]:
+    store = tmp_path_factory.mktemp("recorded")
     keys = fill(store)
     for key in keys:
         record(store, key)
     age(store)
     return store, keys
+
+
+@pytest.fixture
+def both(recorded: tuple[Path, list[RunKey]], tmp_path: Path) -> tuple[Path, list[RunKey]]:
+    return Path(shutil.copytree(recorded[0], tmp_path / "my store")), recorded[1]
 
 
 def test_takes_each_tasks_headline_metric_and_says_so_everywhere(

@@ -20,6 +20,7 @@ def _record(**changes: object) -> dict[str, object]:
         "description": {
             "tuning": {"steps": 1000},
             "pooling": "mean",
+            "precision": "bf16",
             "training_data": "aa",
             "evaluation_data": "bb",
         },
@@ -74,6 +75,7 @@ def test_a_store_made_with_one_thing_agrees(store: Path, capsys: pytest.CaptureF
         ("protocol", {"protocol": {"results.json": "standard"}}, "SC"),
         ("device", {"machine__device": "NVIDIA A100"}, "SC"),
         ("tuning", {"description__tuning": {"steps": 10}}, "SC"),
+        ("precision", {"description__precision": "fp32"}, "SC"),
     ],
 )  # fmt: skip
 def test_what_one_run_differs_in_is_flagged_with_its_path(

@@ -16,10 +16,10 @@ import pytest
 from benchmarks.commands.datasets import PARTIAL
 from benchmarks.datasets.fetch import UnreachableError, fetch
 from benchmarks.datasets.local_dataset import load
-from benchmarks.datasets.schema import MANIFEST
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS, Dataset, Pin
 from common.errors import UserError
+from common.manifest import MANIFEST
 from common.provenance import ROOT
 from tests.benchmarks.command import command
 from tests.benchmarks.fake_hub import COMMIT, OTHER, FakeHub, conll_rows, parquet
@@ -27,6 +27,12 @@ from tests.commands import python
 
 main = command("fetch")
 pytestmark = pytest.mark.usefixtures("hub")
+
+
+def _pinned(*pins: Pin) -> Dataset:
+    """CoNLL-2003 with these files on a hub."""
+    dataset = DATASETS["conll2003_en"]
+    return replace(dataset, files=replace(dataset.files, pins=pins))
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
@@ -135,7 +141,7 @@ def test_no_network_is_one_sentence(tmp_path: Path) -> None:
 def test_pinned_hash(tmp_path: Path) -> None:
     path = "sst2/train-00000-of-00001.parquet"
     content = parquet([{"sentence": "x", "label": 0}])
-    commit = DATASETS["sst2"].pins[0].commit
+    commit = DATASETS["sst2"].files.pins[0].commit
     assert commit is not None
     files = {path: content, "sst2/validation-00000-of-00001.parquet": content}
     fake = FakeHub({"nyu-mll/glue": {"x": (commit, files)}})
@@ -155,7 +161,7 @@ def test_command_continues_after_a_failure(
 
 
 def test_a_repository_in_which_nothing_says_which_files_are_meant_is_refused(tmp_path: Path) -> None:
-    dataset = replace(DATASETS["conll2003_en"], pins=(Pin(role="train", repo="o/n", files=("*/t.parquet",)),))
+    dataset = _pinned(Pin(role="train", repo="o/n", files=("*/t.parquet",)))
     fake = FakeHub({"o/n": {"main": (COMMIT, {"a/t.parquet": b"", "b/t.parquet": b""})}})
     with fake.serve(), pytest.raises(UserError, match=r"o/n has train files in several folders \(a, b\)"):
         fetch(dataset, tmp_path)
@@ -182,7 +188,7 @@ def test_what_is_there_must_be_of_the_pinned_files(
             Pin(role=role, repo="hgissbkh/conll2003-en", files=(one,) if isinstance(one, str) else one)
             for role, one in patterns.items()
         )
-        return replace(DATASETS["conll2003_en"], pins=tuple(found))
+        return _pinned(*found)
 
     places = ("a/train-0.parquet", "a/dev.parquet", "a/test.parquet", "b/train-0.parquet", "a/corpus.parquet")
     fake = FakeHub({"hgissbkh/conll2003-en": {"main": (COMMIT, {path: conll_rows(8) for path in places})}})
@@ -195,7 +201,7 @@ def test_what_is_there_must_be_of_the_pinned_files(
         three = pinned(**{role: files[role] for role in ("train", "validation", "test")})
         again = fetch(three, tmp_path, replace_old=True)
         assert fetch(three, tmp_path) == again
-        moved = replace(three, pins=tuple(replace(pin, commit=OTHER) for pin in three.pins))
+        moved = _pinned(*(replace(pin, commit=OTHER) for pin in three.files.pins))
         with pytest.raises(UserError, match=f"was made from .* at {COMMIT}, but this package pins {OTHER}"):
             fetch(moved, tmp_path)
 

@@ -19,7 +19,7 @@ from transformers import AutoModel, AutoTokenizer
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
-from benchmarks.runs import SPLITS
+from benchmarks.runs import SCORED_SPLITS
 from benchmarks.tasks.families import family_of, objective_of
 from tests.benchmarks.tiny import CPU, resettable_of
 
@@ -168,7 +168,7 @@ def ours(name: str, data: Path, folder: Path, steps: int) -> tuple[dict[str, lis
     fine_tune(model, objective, CPU, lr=LR, seed=SEED, steps=steps, fine_tuning=FINE_TUNING)
     found = evaluator(model, CPU)
     weights = {key: value.detach() for key, value in model.encoder.base.named_parameters()}
-    return {split: found[split].scores for split in SPLITS}, weights
+    return {split: found[split].scores for split in SCORED_SPLITS}, weights
 
 
 def check(
@@ -179,10 +179,10 @@ def check(
 ) -> None:
     for key, value in reference.base.named_parameters():
         torch.testing.assert_close(weights[key], value.detach(), rtol=2e-3, atol=2e-5, msg=key)
-    for split in SPLITS:
+    for split in SCORED_SPLITS:
         np.testing.assert_allclose(ours_scores[split], theirs[split], rtol=0, atol=1e-9)
     # The test would say nothing if every instance had the same score.
-    assert len({round(score, 6) for split in SPLITS for score in theirs[split]}) > 1
+    assert len({round(score, 6) for split in SCORED_SPLITS for score in theirs[split]}) > 1
 
 
 @pytest.mark.parametrize(
@@ -206,6 +206,8 @@ def test_labelled_families_score_as_the_plain_loop(
     assert labels is not None
     reference = Reference(folder, task, labels)
     train(reference, labelled_steps(reference, training), steps)
-    theirs = {split: labelled_scores(reference, task, rows[split], examples[split]) for split in SPLITS}
+    theirs = {
+        split: labelled_scores(reference, task, rows[split], examples[split]) for split in SCORED_SPLITS
+    }
     scores, weights = ours(name, data, folder, steps)
     check(scores, theirs, weights, reference)

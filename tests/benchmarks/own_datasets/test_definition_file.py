@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.own_datasets.definition_file import KINDS, read_definitions
+from benchmarks.own_datasets.definition_file import DATASET_KINDS, read_definitions
 from benchmarks.protocol import datasets_of
 from common.errors import UserError
 from tests.benchmarks.own_datasets.given import GOOD
@@ -64,12 +64,12 @@ def test_what_is_wrong_is_one_sentence(file: Path, text: str, message: str) -> N
 
 def test_every_kind_makes_a_dataset(file: Path) -> None:
     tables = []
-    for number, kind in enumerate(KINDS.values()):
+    for number, kind in enumerate(DATASET_KINDS.values()):
         labels = '["O", "B-X"]' if kind.labelled else "[]"
         tables.append(f'[set{number}]\nkind = "{kind.name}"\nlabels = {labels}\n')
         tables.append("range = [0, 1]\n" if kind.name == "value" else "")
     file.write_text("".join(tables))
-    for dataset, kind in zip(read_definitions(file), KINDS.values(), strict=True):
+    for dataset, kind in zip(read_definitions(file), DATASET_KINDS.values(), strict=True):
         assert (dataset.task, dataset.form, dataset.headline) == (kind.task, kind.form, kind.metrics[0])
         assert dataset.labels == {"value": 1, "retrieval": None}.get(kind.name, 2)
-        assert dataset.content and dataset.name not in datasets_of(dataset.task)
+        assert dataset.is_own and dataset.name not in datasets_of(dataset.task)

@@ -21,7 +21,7 @@ from tests.benchmarks.own_datasets.given import GOOD
 def test_a_store_and_a_table_remember_their_datasets(file: Path, tmp_path: Path) -> None:
     file.write_text(GOOD + 'prompt = "Say {text}"\nfiles = {train = "a.tsv"}\n')
     (definition,) = read_definitions(file)
-    assert definition.files == {"train": (tmp_path / "a.tsv",)}
+    assert definition.files.paths == {"train": (tmp_path / "a.tsv",)}
     store = tmp_path / "out"
     assert stored_definitions(store) == []
     store_definitions(store, [DATASETS["sst2"], definition])

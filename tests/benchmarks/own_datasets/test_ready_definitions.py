@@ -26,7 +26,7 @@ NUMBERS = {
 }
 COMMITS = ("c" * 40, "d" * 40)
 """Of the hub's conversion, and of the branch."""
-KNOWN = {pin.commit for dataset in DATASETS.values() for pin in dataset.pins if pin.commit}
+KNOWN = {pin.commit for dataset in DATASETS.values() for pin in dataset.files.pins if pin.commit}
 
 
 @pytest.mark.parametrize("stem", READY)
@@ -35,13 +35,13 @@ def test_a_ready_file_is_valid_and_invents_no_revision(stem: str) -> None:
     assert len(found) == NUMBERS[stem]
     for definition in found:
         assert definition.name.startswith(stem.replace("-", "_")) and definition.name not in DATASETS
-        assert definition.content and definition.citation != "not stated" and definition.pins
-        roles = {pin.role for pin in definition.pins}
+        assert definition.is_own and definition.files.citation != "not stated" and definition.files.pins
+        roles = {pin.role for pin in definition.files.pins}
         assert roles & {"validation", "test"}
         assert {"queries", "corpus"} <= roles if definition.task == "IR" else "train" in roles
-        assert {pin.commit for pin in definition.pins} <= KNOWN | {None}
+        assert {pin.commit for pin in definition.files.pins} <= KNOWN | {None}
         assert definition_again(definition) == definition
-    if any(pin.commit is None for definition in found for pin in definition.pins):
+    if any(pin.commit is None for definition in found for pin in definition.files.pins):
         assert "the first fetch finds the branch's, and the\n# dataset's manifest" in READY[stem].read_text(
             "utf-8"
         )
@@ -107,7 +107,7 @@ def parquet(rows: list[dict[str, Any]], names: dict[str, list[str]] | None = Non
 
 def made_up(definition: Dataset, role: str, n: int = 40) -> bytes:
     """A file of a role with the columns of the repository."""
-    columns = definition.columns
+    columns = definition.files.columns
     if definition.task == "IR":
         if role in ("queries", "corpus"):
             return parquet([{"_id": f"{role[0]}{i}", "title": "", "text": f"{role} {i}"} for i in range(n)])
@@ -136,7 +136,7 @@ def made_up(definition: Dataset, role: str, n: int = 40) -> bytes:
 def hub_of(definition: Dataset) -> FakeHub:
     """A hub with the definition's files: the last pattern of each role, as if the first ones matched nothing."""
     repos: dict[str, dict[str, tuple[str, dict[str, bytes]]]] = {}
-    for pin in definition.pins:
+    for pin in definition.files.pins:
         branch, colon, path = pin.files[-1].partition(":")
         branch, path = (branch, path) if colon else ("main", pin.files[-1])
         places = repos.setdefault(pin.repo, {"main": (pin.commit or COMMITS[1], {})})

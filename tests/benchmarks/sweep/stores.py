@@ -1,7 +1,11 @@
 """Run stores that a test made."""
 
 import json
+import multiprocessing
+import warnings
+from collections.abc import Callable
 from dataclasses import replace
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +21,24 @@ from tests.benchmarks.command import command
 run, status = command("benchmarks", "run"), command("benchmarks", "status")
 
 
+def started(call: Callable[..., Any], *args: Any) -> BaseProcess:
+    """A process that makes a call, forked as a worker is, so that it need not import everything again."""
+    process = multiprocessing.get_context("fork").Process(target=call, args=args)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)  # from Python 3.12 on
+        process.start()
+    return process
+
+
 def validate(words: list[str]) -> int:
     """Check what a run needs, and run nothing."""
     return run([*words, "--dry-run"])
+
+
+def words_of(model: Path, data: Path, store: Path, steps: int = 3) -> list[str]:
+    """A command of fine-tunings of so many steps, one after the other."""
+    words = ["--model", str(model), "--name", "tiny", "--data", str(data), "--out", str(store)]
+    return [*words, "--steps", str(steps), "--device", "cpu", "--workers", "1"]
 
 
 RUN_OF_UNER = ["--dataset", "uner_en", "--lr", "1e-3", "--seed", "0"]

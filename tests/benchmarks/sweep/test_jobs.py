@@ -4,16 +4,18 @@ import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
+from benchmarks.run_fields import RUN_FIELDS, Decides
 from benchmarks.runs import RESULTS_VERSION, RunKey
 from benchmarks.sweep.run_jobs import descriptions, jobs_of
 from benchmarks.sweep.status import COMPLETE, claim_path
 from common.description import description_hash
 from common.errors import UserError
-from tests.benchmarks.sweep.stores import RUN_OF_UNER, record, replaced, request_of, results, run
+from tests.benchmarks.sweep.stores import RUN_OF_UNER, record, replaced, request_of, results, run, words_of
 from tests.flips import flip
 from tests.results import write_results
 from tests.sealed import seal
@@ -36,13 +38,19 @@ CELL = "tiny/TC/uner_en"
 FOLDER = f"{CELL}/lr1e-03_sd0"
 
 
+@pytest.fixture(scope="module")
+def done(data: Path, model_folder: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with one run."""
+    store = tmp_path_factory.mktemp("done")
+    assert run([*words_of(model_folder("ours"), data, store), *RUN_OF_UNER]) == COMPLETE
+    return store
+
+
 @pytest.fixture
-def finished(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+def finished(done: Path, arguments: list[str], tmp_path: Path) -> list[str]:
     """The words of a command whose runs are all done."""
-    words = [*arguments, *RUN_OF_UNER]
-    assert run(words) == COMPLETE
-    capsys.readouterr()
-    return words
+    shutil.copytree(done, tmp_path, dirs_exist_ok=True)
+    return [*arguments, *RUN_OF_UNER]
 
 
 def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -136,8 +144,17 @@ def test_runs_of_decoders_alone_say_how_they_were_made_bidirectional(
     found = {}
     for kind in ("ours", "bert", "llama"):
         request = request_of(str(model_folder(kind)), data, tmp_path)
-        found[kind] = next(iter(descriptions(request).values())).get("direction")
-    assert found == {"ours": None, "bert": None, "llama": "configuration"}
+        found[kind] = descriptions(request)["sst2"]
+    said = {kind: made.get("direction") for kind, made in found.items()}
+    assert said == {"ours": None, "bert": None, "llama": "configuration"}
+    listed = {field.path for field in RUN_FIELDS if field.path.startswith("description.")}
+    assert {f"description.{name}" for name in found["llama"]} == listed
+
+
+def test_a_run_says_everything_that_the_list_of_fields_names(finished: list[str], tmp_path: Path) -> None:
+    made = record(tmp_path, FOLDER)
+    assert [field.name for field in RUN_FIELDS if field.of(made) is None] == ["direction", "epochs"]
+    assert {field.decides for field in RUN_FIELDS} == set(get_args(Decides))
 
 
 @pytest.mark.parametrize("size", [0, 1, 300, -1])

@@ -2,6 +2,7 @@
 
 import ast
 import errno
+import functools
 import json
 import math
 import os
@@ -27,7 +28,7 @@ from benchmarks.sweep.keep import Keeper
 from benchmarks.sweep.kept import best_run, kept_folder
 from benchmarks.sweep.status import COMPLETE, folder_of
 from common.errors import UserError
-from tests.benchmarks.sweep.stores import replaced, results, run
+from tests.benchmarks.sweep.stores import replaced, results, run, started, words_of
 from tests.results import write_results
 
 KEEP = ["--keep", "best"]
@@ -65,10 +66,34 @@ def keep(words: list[str]) -> None:
     assert run([*words, *KEEP]) == COMPLETE
 
 
-def words_of(model: Path, data: Path, store: Path, *names: str) -> list[str]:
-    words = ["--model", str(model), "--name", "tiny", "--data", str(data), "--out", str(store)]
-    words += ["--device", "cpu", "--workers", "1", "--steps", "6", "--lr", "1e-3", "5e-3", "--seed", "0"]
-    return [*words, "--dataset", *names]
+def two_runs(model: Path, data: Path, store: Path, *names: str) -> list[str]:
+    """A command of two runs on each dataset."""
+    return [
+        *words_of(model, data, store, steps=6),
+        "--lr",
+        "1e-3",
+        "5e-3",
+        "--seed",
+        "0",
+        "--dataset",
+        *names,
+    ]
+
+
+Kept = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def kept_by(model_folder: Callable[..., Path], data: Path, tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    """A function that keeps the best runs of a kind of model on some datasets, once, and returns the store."""
+
+    @functools.cache
+    def make(kind: str, *names: str, pooling: str = "mean") -> Path:
+        store = tmp_path_factory.mktemp(kind)
+        keep([*two_runs(model_folder(kind), data, store, *names), "--pooling", pooling])
+        return store
+
+    return make
 
 
 @torch.no_grad()
@@ -86,10 +111,9 @@ def words_of(model: Path, data: Path, store: Path, *names: str) -> list[str]:
     ],
 )
 def test_a_classifier_scores_the_same_in_plain_transformers(
-    kind: str, own_class: str, pooling: str, model_folder: Callable[..., Path], data: Path, tmp_path: Path
+    kind: str, own_class: str, pooling: str, kept_by: Kept, data: Path
 ) -> None:
-    keep([*words_of(model_folder(kind), data, tmp_path, "sst2"), "--pooling", pooling])
-    folder = kept(tmp_path, "sst2")
+    folder = kept(store := kept_by(kind, "sst2", pooling=pooling), "sst2")
     model, test = plain(folder), load(data, "sst2").tables["test"]
     assert type(model).__name__ == own_class
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -97,7 +121,7 @@ def test_a_classifier_scores_the_same_in_plain_transformers(
     assert code is not None
     names = list(load(data, "sst2").labels)
     for text, gold, score in zip(
-        test["first"].to_pylist(), test["label"].to_pylist(), stored(tmp_path, "sst2").scores, strict=True
+        test["first"].to_pylist(), test["label"].to_pylist(), stored(store, "sst2").scores, strict=True
     ):
         if own_class.endswith("Model"):  # the head is beside it, and the card says how to use it
             space: dict[str, Any] = {}
@@ -113,17 +137,17 @@ def test_a_classifier_scores_the_same_in_plain_transformers(
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["ours", "llama", "bert"])
 def test_a_tagger_and_an_answerer_give_the_tags_and_answers_in_plain_transformers(
-    kind: str, model_folder: Callable[..., Path], data: Path, tmp_path: Path
+    kind: str, kept_by: Kept, data: Path, tmp_path: Path
 ) -> None:
-    keep(words_of(model_folder(kind), data, tmp_path, "uner_en", "squad"))
+    store = kept_by(kind, "uner_en", "squad")
     for name, labels in (("uner_en", load(data, "uner_en").labels), ("squad", ("outside", "inside"))):
-        model = plain(kept(tmp_path, name))
+        model = plain(kept(store, name))
         assert type(model).__name__.endswith("ForTokenClassification")
         assert tuple(model.config.id2label[i] for i in range(len(labels))) == labels
-    code = re.search(r"```python\n(.*?)```", (kept(tmp_path, "squad") / "README.md").read_text(), re.DOTALL)
+    code = re.search(r"```python\n(.*?)```", (kept(store, "squad") / "README.md").read_text(), re.DOTALL)
     assert code is not None
     row = load(data, "squad").tables["test"].slice(0, 1).to_pylist()[0]
-    text = code[1].replace("FOLDER", str(kept(tmp_path, "squad")))
+    text = code[1].replace("FOLDER", str(kept(store, "squad")))
     text = text.replace('"a question"', repr(row["question"]))
     text = text.replace('"a text with the answer"', repr(row["context"]))
     if kind == "ours":  # in a process that does not know this package
@@ -134,7 +158,7 @@ def test_a_tagger_and_an_answerer_give_the_tags_and_answers_in_plain_transformer
         space: dict[str, Any] = {}
         exec(text, space)
         assert space["best"][1] in row["context"]
-    batch = AutoTokenizer.from_pretrained(kept(tmp_path, "uner_en"))("a b", return_tensors="pt")
+    batch = AutoTokenizer.from_pretrained(kept(store, "uner_en"))("a b", return_tensors="pt")
     assert batch["input_ids"][0, -1] == 1 and 0 not in batch["input_ids"]  # the end of text, no beginning
 
 
@@ -159,11 +183,9 @@ def ndcg(queries: Any, documents: Any, local: Any) -> list[float]:
 
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["ours", "llama", "bert"])
-def test_a_retrieval_encoder_gives_the_stores_ndcg(
-    kind: str, model_folder: Callable[..., Path], data: Path, tmp_path: Path
-) -> None:
-    keep(words_of(model_folder(kind), data, tmp_path, "msmarco"))
-    folder, local = kept(tmp_path, "msmarco"), load(data, "msmarco")
+def test_a_retrieval_encoder_gives_the_stores_ndcg(kind: str, kept_by: Kept, data: Path) -> None:
+    store = kept_by(kind, "msmarco")
+    folder, local = kept(store, "msmarco"), load(data, "msmarco")
     prompts = json.loads((folder / "config_sentence_transformers.json").read_text())["prompts"]
     asked = [prompts["query"] + text for text in local.queries("test")["text"].to_pylist()]
     texts = [prompts["document"] + text for text in local.corpus["text"].to_pylist()]
@@ -175,7 +197,7 @@ def test_a_retrieval_encoder_gives_the_stores_ndcg(
         vectors = (hidden * mask).sum(1) / mask.sum(1)
         return torch.nn.functional.normalize(vectors, dim=1).numpy()
 
-    want = stored(tmp_path, "msmarco").scores
+    want = stored(store, "msmarco").scores
     assert len(set(want)) > 1
     assert ndcg(encode(asked), encode(texts), local) == pytest.approx(want, abs=1e-6)
     pooling = json.loads((folder / "1_Pooling" / "config.json").read_text())
@@ -185,23 +207,21 @@ def test_a_retrieval_encoder_gives_the_stores_ndcg(
         assert config["is_causal"] is False and config["use_bidirectional_attention"] is True
 
 
-def test_sentence_transformers_loads_it_and_gives_the_stores_ndcg(
-    model_folder: Callable[..., Path], data: Path, tmp_path: Path
-) -> None:
+def test_sentence_transformers_loads_it_and_gives_the_stores_ndcg(kept_by: Kept, data: Path) -> None:
     library = pytest.importorskip("sentence_transformers")
-    keep(words_of(model_folder("llama"), data, tmp_path, "msmarco"))
-    folder, local = kept(tmp_path, "msmarco"), load(data, "msmarco")
+    store = kept_by("llama", "msmarco")
+    folder, local = kept(store, "msmarco"), load(data, "msmarco")
     model = library.SentenceTransformer(str(folder), device="cpu")
     queries = model.encode_query(local.queries("test")["text"].to_pylist(), normalize_embeddings=True)
     documents = model.encode_document(local.corpus["text"].to_pylist(), normalize_embeddings=True)
-    want = stored(tmp_path, "msmarco").scores
+    want = stored(store, "msmarco").scores
     assert ndcg(queries, documents, local) == pytest.approx(want, abs=1e-6)
 
 
 def test_scores_do_not_depend_on_it_and_runs_of_a_store_without_it_are_repeated_for_it(
     model_folder: Callable[..., Path], data: Path, tmp_path: Path
 ) -> None:
-    words = words_of(model_folder("ours"), data, tmp_path / "a", "sst2", "msmarco", "nq")
+    words = two_runs(model_folder("ours"), data, tmp_path / "a", "sst2", "msmarco", "nq")
     assert run(words) == COMPLETE
     keep(replaced(words, "--out", tmp_path / "b"))
     assert results(tmp_path / "a") == results(tmp_path / "b")
@@ -217,7 +237,7 @@ def test_scores_do_not_depend_on_it_and_runs_of_a_store_without_it_are_repeated_
 def test_a_better_run_replaces_it_and_a_worse_one_does_not(
     model_folder: Callable[..., Path], data: Path, tmp_path: Path
 ) -> None:
-    words = words_of(model_folder("ours"), data, tmp_path, "sst2")
+    words = two_runs(model_folder("ours"), data, tmp_path, "sst2")
     words.remove("5e-3")
     seen = set()
     for rate in ("1e-9", "5e-3", "1e-8", "1e-2"):
@@ -226,32 +246,31 @@ def test_a_better_run_replaces_it_and_a_worse_one_does_not(
     assert len(seen) >= 2
 
 
-_KILLED = """
-import os, sys
-from benchmarks.sweep.keep import Keeper
-from clm_or_mlm.__main__ import main
-write = Keeper.write
-def killed(self, name, model, folder):
-    kind = write(self, name, model, folder)
-    if ".keep-" not in str(folder):
-        os._exit(9)
-    return kind
-Keeper.write = killed
-main(sys.argv[1:])
-"""
+def killed(words: list[str]) -> None:
+    """Run a command in a process that dies once the weights are written, before their folder is there."""
+    write = Keeper.write
+
+    def die(self: Keeper, name: str, model: Any, folder: Path) -> str:
+        kind = write(self, name, model, folder)
+        if ".keep-" not in str(folder):
+            os._exit(9)
+        return kind
+
+    Keeper.write = die  # type: ignore[method-assign]
+    run(words)
 
 
 def test_a_process_that_is_killed_while_it_keeps_loses_nothing(
-    model_folder: Callable[..., Path], data: Path, tmp_path: Path
+    model_folder: Callable[..., Path], kept_by: Kept, data: Path, tmp_path: Path
 ) -> None:
-    words = words_of(model_folder("ours"), data, tmp_path / "a", "sst2")
-    keep(words)
-    other = [*replaced(words, "--out", tmp_path / "b"), *KEEP]
-    ended = subprocess.run([sys.executable, "-c", _KILLED, "benchmarks", "run", *other], capture_output=True)
-    assert ended.returncode == 9, ended.stderr
-    assert len(results(tmp_path / "b")) == 1  # the run's scores are there, its weights are not
+    whole = kept_by("ours", "sst2")
+    other = [*two_runs(model_folder("ours"), data, tmp_path, "sst2"), *KEEP]
+    process = started(killed, other)
+    process.join()
+    assert process.exitcode == 9
+    assert len(results(tmp_path)) == 1  # the run's scores are there, its weights are not
     assert run(other) == COMPLETE
-    a, b = kept(tmp_path / "a", "sst2"), kept(tmp_path / "b", "sst2")
+    a, b = kept(whole, "sst2"), kept(tmp_path, "sst2")
     names = ("model.safetensors", "config.json", "tokenizer.json", "manifest.json", "README.md")
     assert a.name == b.name and all((a / name).read_bytes() == (b / name).read_bytes() for name in names)
     (b / "model.safetensors").write_bytes(b"damaged")
@@ -265,7 +284,7 @@ def test_the_card_has_scores_interval_data_and_licences(
     start = tmp_path / "start"
     shutil.copytree(model_folder("ours"), start)
     (start / "README.md").write_text("---\nlicense: apache-2.0\n---\n# A start\n")
-    words = words_of(start, data, tmp_path / "s", "qqp")
+    words = two_runs(start, data, tmp_path / "s", "qqp")
     keep([*words, "--seed", "1"])
     card = (kept(tmp_path / "s", "qqp") / "README.md").read_text()
     assert "apache-2.0" in card and load(data, "qqp").manifest.licence in card
@@ -307,7 +326,7 @@ def refused(words: list[str], *parts: str) -> None:
 @pytest.fixture
 def words(model_folder: Callable[..., Path], data: Path, tmp_path: Path) -> list[str]:
     """A command of two runs."""
-    return words_of(model_folder("llama"), data, tmp_path, "sst2")
+    return two_runs(model_folder("llama"), data, tmp_path, "sst2")
 
 
 def test_an_unknown_value_names_the_known_ones(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
@@ -315,17 +334,42 @@ def test_an_unknown_value_names_the_known_ones(words: list[str], capfd: pytest.C
         run([*words, "--keep", "worst"])
 
 
-def test_too_little_disk_is_said_before_anything_is_computed(
-    words: list[str], monkeypatch: pytest.MonkeyPatch
+def no_disk(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("shutil.disk_usage", lambda place: shutil._ntuple_diskusage(10**9, 10**9, 10))
+
+
+def no_right_to_write(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(os, "access", lambda place, mode: False)
+
+
+def another_ending(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("benchmarks.finetuning.plain_folder._ending", lambda before, *_: before)
+
+
+def nothing(patch: pytest.MonkeyPatch) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("change", "more", "said"),
+    [
+        (no_disk, (), ("GB free", "--keep best needs", "--dataset")),
+        (no_right_to_write, (), ("cannot be written", "--out")),
+        (another_ending, (), ("tokenizer", "reads", "--keep")),
+        (nothing, ("--trust-remote-code",), ("--trust-remote-code", "without code")),
+    ],
+)
+def test_what_cannot_be_kept_is_said_before_anything_is_computed(
+    change: Callable[[pytest.MonkeyPatch], None],
+    more: tuple[str, ...],
+    said: tuple[str, ...],
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("shutil.disk_usage", lambda place: shutil._ntuple_diskusage(10**9, 10**9, 10))
-    refused(words, "GB free", "--keep best needs", "--dataset")
-    assert not results(Path(words[words.index("--out") + 1]))
-
-
-def test_a_store_that_cannot_be_written_is_refused(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", lambda place, mode: False)
-    refused(words, "cannot be written", "--out")
+    change(monkeypatch)
+    refused([*words, *more], *said)
+    assert not results(tmp_path)
 
 
 def test_cells_of_a_release_are_refused(words: list[str], tmp_path: Path) -> None:
@@ -334,17 +378,13 @@ def test_cells_of_a_release_are_refused(words: list[str], tmp_path: Path) -> Non
     refused(words, "does not record what it was made from", "--out")
 
 
-def test_code_of_strangers_is_not_kept(words: list[str]) -> None:
-    refused([*words, "--trust-remote-code"], "--trust-remote-code", "without code")
-
-
 def test_half_an_encoder_decoder_is_refused(
     data: Path, tmp_path: Path, tokenizer: PreTrainedTokenizerFast
 ) -> None:
     config = T5Config(vocab_size=len(tokenizer), d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4)
     T5Model(config).save_pretrained(tmp_path / "t5")
     tokenizer.save_pretrained(tmp_path / "t5")
-    refused(words_of(tmp_path / "t5", data, tmp_path, "sst2"), "encoder of an encoder-decoder", "--keep")
+    refused(two_runs(tmp_path / "t5", data, tmp_path, "sst2"), "encoder of an encoder-decoder", "--keep")
 
 
 def test_something_else_in_its_place_is_not_touched(words: list[str], tmp_path: Path) -> None:
@@ -356,13 +396,6 @@ def test_something_else_in_its_place_is_not_touched(words: list[str], tmp_path: 
     with pytest.raises(UserError, match=r"sst2.* is no encoder that --keep wrote; move it"):
         run([*words, *KEEP])
     assert (folder / "notes.txt").read_text() == "mine"
-
-
-def test_a_tokenizer_that_reads_otherwise_is_refused(
-    words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("benchmarks.finetuning.plain_folder._ending", lambda before, *_: before)
-    refused(words, "tokenizer", "reads", "--keep")
 
 
 def test_a_full_disk_leaves_the_scores_and_no_half_of_a_folder(

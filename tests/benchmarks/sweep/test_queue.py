@@ -38,6 +38,7 @@ from tests.benchmarks.sweep.stores import (
     request_of,
     results,
     run,
+    started,
     status,
 )
 from tests.benchmarks.tiny import make_tokenizer, save_model
@@ -170,13 +171,11 @@ def test_killed_it_goes_on_to_the_same_bytes(
     store = tmp_path / "killed"
     grid = replaced(replaced(grid, "--out", store), "--workers", workers)
     for target in kills:
-        process = subprocess.Popen(
-            command(grid), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        while process.poll() is None and len(results(store)) < target:
+        process = started(run, grid)
+        while process.is_alive() and len(results(store)) < target:
             time.sleep(0.005)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
         partial = results(store)
         assert {folder: expected[folder] for folder in partial} == partial
     assert run(grid) == COMPLETE

@@ -18,7 +18,7 @@ from benchmarks.finetuning.heads import SequenceHead, TokenHead
 from benchmarks.finetuning.trainer import FineTuningError
 from benchmarks.metrics.metric import Evaluation
 from benchmarks.protocol import DATASETS, get_dataset
-from benchmarks.runs import SPLITS, clusters_hash
+from benchmarks.runs import SCORED_SPLITS, clusters_hash
 from benchmarks.sweep import work
 from benchmarks.sweep.status import COMPLETE, FAILED
 from benchmarks.sweep.work import ResettableModel
@@ -53,17 +53,19 @@ def test_runs_say_which_instances_are_of_one_cluster(arguments: list[str], tmp_p
     data = load_dataset(Path(arguments[5]), "squad")
     folder = "tiny/QA/squad/lr1e-03_sd0"
     written = details(tmp_path, folder)["clusters"]
-    for split in SPLITS:
+    for split in SCORED_SPLITS:
         contexts = data.tables[split]["context"].to_pylist()
         assert written[split] == [list(dict.fromkeys(contexts)).index(one) for one in contexts]
     assert record(tmp_path, folder)["clusters"] == clusters_hash(written)
-    assert json.loads((tmp_path / "results" / folder / "results.json").read_text()).keys() == set(SPLITS)
+    assert json.loads((tmp_path / "results" / folder / "results.json").read_text()).keys() == set(
+        SCORED_SPLITS
+    )
     assert "clusters" not in record(tmp_path, "tiny/SC/qqp/lr1e-03_sd0")
     assert "clusters" not in details(tmp_path, "tiny/SC/qqp/lr1e-03_sd0")
 
     runs = ingest(tmp_path, tmp_path / "r.parquet", instances=tmp_path / "i", add_models=["tiny"]).runs
     for name, expected in (("squad", written), ("qqp", {})):
-        for split in SPLITS:
+        for split in SCORED_SPLITS:
             found = read_clusters(tmp_path / "i", name, runs[runs["dataset"] == name], split)
             assert (None if found is None else found.tolist()) == expected.get(split)
 

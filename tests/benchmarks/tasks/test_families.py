@@ -11,9 +11,9 @@ from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.datasets.schema import FORMS
 from benchmarks.datasets.synthetic import GRAMMARS
 from benchmarks.finetuning.trainer import example_order
-from benchmarks.own_datasets.definition_file import KINDS
+from benchmarks.own_datasets.definition_file import DATASET_KINDS
 from benchmarks.protocol import FINE_TUNING, TASKS, get_dataset
-from benchmarks.tasks.families import FAMILIES, family_of, sampled_rows
+from benchmarks.tasks.families import TASK_FAMILIES, family_of, sampled_rows
 from common.errors import UserError
 
 
@@ -28,7 +28,7 @@ def test_only_what_the_seeds_draw_is_tokenised(data: Path) -> None:
 
 def test_every_task_has_its_parts_and_an_unknown_one_none() -> None:
     assert [*GRAMMARS, "IR"] == list(TASKS)
-    assert set(FAMILIES) == set(FORMS) == {kind.form for kind in KINDS.values()} > set(TASKS)
+    assert set(TASK_FAMILIES) == set(FORMS) == {kind.form for kind in DATASET_KINDS.values()} > set(TASKS)
     made_up = replace(get_dataset("sst2"), name="made_up", task="SCC", form="SCC")
     for lookup in (family_of, lambda dataset: FORMS[dataset.form]):
         with pytest.raises(UserError, match=r"unknown task 'SCC'; .*did you mean 'SC'"):

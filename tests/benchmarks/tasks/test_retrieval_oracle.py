@@ -19,7 +19,7 @@ from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.tokenization import document_text, query_text
 from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
-from benchmarks.runs import SPLITS
+from benchmarks.runs import SCORED_SPLITS
 from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.families import family_of, objective_of
 from benchmarks.tasks.retrieval import RetrievalEvaluator
@@ -107,7 +107,7 @@ def test_vectors_and_scores_are_those_of_its_encode(
     resettable, evaluator = evaluator_of(dataset, folder)
     corpus = {row["id"]: document_text(row["text"], row["title"]) for row in dataset.corpus.to_pylist()}
     splits: dict[str, dict[str, Any]] = {}
-    for split in SPLITS:
+    for split in SCORED_SPLITS:
         relevant: dict[str, list[str]] = {}
         for row in dataset.qrels(split).to_pylist():
             if row["relevance"] >= 1:
@@ -124,7 +124,7 @@ def test_vectors_and_scores_are_those_of_its_encode(
     torch.testing.assert_close(ours, torch.nn.functional.normalize(theirs, dim=-1), rtol=0, atol=1e-6)
     assert theirs.std(dim=0).max() > 1e-3
     scored = evaluator(model, CPU)
-    for split in SPLITS:
+    for split in SCORED_SPLITS:
         relevant, expected = splits[split]["relevant"], []
         for query, row in zip(evaluator.qrels[split], found[split]["similarities"], strict=True):
             similarity = np.asarray(row)

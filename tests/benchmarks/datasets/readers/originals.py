@@ -33,9 +33,12 @@ def putter(folder: Path) -> Put:
 
 def defined(kind: str, **table: Any) -> Dataset:
     """A dataset of one's own whose three files stay as they are."""
-    return replace(
-        definition_of("mine", {"kind": kind, **table}, "my.toml: [mine]", Path()), as_published=True
-    )
+    return published(definition_of("mine", {"kind": kind, **table}, "my.toml: [mine]", Path()))
+
+
+def published(dataset: Dataset) -> Dataset:
+    """A dataset whose three files stay as they are."""
+    return replace(dataset, files=replace(dataset.files, as_published=True))
 
 
 def inputs_of(
@@ -50,7 +53,7 @@ def inputs_of(
 
 def read(dataset: str | Dataset, **files: Path | tuple[Path, ...]) -> DatasetContent:
     inputs = inputs_of(dataset, **files)
-    return READERS[inputs.dataset.reader](inputs)
+    return READERS[inputs.dataset.files.reader or inputs.dataset.form](inputs)
 
 
 def rows(content: DatasetContent, table: str) -> list[dict[str, Any]]:

@@ -122,7 +122,7 @@ def test_mldrs_corpus_gives_the_texts_that_are_wanted_before_those_of_the_querie
     ],
 )
 def test_judgements_of_every_form(put: Put, name: str, text: str) -> None:
-    assert judgements(put(name, text), MARCO) == [("q1", "d1", 1), ("q2", "d2", 0)]
+    assert judgements(put(name, text), MARCO.files) == [("q1", "d1", 1), ("q2", "d2", 0)]
 
 
 TEXTS = [("a", None, "one"), ("b", None, "two"), ("None", None, "three")]
@@ -139,7 +139,7 @@ def test_texts_of_wanted_rows_come_with_their_titles(
     path = put(f"x{ending}", found)
     if ending == ".parquet":
         pq.write_table(pa.Table.from_pylist(found), path)
-    assert list(wanted_texts(path, {"b": 1, "absent": 1}, MARCO)) == [
+    assert list(wanted_texts(path, {"b": 1, "absent": 1}, MARCO.files)) == [
         (f"{path}: row b" if ending == ".parquet" else f"{path}:2", "b", title, "two")
     ]
 
@@ -150,10 +150,10 @@ def test_texts_without_titles_have_none(put: Put, tmp_path: Path) -> None:
     table = pa.table({"id": [row[0] for row in TEXTS], "text": [row[2] for row in TEXTS]})
     pq.write_table(table, tmp_path / "x.parquet")
     for path in (bare, lines, tmp_path / "x.parquet"):
-        found = wanted_texts(path, dict.fromkeys(["a", "b", "None"]), MARCO)
+        found = wanted_texts(path, dict.fromkeys(["a", "b", "None"]), MARCO.files)
         assert [row[1:] for row in found] == TEXTS
     pq.write_table(pa.table({"_id": [1, 2], "text": ["one", "two"]}), tmp_path / "numbers.parquet")
-    found = wanted_texts(tmp_path / "numbers.parquet", {"1": 1}, MARCO)
+    found = wanted_texts(tmp_path / "numbers.parquet", {"1": 1}, MARCO.files)
     assert [row[1:] for row in found] == [("1", None, "one")]
 
 

@@ -25,12 +25,12 @@ from benchmarks.protocol import get_dataset
 from common.errors import UserError
 from tests.benchmarks.datasets.readers.originals import Put, defined, refused
 
-PAPERS = get_dataset("sst2")
+PAPERS = get_dataset("sst2").files
 
 
 def table_of(path: Path, **more: Any) -> list[Row]:
     """The rows of a table of one's own."""
-    return [row for _, row in records(path, defined("text", labels=["x", "y"], **more))]
+    return [row for _, row in records(path, defined("text", labels=["x", "y"], **more).files)]
 
 
 @pytest.mark.parametrize("error", [UserError("as it is"), RuntimeError("as it is")])

@@ -14,6 +14,7 @@ from benchmarks.datasets.local_dataset import DatasetContent
 from benchmarks.datasets.readers.reader import ReaderInputs, carve, halve, with_splits
 from benchmarks.datasets.schema import Row
 from benchmarks.protocol import get_dataset
+from tests.benchmarks.datasets.readers.originals import published
 
 
 def rows(path: Path) -> list[Row]:
@@ -44,10 +45,6 @@ def inputs(tmp_path: Path) -> Callable[..., ReaderInputs]:
 
 
 Make = Callable[..., ReaderInputs]
-
-
-def published(inputs: ReaderInputs) -> ReaderInputs:
-    return replace(inputs, dataset=replace(inputs.dataset, as_published=True))
 
 
 def firsts(content: DatasetContent, table: str) -> list[str]:
@@ -85,7 +82,7 @@ def test_three_files_are_kept_as_they_are(inputs: Make) -> None:
     made = inputs(train=3, validation=[1, 1], test=1)
     for content, how in (
         (with_splits(made, rows), "as given: three files"),
-        (with_splits(published(made), rows), "as published"),
+        (with_splits(replace(made, dataset=published(made.dataset)), rows), "as published"),
     ):
         assert firsts(content, "train") == ["train 0 0", "train 0 1", "train 0 2"]
         assert firsts(content, "validation") == ["validation 0 0", "validation 1 0"]

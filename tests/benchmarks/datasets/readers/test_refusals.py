@@ -168,7 +168,9 @@ OUTSIDE = ("2", "9" * 5_000, 2, -2, "1.0", "01", "000000001", "0000000000", "Y",
     ids=ascii,
 )
 def test_what_a_row_of_ones_own_may_not_say(put: Put, dataset: Dataset, value: object, what: str) -> None:
-    column = dataset.columns[{"SC": "label", "SC-labels": "labels", "SC-value": "value"}[dataset.form]][0]
+    column = dataset.files.columns[{"SC": "label", "SC-labels": "labels", "SC-value": "value"}[dataset.form]][
+        0
+    ]
     path = put("x.jsonl", [{"text": "a", column: value}])
     said = refused(lambda: read(dataset, train=path, validation=path, test=path))
     assert said.startswith(f"{path}:1: ") and what in said

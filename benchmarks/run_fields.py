@@ -1,0 +1,83 @@
+"""What decides whether runs compare: the fields of `run.json` that say what a run was made from. Standard library only.
+
+`benchmarks run` writes the description and compares all of it with that of the runs of its store. `ingest` leaves out
+runs of another model under one name, and says, as `compare` does, what differs between models. The audit names what
+runs of a table do not share.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+__all__ = ["RUN_FIELDS", "Decides", "RunField", "fields_that_decide"]
+
+Decides = Literal["of the model", "between models", "within a model", "may matter"]
+"""Which runs must share a field: all of a model; all on a dataset, whatever the model; all of a model on a dataset;
+none, though it may change a score."""
+
+
+@dataclass(frozen=True)
+class RunField:
+    """Something that a run was made with."""
+
+    name: str
+    title: str
+    """Name in a sentence."""
+    path: str
+    """Where a run's record says it, sections separated by points."""
+    decides: Decides
+    of_dataset: bool = False
+    """Whether it differs between datasets."""
+    is_audited: bool = False
+    """Whether the audit compares it."""
+
+    def of(self, record: Mapping[str, Any]) -> Any:
+        """Return what a run's record says of it; None for nothing."""
+        value: Any = record
+        for section in self.path.split("."):
+            value = value.get(section) if isinstance(value, dict) else None
+        return value
+
+    def text(self, record: Mapping[str, Any]) -> str:
+        """Return what a run's record says of it, as short text; `?` for nothing."""
+        value = self.of(record)
+        if value is None:
+            return "?"
+        return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+# fmt: off
+RUN_FIELDS = (
+    RunField("commit", "commit of the code", "provenance.commit", "may matter", is_audited=True),
+    RunField("lock", "lock file", "provenance.lock.sha256", "may matter", is_audited=True),
+    RunField("python", "Python", "provenance.python", "may matter", is_audited=True),
+    RunField("versions", "package versions", "provenance.versions", "may matter", is_audited=True),
+    RunField("protocol", "protocol", "protocol", "between models", is_audited=True),
+    RunField("protocol_version", "version of the protocol", "description.protocol_version", "within a model"),
+    RunField("results_version", "version of the scores", "description.results_version", "within a model"),
+    RunField("weights", "weights", "description.weights", "of the model"),
+    RunField("tokenizer", "tokenizer", "description.tokenizer", "of the model"),
+    RunField("direction", "direction of attention", "description.direction", "within a model"),
+    RunField("tuning", "fine-tuning settings", "description.tuning", "between models", is_audited=True),
+    RunField("epochs", "epochs", "description.epochs", "within a model", of_dataset=True),
+    RunField("pooling", "pooling", "description.pooling", "between models", is_audited=True),
+    RunField("head", "head", "description.head", "between models"),
+    RunField("prompt", "prompt", "description.prompt", "within a model", of_dataset=True),
+    RunField("metric", "metric", "description.metric", "within a model", of_dataset=True),
+    RunField("precision", "precision", "description.precision", "within a model", is_audited=True),
+    RunField("device", "hardware", "machine.device", "may matter", is_audited=True),
+    RunField("training_data", "training data", "description.training_data", "between models", of_dataset=True,
+             is_audited=True),
+    RunField("evaluation_data", "evaluation data", "description.evaluation_data", "between models", of_dataset=True,
+             is_audited=True),
+)
+# fmt: on
+"""All of them, in the order in which the audit names them."""
+
+
+def fields_that_decide(decides: Decides) -> tuple[RunField, ...]:
+    """Return the fields that decide this, in the order of the list."""
+    return tuple(field for field in RUN_FIELDS if field.decides == decides)
