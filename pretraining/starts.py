@@ -18,7 +18,7 @@ from typing import Any
 from common.errors import UserError
 from common.model_files import licence_of, read_config, resolve, tokenizer_hash, weights_hash
 from common.reading import read_bounded
-from pretraining.data.mask_token import MaskToken, name_a_mask
+from pretraining.data.tokenizer_files import MaskToken, name_a_mask
 from pretraining.paper_settings import Shape
 
 __all__ = ["OWN_TYPES", "Start", "is_checkpoint", "start_of"]

@@ -36,7 +36,7 @@ from common.errors import UserError, first_line
 from common.files import write_text
 from common.packed import unzstd
 from common.reading import MOST_BYTES, read_bounded, strict_json
-from pretraining.data.mask_token import MASKS, name_a_mask
+from pretraining.data.tokenizer_files import MASKS, name_a_mask
 from pretraining.paper_settings import SPECIAL_TOKENS
 
 if TYPE_CHECKING:
