@@ -26,7 +26,7 @@ from pretraining.model.start_weights import load_start, model_of
 from pretraining.models import PREDICTION_SHIFT
 from pretraining.starts import Start, start_of
 
-__all__ = ["export_llama", "export_start", "export_trained", "write_merged"]
+__all__ = ["export_llama", "export_trained", "write_merged"]
 
 MINIMUM = "5.2"
 """The first version of transformers that reads `is_causal` of every family."""
@@ -35,11 +35,11 @@ MINIMUM = "5.2"
 def export_trained(
     start: Start | None,
     state: Mapping[str, Tensor],
-    config: EncoderConfig,
-    tokenizer_dir: Path,
     manifest: Mapping[str, Any],
     out: Path,
     *,
+    config: EncoderConfig | None = None,
+    tokenizer_dir: Path | None = None,
     texts: Mapping[str, str] | None = None,
     origin: Mapping[str, Any] | None = None,
 ) -> Path:
@@ -48,10 +48,10 @@ def export_trained(
     Args:
         start: what it was trained from; None for random weights.
         state: a checkpoint's tensors, as the trained model names them.
-        config: a `eurobert`'s configuration, and what it was trained on last; another class has no causal form here.
-        tokenizer_dir: folder with a `eurobert`'s tokenizer.
         manifest: what the model was made from; see `pretraining.model.model_folder.export`.
         out: folder to make; the same model that is there stays.
+        config: a `eurobert`'s configuration; another class has its start's, and no causal form.
+        tokenizer_dir: folder with a `eurobert`'s tokenizer; another class has its start's.
         texts: further files by name.
         origin: written to `provenance.json`.
 
@@ -59,20 +59,8 @@ def export_trained(
         UserError: `out` holds other things, or what was written does not see both sides.
     """
     if start is None or start.is_own:
+        assert config is not None
         return export(state, config, tokenizer_dir, manifest, out, texts=texts, origin=origin)
-    return export_start(start, state, manifest, out, texts=texts, origin=origin)
-
-
-def export_start(
-    start: Start,
-    state: Mapping[str, Tensor],
-    manifest: Mapping[str, Any],
-    out: Path,
-    *,
-    texts: Mapping[str, str] | None = None,
-    origin: Mapping[str, Any] | None = None,
-) -> Path:
-    """Write trained weights as a folder of the class of their start, which is no own model: as `export_trained`."""
     about = {
         **manifest,
         "start_name": start.name,
@@ -163,9 +151,8 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
     made_here = ("files", "records", "transformers", "start_name", "start_licence", "mask_token")
     about = {key: value for key, value in manifest.items() if key not in made_here}
     about |= {"model": out.name, "share_of_the_start": share}
-    if start.is_own:
-        return export(state, read_config(finished), finished, about, out)
-    return export_start(start, state, about, out)
+    config = read_config(finished) if start.is_own else None
+    return export_trained(start, state, about, out, config=config, tokenizer_dir=finished)
 
 
 def _write_config(folder: Path, inner: nn.Module) -> None:

@@ -100,18 +100,16 @@ def _load_own(start: Start, seed: int) -> EuroBertForMaskedLM:
 def _load_llama(start: Start, config: EncoderConfig) -> EuroBertForMaskedLM:
     inner = _load_inner(start, 0)
     _grow(inner, start)
-    with torch.device("meta"):
-        model = _own_class(start, config)
-    model.load_state_dict(inner.state_dict(), assign=True)
-    return _tied(start, model)
+    model = _own_class(start, config)
+    model.load_state_dict(inner.state_dict())
+    return model
 
 
 def _own_class(start: Start, config: EncoderConfig) -> EuroBertForMaskedLM:
+    """Return our own class in the shape of a Llama, with any weights."""
     config.vocab_size = _grown(config.vocab_size, start.tokenizer.rows)
-    return EuroBertForMaskedLM(config)
-
-
-def _tied(start: Start, model: EuroBertForMaskedLM) -> EuroBertForMaskedLM:
+    with torch.random.fork_rng(devices=[]):
+        model = EuroBertForMaskedLM(config)
     if start.config.get("tie_word_embeddings"):
         model.lm_head.weight = model.model.embed_tokens.weight
     return model
@@ -127,7 +125,7 @@ def network_of(start: Start, config: EncoderConfig) -> Trained:
     if start.is_own:
         return EuroBertForMaskedLM(config)
     if (llama := config_of_llama(start.config, start.shape)) is not None:
-        return _tied(start, _own_class(start, llama))
+        return _own_class(start, llama)
     return AdaptedModel(_made(start))
 
 

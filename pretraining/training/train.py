@@ -179,7 +179,8 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path, *, start: S
         **{key: value for key, value in state.items() if key not in ("files", "format")},
     }
     config = config_of(shape, shards["tokenizer"], is_causal=OBJECTIVES[state["objective"]].is_causal)
-    export_trained(start, checkpoints.load_weights(saved), config, folder / "tokenizer", manifest, out)
+    weights, tokenizer = checkpoints.load_weights(saved), folder / "tokenizer"
+    export_trained(start, weights, manifest, out, config=config, tokenizer_dir=tokenizer)
     logger.info("%s: written", out)
 
 
@@ -261,8 +262,8 @@ def _export(
     config = config_of(context.shape, data["tokenizer"], is_causal=OBJECTIVES[last.objective].is_causal)
     origin = provenance("full", PACKAGES) | {"machine": f"{ranks.world} x {ranks.device_name}"}
     export_trained(
-        context.start, checkpoints.load_weights(saved), config, context.data_folder / "tokenizer", manifest, finished,
-        texts={LOG: log}, origin=origin,
+        context.start, checkpoints.load_weights(saved), manifest, finished, config=config,
+        tokenizer_dir=context.data_folder / "tokenizer", texts={LOG: log}, origin=origin,
     )  # fmt: skip
     logger.info("%s: written after %d steps and %s tokens", finished, step, f"{state['tokens']:,}")
 

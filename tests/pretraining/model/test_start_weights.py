@@ -15,7 +15,7 @@ from pretraining.model.encoder_folder import checked_encoder
 from pretraining.model.model_folder import export
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.model.start_folder import export_llama, export_start
+from pretraining.model.start_folder import export_llama, export_trained
 from pretraining.model.start_weights import load_start
 from pretraining.starts import start_of
 from tests.pretraining.documents import make_documents
@@ -27,7 +27,7 @@ from tests.pretraining.sizes import config_for
 def test_a_start_comes_back_as_its_own_class_and_sees_both_sides(family: str, tmp_path: Path) -> None:
     start = start_of(str(save_start(tmp_path / family, family)))
     model = load_start(start, seed=0)
-    out = export_start(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out")
+    out = export_trained(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out")
     fields = json.loads((out / "config.json").read_text())
     assert fields["model_type"] == start.config["model_type"]
     assert fields.get("is_causal") is (None if family == "gemma3" else False)
@@ -76,7 +76,7 @@ def test_a_new_mask_has_the_mean_row_and_the_vocabulary_a_multiple_of_64(family:
     tied = start.config.get("tie_word_embeddings", family in ("bert", "gpt2"))
     head = model.lm_head if isinstance(model, EuroBertForMaskedLM) else model.head
     assert (head.weight is inner.weight) is tied
-    out = export_start(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out")
+    out = export_trained(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out")
     assert hf.AutoModel.from_pretrained(out).get_input_embeddings().weight.shape[0] == 320
 
 
@@ -98,7 +98,7 @@ def test_shards_have_the_ids_of_the_start(tmp_path: Path) -> None:
 def test_a_changed_export_is_found(tmp_path: Path) -> None:
     start = start_of(str(save_start(tmp_path / "a", "qwen2")))
     model = load_start(start, seed=0)
-    out = export_start(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out")
+    out = export_trained(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out")
     fields = json.loads((out / "config.json").read_text()) | {"is_causal": True}
     (out / "config.json").write_text(json.dumps(fields))
     with pytest.raises(UserError, match="damaged"):
@@ -114,7 +114,7 @@ def test_a_changed_export_is_found(tmp_path: Path) -> None:
 )
 def test_a_self_test_of_another_form_is_refused(stored: object, tmp_path: Path) -> None:
     start = start_of(str(save_start(tmp_path / "a", "bert")))
-    out = export_start(start, load_start(start, seed=0).state_dict(), {"model": "tiny"}, tmp_path / "out")
+    out = export_trained(start, load_start(start, seed=0).state_dict(), {"model": "tiny"}, tmp_path / "out")
     (out / "manifest.json").unlink()
     text = json.loads((out / "self_test.json").read_text())["text"]
     content = {"text": text, **stored} if isinstance(stored, dict) else stored
