@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,20 +17,21 @@ from safetensors.torch import load_file, save_file
 from common.errors import UserError
 from common.files import sha256_file
 from common.model_files import read_config
-from pretraining.adapt import Adaptation, adaptation
+from pretraining.adapt import Adaptation
 from pretraining.data.build_shards import build
 from pretraining.data.shard_index import ShardSettings
 from pretraining.data.tokenizer import train_tokenizer
 from pretraining.model.encoder_folder import checked_encoder
 from pretraining.model.model_folder import export
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
-from pretraining.model.start_weights import load_start, write_merged
+from pretraining.model.start_folder import write_merged
+from pretraining.model.start_weights import load_start
 from pretraining.plan.study_plan import targets_of
 from pretraining.starts import Start, start_of
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import read_log
 from pretraining.training.ranks import Ranks
-from pretraining.training.train import export_checkpoint, open_start, train
+from pretraining.training.train import checkpoint_as_model, export_checkpoint, train
 from tests.pretraining.documents import make_documents, write_jsonl
 from tests.pretraining.families import DECODERS, FAMILIES, save_start
 from tests.pretraining.sizes import config_for
@@ -50,13 +52,13 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def made(start: Start, *settings: str, objective: str = "mlm30", steps: int = 20) -> Adaptation:
-    found = adaptation(start, objective=objective, steps=steps, changes=(*SETTINGS, *settings))
     # A rate at which tiny random models move.
-    return replace(found, config=replace(found.config, peak_lr=1e-3))
+    changes = (*SETTINGS, "peak_lr=1e-3", *settings)
+    return Adaptation(start=start, objective=objective, steps=steps, changes=changes)
 
 
 def run(start: Start, what: Adaptation, shards: Path, out: Path) -> bool:
-    return train(what.targets, data=shards, out=out, config=what.config, start=start)
+    return train(replace(what.targets, start=start), data=shards, out=out, config=what.config)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -70,7 +72,7 @@ def test_twenty_losses_are_those_of_a_plain_loop_on_the_same_batches(
     rows = read_log(tmp_path / "out/models" / model.name / "log.jsonl")
     ours = [row["loss"] for row in rows if row["split"] == "train"]
     context = TrainingContext(
-        targets=what.targets, config=what.config, source=shards, out=tmp_path, ranks=Ranks.here(), start=start
+        targets=what.targets, config=what.config, source=shards, out=tmp_path, ranks=Ranks.here()
     )
     torch.testing.assert_close(
         torch.tensor(ours), torch.tensor(_plain_losses(context, start, family)), rtol=0, atol=1e-4
@@ -128,8 +130,7 @@ def test_a_real_decoders_losses_are_those_of_a_plain_loop(tmp_path: Path) -> Non
     start = start_of(str(Path(os.environ["REAL_MODELS"], "smollm2-135m")))
     text = Path(os.environ["REAL_DATA"]) / "pretrain/openstax-anatomy-physiology-2e.jsonl.zst"
     build([str(text)], start.text, tmp_path / "data", ShardSettings(), workers=0)
-    what = made(start, "global_batch=6", "microbatch=6", "max_length=256", "save_every=20")
-    what = replace(what, config=replace(what.config, peak_lr=1e-4))
+    what = made(start, "global_batch=6", "microbatch=6", "max_length=256", "save_every=20", "peak_lr=1e-4")
     assert run(start, what, tmp_path / "data", tmp_path / "out")
     context = TrainingContext(
         targets=what.targets,
@@ -137,7 +138,6 @@ def test_a_real_decoders_losses_are_those_of_a_plain_loop(tmp_path: Path) -> Non
         source=tmp_path / "data",
         out=tmp_path,
         ranks=Ranks.here(),
-        start=start,
     )
     rows = read_log(tmp_path / "out/models" / what.targets.model.name / "log.jsonl")
     ours = torch.tensor([row["loss"] for row in rows if row["split"] == "train"])
@@ -169,17 +169,60 @@ def test_three_stages_stopped_and_resumed_give_the_same_bytes(
     what = made(start, steps=12)
     study = what.targets.plan.study
     name = f"{what.targets.model.size}-{first}-4-mlm40-12"
-    what = replace(what, targets=targets_of(name, replace(study, models={name: study.design.parse(name)})))
-    assert len(what.targets.stages) == 3
-    assert run(start, what, shards, tmp_path / "whole")
-    stopping = replace(what, config=replace(what.config, callbacks=f"{__name__}:StopAtFive"))
-    assert not run(start, stopping, shards, tmp_path / "halves")
-    assert run(start, what, shards, tmp_path / "halves")
+    model = replace(study.design.parse(name), start=start.text)
+    targets = replace(targets_of(name, replace(study, models={name: model})), start=start)
+    assert len(targets.stages) == 3
+    assert train(targets, data=shards, out=tmp_path / "whole", config=what.config)
+    stopping = replace(what.config, callbacks=f"{__name__}:StopAtFive")
+    assert not train(targets, data=shards, out=tmp_path / "halves", config=stopping)
+    assert train(targets, data=shards, out=tmp_path / "halves", config=what.config)
     files = [
         f"models/{name}/{file}" for file in ("model.safetensors", "config.json", "log.jsonl", "manifest.json")
     ]
     for file in files:
         assert sha256_file(tmp_path / "whole" / file) == sha256_file(tmp_path / "halves" / file), file
+
+
+SMALL_FILES = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "README.md",
+    "LICENSE",
+)
+
+
+class DamageAtTwo(Callback):
+    """Spoil the small files of a start in the second update."""
+
+    folder: Path
+    spoil: Callable[[Path], object]
+
+    def batch_start(self, state: object, logger: object) -> None:
+        if int(state.timestamp.batch) == 1:  # type: ignore[attr-defined]
+            for name in SMALL_FILES:
+                if (self.folder / name).is_file():
+                    type(self).spoil(self.folder / name)
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_text("{")])
+def test_what_becomes_of_a_starts_small_files_after_the_first_step_changes_nothing(
+    spoil: Callable[[Path], object], shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported = []
+    for place, callbacks in (("whole", ""), ("spoilt", f"{__name__}:DamageAtTwo")):
+        folder = save_start(tmp_path / place / "a", "qwen2")
+        (folder / "LICENSE").write_text("Take it.")
+        monkeypatch.setattr(DamageAtTwo, "folder", folder, raising=False)
+        monkeypatch.setattr(DamageAtTwo, "spoil", staticmethod(spoil), raising=False)
+        start = start_of(str(folder))
+        what = made(start, f"callbacks={callbacks}", steps=4)
+        assert run(start, what, shards, tmp_path / place)
+        out = tmp_path / place / "models" / what.targets.model.name
+        exported.append({path.name: sha256_file(path) for path in out.iterdir() if path.is_file()})
+    assert exported[0].pop("provenance.json") and exported[1].pop("provenance.json")
+    assert exported[0] == exported[1] and "LICENSE" in exported[0]
 
 
 def test_a_checkpoint_is_not_resumed_with_another_start_or_without_it(shards: Path, tmp_path: Path) -> None:
@@ -190,7 +233,7 @@ def test_a_checkpoint_is_not_resumed_with_another_start_or_without_it(shards: Pa
     assert run(start, what, shards, tmp_path / "out")  # the export fits, and is used
     with pytest.raises(UserError, match="original start"):
         run(other, what, shards, tmp_path / "out")
-    alone = replace(what.targets, model=replace(what.targets.model, start=""))
+    alone = replace(what.targets, model=replace(what.targets.model, start=""), start=None)
     with pytest.raises(UserError):
         train(alone, data=shards, out=tmp_path / "out", config=what.config)
 
@@ -228,7 +271,7 @@ def test_an_own_export_and_a_released_model_are_starts_and_stay_eurobert(
 
 
 def test_an_undecayed_checkpoint_is_exported_with_its_start_and_is_a_start_itself(
-    shards: Path, tmp_path: Path
+    shards: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     start = start_of(str(save_start(tmp_path / "a", "qwen2")))
     what = made(start, steps=8)
@@ -236,13 +279,33 @@ def test_an_undecayed_checkpoint_is_exported_with_its_start_and_is_a_start_itsel
     trunk = what.targets.stages[0][0].name
     (checkpoint,) = (tmp_path / "out/stages" / trunk).glob("step-*")
     with pytest.raises(UserError, match=r"pretraining export .*step-0000\d* --start"):
-        open_start(str(checkpoint), shards, tmp_path / "again")
+        checkpoint_as_model(str(checkpoint), shards, tmp_path / "again")
     with pytest.raises(UserError, match="--start"):
         export_checkpoint(checkpoint, shards, tmp_path / "trunk")
-    export_checkpoint(checkpoint, shards, tmp_path / "trunk", start=start)
+    path = start.folder / "tokenizer_config.json"
+    path.write_text(f"{path.read_text()}\n")
+    repaired = start_of(str(start.folder))
+    with pytest.raises(UserError, match="original start"):
+        run(repaired, what, shards, tmp_path / "out")
+    export_checkpoint(checkpoint, shards, tmp_path / "trunk", start=repaired)
+    assert "tokenizer's files have changed" in caplog.text
     assert len(checked_encoder(tmp_path / "trunk")) == 3
+    train_tokenizer(make_documents(40, seed=5), 300).save(start.folder)
+    with pytest.raises(UserError, match="another tokenizer"):
+        export_checkpoint(checkpoint, shards, tmp_path / "other", start=start_of(str(start.folder)))
     again = start_of(str(tmp_path / "trunk"))
     assert run(again, made(again, steps=4), shards, tmp_path / "again")
+
+
+def test_a_model_that_ends_in_clm_is_refused_before_its_training(shards: Path, tmp_path: Path) -> None:
+    start = start_of(str(save_start(tmp_path / "a", "qwen2")))
+    targets = made(start, steps=4).targets
+    study = targets.plan.study
+    model = replace(study.design.parse(f"{targets.model.size}-clm-4"), start=start.text)
+    targets = replace(targets_of(model.name, replace(study, models={model.name: model})), start=start)
+    with pytest.raises(UserError, match="end with MLM"):
+        train(targets, data=shards, out=tmp_path / "out", config=study.config)
+    assert not (tmp_path / "out/stages").exists()
 
 
 def test_shards_of_another_tokenizer_are_refused_with_the_command(shards: Path, tmp_path: Path) -> None:
@@ -259,8 +322,7 @@ def test_the_average_lies_between_start_and_encoder(shards: Path, tmp_path: Path
     finished = tmp_path / "out/models" / what.targets.model.name
     merged = write_merged(start, finished, 0.25)
     before, after, mean = (
-        load_start(item, 300, 0).state_dict()
-        for item in (start, start_of(str(finished)), start_of(str(merged)))
+        load_start(item, 0).state_dict() for item in (start, start_of(str(finished)), start_of(str(merged)))
     )
     for name, tensor in mean.items():
         torch.testing.assert_close(tensor, 0.75 * after[name] + 0.25 * before[name])
@@ -269,7 +331,7 @@ def test_the_average_lies_between_start_and_encoder(shards: Path, tmp_path: Path
 
 def test_every_choice_is_printed_with_its_reason_unless_it_was_the_users(tmp_path: Path) -> None:
     start = start_of(str(save_start(tmp_path / "a", "qwen2")))
-    found = adaptation(start, tokens=1e6, changes=("peak_lr=3e-4", "max_length=32", "global_batch=8"))
+    found = Adaptation(start=start, tokens=1e6, changes=("peak_lr=3e-4", "max_length=32", "global_batch=8"))
     assert found.targets.model.steps == 3907
     said = found.advice
     assert "peak_lr" not in said
@@ -277,4 +339,4 @@ def test_every_choice_is_printed_with_its_reason_unless_it_was_the_users(tmp_pat
     assert said["decay"].startswith("decay = 781: ")
     for steps, tokens in ((None, None), (3, 1e6), (1, None)):
         with pytest.raises(UserError, match=r"give|leave one"):
-            adaptation(start, steps=steps, tokens=tokens)
+            Adaptation(start=start, steps=steps, tokens=tokens)
