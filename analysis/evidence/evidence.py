@@ -10,14 +10,12 @@ runs and cells      Welch, each from its own seeds
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from cyclopts import Parameter
 
@@ -43,15 +41,11 @@ from pretraining.models import MODELS
 
 __all__ = ["COLUMNS", "DEFAULT_SEED", "RESAMPLES", "Evidence", "Settings", "level_of", "scores_of"]
 
-Array = npt.NDArray[np.float64]
-
 COLUMNS = ["model", "task", "dataset", "mean", "low", "high", "n_seeds", "interval", "source"]
 """The columns of the table of scores that everything downstream reads."""
 RESAMPLES = 10_000
 DEFAULT_SEED = 20250701
 """Seed of the resampling when none is given; the paper's first day on arXiv."""
-_JOINT_DRAWS = 11
-"""Key of the generator of what models have in common through the test instances."""
 
 
 @shared_options("from runs to scores")
@@ -192,60 +186,6 @@ class Evidence(Cells):
         if cell not in self.printed and np.nanmin(self.by_seed(cell)) < 0:
             least = -most
         return mean, max(low, least), min(high, most), count, found.interval
-
-    def draws(self, contrasts: Sequence[Contrast]) -> Array:
-        """Return (resamples, n_contrasts) draws whose quantiles are the ends of the contrasts' intervals.
-
-        Contrasts are drawn independently, but for what they have in common through test instances.
-        """
-        drawn = np.empty((self.settings.resamples, len(contrasts)))
-        for column, contrast in enumerate(contrasts):
-            found = self.estimate(contrast)
-            estimate = None if found is None else found.estimate
-            if isinstance(estimate, Student) and estimate.instance_share:
-                # What instances add is drawn for all contrasts together.
-                estimate = self.welch(contrast.terms)
-            if estimate is None:
-                drawn[:, column] = math.fsum(
-                    term.weight * self.summary(term.cell)[0] for term in contrast.terms
-                )
-                continue
-            key = zlib.crc32("/".join(word for term in contrast.terms for word in term.cell).encode())
-            rng = np.random.default_rng([self.settings.seed, key])
-            drawn[:, column] = estimate.draws(self.settings.resamples, rng)
-        if self.covariances is not None:
-            drawn += self._over_instances(contrasts)
-        return drawn
-
-    def _over_instances(self, contrasts: Sequence[Contrast]) -> Array:
-        """Return (resamples, n_contrasts) draws of what the test instances add, with mean 0."""
-        joint = np.diag([self._shared_variance(contrast.terms) for contrast in contrasts])
-        for place, one in enumerate(contrasts):
-            for other in range(place):
-                # A covariance is a quarter of what the variances of sum and difference differ by; both are over the
-                # seeds that the two contrasts share.
-                together, apart = (
-                    self._shared_variance((
-                        *one.terms,
-                        *(replace(term, weight=sign * term.weight) for term in contrasts[other].terms),
-                    ))
-                    for sign in (1, -1)
-                )  # fmt: skip
-                joint[place, other] = joint[other, place] = (together - apart) / 4
-        values, vectors = np.linalg.eigh(joint)
-        # The symmetric root: the sign of an eigenvector differs from machine to machine.
-        root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
-        rng = np.random.default_rng([self.settings.seed, _JOINT_DRAWS, len(contrasts)])
-        drawn: Array = rng.standard_normal((self.settings.resamples, len(contrasts))) @ root
-        return drawn
-
-    def _shared_variance(self, terms: Sequence[Term]) -> float:
-        """Return the variance of a contrast that all its seeds have in common through the test instances."""
-        found = self.covariance(terms)
-        if found is None:
-            return 0.0
-        shared, count = found[0], len(found[0])
-        return float(shared.sum() - np.trace(shared)) / (count * (count - 1))
 
 
 def scores_of(evidence: Evidence, *, source: str, averages_only: bool = False) -> pd.DataFrame:

@@ -61,11 +61,6 @@ class Student:
         half = _quantile(self.df, level) * self.error
         return self.effect - half, self.effect + half
 
-    def draws(self, count: int, rng: np.random.Generator) -> Array:
-        """Return (count,) draws whose quantiles are the ends of the intervals."""
-        ratios = rng.standard_normal(count) if np.isinf(self.df) else rng.standard_t(self.df, count)
-        return self.effect + self.error * ratios
-
     def _tail(self, distance: float) -> float:
         if self.error == 0:
             return 0.0 if distance > 0 else 1.0
@@ -119,11 +114,6 @@ class Resampled:
         low, high = np.quantile(self.drawn, [(1 - level) / 2, (1 + level) / 2])
         return float(low), float(high)
 
-    def draws(self, count: int, rng: np.random.Generator) -> Array:
-        """Return (count,) draws whose quantiles are the ends of the intervals."""
-        found: Array = np.quantile(self.drawn, special.ndtr(rng.standard_normal(count)))
-        return found
-
     def _share_below(self, bound: float) -> float:
         """Return the share of the draws below `bound`, ties counted half, and half a draw or more from 0 and 1."""
         count = len(self.drawn)
@@ -164,17 +154,6 @@ class Studentised:
         share = 0.5 + level / 2
         above, below = float(_reaching(self.ratios, share)), float(_reaching(-self.ratios[::-1], share))
         return self.effect - above * self.error, self.effect + below * self.error
-
-    def draws(self, count: int, rng: np.random.Generator) -> Array:
-        """Return (count,) draws whose quantiles are the ends of the intervals."""
-        if not self.symmetric:
-            drawn: Array = rng.choice(self.ratios, count)
-            return self.effect - self.error * drawn
-        levels = rng.random(count)
-        sides = np.where(rng.random(count) < 0.5, -self.error, self.error)
-        sizes = np.maximum(_reaching(self._sizes, levels), special.stdtrit(self.df, 0.5 + levels / 2))
-        drawn = sides * sizes
-        return self.effect + drawn
 
     @cached_property
     def _sizes(self) -> Array:

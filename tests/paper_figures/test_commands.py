@@ -8,12 +8,9 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from analysis.comparisons.comparison import compare
-from analysis.evidence.evidence import Settings
-from analysis.sources import EXAMPLE, PUBLISHED
+from analysis.sources import EXAMPLE
 from analysis.store.runs_table import write_runs
 from clm_or_mlm.__main__ import main
-from common.errors import UserError
 from pretraining.models import FIGURES
 from tests.paper_figures.made_up import made_up_runs
 
@@ -118,24 +115,3 @@ def test_models_of_a_study_file_take_their_place_by_their_stages(
     first, again = [line for line in capsys.readouterr().out.splitlines() if "news" in line]
     assert first.startswith(f"sandwich,42K,11K+31K ({label}),")
     assert again.startswith(f'sandwich-s1,42K,"11K+31K ({label}), pretraining seed 1",')
-
-
-def test_a_ranking_is_of_the_models_that_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = ["--out", str(tmp_path), "--format", "svg"]
-    named = ["--model", "610m-clm-*-mlm40-42k", "--model", "610m-mlm40-42k"]
-    assert main(["figure", "ranking", *named, *out]) == 0
-    drawn = pd.read_csv(tmp_path / "ranking.csv")
-    found = compare(
-        PUBLISHED, ["610m-mlm40-42k", *drawn["model"]], PUBLISHED.with_interval(Settings())
-    ).ranking
-    assert found is not None and len(drawn) == 4
-    assert list(drawn["model"]) == [one.model for one in found.ranked]
-    assert list(drawn["mean_rank"]) == pytest.approx([one.mean_rank for one in found.ranked], abs=1e-4)
-    bars = [
-        tuple(drawn.loc[drawn["groups"].astype(str).str.contains(str(number)), "model"]) for number in (1, 2)
-    ]
-    assert tuple(bar for bar in bars if bar) == found.groups
-    with pytest.raises(UserError, match="--model"):
-        main(["figure", "ranking", "--model", "610m-mlm40-42k", *out])

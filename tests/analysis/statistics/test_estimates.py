@@ -204,16 +204,6 @@ def test_p_is_the_level_at_which_the_interval_touches_the_bound(values, level):
             assert p_of(inside) >= (1 - level) / 2 - slack, name
 
 
-def test_the_quantiles_of_draws_are_the_ends_of_the_intervals():
-    values = np.random.default_rng(2).gamma(2.0, size=5)
-    for name, estimate in several(values).items():
-        draws = estimate.draws(400_000, np.random.default_rng(0))
-        for level in (0.5, 0.9, 0.95):
-            low, high = estimate.interval(level)
-            ends = np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2])
-            assert ends.tolist() == pytest.approx([low, high], abs=0.02 * (high - low)), name
-
-
 @pytest.mark.parametrize("count", range(1, MOST_ENUMERATED + 1))
 def test_every_resample_occurs_as_often_as_in_the_full_list(count):
     found = every_resample(count)
