@@ -18,7 +18,7 @@ from analysis.records import records
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS, datasets_of
 from common.errors import UserError
-from pretraining.models import MODELS, TABLES, Model, find_model, format_steps, own_model, parse
+from pretraining.models import MODELS, TABLES, Model, format_steps, own_model, parse
 from pretraining.paper_settings import SHAPES, TRAINING
 
 __all__ = ["Table", "TableEntry", "build_table"]
@@ -102,7 +102,7 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
     datasets = [*(datasets_of(task.name) if stand_ins is None else families.get(task.name, ())), AVERAGE]
     measured = dict.fromkeys(model for model, dataset in recomputed if dataset in datasets)
     models = [name for name in TABLES[number] if name in measured or not alone]
-    models += [name for name in measured if name not in held and layout.has(name)]
+    models += [name for name in measured if name not in held and layout.has(_model(name, source))]
 
     def cell(model: str, dataset: str) -> TableEntry:
         *values, n_seeds = recomputed.get((model, dataset), (0,))
@@ -116,7 +116,7 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
         number=number,
         caption=f"{source.own_words} {task.title} ({metric}, %): {layout.title}.".lstrip(),
         stubs=layout.stubs,
-        labels=tuple(layout.label_of(name) for name in models),
+        labels=tuple(layout.label_of(name, source) for name in models),
         columns=tuple(AVERAGE.title() if name == AVERAGE else DATASETS[name].title for name in datasets),
         cells=tuple(tuple(cell(model, name) for name in datasets) for model in models),
         models=tuple(models),
@@ -140,24 +140,24 @@ class _Layout:
     takes_foreign: bool = False
     """Whether models whose names are outside the study's scheme have their rows here."""
 
-    def label_of(self, name: str) -> tuple[str, ...]:
+    def label_of(self, name: str, source: Source) -> tuple[str, ...]:
         """Return the entries under `stubs` of a model, also of one whose name says nothing."""
-        model = _model(name)
+        model = _model(name, source)
         if model is None:
-            named = find_model(name)
+            named = source.model(name)
             last = "" if named is None else self.label(named)[-1]
             return (name, *[""] * (len(self.stubs) - 2), last)
         *first, last = self.label(model)
         return (*first, f"{last}, pretraining seed {model.seed}" if model.seed else last)
 
-    def has(self, name: str) -> bool:
+    def has(self, model: Model | None) -> bool:
         """Whether a model that the paper does not have belongs here."""
-        model = _model(name)
         return self.takes_foreign if model is None else model.kind in self.kinds
 
 
-def _model(name: str) -> Model | None:
-    if (known := MODELS.get(name) or own_model(name)) is not None:
+def _model(name: str, source: Source) -> Model | None:
+    """Return the model of a name in the paper's scheme, or of a study's own; None for other names."""
+    if (known := MODELS.get(name) or own_model(name, source.study_models)) is not None:
         return known
     try:
         return parse(name)

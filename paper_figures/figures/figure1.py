@@ -62,7 +62,7 @@ class _Overview(FigureSpec):
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
         shares = collect(self, position_by_share, inputs)
-        cpt = continued_only(collect(self, before_and_after, inputs, others=True), STARTS)
+        cpt = continued_only(collect(self, before_and_after, inputs, others=True), STARTS, inputs.source)
         parts = [
             rows[rows["panel"] == "SC"].assign(panel=panel)
             for panel, rows in ((_SHARE, shares), (_CPT, cpt))

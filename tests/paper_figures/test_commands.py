@@ -83,11 +83,9 @@ def test_of_the_release_only_the_models_that_are_drawn_are_asked_for(
 
 
 def test_models_of_a_study_file_take_their_place_by_their_stages(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Their names say nothing: share of CLM, ratio and data come from the file, in figures and tables."""
-    monkeypatch.setattr("pretraining.models.OWN", own := {})
-    monkeypatch.setattr("analysis.options.OWN", own)
     (tmp_path / "own.toml").write_text(
         """
         [sizes."610m"]

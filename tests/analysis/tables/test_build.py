@@ -5,6 +5,7 @@ import pytest
 
 from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.published_cells import published_cells
+from analysis.sources import PUBLISHED
 from analysis.tables.build import _Layout, build_table
 from analysis.tables.render import table_document
 from common.errors import UserError
@@ -78,7 +79,7 @@ def test_a_row_of_an_own_model_fills_every_stub() -> None:
         kinds=("base",), takes_foreign=True,
     )  # fmt: skip
     for name in ("610m-mlm60-42k", "bert-base", "toy-s-clm-120"):
-        assert len(layout.label_of(name)) == 3
+        assert len(layout.label_of(name, PUBLISHED)) == 3
 
 
 @pytest.mark.parametrize("number", [0, 18, -1])
