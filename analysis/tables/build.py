@@ -1,5 +1,7 @@
 """Tables 1-17 of the paper, each cell with the published and, where runs exist, the recomputed value.
 
+A family of tasks that the paper does not have has four tables of its own, one a layout, from 18 on.
+
 A table is data; `analysis.tables.render` prints it as Markdown, LaTeX, CSV or HTML.
 """
 
@@ -7,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import product
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -21,7 +23,7 @@ from common.errors import UserError
 from pretraining.models import MODELS, TABLES, Model, format_steps, own_model, parse
 from pretraining.paper_settings import SHAPES, TRAINING
 
-__all__ = ["Table", "TableEntry", "build_table"]
+__all__ = ["Table", "TableEntry", "build_table", "models_of_tables"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +72,10 @@ class Table:
 
 
 def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Source = PUBLISHED) -> Table:
-    """Return a table of the paper.
+    """Return a table of the paper, or of a family of tasks that it does not have.
 
     Args:
-        number: 1-17.
+        number: 1-17, or one of another family (`models_of_tables`), which has no published cells.
         scores: recomputed scores (`analysis.evidence.evidence.scores_of`); None for the published cells alone. Models
             that the paper does not have become rows below its own, in the table their kind belongs to.
         source: where the scores come from; those of another network or metric than the paper's are printed alone.
@@ -81,12 +83,14 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
     Raises:
         UserError: no such table.
     """
-    if number not in TABLES:
-        raise UserError(f"there is no Table {number}; the paper has Tables 1 to {max(TABLES)}")
     if number == 1:
         return _settings_table()
-    layout, task = list(product(_LAYOUTS, TASKS.values()))[number - 2]
-    alone, stand_ins = not source.comparable, source.stand_ins
+    contents = _contents()
+    if number not in contents:
+        beyond = "" if max(contents) in TABLES else f", other families Tables 18 to {max(contents)}"
+        raise UserError(f"there is no Table {number}; the paper has Tables 1 to {max(TABLES)}{beyond}")
+    layout, task = contents[number].layout, TASKS[contents[number].task]
+    alone, stand_ins = not source.comparable or number not in TABLES, source.stand_ins
     published: dict[tuple[str, str], tuple[float, float]] = {}
     if not alone:
         printed = records(published_cells(), "table", "model", "dataset", "mean", "ci95")
@@ -101,7 +105,7 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
     families = {} if stand_ins is None else stand_ins.families
     datasets = [*(datasets_of(task.name) if stand_ins is None else families.get(task.name, ())), AVERAGE]
     measured = dict.fromkeys(model for model, dataset in recomputed if dataset in datasets)
-    models = [name for name in TABLES[number] if name in measured or not alone]
+    models = [name for name in layout.models if name in measured or not alone]
     models += [name for name in measured if name not in held and layout.has(_model(name, source))]
 
     def cell(model: str, dataset: str) -> TableEntry:
@@ -129,14 +133,16 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
 
 @dataclass(frozen=True, kw_only=True)
 class _Layout:
-    """The layout of four tables, one for each task."""
+    """The layout of the tables of some models, one for each task."""
 
     title: str
+    models: tuple[str, ...]
+    """The paper's models that have their rows here."""
     stubs: tuple[str, ...]
     label: Callable[[Model], tuple[str, ...]]
     """Returns a model's entries under `stubs`."""
     kinds: tuple[str, ...]
-    """The kinds of models that have their rows here (`pretraining.models.Model.kind`)."""
+    """The kinds of other models that have their rows here (`pretraining.models.Model.kind`)."""
     takes_foreign: bool = False
     """Whether models whose names are outside the study's scheme have their rows here."""
 
@@ -201,15 +207,36 @@ def _own_size(model: Model, text: str) -> str:
 
 _LAYOUTS = (
     _Layout(title="model size and pretraining objective, 42K steps", stubs=("Size", "Objective"),
-            label=_size_label, kinds=("base",), takes_foreign=True),
+            models=TABLES[2], label=_size_label, kinds=("base",), takes_foreign=True),
     _Layout(title="checkpoints during pretraining, 610M", stubs=("Objective", "Step"),
-            label=_step_label, kinds=("intermediate",)),
+            models=TABLES[6], label=_step_label, kinds=("intermediate",)),
     _Layout(title="training budget and its split into CLM and MLM steps, 610M", stubs=("Budget", "CLM+MLM"),
-            label=_mix_label, kinds=("two-stage", "multi-stage")),
+            models=TABLES[10], label=_mix_label, kinds=("two-stage", "multi-stage")),
     _Layout(title="continued pretraining with MLM after CLM or MLM, 610M", stubs=("Start", "CPT steps"),
-            label=_cpt_label, kinds=("continued", "adapted")),
+            models=TABLES[14], label=_cpt_label, kinds=("continued", "adapted")),
 )  # fmt: skip
-"""In the paper's order; within each the tasks in theirs."""
+"""In the paper's order."""
+_TASKS = ("SC", "TC", "QA", "IR")
+"""The paper's, in the order of its tables of one layout."""
+
+
+class _Content(NamedTuple):
+    """What a table shows."""
+
+    layout: _Layout
+    task: str
+
+
+def _contents() -> dict[int, _Content]:
+    """Return what each table from 2 on shows: the paper's, then one of each layout for every other family of tasks."""
+    paper = [_Content(layout, task) for layout in _LAYOUTS for task in _TASKS]
+    other = [_Content(layout, task) for task in TASKS if task not in _TASKS for layout in _LAYOUTS]
+    return dict(enumerate([*paper, *other], start=2))
+
+
+def models_of_tables() -> dict[int, tuple[str, ...]]:
+    """Return by table the paper's models in it: of Tables 1 to 17, and of those of other families of tasks."""
+    return {1: (), **{number: content.layout.models for number, content in _contents().items()}}
 
 
 def _settings_table() -> Table:
