@@ -87,10 +87,6 @@ class Contestants:
         ordered = sorted(self.models, key=lambda model: -self.mean(model, place))
         return replace(self, models=tuple(ordered))
 
-    def level(self, model: str, place: Place) -> Contrast:
-        """Return the contrast that is a model's own score on a scope."""
-        return Contrast(label=f"{model} on {place.title}", terms=tuple(self._terms(1.0, model, place)))
-
     def difference(self, first: str, second: str, place: Place) -> Contrast:
         """Return the contrast that is the first model minus the second."""
         terms = (*self._terms(1.0, first, place), *self._terms(-1.0, second, place))
@@ -115,7 +111,7 @@ class Contestants:
             parts: the datasets of the place.
             margin: in points.
         """
-        found = self.evidence.estimate(self.level(model, place))
+        found = self.evidence.estimate(self._terms(1.0, model, place))
         if found is None:
             return True
         low, high = found.estimate.interval()

@@ -160,7 +160,7 @@ def _result(contestants: Contestants, first: str, second: str, place: Place, con
 
 def _seeds_to_find(contestants: Contestants, contrast: Contrast, result: Result) -> int | None:
     """Return the seeds for the larger of the difference seen and the margin; None: more than any study has."""
-    student = contestants.evidence.student(contrast)
+    student = contestants.evidence.student(contrast.terms)
     if student is None:
         return None
     wanted = max(abs(result.effect), contrast.high)

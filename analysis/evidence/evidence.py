@@ -15,7 +15,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import pandas as pd
 from cyclopts import Parameter
 
@@ -23,7 +22,6 @@ from analysis.evidence.cells import Cells
 from analysis.evidence.contrasts import (
     AnyContrast,
     Cell,
-    Contrast,
     Result,
     Spread,
     Term,
@@ -39,7 +37,7 @@ from common.cli import shared_options
 from common.errors import UserError
 from pretraining.models import MODELS
 
-__all__ = ["COLUMNS", "DEFAULT_SEED", "RESAMPLES", "Evidence", "Settings", "level_of", "scores_of"]
+__all__ = ["COLUMNS", "DEFAULT_SEED", "RESAMPLES", "Evidence", "Settings", "scores_of"]
 
 COLUMNS = ["model", "task", "dataset", "mean", "low", "high", "n_seeds", "interval", "source"]
 """The columns of the table of scores that everything downstream reads."""
@@ -134,7 +132,7 @@ class Evidence(Cells):
             for term in comparison.terms
         )
         counts = tuple(self.summary(term.cell)[2] for term in comparison.terms)
-        found = self.estimate(comparison)
+        found = self.estimate(comparison.terms)
         if found is None:
             fewest = comparison.terms[counts.index(min(counts))]
             return Result(
@@ -145,24 +143,24 @@ class Evidence(Cells):
             interval=found.interval, within_seeds=bool(found.seeds),
         )  # fmt: skip
 
-    def estimate(self, comparison: Contrast) -> Estimated | None:
-        """Return the estimate of a contrast whose cells are all there; None where a cell has one seed alone."""
-        if not any(term.cell in self.printed for term in comparison.terms):
-            return self.settings.method.of_runs(self, comparison.terms)
+    def estimate(self, terms: Sequence[Term]) -> Estimated | None:
+        """Return the estimate of a weighted sum whose cells are all there; None where a cell has one seed alone."""
+        if not any(term.cell in self.printed for term in terms):
+            return self.settings.method.of_runs(self, terms)
         method = self.settings.method if self.settings.method.of_cells is not None else T
-        welch = self.welch(comparison.terms)
+        welch = self.welch(terms)
         if welch is None:
             return None
         return Estimated(estimate=method.need_cells()(welch), interval=method.name, test=method.test_of_cells)
 
-    def student(self, comparison: Contrast) -> Student | None:
+    def student(self, terms: Sequence[Term]) -> Student | None:
         """Return the estimate with a standard error and degrees of freedom, Student's t where the interval has none."""
-        found = self.estimate(comparison)
+        found = self.estimate(terms)
         if found is None:
             return None
         estimate = found.estimate
         if math.isnan(estimate.error):
-            by_t = T.of_runs(self, comparison.terms)
+            by_t = T.of_runs(self, terms)
             estimate = estimate if by_t is None else by_t.estimate
         if isinstance(estimate, Student):
             return estimate
@@ -174,7 +172,8 @@ class Evidence(Cells):
         The interval is cut where the metric ends; a single seed has none, so its ends are nan.
         """
         mean, _, count = self.summary(cell)
-        found = self.estimate(level_of(cell))
+        model, task, dataset = cell
+        found = self.estimate([Term(weight=1.0, model=model, task=task, dataset=dataset)])
         if found is None:
             return mean, math.nan, math.nan, count, self.settings.method.name
         low, high = found.estimate.interval()
@@ -183,7 +182,7 @@ class Evidence(Cells):
             return mean, mean - half, mean + half, count, PAPER.name
         # Correlations, the metrics of own data sets that can be negative, end at -1.
         least, most = LIMITS
-        if cell not in self.printed and np.nanmin(self.by_seed(cell)) < 0:
+        if cell not in self.printed and self.values_of(cell).min() < 0:
             least = -most
         return mean, max(low, least), min(high, most), count, found.interval
 
@@ -212,12 +211,6 @@ def scores_of(evidence: Evidence, *, source: str, averages_only: bool = False) -
         _dataset=[datasets[name] for name in scores["dataset"]],
     )
     return keyed.sort_values(["_model", "model", "_task", "_dataset"], ignore_index=True)[COLUMNS]
-
-
-def level_of(cell: Cell) -> Contrast:
-    """Return the contrast that is a cell's own score."""
-    model, task, dataset = cell
-    return Contrast(label="", terms=(Term(weight=1.0, model=model, task=task, dataset=dataset),))
 
 
 def _names(terms: Sequence[Term]) -> str:

@@ -127,9 +127,8 @@ def _paper(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     if welch is None:
         return None
     if len(terms) == 1 and terms[0].weight == 1:
-        row = cells.by_seed(terms[0].cell)
         # Seeds that agree keep an error of 0, as in the paper.
-        welch = student_estimate(row[np.isfinite(row)])
+        welch = student_estimate(cells.values_of(terms[0].cell))
     return Estimated(estimate=_normal(welch), interval="paper", test="normal approximation")
 
 
@@ -148,7 +147,7 @@ def _pooled(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
 def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     weights = weights_of(terms)
-    rows = [row[np.isfinite(row)] for row in map(cells.by_seed, weights)]
+    rows = [cells.values_of(cell) for cell in weights]
     # Two or three seeds have 3 or 10 distinct resamples: too few for a tail of 2.5 %.
     if not rows or min(map(len, rows)) < FEWEST_SEEDS or all(map(is_flat, rows)):
         return _t(cells, terms)

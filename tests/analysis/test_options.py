@@ -73,7 +73,8 @@ def test_instances_are_read_where_the_interval_needs_them() -> None:
     "words", ["table 2 --source miniature --interval t", "compare 610m-mlm40-42k 610m-clm-42k", "claims"]
 )
 def test_without_statsmodels_one_sentence_names_it(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("statsmodels", "statsmodels.stats.weightstats"):  # also one that is imported already
+    # Also those that are imported already.
+    for module in ("statsmodels", "statsmodels.stats.weightstats", "statsmodels.stats.multitest"):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(UserError, match="needs statsmodels, which is not installed"):
         main(words.split())

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.evidence.evidence import Evidence, Settings, level_of
+from analysis.evidence.evidence import Evidence, Settings
 from analysis.statistics.crossed import crossed_estimate
 from analysis.store.instances import read_instances
-from tests.analysis.evidence.asked import CLM, MLM, evidence, on_dataset, seeds_of
+from tests.analysis.evidence.asked import CLM, MLM, evidence, level_of, on_dataset, seeds_of
 from tests.analysis.made_up import with_instances
 
 
@@ -45,7 +45,7 @@ def test_the_error_over_seeds_and_instances_is_that_of_the_two_way_layout(stored
 def test_a_level_near_an_end_has_the_interval_that_keeps_within_it(stored, model: str) -> None:
     runs, folder = stored
     cell = (model, "SC", "sst2")
-    found = evidence(runs, "crossed", instances=folder).estimate(level_of(cell)).estimate
+    found = evidence(runs, "crossed", instances=folder).estimate(level_of(cell).terms).estimate
     table = Evidence(Settings(interval="crossed"), runs=runs, instances=folder)
     values = seeds_of(runs, model, "sst2")
     shared = table.covariances.between_seeds([(1.0, model, "sst2")], list(range(5)))
