@@ -30,7 +30,7 @@ from common.registry import Registry
 from pretraining.paper_settings import SHAPES, TRAINING
 
 __all__ = [
-    "CURVES", "FIGURES", "MODELS", "OBJECTIVES", "PAPER", "PREDICTION_SHIFT", "TABLES", "Design", "Model",
+    "CURVES", "FIGURE_MODELS", "MODELS", "OBJECTIVES", "PAPER", "PREDICTION_SHIFT", "TABLES", "Design", "Model",
     "Objective", "Stage", "StageObjective", "StageSpec", "arm_of", "find_model", "format_steps", "make_stages",
     "own_model", "parse", "parse_objective", "parse_steps", "short_name",
 ]  # fmt: skip
@@ -364,7 +364,7 @@ class Model:
     @property
     def figures(self) -> tuple[int, ...]:
         """Numbers of the paper's figures that show this model."""
-        return tuple(number for number, names in FIGURES.items() if self.name in names)
+        return tuple(number for number, names in FIGURE_MODELS.items() if self.name in names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -472,7 +472,7 @@ _CPT_BY_START = tuple(
 _CONTINUED = tuple(name for names in _CPT_BY_START for name in names)
 _LATE_SWITCH = tuple(f"610m-clm-40k-mlm{r}-42k" for r in RATIOS)
 
-FIGURES: dict[int, tuple[str, ...]] = {
+FIGURE_MODELS: dict[int, tuple[str, ...]] = {
     1: (*_BY_BUDGET[42], "610m-mlm40-dec42k-mlm40-64k", "610m-clm-dec42k-mlm40-64k"),
     2: tuple(f"{s}-{o}-42k" for s in SHAPES for o in ("mlm40", "clm")),
     3: tuple(f"{s}-mlm{r}-42k" for s in SHAPES for r in RATIOS),
@@ -501,7 +501,7 @@ TABLES: dict[int, tuple[str, ...]] = {
 """The models whose scores each table of the paper holds, in the order of its rows (Table 1 holds settings)."""
 
 _NAMES = dict.fromkeys(
-    (*_SIZES_AND_RATIOS, *_BUDGETS, *_LATE_SWITCH, *_CONTINUED, *_TRUNK_STEPS, *FIGURES[11])
+    (*_SIZES_AND_RATIOS, *_BUDGETS, *_LATE_SWITCH, *_CONTINUED, *_TRUNK_STEPS, *FIGURE_MODELS[11])
 )
 
 MODELS: dict[str, Model] = {name: PAPER.parse(name) for name in _NAMES}

@@ -28,7 +28,7 @@ from analysis.evidence.contrasts import (
     contrast_result,
     spread_result,
 )
-from analysis.evidence.intervals import DEFAULT_OF_RUNS, INTERVALS, PAPER, Estimated, Interval, T
+from analysis.evidence.intervals import DEFAULT_OF_RUNS, INTERVALS, PAPER_INTERVAL, Estimated, Interval, T
 from analysis.published_cells import NORMAL_QUANTILE
 from analysis.statistics.estimates import LIMITS, Student
 from analysis.statistics.learning_rate_selection import SELECTIONS, Selection
@@ -177,9 +177,9 @@ class Evidence(Cells):
         if found is None:
             return mean, math.nan, math.nan, count, self.settings.method.name
         low, high = found.estimate.interval()
-        if found.interval == PAPER.name:  # as the paper has it: its own factor, and nothing cut
+        if found.interval == PAPER_INTERVAL.name:  # as the paper has it: its own factor, and nothing cut
             half = self.printed[cell][1] if cell in self.printed else NORMAL_QUANTILE * found.estimate.error
-            return mean, mean - half, mean + half, count, PAPER.name
+            return mean, mean - half, mean + half, count, PAPER_INTERVAL.name
         # Correlations, the metrics of own data sets that can be negative, end at -1.
         least, most = LIMITS
         if cell not in self.printed and self.values_of(cell).min() < 0:

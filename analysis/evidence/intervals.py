@@ -34,9 +34,9 @@ from common.errors import UserError
 from common.registry import Registry
 
 __all__ = [
-    "COVERAGE_FILE", "CROSSED", "DEFAULT_OF_CELLS", "DEFAULT_OF_RUNS", "ENOUGH", "INTERVALS", "PAPER", "POOLED",
-    "SHOWN_SHAPES", "SOURCE_CELLS", "Estimated", "Interval", "T", "caption_of", "coverage_words", "measured_coverage",
-    "too_narrow",
+    "COVERAGE_FILE", "CROSSED", "DEFAULT_OF_CELLS", "DEFAULT_OF_RUNS", "ENOUGH", "INTERVALS", "PAPER_INTERVAL",
+    "POOLED", "SHOWN_SHAPES", "SOURCE_CELLS", "Estimated", "Interval", "T", "caption_of", "coverage_words",
+    "measured_coverage", "too_narrow",
 ]  # fmt: skip
 
 COVERAGE_FILE = "interval_coverage.csv"
@@ -199,7 +199,7 @@ def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     return Estimated(estimate=estimate, interval="crossed", test="Welch and by instance")
 
 
-PAPER = Interval(
+PAPER_INTERVAL = Interval(
     name="paper",
     words="95 % interval of the paper (\u00b11.96 sd/\u221an)",
     tests="the normal distribution",
@@ -239,7 +239,7 @@ CROSSED = Interval(
     needs_instances=True,
 )
 
-INTERVALS: Registry[Interval] = Registry("interval", (PAPER, T, POOLED, BOOTSTRAP, CROSSED))
+INTERVALS: Registry[Interval] = Registry("interval", (PAPER_INTERVAL, T, POOLED, BOOTSTRAP, CROSSED))
 """The intervals that users can choose, in the order in which they are listed."""
 
 DEFAULT_OF_RUNS = POOLED

@@ -11,7 +11,7 @@ import pytest
 from analysis.sources import EXAMPLE
 from analysis.store.runs_table import write_runs
 from clm_or_mlm.__main__ import main
-from pretraining.models import FIGURES
+from pretraining.models import FIGURE_MODELS
 from tests.paper_figures.made_up import made_up_runs
 
 
@@ -52,7 +52,7 @@ def test_losses_of_a_small_study_are_placed_by_its_source(given: tuple[str, ...]
 def test_runs_of_ones_own_with_another_interval(
     interval: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_runs(tmp_path / "runs.parquet", made_up_runs(FIGURES[3]))
+    write_runs(tmp_path / "runs.parquet", made_up_runs(FIGURE_MODELS[3]))
     source = ["--source", str(tmp_path / "runs.parquet"), "--interval", interval, "--selection", "mean"]
     assert main(["figure", "3", *source, "--out", str(tmp_path), "--format", "svg"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
@@ -73,11 +73,15 @@ def test_of_the_release_only_the_models_that_are_drawn_are_asked_for(
 
     monkeypatch.setattr("analysis.store.ingest.open_store", opened)
     monkeypatch.setattr("analysis.store.release.released_store", lambda models: tmp_path)
-    monkeypatch.setattr("analysis.store.release.cached_release", lambda: FIGURES[2])
+    monkeypatch.setattr("analysis.store.release.cached_release", lambda: FIGURE_MODELS[2])
     for words in (["3"], ["3", "8"], ["all"]):
         out = ["--out", str(tmp_path / words[-1]), "--format", "svg"]
         assert main(["figure", *words, "--source", "released", *out]) == 0
-    assert asked == [FIGURES[3], tuple(dict.fromkeys(FIGURES[3] + FIGURES[8])), FIGURES[2]]
+    assert asked == [
+        FIGURE_MODELS[3],
+        tuple(dict.fromkeys(FIGURE_MODELS[3] + FIGURE_MODELS[8])),
+        FIGURE_MODELS[2],
+    ]
     text = (tmp_path / "3" / "figure3.txt").read_text()
     assert "Source: the authors' released runs (4,320 runs of 12 models)" in text
 

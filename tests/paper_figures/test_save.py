@@ -21,7 +21,7 @@ from analysis.store.runs_table import write_runs
 from common.provenance import ROOT
 from paper_figures.figure import COLUMNS, FigureInputs
 from paper_figures.save import DrawnFigure, rounded
-from pretraining.models import FIGURES
+from pretraining.models import FIGURE_MODELS
 from tests.paper_figures.made_up import made_up_runs, paper_figure, write_logs
 
 PICTURES = ("pdf", "png", "svg")
@@ -111,7 +111,7 @@ def _draw(runs: Path, logs: Path, out: Path, cwd: Path, **environment: str) -> d
 def test_the_same_runs_give_the_same_bytes_in_another_world(tmp_path: Path) -> None:
     """Another clock, language, home, folder, hash seed, thread count, matplotlibrc and place of the runs."""
     first, second = tmp_path / "first", tmp_path / "second" / "deeper"
-    names = dict.fromkeys(name for number in (3, 5, 8) for name in FIGURES[number])
+    names = dict.fromkeys(name for number in (3, 5, 8) for name in FIGURE_MODELS[number])
     first.mkdir()
     write_runs(first / "runs.parquet", made_up_runs(names))
     write_logs(first / "logs", every=500)

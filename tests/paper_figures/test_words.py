@@ -10,7 +10,7 @@ from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import DrawnFigure
 from paper_figures.words import alt_text, caption, source_sentence, title
-from pretraining.models import FIGURES as STUDY_FIGURES
+from pretraining.models import FIGURE_MODELS
 from tests.paper_figures.checker import drawn_texts
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
@@ -47,7 +47,7 @@ def test_titles_say_what_is_seen_and_first_that_it_is_not_of_the_papers_models()
             assert "MINIATURE: not the paper" in alt_text(figure, data, inputs)
 
 
-@pytest.mark.parametrize("name", [str(number) for number in STUDY_FIGURES])
+@pytest.mark.parametrize("name", [str(number) for number in FIGURE_MODELS])
 @pytest.mark.parametrize("inputs", [PUBLISHED, MINIATURE], ids=["published", "miniature"])
 def test_a_caption_has_two_lines_the_finding_first_and_the_source_last(
     name: str, inputs: FigureInputs
@@ -92,8 +92,8 @@ def test_the_caption_counts_what_is_drawn_so_that_more_runs_beside_it_change_not
     few, many = (
         Source(label="released", runs=made_up_runs(names))
         for names in (
-            dict.fromkeys(STUDY_FIGURES[8] + STUDY_FIGURES[2]),  # enough models for the pooled interval
-            dict.fromkeys(STUDY_FIGURES[8] + STUDY_FIGURES[2] + STUDY_FIGURES[3]),
+            dict.fromkeys(FIGURE_MODELS[8] + FIGURE_MODELS[2]),  # enough models for the pooled interval
+            dict.fromkeys(FIGURE_MODELS[8] + FIGURE_MODELS[2] + FIGURE_MODELS[3]),
         )
     )
     one, two = (FigureInputs(source=source) for source in (few, many))

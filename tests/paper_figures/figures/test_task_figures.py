@@ -9,10 +9,10 @@ from common.errors import UserError
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FigureInputs
 from paper_figures.words import alt_text, missing, missing_sentence
-from pretraining.models import FIGURES
+from pretraining.models import FIGURE_MODELS
 from tests.paper_figures.made_up import ALL_MODELS, from_runs, made_up_runs, paper_figure
 
-SCORED = tuple(number for number in FIGURES if number not in (5, 7, 12))
+SCORED = tuple(number for number in FIGURE_MODELS if number not in (5, 7, 12))
 FULL = made_up_runs()
 WHOLE = from_runs(FULL)
 
@@ -21,7 +21,7 @@ WHOLE = from_runs(FULL)
 def test_a_complete_store_gives_every_model_of_the_figure(number: int) -> None:
     figure = paper_figure(number)
     data = figure.collect(WHOLE)
-    assert set(data["model"]) == set(FIGURES[number])
+    assert set(data["model"]) == set(FIGURE_MODELS[number])
     assert missing(figure, data) == {}
 
 
@@ -40,7 +40,7 @@ def test_holes_anywhere_are_left_out_and_named(number: int, seed: int) -> None:
         )
         return
     gaps = set(missing(figure, data))
-    assert gaps | set(data["model"]) == set(FIGURES[number])
+    assert gaps | set(data["model"]) == set(FIGURE_MODELS[number])
     if seed == 0:
         assert data["low"].isna().all()
     with paper_style():
