@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -89,7 +88,7 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
     if number not in contents:
         beyond = "" if max(contents) in TABLES else f", other families Tables 18 to {max(contents)}"
         raise UserError(f"there is no Table {number}; the paper has Tables 1 to {max(TABLES)}{beyond}")
-    layout, task = contents[number].layout, TASKS[contents[number].task]
+    layout, task = contents[number][0], TASKS[contents[number][1]]
     alone, stand_ins = not source.comparable or number not in TABLES, source.stand_ins
     published: dict[tuple[str, str], tuple[float, float]] = {}
     if not alone:
@@ -99,21 +98,15 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
         }
     own = pd.DataFrame(columns=COLUMNS) if scores is None else scores.query("source != 'published'")
     own = own[own["task"] == task.name]
-    found = records(own, "model", "dataset", "mean", "low", "high", "n_seeds")
-    recomputed = {(model, dataset): numbers for model, dataset, *numbers in found}
+    found = list(records(own, "model", "dataset", "mean", "low", "high", "n_seeds"))
+    recomputed = {(model, dataset): (mean, low, high) for model, dataset, mean, low, high, _ in found}
+    seeds = {(model, dataset): count for model, dataset, *_, count in found}
     held = {name for names in TABLES.values() for name in names}
     families = {} if stand_ins is None else stand_ins.families
     datasets = [*(datasets_of(task.name) if stand_ins is None else families.get(task.name, ())), AVERAGE]
     measured = dict.fromkeys(model for model, dataset in recomputed if dataset in datasets)
     models = [name for name in layout.models if name in measured or not alone]
     models += [name for name in measured if name not in held and layout.has(_model(name, source))]
-
-    def cell(model: str, dataset: str) -> TableEntry:
-        *values, n_seeds = recomputed.get((model, dataset), (0,))
-        return TableEntry(
-            model=model, dataset=dataset, published=published.get((model, dataset)), alone=alone or model not in held,
-            recomputed=(values[0], values[1], values[2]) if values else None, n_seeds=n_seeds,
-        )  # fmt: skip
 
     metric = source.metric_of(task.name, AVERAGE)
     return Table(
@@ -122,7 +115,20 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
         stubs=layout.stubs,
         labels=tuple(layout.label_of(name, source) for name in models),
         columns=tuple(AVERAGE.title() if name == AVERAGE else DATASETS[name].title for name in datasets),
-        cells=tuple(tuple(cell(model, name) for name in datasets) for model in models),
+        cells=tuple(
+            tuple(
+                TableEntry(
+                    model=model,
+                    dataset=name,
+                    published=published.get((model, name)),
+                    recomputed=recomputed.get((model, name)),
+                    n_seeds=seeds.get((model, name), 0),
+                    alone=alone or model not in held,
+                )
+                for name in datasets
+            )
+            for model in models
+        ),
         models=tuple(models),
         alone=alone,
         source="published" if scores is None or scores.empty else str(scores["source"].iloc[0]),
@@ -220,23 +226,16 @@ _TASKS = ("SC", "TC", "QA", "IR")
 """The paper's, in the order of its tables of one layout."""
 
 
-class _Content(NamedTuple):
-    """What a table shows."""
-
-    layout: _Layout
-    task: str
-
-
-def _contents() -> dict[int, _Content]:
-    """Return what each table from 2 on shows: the paper's, then one of each layout for every other family of tasks."""
-    paper = [_Content(layout, task) for layout in _LAYOUTS for task in _TASKS]
-    other = [_Content(layout, task) for task in TASKS if task not in _TASKS for layout in _LAYOUTS]
+def _contents() -> dict[int, tuple[_Layout, str]]:
+    """Return layout and task of each table from 2 on: the paper's, then one of each layout for every other family."""
+    paper = [(layout, task) for layout in _LAYOUTS for task in _TASKS]
+    other = [(layout, task) for task in TASKS if task not in _TASKS for layout in _LAYOUTS]
     return dict(enumerate([*paper, *other], start=2))
 
 
 def models_of_tables() -> dict[int, tuple[str, ...]]:
     """Return by table the paper's models in it: of Tables 1 to 17, and of those of other families of tasks."""
-    return {1: (), **{number: content.layout.models for number, content in _contents().items()}}
+    return {1: (), **{number: layout.models for number, (layout, _) in _contents().items()}}
 
 
 def _settings_table() -> Table:
