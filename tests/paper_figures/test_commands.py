@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from analysis.sources import EXAMPLE
 from analysis.store.runs_table import write_runs
@@ -15,6 +16,13 @@ from pretraining.models import FIGURE_MODELS
 from tests.paper_figures.made_up import made_up_runs
 
 
+@pytest.fixture
+def blank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures are empty pages: what is drawn is not looked at, and takes most of the time."""
+    monkeypatch.setattr("paper_figures.save.DrawnFigure.draw", lambda _: Figure())
+
+
+@pytest.mark.usefixtures("blank")
 def test_all_from_published_makes_nine_and_says_why_not_three(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -62,6 +70,7 @@ def test_runs_of_ones_own_with_another_interval(
     assert "4,320 runs of 12 models" in text
 
 
+@pytest.mark.usefixtures("blank")
 def test_of_the_release_only_the_models_that_are_drawn_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
