@@ -6,7 +6,7 @@ How runs become scores is `Settings` (`analysis.evidence.evidence`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +16,7 @@ from analysis.sources import Source, open_source
 from analysis.statistics.learning_rate_selection import SELECTIONS
 from benchmarks.protocol import STANDARD
 from common.cli import MANY, shared_options
-from pretraining.models import OWN, Model, find_model
+from pretraining.models import Model, find_model
 
 __all__ = ["SOURCES", "OutFile", "SelectionRule", "SourceOptions"]
 
@@ -80,12 +80,12 @@ class SourceOptions:
             from pretraining.plan.study_plan import load_study  # not for those without a study of their own
 
             study = load_study(self.study).models
-        own = {name: model for name, model in study.items() if name in OWN or find_model(name) is None}
-        OWN.update(own)
-        return open_source(
+        own = {name: model for name, model in study.items() if find_model(name) is None}
+        opened = open_source(
             self.source.removeprefix(prefix),
             need_instances=need_instances,
             add_models=(*self.add_model, *own, *(f"{name}-s[1-9]*" for name in own)),
             models=models,
             protocol=self.metric or (STANDARD if is_standard else None),
         )
+        return replace(opened, study_models=own) if own else opened

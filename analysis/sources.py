@@ -28,6 +28,7 @@ from analysis.store.stand_ins import StandIns, averaged_datasets, read_stand_ins
 from benchmarks.protocol import DATASETS, PAPER, STANDARD, TASKS, Dataset
 from common.errors import NotApplicableError, UserError, nearest
 from common.plain_text import counted
+from pretraining.models import Model, find_model
 
 __all__ = ["NAMES", "PUBLISHED", "Source", "open_source", "standard_of"]
 
@@ -56,6 +57,8 @@ class Source:
     """Known datasets by name: the paper's, and after them those that the source defines."""
     added_models: tuple[str, ...] = ()
     """Names or patterns of the models outside the released naming scheme that were read."""
+    study_models: Mapping[str, Model] = field(default_factory=dict)
+    """The models of a study file whose names say nothing, by name."""
     stand_ins: StandIns | None = None
     """How the runs of a small study stand in the places of the paper's models; None for the paper's own."""
     protocol: str = PAPER
@@ -164,6 +167,10 @@ class Source:
             *metric,
             *(word for name in self.added_models for word in ("--add-model", name)),
         )
+
+    def model(self, name: str) -> Model | None:
+        """Return what a model is made of, by its name or by the study file; None where neither says it."""
+        return find_model(name, self.study_models)
 
     def metric_of(self, task: str, dataset: str) -> str:
         """Return the name of the metric of a dataset's scores, or of a task's average."""
@@ -332,9 +339,10 @@ def standard_of(source: Source) -> Source | None:
     if next(results_folder(source.store).glob(f"*/*/*/*/{RUN}"), None) is None:
         return None
     try:
-        return _open_store(str(source.store), source.store, source.added_models, STANDARD)
+        opened = _open_store(str(source.store), source.store, source.added_models, STANDARD)
     except UserError:  # run.json of failed or unfinished runs only
         return None
+    return replace(opened, study_models=source.study_models)
 
 
 def _label(source: str, protocol: str) -> str:

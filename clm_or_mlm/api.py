@@ -186,11 +186,12 @@ def compare(
     margin: float | None = None,
     full: bool = False,
 ) -> pd.DataFrame:
-    """Return the differences between models: for each pair, one row per dataset, one per task and one for all tasks
-    together.
+    """Return the differences of two models, or of the best of many and each of the others.
+
+    One row per pair and dataset, one per task and one for all tasks together.
 
     Columns: first, second, task, dataset (or `average`), effect, low, high (first minus second, in points), p_holm,
-    outcome; with `full` P(first > second), the margin, the effect in standard deviations, seeds, and more.
+    outcome; with `full` the margin, the effect in standard deviations, seeds, and more.
 
     Args:
         names: two models or more, or shell patterns.

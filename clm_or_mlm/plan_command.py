@@ -15,7 +15,7 @@ from common.errors import UserError
 from common.files import write_text
 from common.tables import write
 from pretraining.commands import StudyOptions, warn_of_a_slip
-from pretraining.models import FIGURES, Model
+from pretraining.models import FIGURE_MODELS, Model
 from pretraining.names import ModelNames
 from pretraining.plan.devices import Device, find_device
 from pretraining.plan.plan_report import PLAN_FORMATS, plan_document
@@ -129,9 +129,9 @@ def _studies(options: BudgetOptions, device: DeviceOptions, format: str) -> None
 
 def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Model]:
     if figure is not None:
-        if figure not in FIGURES:
-            raise UserError(f"the paper has no figure {figure}; its figures are 1 to {max(FIGURES)}")
-        return [study.model(name) for name in FIGURES[figure]]
+        if figure not in FIGURE_MODELS:
+            raise UserError(f"the paper has no figure {figure}; its figures are 1 to {max(FIGURE_MODELS)}")
+        return [study.model(name) for name in FIGURE_MODELS[figure]]
     if names:
         models = [study.model(name) for name in names]
         for model in models:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from analysis.evidence.evidence import Settings
 from analysis.options import SourceOptions
-from common.cli import MANY, offered
+from common.cli import offered
 from common.errors import UserError
 from common.plain_text import counted
 from paper_figures.figure import FIGURES, FigureInputs, figures_named, names_in_words
@@ -32,7 +32,6 @@ def draw(
     source: SourceOptions = SourceOptions(),
     scores: Settings = Settings(),
     logs: Annotated[Path | None, Parameter(metavar="DIR", group=_WRITTEN)] = None,
-    model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME", group=_WRITTEN)] = (),
     out: Annotated[Path, Parameter(metavar="DIR", group=_WRITTEN)] = Path("build/figures"),
     formats: Annotated[str, Parameter(name="--format", metavar=_FORMATS, group=_WRITTEN)] = _FORMATS,
 ) -> int:
@@ -48,11 +47,9 @@ def draw(
       clm-or-mlm figure all --source runs.parquet --interval t
       clm-or-mlm figure 12 --logs build/pretraining
       clm-or-mlm figure answer claims coverage      (not in the paper)
-      clm-or-mlm figure ranking --model '610m-*-42k'
 
     Args:
         logs: folder with the training logs, for Figure 12
-        model: for ranking: models to rank (name or pattern; may be repeated)
         out: output folder
         formats: image formats, separated by commas
     """
@@ -65,7 +62,7 @@ def draw(
         None if every or supplementary else list(models),
         need_instances=scores.method.needs_instances or supplementary,
     )
-    inputs = FigureInputs(source=opened, settings=scores, logs=logs, ranked=model)
+    inputs = FigureInputs(source=opened, settings=scores, logs=logs)
     problems: list[UserError] = []
     made = [path for figure in draw_figures(chosen, inputs, problems) for path in figure.save(out, forms)]
     if problems and len(chosen) == 1:

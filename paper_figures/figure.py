@@ -79,8 +79,6 @@ class FigureInputs:
     """How runs become scores; without an interval the source's default."""
     logs: Path | None = None
     """Folder of training logs; Figure 12 reads it."""
-    ranked: tuple[str, ...] = ()
-    """Names or patterns of the models that `ranking` shows; by default those of the full budget in Figure 6."""
 
     def __post_init__(self) -> None:
         if self.logs is not None and not self.logs.is_dir():
@@ -241,7 +239,6 @@ _MODULES = {
     "supplementary.forests": tuple(f"forest-{result.lower()}" for result in TITLES),
     "supplementary.answer_figure": ("answer",),
     "supplementary.findings_figure": ("claims",),
-    "supplementary.ranking_figure": ("ranking",),
     "supplementary.coverage_figure": ("coverage",),
 }
 

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import NamedTuple
 
 from common.errors import UserError, nearest
@@ -29,7 +30,7 @@ from common.registry import Registry
 from pretraining.paper_settings import SHAPES, TRAINING
 
 __all__ = [
-    "CURVES", "FIGURES", "MODELS", "OBJECTIVES", "OWN", "PAPER", "PREDICTION_SHIFT", "TABLES", "Design", "Model",
+    "CURVES", "FIGURE_MODELS", "MODELS", "OBJECTIVES", "PAPER", "PREDICTION_SHIFT", "TABLES", "Design", "Model",
     "Objective", "Stage", "StageObjective", "StageSpec", "arm_of", "find_model", "format_steps", "make_stages",
     "own_model", "parse", "parse_objective", "parse_steps", "short_name",
 ]  # fmt: skip
@@ -363,7 +364,7 @@ class Model:
     @property
     def figures(self) -> tuple[int, ...]:
         """Numbers of the paper's figures that show this model."""
-        return tuple(number for number, names in FIGURES.items() if self.name in names)
+        return tuple(number for number, names in FIGURE_MODELS.items() if self.name in names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -471,7 +472,7 @@ _CPT_BY_START = tuple(
 _CONTINUED = tuple(name for names in _CPT_BY_START for name in names)
 _LATE_SWITCH = tuple(f"610m-clm-40k-mlm{r}-42k" for r in RATIOS)
 
-FIGURES: dict[int, tuple[str, ...]] = {
+FIGURE_MODELS: dict[int, tuple[str, ...]] = {
     1: (*_BY_BUDGET[42], "610m-mlm40-dec42k-mlm40-64k", "610m-clm-dec42k-mlm40-64k"),
     2: tuple(f"{s}-{o}-42k" for s in SHAPES for o in ("mlm40", "clm")),
     3: tuple(f"{s}-mlm{r}-42k" for s in SHAPES for r in RATIOS),
@@ -500,7 +501,7 @@ TABLES: dict[int, tuple[str, ...]] = {
 """The models whose scores each table of the paper holds, in the order of its rows (Table 1 holds settings)."""
 
 _NAMES = dict.fromkeys(
-    (*_SIZES_AND_RATIOS, *_BUDGETS, *_LATE_SWITCH, *_CONTINUED, *_TRUNK_STEPS, *FIGURES[11])
+    (*_SIZES_AND_RATIOS, *_BUDGETS, *_LATE_SWITCH, *_CONTINUED, *_TRUNK_STEPS, *FIGURE_MODELS[11])
 )
 
 MODELS: dict[str, Model] = {name: PAPER.parse(name) for name in _NAMES}
@@ -511,21 +512,24 @@ parse = PAPER.parse
 """The model that a name stands for in the paper's scheme."""
 
 
-OWN: dict[str, Model] = {}
-"""A study's own models by name, filled when `figure` or `table` read the study file."""
-
-
-def own_model(name: str) -> Model | None:
-    """Return the model of a name in `OWN`, or of another pretraining of one; None for other names."""
+def own_model(name: str, study: Mapping[str, Model]) -> Model | None:
+    """Return the model of a name in a study, or of another pretraining of one; None for other names."""
     arm, seed = arm_of(name)
-    found = OWN.get(name) or OWN.get(arm)
+    found = study.get(name) or study.get(arm)
     return found.again(seed) if found is not None and found.name != name else found
 
 
-def find_model(name: str) -> Model | None:
-    """Return the model of a name in the scheme, of any study and size such as `toy-s` or `2b`, or of one in `OWN`; None
-    for other names."""
-    if (known := MODELS.get(name) or own_model(name)) is not None:
+def find_model(name: str, study: Mapping[str, Model] = MappingProxyType({})) -> Model | None:
+    """Return the model of a name: of the scheme, in any study and size such as `toy-s` or `2b`, or a study's own.
+
+    Args:
+        name: of a model, or of another pretraining of one.
+        study: its own models by name, whose names say nothing.
+
+    Returns:
+        None for other names.
+    """
+    if (known := MODELS.get(name) or own_model(name, study)) is not None:
         return known
     match = re.match(rf"(?P<prefix>(?:[^-]+-)*?)(?P<size>[^-]+)-(?:{_objectives()})-", name)
     if match is None:

@@ -15,7 +15,7 @@ from benchmarks.runs import RESULTS, RunKey
 from common.errors import UserError, nearest
 from common.files import write_text
 from common.settings import assignments, read_settings
-from pretraining.models import FIGURES, MODELS, TABLES, Model
+from pretraining.models import FIGURE_MODELS, MODELS, TABLES, Model
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.devices import DEVICES, Device
@@ -68,7 +68,7 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
         if not study.models:
             raise UserError(f"the study {study.name!r} lists no models; add `models = [...]` to its file")
         return tuple(study.models.values())
-    paper = {f"figure{number}": names for number, names in FIGURES.items()}
+    paper = {f"figure{number}": names for number, names in FIGURE_MODELS.items()}
     paper |= {f"table{number}": names for number, names in TABLES.items()}
     if target in paper:
         if not paper[target]:
@@ -81,7 +81,7 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
     except UserError:
         near = nearest(target, (*paper, "all", *study.models))
         raise UserError(
-            f"unknown target {target!r}; targets are figure1 to figure{max(FIGURES)}, "
+            f"unknown target {target!r}; targets are figure1 to figure{max(FIGURE_MODELS)}, "
             f"table2 to table{max(TABLES)}, all, tiny and names of models{near}"
         ) from None
 

@@ -40,16 +40,15 @@ def compare(
     format: Annotated[str, Parameter(choices=(*PRINTED, "latex"))] = "text",
     out: OutFile = None,
 ) -> None:
-    """Compare two models, or rank many.
+    """Compare two models, or many with the best of them.
 
     For two models, it prints which is ahead, and the difference on every dataset, on every task and over all tasks.
-    Each comes with its interval and p-value, and whether the models are practically equal; with --full, P(A > B)
-    and the number of seeds needed to detect the difference, too. For more models, it prints mean ranks, the
-    probability of being first, Friedman's test and Nemenyi's critical difference, and the difference between the
-    top-ranked model and each of the others. For a model without runs in the source, the paper's printed cells are
-    used. With --replicates, an arm's spread is that between pretrainings, each averaged over its fine-tuning seeds.
-    Intervals and p-values come from the pooled bootstrap t for runs and from Welch's t for printed cells, unless
-    --interval names another method (crossed covers seeds and test instances).
+    Each comes with its interval and p-value, and whether the models are practically equal; with --full, the number
+    of seeds needed to detect the difference, too. More models are printed in the order of their mean over all tasks,
+    each with the difference between the first and it. For a model without runs in the source, the paper's printed
+    cells are used. With --replicates, an arm's spread is that between pretrainings, each averaged over its
+    fine-tuning seeds. Intervals and p-values come from the pooled bootstrap t for runs and from Welch's t for printed
+    cells, unless --interval names another method (crossed covers seeds and test instances).
 
     examples:
       clm-or-mlm compare 610m-mlm40-42k 610m-clm-42k

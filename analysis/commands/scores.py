@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from analysis.evidence.evidence import Settings
 from analysis.options import OutFile, SelectionRule, SourceOptions
 from analysis.sources import PUBLISHED
-from analysis.tables.build import build_table
+from analysis.tables.build import build_table, models_of_tables
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from benchmarks.commands import DatasetName
 from benchmarks.protocol import AVERAGE, TASKS
@@ -22,7 +22,6 @@ from common.files import write_text
 from common.plain_text import counted
 from common.reading import inside
 from common.tables import FORMATS, default_format, write
-from pretraining.models import TABLES
 from pretraining.names import ModelNames
 
 __all__ = ["audit", "export", "scores", "table"]
@@ -30,7 +29,7 @@ __all__ = ["audit", "export", "scores", "table"]
 if TYPE_CHECKING:
     TableNumber = str
 else:
-    TableNumber = offered([*TABLES, "all"])
+    TableNumber = offered([*models_of_tables(), "all"])
 
 
 def scores(
@@ -119,11 +118,12 @@ def table(
         out: write table01.md, ... to this folder instead of printing
     """
     format = format or default_format("markdown", out)
+    known = models_of_tables()
     for word in number if number != ("all",) else ():
         if not word.isdecimal():
-            raise UserError(f"there is no table {word!r}; give numbers from 1 to {max(TABLES)}, or all")
-    numbers = list(TABLES) if number == ("all",) else [int(word) for word in number]
-    models = [name for one in numbers for name in TABLES.get(one, ())]
+            raise UserError(f"there is no table {word!r}; give numbers from 1 to {max(known)}, or all")
+    numbers = list(known) if number == ("all",) else [int(word) for word in number]
+    models = [name for one in numbers for name in known.get(one, ())]
     opened = source.open(models, need_instances=score.method.needs_instances) if models else PUBLISHED
     settings = opened.with_interval(score) if models else None
     scores = None if settings is None or opened.is_published else opened.scores(settings)

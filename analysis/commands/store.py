@@ -20,7 +20,7 @@ from benchmarks.protocol import PAPER
 from common.cli import MANY, offered
 from common.errors import UserError, nearest
 from common.plain_text import counted
-from pretraining.models import FIGURES, MODELS, TABLES
+from pretraining.models import FIGURE_MODELS, MODELS, TABLES
 
 __all__ = ["fetch_released", "ingest"]
 
@@ -107,7 +107,7 @@ def _convert(table: Path, out: Path, add_models: Sequence[str], protocol: str) -
 
 
 _SETS: dict[str, tuple[str, ...]] = {
-    **{f"figure{number}": names for number, names in FIGURES.items()},
+    **{f"figure{number}": names for number, names in FIGURE_MODELS.items()},
     **{f"table{number}": names for number, names in TABLES.items() if names},
     "all": tuple(MODELS),
     **{name: (name,) for name in MODELS},

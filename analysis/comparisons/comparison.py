@@ -8,9 +8,15 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from analysis.comparisons.contestants import OVERALL, Contestants, Place, contestants_of, places_in_order
+from analysis.comparisons.contestants import (
+    OVERALL,
+    Contestants,
+    Place,
+    contestants_of,
+    places_in_order,
+    widest,
+)
 from analysis.comparisons.differences import Difference, against, compare_pair
-from analysis.comparisons.ranking import Ranking, rank_models
 from analysis.evidence.evidence import Settings
 from analysis.sources import Source
 from analysis.statistics.crossed import MEMBERS, run_key
@@ -19,7 +25,7 @@ from benchmarks.protocol import AVERAGE
 from common.errors import UserError
 from pretraining.models import arm_of
 
-__all__ = ["Comparison", "compare", "leader", "with_arms"]
+__all__ = ["Comparison", "compare", "with_arms"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,10 +35,11 @@ class Comparison:
     source: str
     """Where the scores come from, with what has to be said of them first."""
     contestants: Contestants
+    """Two in the order given; many from the highest to the lowest mean over `over`."""
+    over: Place | None
+    """The widest scope that all models have: all tasks where it can be; None where they have none in common."""
     differences: tuple[Difference, ...]
-    """Of two models on every scope that both have; of many, those of the first of the ranking and each other one."""
-    ranking: Ranking | None
-    """None for two models, and where no dataset is common to all."""
+    """Of two models on every scope that both have; of many, those of the first and each other one."""
     notes: tuple[str, ...]
     """What limits the comparison, a sentence each."""
     settings: Settings
@@ -71,26 +78,19 @@ def compare(
         runs = with_arms(source.need_runs("--replicates"), replicates, settings.selection)
         source, names = replace(source, runs=runs), [*names, *replicates]
     contestants = contestants_of(source, names, settings)
-    places = contestants.shared()
-    ranking = None
+    over = widest(contestants.shared())
     if len(contestants.models) == 2:
         first, second = contestants.models
-        if not places:
+        if over is None:
             raise UserError(f"{first} and {second} have no dataset in common in {source.label}")
         found = compare_pair(contestants, first, second, margin=margin)
     else:
-        datasets = [place for place in places if place.is_dataset]
-        ranking = rank_models(contestants, datasets) if datasets else None
-        found = against(contestants, leader(contestants, ranking), margin=margin)
+        contestants = contestants if over is None else contestants.by_mean(over)
+        found = against(contestants, contestants.models[0], margin=margin)
     return Comparison(
-        source=source.words, contestants=contestants, differences=tuple(found), ranking=ranking,
+        source=source.words, contestants=contestants, over=over, differences=tuple(found),
         notes=tuple(_notes(source, contestants, found, settings)), settings=settings, replicates=tuple(replicates),
     )  # fmt: skip
-
-
-def leader(contestants: Contestants, ranking: Ranking | None) -> str:
-    """Return the model that is held against the others: the best, or the first where there is no ranking."""
-    return contestants.models[0] if ranking is None else ranking.ranked[0].model
 
 
 def with_arms(runs: pd.DataFrame, patterns: Sequence[str], selection: str) -> pd.DataFrame:
@@ -165,8 +165,8 @@ def _notes(
             f"On {where}, models that score alike are not called practically equal: one of them is within the margin "
             "of 0, of 100 or of what guessing gets."
         )
-    if len(contestants.models) > 2 and not any(place.is_dataset for place in contestants.shared()):
-        yield "No ranking: no dataset is common to all models."
+    if not contestants.shared():
+        yield "The models are in no order: no dataset is common to all of them."
     if settings.method.needs_instances and printed:
         yield "Printed cells say nothing about test instances, so comparisons with them apply only to other seeds."
 

@@ -3,47 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 
 from analysis.claims.wording import format_p
-from analysis.comparisons.comparison import Comparison, leader
-from analysis.comparisons.contestants import OVERALL, Place
+from analysis.comparisons.comparison import Comparison
+from analysis.comparisons.contestants import Place, places_in_order
 from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN, Difference
-from analysis.comparisons.ranking import Ranking
 from analysis.evidence.intervals import INTERVALS, POOLED, caption_of
 from analysis.palette import SIGN
-from analysis.statistics.inference import superiority_words
 from common.tables import Grid, TableDocument, signed
 
 __all__ = [
-    "about", "comparison_document", "difference_tables", "footer", "in_a_sentence", "ranking_sentences", "records_of",
+    "about", "comparison_document", "difference_tables", "footer", "in_a_sentence", "records_of",
 ]  # fmt: skip
 
 
-_MORE = frozenset({"p", "P(A > B)", "margin", "seeds", "needed"})
+_MORE = frozenset({"p", "margin", "seeds", "needed"})
 """Columns that only `--full` shows, so that a table fits a terminal of 80 columns."""
 
 _COLOURS = {"A ahead": SIGN["+"], "B ahead": SIGN["-"]}
 
 
 def comparison_document(comparison: Comparison, *, full: bool = False) -> TableDocument:
-    """Return the comparison: for two models every place, for many the ranking and the first's lead.
+    """Return the comparison: for two models every place, for many their order and each one's difference to the first.
 
-    Without `full`, tables have the columns that an answer needs, and the lead of the first model is over all tasks.
+    Without `full`, tables have the columns that an answer needs, and the table of many models is over all tasks.
     """
     body: list[str | Grid] = [*([in_a_sentence(comparison), ""] if comparison.is_pair else [])]
     body += [about(comparison), ""]
-    if comparison.ranking is not None:
-        sentences = ranking_sentences(comparison.ranking)
-        caption = " ".join([about(comparison), *sentences])
-        ranking = Grid(ranking_rows(comparison.ranking), caption=caption, label="ranking", stubs=2)
-        body += [ranking, "", *sentences, ""]
-    tables = list(difference_tables(comparison))
-    for place, (title, rows) in enumerate(tables if full else tables[-1:]):
+    for place, (title, rows) in enumerate(difference_tables(comparison, full=full)):
         caption = " ".join([about(comparison), title, *footer(comparison)] if place == 0 else [title])
         shown = _shown(rows, full=full)
         grid = Grid(shown, caption=caption, label=f"compare{place or ''}", colours=_COLOURS)
@@ -55,16 +47,9 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
         digits="%.10g",
         data={
             "source": comparison.source,
-            "models": [
-                {
-                    "name": name,
-                    "from": "published cells" if name in comparison.contestants.printed else "runs",
-                }
-                for name in comparison.contestants.models
-            ],
+            "models": list(_model_records(comparison)),
             "settings": asdict(comparison.settings),
             "differences": records,
-            "ranking": None if comparison.ranking is None else _plain_ranking(comparison.ranking),
             "notes": list(comparison.notes),
         },
     )
@@ -74,6 +59,18 @@ def _shown(rows: list[list[str]], *, full: bool) -> list[list[str]]:
     """Return the columns to show."""
     wanted = [place for place, title in enumerate(rows[0]) if full or title not in _MORE]
     return [[row[place] for place in wanted] for row in rows]
+
+
+def _model_records(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    """Yield what is known of each model, in their order."""
+    contestants, over = comparison.contestants, comparison.over
+    for name in contestants.models:
+        made_from = "published cells" if name in contestants.printed else "runs"
+        yield {
+            "name": name,
+            "from": made_from,
+            "mean": None if over is None else contestants.mean(name, over),
+        }
 
 
 def records_of(comparison: Comparison) -> list[dict[str, Any]]:
@@ -86,25 +83,13 @@ def _record(one: Difference, is_pair: bool) -> dict[str, Any]:
     row: dict[str, Any] = {
         "first": one.first, "second": one.second, "task": one.place.task, "dataset": one.place.dataset,
         "effect": found.effect, "effect_in_sd": one.standardised, "low": found.low, "high": found.high,
-        "p": found.p_zero, "p_holm": one.p_holm,
-        "superiority": one.superiority, "superiority_low": one.superiority_low,
-        "superiority_high": one.superiority_high, "margin": one.margin,
+        "p": found.p_zero, "p_holm": one.p_holm, "margin": one.margin,
         "p_equal": found.p_for if found.known else math.nan, "outcome": one.outcome, "test": found.test,
         "interval": found.interval, "seeds": "/".join(map(str, found.seeds)),
     }  # fmt: skip
     if is_pair:
         row |= {"seeds_to_find": one.seeds_to_find, "seeds_still": one.seeds_still}
     return row | {"missing": found.missing}
-
-
-def _plain_ranking(ranking: Ranking) -> dict[str, Any]:
-    return {
-        "datasets": [place.dataset for place in ranking.datasets],
-        "ranked": [asdict(row) for row in ranking.ranked],
-        "groups": [list(group) for group in ranking.groups],
-        "friedman_p": ranking.friedman_p,
-        "critical_difference": ranking.critical_difference,
-    }
 
 
 def _outcome(one: Difference) -> str:
@@ -118,7 +103,8 @@ def about(comparison: Comparison) -> str:
     if comparison.is_pair:
         first, second = comparison.contestants.models
         return f"A: {first}. B: {second}. Points; above 0, A is better. Source: {comparison.source}."
-    return f"{len(comparison.contestants.models)} models. Source: {comparison.source}."
+    order = "" if comparison.over is None else f", highest mean over {comparison.over.title} first"
+    return f"{len(comparison.contestants.models)} models{order}. Source: {comparison.source}."
 
 
 def in_a_sentence(comparison: Comparison) -> str:
@@ -127,7 +113,7 @@ def in_a_sentence(comparison: Comparison) -> str:
     Only a model whose lead is shown is called ahead. Where there is no mean over all tasks, a task's average or a
     dataset takes its place.
     """
-    whole = max(comparison.differences, key=lambda one: (one.place == OVERALL, not one.place.is_dataset))
+    [whole] = [one for one in comparison.differences if one.place == comparison.over]
     found, lead, other, clear, behind = whole.result, whole.first, whole.second, AHEAD, BEHIND
     effect, low, high = found.effect, found.low, found.high
     if effect < 0:
@@ -150,47 +136,40 @@ def in_a_sentence(comparison: Comparison) -> str:
     return f"{'; '.join(said)}."
 
 
-def _interval(low: float, high: float, show: Callable[[float], str] = signed) -> str:
-    return "-" if math.isnan(low) else f"[{show(low)}, {show(high)}]"
+def _interval(low: float, high: float) -> str:
+    return "-" if math.isnan(low) else f"[{signed(low)}, {signed(high)}]"
 
 
-def _two(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.2f}"
-
-
-def difference_tables(comparison: Comparison) -> Iterator[tuple[str, list[list[str]]]]:
-    """Yield each table of differences under its title."""
+def difference_tables(comparison: Comparison, *, full: bool = True) -> Iterator[tuple[str, list[list[str]]]]:
+    """Yield each table of differences under its title: one of two models; of many the widest, or each average's."""
     if comparison.is_pair:
         yield "", _pair_rows(comparison)
         return
-    first = leader(comparison.contestants, comparison.ranking)
-    for place in dict.fromkeys(one.place for one in comparison.differences if not one.place.is_dataset):
-        rows = _against(comparison, place)
-        if len(rows) > 1:
-            words = f"{first} (A) minus each of the other models (B), {place.title}; Holm over all pairs of models:"
-            yield words, rows
-            if place == OVERALL:
-                return
+    first = comparison.contestants.models[0]
+    over = [] if comparison.over is None else [comparison.over]
+    averages = [one.place for one in comparison.differences if not one.place.is_dataset]
+    places = places_in_order([*averages, *over])
+    for place in places if full else over or places[-1:]:
+        words = (
+            f"{first} (A) minus each of the other models (B), {place.title}; Holm over all pairs of models:"
+        )
+        yield words, _against(comparison, place)
 
 
 def _pair_rows(comparison: Comparison) -> list[list[str]]:
     contestants = comparison.contestants
     first, second = contestants.models
     rows = [
-        ["", "A", "B", "A - B", "95 % interval", "p", "p (Holm)", "P(A > B)", "margin", "outcome", "seeds", "needed"]
+        ["", "A", "B", "A - B", "95 % interval", "p", "p (Holm)", "margin", "outcome", "seeds", "needed"]
     ]  # fmt: skip
     for one in comparison.differences:
         found = one.result
         needed = "-" if one.seeds_to_find is None else f"{one.seeds_to_find:,}"
-        chance = _two(one.superiority)
-        if not math.isnan(one.superiority_low):
-            chance += f" {_interval(one.superiority_low, one.superiority_high, _two)}"
         rows.append(
             [
                 one.place.title, *(f"{contestants.mean(model, one.place):.2f}" for model in (first, second)),
                 signed(found.effect), _interval(found.low, found.high), format_p(found.p_zero), format_p(one.p_holm),
-                chance, f"±{one.margin:.3g}",
-                _outcome(one),
+                f"±{one.margin:.3g}", _outcome(one),
                 "/".join(map(str, found.seeds)), needed,
             ]
         )  # fmt: skip
@@ -198,51 +177,21 @@ def _pair_rows(comparison: Comparison) -> list[list[str]]:
 
 
 def _against(comparison: Comparison, place: Place) -> list[list[str]]:
-    rows = [["B", "A - B", "95 % interval", "p", "p (Holm)", "P(A > B)", "outcome"]]
+    mean, first = comparison.contestants.mean, comparison.contestants.models[0]
+    rows = [
+        ["", "mean", "A - B", "95 % interval", "p", "p (Holm)", "outcome"],
+        [first, f"{mean(first, place):.2f}", *[""] * 5],
+    ]
     for one in comparison.differences:
         if one.place == place:
             found = one.result
             rows.append(
                 [
-                    one.second, signed(found.effect), _interval(found.low, found.high), format_p(found.p_zero),
-                    format_p(one.p_holm), _two(one.superiority), _outcome(one),
+                    one.second, f"{mean(one.second, place):.2f}", signed(found.effect),
+                    _interval(found.low, found.high), format_p(found.p_zero), format_p(one.p_holm), _outcome(one),
                 ]
             )  # fmt: skip
     return rows
-
-
-def ranking_rows(ranking: Ranking) -> list[list[str]]:
-    """Return the ranking's table."""
-    rows = [["", "model", "mean rank", "95 % interval", "P(first)"]]
-    for place, one in enumerate(ranking.ranked, start=1):
-        rows.append(
-            [
-                str(place), one.model, _two(one.mean_rank), _interval(one.rank_low, one.rank_high, _two),
-                _two(one.p_first),
-            ]
-        )  # fmt: skip
-    return rows
-
-
-def ranking_sentences(ranking: Ranking) -> list[str]:
-    """Return what the ranking is over, Friedman's test, and which models are not distinguished."""
-    count, intervals = len(ranking.datasets), caption_of(ranking.intervals, n_cells=ranking.cells)
-    sentences = [
-        f"Mean rank is over the {count} datasets that all models have. Its interval and P(first) come from draws of "
-        f"every mean; the middle 95 % of a mean's draws form its {intervals}."
-    ]
-    if not math.isnan(ranking.critical_difference):
-        sentences.append(
-            f"Friedman's test of equal ranks: p {format_p(ranking.friedman_p)}. Nemenyi's critical difference of mean "
-            f"ranks: {ranking.critical_difference:.2f}."
-        )
-        groups = [f"{group[0]} to {group[-1]} ({len(group)})" for group in ranking.groups]
-        sentences.append(
-            f"Models whose mean ranks differ by less are not distinguished: {'; '.join(groups)}."
-            if groups
-            else "No two models' mean ranks differ by less."
-        )
-    return sentences
 
 
 def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
@@ -257,11 +206,6 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
         else []
     )
     if comparison.is_pair:
-        printed = (
-            ", assuming normal scores where only the cell is known" if comparison.contestants.printed else ""
-        )
-        shown = not all(math.isnan(one.superiority_low) for one in comparison.differences)
-        interval = f" {superiority_words()}." if shown else ""
         lines.append(
             "p: two-sided, after Holm's adjustment over the datasets, and separately over the tasks; not applied to "
             "the mean over all tasks. A or B is ahead if it is at most 0.05; practically equal: by two one-sided "
@@ -269,9 +213,8 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
         )
         if full:
             lines.append(
-                f"P(A > B): the chance that a run of A scores above one of B{printed}.{interval} Needed: seeds per "
-                "model to detect a difference this large, or as large as the margin if that is larger, in 80 of 100 "
-                "studies."
+                "Needed: seeds per model to detect a difference this large, or as large as the margin if that is "
+                "larger, in 80 of 100 studies."
             )
     once = [name for name in comparison.contestants.models if name not in comparison.replicates]
     if comparison.replicates:

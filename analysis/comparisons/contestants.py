@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from analysis.evidence.contrasts import Contrast, Term
 from analysis.evidence.evidence import Evidence, Settings
@@ -22,9 +19,7 @@ from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, in_order, title
 from common.errors import UserError, nearest
 from pretraining.models import MODELS
 
-__all__ = ["ALL", "OVERALL", "Contestants", "Place", "contestants_of", "places_in_order"]
-
-Array = npt.NDArray[np.float64]
+__all__ = ["ALL", "OVERALL", "Contestants", "Place", "contestants_of", "places_in_order", "widest"]
 
 ALL = "all"
 """The `task` of the mean over tasks."""
@@ -62,6 +57,11 @@ def places_in_order(places: Iterable[Place]) -> list[Place]:
     return sorted(given, key=lambda one: (tasks.index(one.task), names.index(one.dataset)))
 
 
+def widest(places: Iterable[Place]) -> Place | None:
+    """Return the first of the widest scopes: all tasks, else a task's average, else a dataset; None of no scopes."""
+    return max(places, key=lambda one: (one == OVERALL, not one.is_dataset), default=None)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Contestants:
     """Models held against each other."""
@@ -82,9 +82,10 @@ class Contestants:
         common = set.intersection(*(set(self.places[name]) for name in models or self.models))
         return places_in_order(common)
 
-    def level(self, model: str, place: Place) -> Contrast:
-        """Return the contrast that is a model's own score on a scope."""
-        return Contrast(label=f"{model} on {place.title}", terms=tuple(self._terms(1.0, model, place)))
+    def by_mean(self, place: Place) -> Contestants:
+        """Return the same with the models from the highest to the lowest mean over a scope that all have."""
+        ordered = sorted(self.models, key=lambda model: -self.mean(model, place))
+        return replace(self, models=tuple(ordered))
 
     def difference(self, first: str, second: str, place: Place) -> Contrast:
         """Return the contrast that is the first model minus the second."""
@@ -110,7 +111,7 @@ class Contestants:
             parts: the datasets of the place.
             margin: in points.
         """
-        found = self.evidence.estimate(self.level(model, place))
+        found = self.evidence.estimate(self._terms(1.0, model, place))
         if found is None:
             return True
         low, high = found.estimate.interval()
@@ -120,20 +121,6 @@ class Contestants:
     def seeds(self, model: str, place: Place) -> int:
         """Return the number of seeds behind a score."""
         return min(self.evidence.summary(term.cell)[2] for term in self._terms(1.0, model, place))
-
-    def by_seed(self, model: str, place: Place) -> Array | None:
-        """Return the scores of the seeds that a model has on a dataset; None for a printed cell."""
-        if model in self.printed:
-            return None
-        row = self.evidence.by_seed((model, place.task, place.dataset))
-        return row[np.isfinite(row)]
-
-    def intervals(self, places: Sequence[Place]) -> Iterator[tuple[int, str]]:
-        """Yield seeds and kind of interval behind each score, for a caption."""
-        for model in self.models:
-            for place in places:
-                found = self.evidence.estimate(self.level(model, place))
-                yield self.seeds(model, place), found.interval if found else self.evidence.settings.interval
 
     def cells(self, places: Iterable[Place]) -> int | None:
         """Return how many models the smallest pool of errors has on some places, for a caption."""

@@ -1,4 +1,4 @@
-"""The difference between two models on every scope: its result, P(A > B), practical equivalence, seeds to come."""
+"""The difference between two models on every scope: its result, practical equivalence, seeds to come."""
 
 from __future__ import annotations
 
@@ -7,19 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scipy import special
-
 from analysis.claims.catalogue.terms import MARGINS
 from analysis.comparisons.contestants import ALL, Contestants, Place
 from analysis.evidence.contrasts import Contrast, Result
 from analysis.precision.design import seeds_needed
-from analysis.statistics.inference import (
-    ALPHA,
-    FEWEST_SEEDS,
-    holm,
-    improvement_bounds,
-    probability_of_improvement,
-)
+from analysis.statistics.inference import ALPHA, holm
 
 __all__ = ["Difference", "against", "compare_pair", "margin_of"]
 
@@ -43,11 +35,6 @@ class Difference:
     """Standard deviation of a score over seeds, in points: the root of the mean of both models' variances."""
     at_limit: bool = False
     """Whether a score is within the margin of a limit: 0 or 100 %, or what guessing a class gets."""
-    superiority: float = math.nan
-    """P(A > B): the chance that a run of the first scores above one of the second, ties counted half."""
-    superiority_low: float = math.nan
-    """Lower end of its 95 % interval (Newcombe); nan below four seeds, from cells and for many models."""
-    superiority_high: float = math.nan
     seeds_to_find: int | None = None
     """Seeds a model with which 80 of 100 comparisons find a difference as large; None: not computed, or never."""
 
@@ -100,7 +87,7 @@ def compare_pair(
         first: the model that is better where a difference is positive.
         second: the other.
         margin: of the region of practical equivalence, in points; None: the findings' by task.
-        details: with Holm's adjustment over the scopes, the interval of P(A > B) and the seeds that are needed.
+        details: with Holm's adjustment over the scopes, and the seeds that are needed.
     """
     places = contestants.shared(first, second)
     rows = []
@@ -109,14 +96,13 @@ def compare_pair(
         contrast = replace(contestants.difference(first, second, place), low=-half, high=half)
         result = _result(contestants, first, second, place, contrast)
         parts = contestants.datasets(place, places)
-        chance, low, high = _superiority(contestants, first, second, parts, details=details)
         rows.append(
             Difference(
-                first=first, second=second, place=place, result=result, superiority=chance, superiority_low=low,
+                first=first, second=second, place=place, result=result,
                 spread=math.hypot(*(contestants.spread(model, place) for model in (first, second))) / math.sqrt(2),
                 at_limit=result.p_for <= ALPHA
                 and any(contestants.at_limit(model, place, parts, half) for model in (first, second)),
-                superiority_high=high, seeds_to_find=_seeds_to_find(contestants, contrast, result) if details else None,
+                seeds_to_find=_seeds_to_find(contestants, contrast, result) if details else None,
             )
         )  # fmt: skip
     # Over the datasets, and over the tasks; the difference over all tasks is a group of its own, left as it is.
@@ -174,33 +160,8 @@ def _result(contestants: Contestants, first: str, second: str, place: Place, con
 
 def _seeds_to_find(contestants: Contestants, contrast: Contrast, result: Result) -> int | None:
     """Return the seeds for the larger of the difference seen and the margin; None: more than any study has."""
-    student = contestants.evidence.student(contrast)
+    student = contestants.evidence.student(contrast.terms)
     if student is None:
         return None
     wanted = max(abs(result.effect), contrast.high)
     return seeds_needed(wanted, student.error, min(result.seeds), paired=len(result.seeds) == 1)
-
-
-def _superiority(
-    contestants: Contestants, first: str, second: str, parts: Sequence[Place], *, details: bool
-) -> tuple[float, float, float]:
-    """Return P(A > B), the mean over datasets, and its 95 % interval (nan without details)."""
-    runs = [(contestants.by_seed(first, place), contestants.by_seed(second, place)) for place in parts]
-    known = [(one, other) for one, other in runs if one is not None and other is not None]
-    if len(known) < len(runs):
-        chances = [_normal_superiority(contestants, first, second, place) for place in parts]
-        return math.fsum(chances) / len(chances), math.nan, math.nan
-    value = math.fsum(probability_of_improvement(*pair) for pair in known) / len(known)
-    if not details or min(min(map(len, pair)) for pair in known) < FEWEST_SEEDS:
-        return value, math.nan, math.nan
-    return value, *improvement_bounds(known)
-
-
-def _normal_superiority(contestants: Contestants, first: str, second: str, place: Place) -> float:
-    """Return the chance for normal runs with the spread behind the printed intervals."""
-    evidence = contestants.evidence
-    (mean, error, count), (other, their_error, their_count) = (
-        evidence.summary((name, place.task, place.dataset)) for name in (first, second)
-    )
-    variance = error**2 * count + their_error**2 * their_count
-    return math.nan if math.isnan(variance) else float(special.ndtr((mean - other) / math.sqrt(variance)))

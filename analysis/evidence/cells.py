@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,14 @@ from analysis.evidence.contrasts import Cell, Term, weights_of
 from analysis.evidence.pooled import ResidualPools
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.records import records
-from analysis.statistics.estimates import Resamples, Student, student_estimate, welch_estimate
+from analysis.statistics.estimates import (
+    Resamples,
+    Student,
+    difference_estimate,
+    is_flat,
+    student_estimate,
+    welch_estimate,
+)
 from analysis.statistics.learning_rate_selection import select_runs
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE, TASKS
@@ -84,6 +92,12 @@ class Cells:
         row: Array = self._matrix[self._rows[cell]]
         return row
 
+    def values_of(self, cell: Cell) -> Array:
+        """Return (n_seeds,) scores in percent of the seeds that the cell has."""
+        row = self._matrix[self._rows[cell]]
+        seen: Array = row[np.isfinite(row)]
+        return seen
+
     def summary(self, cell: Cell) -> tuple[float, float, int]:
         """Return mean, standard error (nan for one seed) and number of seeds."""
         if cell not in self._summaries:
@@ -94,12 +108,11 @@ class Cells:
         if cell in self.printed:
             mean, half = self.printed[cell]
             return mean, max(half, SMALLEST_HALF_WIDTH) / NORMAL_QUANTILE, N_SEEDS
-        row = self.by_seed(cell)
-        seen = row[np.isfinite(row)]
+        seen = self.values_of(cell)
         if len(seen) < 2:
             return float(seen.mean()), math.nan, len(seen)
-        student = student_estimate(seen, self.least_error(cell, len(seen)))
-        return student.effect, student.error, len(seen)
+        student = student_estimate(seen)
+        return student.effect, student.error or self.least_error(cell, len(seen)), len(seen)
 
     def words(self, cell: Cell) -> str:
         """Return the cell's numbers for a list of what enters a contrast."""
@@ -144,12 +157,19 @@ class Cells:
         values = self.within_seeds(terms)
         if values is None:
             return None
+        student = student_estimate(values)
+        if student.error:
+            return student
         least = (term.weight * self.least_error(term.cell, len(values)) for term in terms)
-        return student_estimate(values, math.hypot(*least))
+        return replace(student, error=math.hypot(*least))
 
     def welch(self, terms: Sequence[Term]) -> Student | None:
         """Return Welch's estimate from each cell's own seeds, which may be printed; None where a cell has one seed."""
         weights = weights_of(terms) or {terms[0].cell: 0.0}
+        if sorted(weights.values()) == [-1, 1] and not self.printed.keys() & weights.keys():
+            second, first = (self.values_of(cell) for cell in sorted(weights, key=weights.__getitem__))
+            if min(len(first), len(second)) > 1 and not (is_flat(first) or is_flat(second)):
+                return difference_estimate(first, second)
         means, errors, counts = np.array([self.summary(cell) for cell in weights], dtype=np.float64).T
         return (
             None if counts.min() < 2 else welch_estimate(means, errors, counts, np.array([*weights.values()]))

@@ -10,14 +10,11 @@ runs and cells      Welch, each from its own seeds
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from cyclopts import Parameter
 
@@ -25,14 +22,13 @@ from analysis.evidence.cells import Cells
 from analysis.evidence.contrasts import (
     AnyContrast,
     Cell,
-    Contrast,
     Result,
     Spread,
     Term,
     contrast_result,
     spread_result,
 )
-from analysis.evidence.intervals import DEFAULT_OF_RUNS, INTERVALS, PAPER, Estimated, Interval, T
+from analysis.evidence.intervals import DEFAULT_OF_RUNS, INTERVALS, PAPER_INTERVAL, Estimated, Interval, T
 from analysis.published_cells import NORMAL_QUANTILE
 from analysis.statistics.estimates import LIMITS, Student
 from analysis.statistics.learning_rate_selection import SELECTIONS, Selection
@@ -41,17 +37,13 @@ from common.cli import shared_options
 from common.errors import UserError
 from pretraining.models import MODELS
 
-__all__ = ["COLUMNS", "DEFAULT_SEED", "RESAMPLES", "Evidence", "Settings", "level_of", "scores_of"]
-
-Array = npt.NDArray[np.float64]
+__all__ = ["COLUMNS", "DEFAULT_SEED", "RESAMPLES", "Evidence", "Settings", "scores_of"]
 
 COLUMNS = ["model", "task", "dataset", "mean", "low", "high", "n_seeds", "interval", "source"]
 """The columns of the table of scores that everything downstream reads."""
 RESAMPLES = 10_000
 DEFAULT_SEED = 20250701
 """Seed of the resampling when none is given; the paper's first day on arXiv."""
-_JOINT_DRAWS = 11
-"""Key of the generator of what models have in common through the test instances."""
 
 
 @shared_options("from runs to scores")
@@ -140,7 +132,7 @@ class Evidence(Cells):
             for term in comparison.terms
         )
         counts = tuple(self.summary(term.cell)[2] for term in comparison.terms)
-        found = self.estimate(comparison)
+        found = self.estimate(comparison.terms)
         if found is None:
             fewest = comparison.terms[counts.index(min(counts))]
             return Result(
@@ -151,24 +143,24 @@ class Evidence(Cells):
             interval=found.interval, within_seeds=bool(found.seeds),
         )  # fmt: skip
 
-    def estimate(self, comparison: Contrast) -> Estimated | None:
-        """Return the estimate of a contrast whose cells are all there; None where a cell has one seed alone."""
-        if not any(term.cell in self.printed for term in comparison.terms):
-            return self.settings.method.of_runs(self, comparison.terms)
+    def estimate(self, terms: Sequence[Term]) -> Estimated | None:
+        """Return the estimate of a weighted sum whose cells are all there; None where a cell has one seed alone."""
+        if not any(term.cell in self.printed for term in terms):
+            return self.settings.method.of_runs(self, terms)
         method = self.settings.method if self.settings.method.of_cells is not None else T
-        welch = self.welch(comparison.terms)
+        welch = self.welch(terms)
         if welch is None:
             return None
         return Estimated(estimate=method.need_cells()(welch), interval=method.name, test=method.test_of_cells)
 
-    def student(self, comparison: Contrast) -> Student | None:
+    def student(self, terms: Sequence[Term]) -> Student | None:
         """Return the estimate with a standard error and degrees of freedom, Student's t where the interval has none."""
-        found = self.estimate(comparison)
+        found = self.estimate(terms)
         if found is None:
             return None
         estimate = found.estimate
         if math.isnan(estimate.error):
-            by_t = T.of_runs(self, comparison.terms)
+            by_t = T.of_runs(self, terms)
             estimate = estimate if by_t is None else by_t.estimate
         if isinstance(estimate, Student):
             return estimate
@@ -180,72 +172,19 @@ class Evidence(Cells):
         The interval is cut where the metric ends; a single seed has none, so its ends are nan.
         """
         mean, _, count = self.summary(cell)
-        found = self.estimate(level_of(cell))
+        model, task, dataset = cell
+        found = self.estimate([Term(weight=1.0, model=model, task=task, dataset=dataset)])
         if found is None:
             return mean, math.nan, math.nan, count, self.settings.method.name
         low, high = found.estimate.interval()
-        if found.interval == PAPER.name:  # as the paper has it: its own factor, and nothing cut
+        if found.interval == PAPER_INTERVAL.name:  # as the paper has it: its own factor, and nothing cut
             half = self.printed[cell][1] if cell in self.printed else NORMAL_QUANTILE * found.estimate.error
-            return mean, mean - half, mean + half, count, PAPER.name
+            return mean, mean - half, mean + half, count, PAPER_INTERVAL.name
         # Correlations, the metrics of own data sets that can be negative, end at -1.
         least, most = LIMITS
-        if cell not in self.printed and np.nanmin(self.by_seed(cell)) < 0:
+        if cell not in self.printed and self.values_of(cell).min() < 0:
             least = -most
         return mean, max(low, least), min(high, most), count, found.interval
-
-    def draws(self, contrasts: Sequence[Contrast]) -> Array:
-        """Return (resamples, n_contrasts) draws whose quantiles are the ends of the contrasts' intervals.
-
-        Contrasts are drawn independently, but for what they have in common through test instances.
-        """
-        drawn = np.empty((self.settings.resamples, len(contrasts)))
-        for column, contrast in enumerate(contrasts):
-            found = self.estimate(contrast)
-            estimate = None if found is None else found.estimate
-            if isinstance(estimate, Student) and estimate.instance_share:
-                # What instances add is drawn for all contrasts together.
-                estimate = self.welch(contrast.terms)
-            if estimate is None:
-                drawn[:, column] = math.fsum(
-                    term.weight * self.summary(term.cell)[0] for term in contrast.terms
-                )
-                continue
-            key = zlib.crc32("/".join(word for term in contrast.terms for word in term.cell).encode())
-            rng = np.random.default_rng([self.settings.seed, key])
-            drawn[:, column] = estimate.draws(self.settings.resamples, rng)
-        if self.covariances is not None:
-            drawn += self._over_instances(contrasts)
-        return drawn
-
-    def _over_instances(self, contrasts: Sequence[Contrast]) -> Array:
-        """Return (resamples, n_contrasts) draws of what the test instances add, with mean 0."""
-        joint = np.diag([self._shared_variance(contrast.terms) for contrast in contrasts])
-        for place, one in enumerate(contrasts):
-            for other in range(place):
-                # A covariance is a quarter of what the variances of sum and difference differ by; both are over the
-                # seeds that the two contrasts share.
-                together, apart = (
-                    self._shared_variance((
-                        *one.terms,
-                        *(replace(term, weight=sign * term.weight) for term in contrasts[other].terms),
-                    ))
-                    for sign in (1, -1)
-                )  # fmt: skip
-                joint[place, other] = joint[other, place] = (together - apart) / 4
-        values, vectors = np.linalg.eigh(joint)
-        # The symmetric root: the sign of an eigenvector differs from machine to machine.
-        root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
-        rng = np.random.default_rng([self.settings.seed, _JOINT_DRAWS, len(contrasts)])
-        drawn: Array = rng.standard_normal((self.settings.resamples, len(contrasts))) @ root
-        return drawn
-
-    def _shared_variance(self, terms: Sequence[Term]) -> float:
-        """Return the variance of a contrast that all its seeds have in common through the test instances."""
-        found = self.covariance(terms)
-        if found is None:
-            return 0.0
-        shared, count = found[0], len(found[0])
-        return float(shared.sum() - np.trace(shared)) / (count * (count - 1))
 
 
 def scores_of(evidence: Evidence, *, source: str, averages_only: bool = False) -> pd.DataFrame:
@@ -272,12 +211,6 @@ def scores_of(evidence: Evidence, *, source: str, averages_only: bool = False) -
         _dataset=[datasets[name] for name in scores["dataset"]],
     )
     return keyed.sort_values(["_model", "model", "_task", "_dataset"], ignore_index=True)[COLUMNS]
-
-
-def level_of(cell: Cell) -> Contrast:
-    """Return the contrast that is a cell's own score."""
-    model, task, dataset = cell
-    return Contrast(label="", terms=(Term(weight=1.0, model=model, task=task, dataset=dataset),))
 
 
 def _names(terms: Sequence[Term]) -> str:

@@ -34,9 +34,9 @@ from common.errors import UserError
 from common.registry import Registry
 
 __all__ = [
-    "COVERAGE_FILE", "CROSSED", "DEFAULT_OF_CELLS", "DEFAULT_OF_RUNS", "ENOUGH", "INTERVALS", "PAPER", "POOLED",
-    "SHOWN_SHAPES", "SOURCE_CELLS", "Estimated", "Interval", "T", "caption_of", "coverage_words", "measured_coverage",
-    "too_narrow",
+    "COVERAGE_FILE", "CROSSED", "DEFAULT_OF_CELLS", "DEFAULT_OF_RUNS", "ENOUGH", "INTERVALS", "PAPER_INTERVAL",
+    "POOLED", "SHOWN_SHAPES", "SOURCE_CELLS", "Estimated", "Interval", "T", "caption_of", "coverage_words",
+    "measured_coverage", "too_narrow",
 ]  # fmt: skip
 
 COVERAGE_FILE = "interval_coverage.csv"
@@ -127,9 +127,8 @@ def _paper(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     if welch is None:
         return None
     if len(terms) == 1 and terms[0].weight == 1:
-        row = cells.by_seed(terms[0].cell)
         # Seeds that agree keep an error of 0, as in the paper.
-        welch = student_estimate(row[np.isfinite(row)])
+        welch = student_estimate(cells.values_of(terms[0].cell))
     return Estimated(estimate=_normal(welch), interval="paper", test="normal approximation")
 
 
@@ -148,7 +147,7 @@ def _pooled(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
 def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     weights = weights_of(terms)
-    rows = [row[np.isfinite(row)] for row in map(cells.by_seed, weights)]
+    rows = [cells.values_of(cell) for cell in weights]
     # Two or three seeds have 3 or 10 distinct resamples: too few for a tail of 2.5 %.
     if not rows or min(map(len, rows)) < FEWEST_SEEDS or all(map(is_flat, rows)):
         return _t(cells, terms)
@@ -200,7 +199,7 @@ def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     return Estimated(estimate=estimate, interval="crossed", test="Welch and by instance")
 
 
-PAPER = Interval(
+PAPER_INTERVAL = Interval(
     name="paper",
     words="95 % interval of the paper (\u00b11.96 sd/\u221an)",
     tests="the normal distribution",
@@ -240,7 +239,7 @@ CROSSED = Interval(
     needs_instances=True,
 )
 
-INTERVALS: Registry[Interval] = Registry("interval", (PAPER, T, POOLED, BOOTSTRAP, CROSSED))
+INTERVALS: Registry[Interval] = Registry("interval", (PAPER_INTERVAL, T, POOLED, BOOTSTRAP, CROSSED))
 """The intervals that users can choose, in the order in which they are listed."""
 
 DEFAULT_OF_RUNS = POOLED

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from analysis.evidence.contrasts import Contrast, Term
+from analysis.evidence.contrasts import Term
 from analysis.evidence.evidence import Evidence, Settings
 from analysis.evidence.intervals import POOLED, SOURCE_CELLS
 from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS
@@ -186,10 +186,8 @@ def _widening(seeds: int, cells: int, alpha: float) -> float:
         values = np.random.default_rng([seeds, cells, source]).standard_normal((cells, seeds))
         evidence = Evidence(Settings(seed=source), values=pd.DataFrame(values, index=index))
         for one, other in zip(keys[: 2 * pairs : 2], keys[1 : 2 * pairs : 2], strict=True):
-            ends = (
-                Term(weight=w, model=m, task=t, dataset=d) for w, (m, t, d) in ((1.0, one), (-1.0, other))
-            )
-            found = evidence.estimate(Contrast(label="", terms=tuple(ends)))
+            pair = ((1.0, one), (-1.0, other))
+            found = evidence.estimate([Term(weight=w, model=m, task=t, dataset=d) for w, (m, t, d) in pair])
             assert found is not None
             half = found.estimate.interval(1 - alpha)[1] - found.estimate.effect
             limits.append(half / found.estimate.error)

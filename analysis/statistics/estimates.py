@@ -1,7 +1,8 @@
 """Estimates of a contrast with their errors: pure functions of numbers and arrays.
 
 Every estimate has an interval, and one-sided p's that are the levels at which the interval would touch a bound. Means
-of seeds and Welch's difference of two are statsmodels'.
+of samples and the difference of two have their errors and degrees of freedom from statsmodels; where only means and
+errors are known, and for sums of many, Welch's formula is written out.
 
 Six seeds have 6^6 = 46,656 resamples, of which 462 differ by more than their order. Listing those with the number of
 times each occurs gives what infinitely many draws would: a bootstrap that depends on no generator.
@@ -13,8 +14,8 @@ import math
 import operator
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property, reduce
 from itertools import combinations_with_replacement
 
@@ -24,8 +25,8 @@ from scipy import special
 
 __all__ = [
     "LEVEL", "LIMITS", "MOST_ENUMERATED", "Estimate", "Resampled", "Resamples", "Student", "Studentised",
-    "apart_bootstrap", "every_resample", "is_flat", "seed_bootstrap", "standard_error", "student_estimate",
-    "welch_estimate",
+    "apart_bootstrap", "difference_estimate", "every_resample", "is_flat", "seed_bootstrap", "standard_error",
+    "student_estimate", "welch_estimate",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
@@ -61,39 +62,11 @@ class Student:
         half = _quantile(self.df, level) * self.error
         return self.effect - half, self.effect + half
 
-    def draws(self, count: int, rng: np.random.Generator) -> Array:
-        """Return (count,) draws whose quantiles are the ends of the intervals."""
-        ratios = rng.standard_normal(count) if np.isinf(self.df) else rng.standard_t(self.df, count)
-        return self.effect + self.error * ratios
-
     def _tail(self, distance: float) -> float:
         if self.error == 0:
             return 0.0 if distance > 0 else 1.0
         ratio = distance / self.error
         return float(special.ndtr(-ratio) if np.isinf(self.df) else special.stdtr(self.df, -ratio))
-
-
-@dataclass(frozen=True, kw_only=True)
-class SampleStudent(Student):
-    """The mean of a sample, or the difference of two, whose interval and test are statsmodels'."""
-
-    ends: Callable[[float], tuple[float, float]] = field(repr=False, compare=False)
-    """From 1 - level to the interval."""
-    p: Callable[[float, str], float] = field(repr=False, compare=False)
-    """From a bound and the alternative to it, `larger` or `smaller`, to the one-sided p."""
-
-    def p_above(self, bound: float) -> float:
-        """One-sided p of "the effect is at most `bound`"."""
-        return float(self.p(bound, "larger"))
-
-    def p_below(self, bound: float) -> float:
-        """One-sided p of "the effect is at least `bound`"."""
-        return float(self.p(bound, "smaller"))
-
-    def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """Two-sided interval."""
-        low, high = self.ends(1 - level)
-        return float(low), float(high)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,11 +91,6 @@ class Resampled:
         """Two-sided interval."""
         low, high = np.quantile(self.drawn, [(1 - level) / 2, (1 + level) / 2])
         return float(low), float(high)
-
-    def draws(self, count: int, rng: np.random.Generator) -> Array:
-        """Return (count,) draws whose quantiles are the ends of the intervals."""
-        found: Array = np.quantile(self.drawn, special.ndtr(rng.standard_normal(count)))
-        return found
 
     def _share_below(self, bound: float) -> float:
         """Return the share of the draws below `bound`, ties counted half, and half a draw or more from 0 and 1."""
@@ -165,17 +133,6 @@ class Studentised:
         above, below = float(_reaching(self.ratios, share)), float(_reaching(-self.ratios[::-1], share))
         return self.effect - above * self.error, self.effect + below * self.error
 
-    def draws(self, count: int, rng: np.random.Generator) -> Array:
-        """Return (count,) draws whose quantiles are the ends of the intervals."""
-        if not self.symmetric:
-            drawn: Array = rng.choice(self.ratios, count)
-            return self.effect - self.error * drawn
-        levels = rng.random(count)
-        sides = np.where(rng.random(count) < 0.5, -self.error, self.error)
-        sizes = np.maximum(_reaching(self._sizes, levels), special.stdtrit(self.df, 0.5 + levels / 2))
-        drawn = sides * sizes
-        return self.effect + drawn
-
     @cached_property
     def _sizes(self) -> Array:
         return np.sort(np.abs(self.ratios))
@@ -206,29 +163,37 @@ def is_flat(values: Array) -> bool:
     return bool(values.max() - values.min() <= 1e-12 * max(abs(float(values.mean())), 1.0))
 
 
-def student_estimate(values: Array, least_error: float = 0.0) -> Student:
-    """Return the mean of scores, or of a contrast taken within each seed.
+def student_estimate(values: Array) -> Student:
+    """Return the mean of a sample: of scores, or of a contrast taken within each seed.
 
     Args:
-        values: (n_seeds,), two or more.
-        least_error: standard error where all values are alike.
+        values: (n_seeds,), two or more. Where all are alike the error is 0.
     """
     if is_flat(values):
-        return Student(effect=float(values.mean()), error=least_error, df=float(len(values) - 1))
-    from statsmodels.stats.weightstats import DescrStatsW
+        return Student(effect=float(values.mean()), error=0.0, df=float(len(values) - 1))
+    from statsmodels.stats.weightstats import DescrStatsW  # takes a second to import
 
     sample = DescrStatsW(values)
-    return SampleStudent(
-        effect=float(sample.mean), error=float(sample.std_mean), df=float(sample.nobs - 1),
-        ends=sample.tconfint_mean, p=cache(lambda bound, alternative: sample.ttest_mean(bound, alternative)[1]),
-    )  # fmt: skip
+    return Student(effect=float(sample.mean), error=float(sample.std_mean), df=float(sample.nobs - 1))
+
+
+def difference_estimate(first: Array, second: Array) -> Student:
+    """Return the difference of the means of two samples whose spreads may differ (Welch); 1-D arrays, neither flat."""
+    from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
+
+    pair = CompareMeans(DescrStatsW(first), DescrStatsW(second))
+    return Student(
+        effect=float(pair.d1.mean - pair.d2.mean),
+        error=float(pair.std_meandiff_separatevar),
+        df=float(pair.dof_satt()),
+    )
 
 
 def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -> Student:
     """Return the weighted sum of independent means with Welch-Satterthwaite degrees of freedom.
 
     Args:
-        means: (n,) means over seeds.
+        means: (n,) means over seeds, of which no more need be known: cells that are printed, and sums of many.
         errors: (n,) their standard errors.
         counts: (n,) seeds behind each.
         weights: (n,).
@@ -239,23 +204,8 @@ def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -
     variance = math.fsum(parts)
     if variance == 0:
         return Student(effect=effect, error=0.0, df=float(counts.min() - 1))
-    if sorted(weights) != [-1, 1]:
-        df = variance**2 / math.fsum(parts**2 / (counts - 1))
-        return Student(effect=effect, error=math.sqrt(variance), df=df)
-    from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
-
-    # Two points, each weighing half of the seeds, have the mean and the error of a cell that is printed.
-    apart = errors * np.sqrt(counts - 1)
-    first, second = (
-        DescrStatsW([means[cell] - apart[cell], means[cell] + apart[cell]], weights=[counts[cell] / 2] * 2)
-        for cell in np.argsort(-weights)
-    )
-    pair = CompareMeans(first, second)
-    return SampleStudent(
-        effect=effect, error=float(pair.std_meandiff_separatevar), df=float(pair.dof_satt()),
-        ends=lambda alpha: pair.tconfint_diff(alpha, usevar="unequal"),
-        p=cache(lambda bound, alternative: pair.ttest_ind(alternative, "unequal", value=bound)[1]),
-    )  # fmt: skip
+    df = variance**2 / math.fsum(parts**2 / (counts - 1))
+    return Student(effect=effect, error=math.sqrt(variance), df=df)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,7 @@
 """Tables 1-17 of the paper, each cell with the published and, where runs exist, the recomputed value.
 
+A family of tasks that the paper does not have has four tables of its own, one a layout, from 18 on.
+
 A table is data; `analysis.tables.render` prints it as Markdown, LaTeX, CSV or HTML.
 """
 
@@ -7,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import product
 
 import pandas as pd
 
@@ -18,10 +19,10 @@ from analysis.records import records
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS, datasets_of
 from common.errors import UserError
-from pretraining.models import MODELS, TABLES, Model, find_model, format_steps, own_model, parse
+from pretraining.models import MODELS, TABLES, Model, format_steps, own_model, parse
 from pretraining.paper_settings import SHAPES, TRAINING
 
-__all__ = ["Table", "TableEntry", "build_table"]
+__all__ = ["Table", "TableEntry", "build_table", "models_of_tables"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +71,10 @@ class Table:
 
 
 def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Source = PUBLISHED) -> Table:
-    """Return a table of the paper.
+    """Return a table of the paper, or of a family of tasks that it does not have.
 
     Args:
-        number: 1-17.
+        number: 1-17, or one of another family (`models_of_tables`), which has no published cells.
         scores: recomputed scores (`analysis.evidence.evidence.scores_of`); None for the published cells alone. Models
             that the paper does not have become rows below its own, in the table their kind belongs to.
         source: where the scores come from; those of another network or metric than the paper's are printed alone.
@@ -81,12 +82,14 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
     Raises:
         UserError: no such table.
     """
-    if number not in TABLES:
-        raise UserError(f"there is no Table {number}; the paper has Tables 1 to {max(TABLES)}")
     if number == 1:
         return _settings_table()
-    layout, task = list(product(_LAYOUTS, TASKS.values()))[number - 2]
-    alone, stand_ins = not source.comparable, source.stand_ins
+    contents = _contents()
+    if number not in contents:
+        beyond = "" if max(contents) in TABLES else f", other families Tables 18 to {max(contents)}"
+        raise UserError(f"there is no Table {number}; the paper has Tables 1 to {max(TABLES)}{beyond}")
+    layout, task = contents[number][0], TASKS[contents[number][1]]
+    alone, stand_ins = not source.comparable or number not in TABLES, source.stand_ins
     published: dict[tuple[str, str], tuple[float, float]] = {}
     if not alone:
         printed = records(published_cells(), "table", "model", "dataset", "mean", "ci95")
@@ -95,30 +98,37 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
         }
     own = pd.DataFrame(columns=COLUMNS) if scores is None else scores.query("source != 'published'")
     own = own[own["task"] == task.name]
-    found = records(own, "model", "dataset", "mean", "low", "high", "n_seeds")
-    recomputed = {(model, dataset): numbers for model, dataset, *numbers in found}
+    found = list(records(own, "model", "dataset", "mean", "low", "high", "n_seeds"))
+    recomputed = {(model, dataset): (mean, low, high) for model, dataset, mean, low, high, _ in found}
+    seeds = {(model, dataset): count for model, dataset, *_, count in found}
     held = {name for names in TABLES.values() for name in names}
     families = {} if stand_ins is None else stand_ins.families
     datasets = [*(datasets_of(task.name) if stand_ins is None else families.get(task.name, ())), AVERAGE]
     measured = dict.fromkeys(model for model, dataset in recomputed if dataset in datasets)
-    models = [name for name in TABLES[number] if name in measured or not alone]
-    models += [name for name in measured if name not in held and layout.has(name)]
-
-    def cell(model: str, dataset: str) -> TableEntry:
-        *values, n_seeds = recomputed.get((model, dataset), (0,))
-        return TableEntry(
-            model=model, dataset=dataset, published=published.get((model, dataset)), alone=alone or model not in held,
-            recomputed=(values[0], values[1], values[2]) if values else None, n_seeds=n_seeds,
-        )  # fmt: skip
+    models = [name for name in layout.models if name in measured or not alone]
+    models += [name for name in measured if name not in held and layout.has(_model(name, source))]
 
     metric = source.metric_of(task.name, AVERAGE)
     return Table(
         number=number,
         caption=f"{source.own_words} {task.title} ({metric}, %): {layout.title}.".lstrip(),
         stubs=layout.stubs,
-        labels=tuple(layout.label_of(name) for name in models),
+        labels=tuple(layout.label_of(name, source) for name in models),
         columns=tuple(AVERAGE.title() if name == AVERAGE else DATASETS[name].title for name in datasets),
-        cells=tuple(tuple(cell(model, name) for name in datasets) for model in models),
+        cells=tuple(
+            tuple(
+                TableEntry(
+                    model=model,
+                    dataset=name,
+                    published=published.get((model, name)),
+                    recomputed=recomputed.get((model, name)),
+                    n_seeds=seeds.get((model, name), 0),
+                    alone=alone or model not in held,
+                )
+                for name in datasets
+            )
+            for model in models
+        ),
         models=tuple(models),
         alone=alone,
         source="published" if scores is None or scores.empty else str(scores["source"].iloc[0]),
@@ -129,35 +139,37 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
 
 @dataclass(frozen=True, kw_only=True)
 class _Layout:
-    """The layout of four tables, one for each task."""
+    """The layout of the tables of some models, one for each task."""
 
     title: str
+    models: tuple[str, ...]
+    """The paper's models that have their rows here."""
     stubs: tuple[str, ...]
     label: Callable[[Model], tuple[str, ...]]
     """Returns a model's entries under `stubs`."""
     kinds: tuple[str, ...]
-    """The kinds of models that have their rows here (`pretraining.models.Model.kind`)."""
+    """The kinds of other models that have their rows here (`pretraining.models.Model.kind`)."""
     takes_foreign: bool = False
     """Whether models whose names are outside the study's scheme have their rows here."""
 
-    def label_of(self, name: str) -> tuple[str, ...]:
+    def label_of(self, name: str, source: Source) -> tuple[str, ...]:
         """Return the entries under `stubs` of a model, also of one whose name says nothing."""
-        model = _model(name)
+        model = _model(name, source)
         if model is None:
-            named = find_model(name)
+            named = source.model(name)
             last = "" if named is None else self.label(named)[-1]
             return (name, *[""] * (len(self.stubs) - 2), last)
         *first, last = self.label(model)
         return (*first, f"{last}, pretraining seed {model.seed}" if model.seed else last)
 
-    def has(self, name: str) -> bool:
+    def has(self, model: Model | None) -> bool:
         """Whether a model that the paper does not have belongs here."""
-        model = _model(name)
         return self.takes_foreign if model is None else model.kind in self.kinds
 
 
-def _model(name: str) -> Model | None:
-    if (known := MODELS.get(name) or own_model(name)) is not None:
+def _model(name: str, source: Source) -> Model | None:
+    """Return the model of a name in the paper's scheme, or of a study's own; None for other names."""
+    if (known := MODELS.get(name) or own_model(name, source.study_models)) is not None:
         return known
     try:
         return parse(name)
@@ -201,15 +213,29 @@ def _own_size(model: Model, text: str) -> str:
 
 _LAYOUTS = (
     _Layout(title="model size and pretraining objective, 42K steps", stubs=("Size", "Objective"),
-            label=_size_label, kinds=("base",), takes_foreign=True),
+            models=TABLES[2], label=_size_label, kinds=("base",), takes_foreign=True),
     _Layout(title="checkpoints during pretraining, 610M", stubs=("Objective", "Step"),
-            label=_step_label, kinds=("intermediate",)),
+            models=TABLES[6], label=_step_label, kinds=("intermediate",)),
     _Layout(title="training budget and its split into CLM and MLM steps, 610M", stubs=("Budget", "CLM+MLM"),
-            label=_mix_label, kinds=("two-stage", "multi-stage")),
+            models=TABLES[10], label=_mix_label, kinds=("two-stage", "multi-stage")),
     _Layout(title="continued pretraining with MLM after CLM or MLM, 610M", stubs=("Start", "CPT steps"),
-            label=_cpt_label, kinds=("continued", "adapted")),
+            models=TABLES[14], label=_cpt_label, kinds=("continued", "adapted")),
 )  # fmt: skip
-"""In the paper's order; within each the tasks in theirs."""
+"""In the paper's order."""
+_TASKS = ("SC", "TC", "QA", "IR")
+"""The paper's, in the order of its tables of one layout."""
+
+
+def _contents() -> dict[int, tuple[_Layout, str]]:
+    """Return layout and task of each table from 2 on: the paper's, then one of each layout for every other family."""
+    paper = [(layout, task) for layout in _LAYOUTS for task in _TASKS]
+    other = [(layout, task) for task in TASKS if task not in _TASKS for layout in _LAYOUTS]
+    return dict(enumerate([*paper, *other], start=2))
+
+
+def models_of_tables() -> dict[int, tuple[str, ...]]:
+    """Return by table the paper's models in it: of Tables 1 to 17, and of those of other families of tasks."""
+    return {1: (), **{number: layout.models for number, (layout, _) in _contents().items()}}
 
 
 def _settings_table() -> Table:

@@ -10,7 +10,7 @@ import html
 
 import pandas as pd
 
-from analysis.evidence.intervals import PAPER, caption_of
+from analysis.evidence.intervals import PAPER_INTERVAL, caption_of
 from analysis.published_cells import N_SEEDS
 from analysis.records import records
 from analysis.sources import Source
@@ -129,7 +129,7 @@ def _note(table: Table) -> str:
         return ""
     if table.alone:
         return f"Mean, from {table.source}; in brackets {table.interval_words}."
-    printed = f"mean over five seeds with the {PAPER.caption(N_SEEDS)}"
+    printed = f"mean over five seeds with the {PAPER_INTERVAL.caption(N_SEEDS)}"
     if table.source == "published":
         return f"As published: {printed}."
     recomputed = f", in brackets {table.interval_words}" if table.interval_words else ""

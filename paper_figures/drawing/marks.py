@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from analysis.records import records
 from paper_figures.drawing.page import inches
-from paper_figures.drawing.style import GREY, INK, PAPER, SMALLEST, Look
+from paper_figures.drawing.style import GREY, INK, SMALLEST, WHITE, Look
 from paper_figures.figure import GAPS, point_id
 from pretraining.models import MODELS
 
@@ -174,7 +174,7 @@ def draw_spread(ax: Axes, rows: pd.DataFrame, points: pd.DataFrame, look: Mappin
             ax.vlines([x], [low], [high], color=style.color, linewidth=1.6, zorder=3, label=f"_sd {name}")
             ax.plot([x, x], [low, high], linestyle="none", marker="_", markersize=8, markeredgewidth=1.4,
                     color=style.color, zorder=3, label="_ends")  # fmt: skip
-            ax.plot([x], [mean], marker=style.marker, markersize=5, markeredgecolor=PAPER, color=style.color,
+            ax.plot([x], [mean], marker=style.marker, markersize=5, markeredgecolor=WHITE, color=style.color,
                     markeredgewidth=0.6, label=name, zorder=3.1, gid=point_id(at))  # fmt: skip
             if math.isfinite(high):
                 ax.annotate(f"sd {high:.2f}", (column, 1), xycoords=("data", "axes fraction"), xytext=(0, -1),
@@ -295,7 +295,7 @@ def _draw_series(
             if beyond:
                 ax.plot([x], [end], linestyle="none", marker=arrow, markersize=3.4, markeredgewidth=0.0,
                         color=style.color, zorder=2.3 + 0.01 * rank, label="_end", clip_on=False)  # fmt: skip
-        ax.plot([x], [mean], linestyle="none", marker=style.marker, markersize=3.9, markerfacecolor=PAPER,
+        ax.plot([x], [mean], linestyle="none", marker=style.marker, markersize=3.9, markerfacecolor=WHITE,
                 markeredgecolor=style.color, markeredgewidth=1.0, zorder=2.5 + 0.01 * rank, label=f"_{name}",
                 clip_on=False, gid=point_id(at) if with_ids else None)  # fmt: skip
 

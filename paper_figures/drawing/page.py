@@ -22,7 +22,7 @@ from matplotlib.textpath import text_to_path
 
 from analysis.palette import OBJECTIVE
 from benchmarks.protocol import TASKS
-from paper_figures.drawing.style import GREY, INK, PAPER, SMALLEST, Look
+from paper_figures.drawing.style import GREY, INK, SMALLEST, WHITE, Look
 
 __all__ = [
     "DIFFERENCES", "TITLE_SIZE", "WIDTH", "Panel", "Schedule", "Sheet", "bend", "draw_schedules", "inches",
@@ -212,8 +212,8 @@ def draw_schedules(ax: Axes, schedules: Sequence[Schedule], *, size: float = SMA
         start = 0.0
         for text, steps in stages:
             color = OBJECTIVE["CLM" if "CLM" in text else "MLM"]
-            ax.barh(row, steps, left=start, height=0.82, color=color, edgecolor=PAPER, linewidth=0.8)
-            ax.text(start + steps / 2, row, text, va="center", ha="center", color=PAPER, fontsize=size,
+            ax.barh(row, steps, left=start, height=0.82, color=color, edgecolor=WHITE, linewidth=0.8)
+            ax.text(start + steps / 2, row, text, va="center", ha="center", color=WHITE, fontsize=size,
                     fontweight="bold")  # fmt: skip
             start += steps
 
@@ -222,7 +222,7 @@ def line_handles(look: Mapping[str, Look]) -> list[Artist]:
     """Return legend entries of lines with markers."""
     return [
         Line2D([], [], label=name, color=style.color, linestyle=style.dash, linewidth=1.2, marker=style.marker,
-               markersize=4.0, markerfacecolor=PAPER, markeredgewidth=1.0)
+               markersize=4.0, markerfacecolor=WHITE, markeredgewidth=1.0)
         for name, style in look.items()
     ]  # fmt: skip
 

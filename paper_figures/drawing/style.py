@@ -17,11 +17,22 @@ import matplotlib as mpl
 from analysis.palette import OBJECTIVE
 
 __all__ = [
-    "CLM", "EXTRA", "GREY", "INK", "LIGHT", "MLM", "PAPER", "RAMP_BLUE", "RAMP_PURPLE", "SMALLEST", "Look", "looks_of",
+    "CLM",
+    "EXTRA",
+    "GREY",
+    "INK",
+    "LIGHT",
+    "MLM",
+    "RAMP_BLUE",
+    "RAMP_PURPLE",
+    "SMALLEST",
+    "WHITE",
+    "Look",
+    "looks_of",
     "paper_style",
 ]  # fmt: skip
 
-PAPER = "#ffffff"
+WHITE = "#ffffff"
 """What is drawn on."""
 INK = "#1a1a1a"
 """Text and axes."""

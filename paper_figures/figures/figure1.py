@@ -25,8 +25,7 @@ from paper_figures.figures.task_figures import (
     expected_points,
     refuse_empty,
 )
-from pretraining.models import FIGURES as STUDY_FIGURES
-from pretraining.models import Model
+from pretraining.models import FIGURE_MODELS, Model
 
 __all__ = ["FIGURES", "position_by_share"]
 
@@ -62,7 +61,7 @@ class _Overview(FigureSpec):
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
         shares = collect(self, position_by_share, inputs)
-        cpt = continued_only(collect(self, before_and_after, inputs, others=True), STARTS)
+        cpt = continued_only(collect(self, before_and_after, inputs, others=True), STARTS, inputs.source)
         parts = [
             rows[rows["panel"] == "SC"].assign(panel=panel)
             for panel, rows in ((_SHARE, shares), (_CPT, cpt))
@@ -115,7 +114,7 @@ FIGURES = (
     _Overview(
         name="1",
         title="MLM with and without CLM before it, on sequence classification",
-        models=STUDY_FIGURES[1],
+        models=FIGURE_MODELS[1],
         tables="Tables 10 and 14",
         note="610M, masking ratio 40 %.",
     ),

@@ -25,8 +25,7 @@ from paper_figures.drawing.page import Panel, make_page
 from paper_figures.drawing.style import GREY, Look
 from paper_figures.figure import COLUMNS, FigureInputs, FigureSpec
 from paper_figures.figures.figures2_11 import BUDGET, STARTS, start_series
-from pretraining.models import FIGURES as STUDY_FIGURES
-from pretraining.models import MODELS, OBJECTIVES, Model, format_steps
+from pretraining.models import FIGURE_MODELS, MODELS, OBJECTIVES, Model, format_steps
 from pretraining.training.log import LOG, read_log
 
 __all__ = ["FIGURES", "POINTS", "training_losses"]
@@ -44,7 +43,7 @@ def _panel(model: Model) -> str:
     return f"CPT {format_steps(model.steps - model.switch).upper()}"
 
 
-_PANELS = tuple(dict.fromkeys(_panel(MODELS[name]) for name in STUDY_FIGURES[12]))
+_PANELS = tuple(dict.fromkeys(_panel(MODELS[name]) for name in FIGURE_MODELS[12]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,7 +235,7 @@ FIGURES = (
     _Losses(
         name="12",
         title="Training loss through continued pretraining",
-        models=STUDY_FIGURES[12],
+        models=FIGURE_MODELS[12],
         note="610M. Up to 42K steps the loss of MLM or CLM, not comparable; then of MLM. Band: range.",
     ),
 )

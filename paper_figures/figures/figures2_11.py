@@ -19,8 +19,7 @@ from paper_figures.figures.task_figures import (
     last_differences,
     size_rank,
 )
-from pretraining.models import FIGURES as STUDY_FIGURES
-from pretraining.models import Model, format_steps
+from pretraining.models import FIGURE_MODELS, Model, format_steps
 from pretraining.paper_settings import SHAPES, TRAINING
 from pretraining.plan.flops import hoffmann_flops_per_token
 
@@ -35,7 +34,7 @@ GROUPS = ("Base", "CPT")
 OBJECTIVES = {"MLM": MLM, "CLM": CLM}
 STARTS = {"MLM start": MLM, "CLM start": CLM}
 _CPT = 22_000
-_SPLITS = frozenset(STUDY_FIGURES[6] + STUDY_FIGURES[11])
+_SPLITS = frozenset(FIGURE_MODELS[6] + FIGURE_MODELS[11])
 _ENDS = {0.0: "MLM", 100.0: "CLM"}
 _NOT_RUN = "No 1B model of CLM and then MLM has a score in this source, so there is nothing to draw yet."
 _SHARE = "CLM share of the budget (%): 0 is MLM only, 100 CLM only"
@@ -179,7 +178,7 @@ class _OneBillion(TaskFigure):
 FIGURES = (
     TaskFigure(
         name="2",
-        models=STUDY_FIGURES[2],
+        models=FIGURE_MODELS[2],
         title="MLM and CLM by model size",
         tables="Tables 2\u20135",
         position=by_size,
@@ -192,7 +191,7 @@ FIGURES = (
     ),
     TaskFigure(
         name="3",
-        models=STUDY_FIGURES[3],
+        models=FIGURE_MODELS[3],
         title="MLM masking ratio by model size",
         tables="Tables 2\u20135",
         position=by_ratio,
@@ -206,7 +205,7 @@ FIGURES = (
     ),
     TaskFigure(
         name="4",
-        models=STUDY_FIGURES[4],
+        models=FIGURE_MODELS[4],
         title="MLM and CLM during pretraining",
         tables="Tables 6\u20139",
         position=by_steps,
@@ -219,7 +218,7 @@ FIGURES = (
     ),
     TaskFigure(
         name="6",
-        models=STUDY_FIGURES[6],
+        models=FIGURE_MODELS[6],
         title="CLM, then MLM, within one budget",
         tables="Tables 10\u201313",
         position=at_610m,
@@ -234,7 +233,7 @@ FIGURES = (
     ),
     TaskFigure(
         name="8",
-        models=STUDY_FIGURES[8],
+        models=FIGURE_MODELS[8],
         title="Continued pretraining with MLM after CLM or MLM",
         tables="Tables 14\u201317",
         position=before_and_after,
@@ -246,7 +245,7 @@ FIGURES = (
     ),
     TaskFigure(
         name="9",
-        models=STUDY_FIGURES[9],
+        models=FIGURE_MODELS[9],
         title="Length of continued pretraining after CLM or MLM",
         tables="Tables 14\u201317",
         position=by_length,
@@ -259,7 +258,7 @@ FIGURES = (
     ),
     TaskFigure(
         name="10",
-        models=STUDY_FIGURES[10],
+        models=FIGURE_MODELS[10],
         title="MLM and CLM over training compute",
         tables="Tables 6\u20139",
         position=by_flops,
@@ -273,7 +272,7 @@ FIGURES = (
     ),
     _OneBillion(
         name="11",
-        models=STUDY_FIGURES[11],
+        models=FIGURE_MODELS[11],
         title="CLM and MLM at 1B",
         tables="Tables 2\u20135",
         position=at_1b,

@@ -23,8 +23,7 @@ from paper_figures.drawing.marks import draw_spread
 from paper_figures.drawing.page import make_page, task_panels
 from paper_figures.drawing.style import CLM, MLM, RAMP_PURPLE, Look
 from paper_figures.figure import COLUMNS, FigureInputs, FigureSpec
-from pretraining.models import FIGURES as STUDY_FIGURES
-from pretraining.models import RATIOS
+from pretraining.models import FIGURE_MODELS, RATIOS
 
 __all__ = ["FIGURES"]
 
@@ -148,7 +147,7 @@ FIGURES = (
     _Spread(
         name="5",
         title="Sensitivity to seed and learning rate",
-        models=STUDY_FIGURES[5],
+        models=FIGURE_MODELS[5],
         columns={"MLM": (MLM, ("610m-mlm40-42k",)), "CLM": (CLM, ("610m-clm-42k",))},
         scores=_at_every_rate,
         each="lr {lr:.0e}, seed {seed}",
@@ -158,7 +157,7 @@ FIGURES = (
     _Spread(
         name="7",
         title="Sensitivity to seed and masking ratio",
-        models=STUDY_FIGURES[7],
+        models=FIGURE_MODELS[7],
         columns={
             "MLM": (MLM, [f"610m-mlm{ratio}-42k" for ratio in RATIOS]),
             "CLM+MLM": (

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 from analysis.evidence.contrasts import Contrast, Term
 from analysis.records import records
+from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import TASKS
 from common.errors import UserError
 from paper_figures.drawing.marks import (
@@ -29,7 +30,7 @@ from paper_figures.drawing.marks import (
 from paper_figures.drawing.page import DIFFERENCES, inches, line_handles, make_page, task_panels
 from paper_figures.drawing.style import GREY, SMALLEST, Look, looks_of
 from paper_figures.figure import COLUMNS, GAPS, FigureInputs, FigureSpec
-from pretraining.models import MODELS, Model, arm_of, find_model
+from pretraining.models import MODELS, Model, arm_of
 
 __all__ = [
     "AxisPosition", "PositionRule", "TaskFigure", "above_mlm_alone", "best_points", "collect", "continued_only",
@@ -99,7 +100,9 @@ class TaskFigure(FigureSpec):
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
         """Return the averages of its models and of one's own (`collect`); `UserError` where there is none."""
         data = collect(self, self.position, inputs, others=self.continued, foreign=self.others)
-        data = refuse_empty(self, continued_only(data, self.looks) if self.continued else data, inputs)
+        if self.continued:
+            data = continued_only(data, self.looks, inputs.source)
+        data = refuse_empty(self, data, inputs)
         if self.base is not None:
             data = _with_gaps(data, self.base, inputs)
         data.attrs["sizes"] = inputs.source.stand_ins.sizes if inputs.source.stand_ins else {}
@@ -196,7 +199,8 @@ def collect(
     held = list(averages["model"].unique())
     once = [name for name in held if arm_of(name)[1] == 0 or arm_of(name)[0] not in held]
     names = [*figure.models, *(name for name in once if others or name not in MODELS)]
-    positions = {name: there for name in names if (there := _placed(name, position, foreign)) is not None}
+    placed = {name: _placed(name, position, inputs.source, foreign) for name in names}
+    positions = {name: there for name, there in placed.items() if there is not None}
     own = sorted(
         (name for name in positions if name not in figure.models),
         key=lambda name: (positions[name].series, _x_rank(positions[name].x)),
@@ -255,12 +259,10 @@ def refuse_empty(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -
     )
 
 
-def continued_only(data: pd.DataFrame, known: Iterable[str]) -> pd.DataFrame:
+def continued_only(data: pd.DataFrame, known: Iterable[str], source: Source) -> pd.DataFrame:
     """Return `data` without own base models that nothing continues; the starts of `known` stay."""
-    continued = {
-        series for series, name in records(data, "series", "model")
-        if (model := find_model(name)) is not None and model.kind == "continued"
-    }  # fmt: skip
+    kinds = {name: model.kind for name in data["model"] if (model := source.model(name)) is not None}
+    continued = set(data["series"][data["model"].map(kinds) == "continued"])
     return data[data["series"].isin(continued | set(known))].reset_index(drop=True)
 
 
@@ -268,7 +270,7 @@ def expected_points(models: Iterable[str], position: PositionRule) -> dict[str, 
     """Return for each series of a figure the x of all the points that `models` give it."""
     points: dict[str, list[float]] = {}
     for name in models:
-        there = _placed(name, position)
+        there = _placed(name, position, PUBLISHED)
         if there is not None and not isinstance(there.x, str):
             points.setdefault(there.series, []).append(there.x)
     return {series: sorted(xs) for series, xs in points.items()}
@@ -353,8 +355,8 @@ def above_mlm_alone(data: pd.DataFrame, shares: Iterable[float]) -> str:
     return f"Above MLM alone: {', '.join(parts)} comparisons" if parts else ""
 
 
-def _placed(name: str, position: PositionRule, foreign: str = "") -> AxisPosition | None:
-    model = find_model(name)
+def _placed(name: str, position: PositionRule, source: Source, foreign: str = "") -> AxisPosition | None:
+    model = source.model(name)
     if model is None:
         return AxisPosition(series=name, x=foreign) if foreign else None
     return position(model)

@@ -10,11 +10,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from analysis.evidence.intervals import DEFAULT_OF_RUNS, SOURCE_CELLS
-from analysis.evidence.intervals import PAPER as PAPER_INTERVAL
+from analysis.evidence.intervals import DEFAULT_OF_RUNS, PAPER_INTERVAL, SOURCE_CELLS
 from analysis.palette import VERDICT
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet
-from paper_figures.drawing.style import INK, LIGHT, PAPER
+from paper_figures.drawing.style import INK, LIGHT, WHITE
 from paper_figures.figure import FigureInputs, FigureSpec
 
 __all__ = ["FIGURES"]
@@ -75,7 +74,7 @@ class _Coverage(FigureSpec):
                 heights = part["shape"].map(shapes.index) + (place + 0.5) / len(kinds) * 0.84 - 0.42
                 ax.scatter(
                     100 * part["coverage"], heights, marker=marker, s=20, color=color, linewidths=0.4,
-                    edgecolors=PAPER, label=kind, zorder=3,
+                    edgecolors=WHITE, label=kind, zorder=3,
                 )  # fmt: skip
             above = sheet.foot + tall + 0.08
             sheet.text(left, above, f"{seeds} seeds", fontsize=TITLE_SIZE, fontweight="bold")

@@ -24,7 +24,7 @@ from analysis.records import records
 from benchmarks.protocol import AVERAGE, TASKS, title_of
 from common.errors import NotApplicableError, UserError
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches
-from paper_figures.drawing.style import GREY, INK, LIGHT, PAPER
+from paper_figures.drawing.style import GREY, INK, LIGHT, WHITE
 from paper_figures.figure import FigureInputs, FigureSpec, point_id
 from paper_figures.supplementary.findings_figure import details, point, signed, words_of
 
@@ -160,7 +160,7 @@ def _draw_contrast(ax: Axes, row: float, rows: pd.DataFrame) -> None:
         color, (marker, size) = VERDICT[found["says"]], _MARKS[found["dataset"] == AVERAGE]
         ax.plot([found["low"], found["high"]], [row + place] * 2, color=color, linewidth=1.2)
         ax.plot([found["effect"]], [row + place], marker=marker, markersize=size, markeredgecolor=color,
-                markerfacecolor=PAPER if found["says"] == "open" else color, linestyle="none", zorder=3,
+                markerfacecolor=WHITE if found["says"] == "open" else color, linestyle="none", zorder=3,
                 gid=point_id(at))  # fmt: skip
 
 
@@ -210,7 +210,7 @@ class _Forest(FigureSpec):
                     bold = text in (title, title_of(AVERAGE))
                     sheet.text(left, top - _ROW * (row + line + 0.5), text, va="center",
                                fontweight="bold" if bold else "normal",
-                               bbox={"color": PAPER, "pad": 0.3} if titled and not line else None)  # fmt: skip
+                               bbox={"color": WHITE, "pad": 0.3} if titled and not line else None)  # fmt: skip
                 row += len(lines) + _APART
         return sheet.finish(heading)
 

@@ -6,7 +6,7 @@ python -m tests.docs.diagrams            # writes docs/images/pipeline.svg and d
 from collections.abc import Iterator
 
 from common.provenance import ROOT
-from paper_figures.drawing.style import CLM, GREY, INK, LIGHT, MLM, PAPER
+from paper_figures.drawing.style import CLM, GREY, INK, LIGHT, MLM, WHITE
 from pretraining.plan.study_plan import load_study
 
 IMAGES = ROOT / "docs" / "images"
@@ -30,7 +30,7 @@ def _svg(width: int, height: int, title: str, parts: Iterator[str]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
         f'font-family="Helvetica, Arial, sans-serif" font-size="13"><title>{title}</title>'
-        f'<rect width="{width}" height="{height}" fill="{PAPER}"/>{"".join(parts)}</svg>\n'
+        f'<rect width="{width}" height="{height}" fill="{WHITE}"/>{"".join(parts)}</svg>\n'
     )
 
 

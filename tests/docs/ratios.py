@@ -2,8 +2,7 @@
 
 from paper_figures.figures.figures2_11 import BUDGET
 from paper_figures.figures.task_figures import AxisPosition, TaskFigure, size_rank
-from pretraining.models import FIGURES as STUDY_FIGURES
-from pretraining.models import Model
+from pretraining.models import FIGURE_MODELS, Model
 
 
 def position(model: Model) -> AxisPosition | None:
@@ -17,7 +16,7 @@ FIGURES = (
     TaskFigure(
         name="ratios",
         title="Model size by MLM masking ratio",
-        models=STUDY_FIGURES[3],
+        models=FIGURE_MODELS[3],
         tables="Tables 2\u20135",
         position=position,
         x_label="Parameters (millions)",

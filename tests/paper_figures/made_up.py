@@ -8,12 +8,11 @@ import pandas as pd
 from analysis.evidence.evidence import Settings
 from analysis.sources import Source
 from paper_figures.figure import FIGURES, FigureInputs, FigureSpec
-from pretraining.models import FIGURES as STUDY_FIGURES
-from pretraining.models import MODELS
+from pretraining.models import FIGURE_MODELS, MODELS
 from pretraining.training.log import LOG, write_log
 from tests.analysis.made_up import random_runs
 
-ALL_MODELS = tuple(dict.fromkeys(name for names in STUDY_FIGURES.values() for name in names))
+ALL_MODELS = tuple(dict.fromkeys(name for names in FIGURE_MODELS.values() for name in names))
 
 # Training FLOPs of one step at 610M by Hoffmann et al., Appendix F, with 1,365.7 tokens of context and 2,373,120
 # tokens a step: embedding and head 128,256 x 1,152, 26 blocks of 1,152 with 18 heads of 64 (6 for keys and values)
@@ -41,7 +40,7 @@ def write_logs(
 ) -> dict[str, dict[int, float]]:
     """Write a log for every run of Figure 12; return its losses by step."""
     ends: dict[str, list[tuple[int, int, str]]] = {}
-    for name in STUDY_FIGURES[12]:
+    for name in FIGURE_MODELS[12]:
         for stage in MODELS[name].stages:
             ends.setdefault(stage.name, []).append((stage.start, stage.end, stage.objective))
     losses: dict[str, dict[int, float]] = {}

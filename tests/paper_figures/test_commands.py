@@ -7,17 +7,22 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
-from analysis.comparisons.comparison import compare
-from analysis.evidence.evidence import Settings
-from analysis.sources import EXAMPLE, PUBLISHED
+from analysis.sources import EXAMPLE
 from analysis.store.runs_table import write_runs
 from clm_or_mlm.__main__ import main
-from common.errors import UserError
-from pretraining.models import FIGURES
+from pretraining.models import FIGURE_MODELS
 from tests.paper_figures.made_up import made_up_runs
 
 
+@pytest.fixture
+def blank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures are empty pages: what is drawn is not looked at, and takes most of the time."""
+    monkeypatch.setattr("paper_figures.save.DrawnFigure.draw", lambda _: Figure())
+
+
+@pytest.mark.usefixtures("blank")
 def test_all_from_published_makes_nine_and_says_why_not_three(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -55,7 +60,7 @@ def test_losses_of_a_small_study_are_placed_by_its_source(given: tuple[str, ...]
 def test_runs_of_ones_own_with_another_interval(
     interval: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_runs(tmp_path / "runs.parquet", made_up_runs(FIGURES[3]))
+    write_runs(tmp_path / "runs.parquet", made_up_runs(FIGURE_MODELS[3]))
     source = ["--source", str(tmp_path / "runs.parquet"), "--interval", interval, "--selection", "mean"]
     assert main(["figure", "3", *source, "--out", str(tmp_path), "--format", "svg"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
@@ -65,6 +70,7 @@ def test_runs_of_ones_own_with_another_interval(
     assert "4,320 runs of 12 models" in text
 
 
+@pytest.mark.usefixtures("blank")
 def test_of_the_release_only_the_models_that_are_drawn_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,21 +82,23 @@ def test_of_the_release_only_the_models_that_are_drawn_are_asked_for(
 
     monkeypatch.setattr("analysis.store.ingest.open_store", opened)
     monkeypatch.setattr("analysis.store.release.released_store", lambda models: tmp_path)
-    monkeypatch.setattr("analysis.store.release.cached_release", lambda: FIGURES[2])
+    monkeypatch.setattr("analysis.store.release.cached_release", lambda: FIGURE_MODELS[2])
     for words in (["3"], ["3", "8"], ["all"]):
         out = ["--out", str(tmp_path / words[-1]), "--format", "svg"]
         assert main(["figure", *words, "--source", "released", *out]) == 0
-    assert asked == [FIGURES[3], tuple(dict.fromkeys(FIGURES[3] + FIGURES[8])), FIGURES[2]]
+    assert asked == [
+        FIGURE_MODELS[3],
+        tuple(dict.fromkeys(FIGURE_MODELS[3] + FIGURE_MODELS[8])),
+        FIGURE_MODELS[2],
+    ]
     text = (tmp_path / "3" / "figure3.txt").read_text()
     assert "Source: the authors' released runs (4,320 runs of 12 models)" in text
 
 
 def test_models_of_a_study_file_take_their_place_by_their_stages(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Their names say nothing: share of CLM, ratio and data come from the file, in figures and tables."""
-    monkeypatch.setattr("pretraining.models.OWN", own := {})
-    monkeypatch.setattr("analysis.options.OWN", own)
     (tmp_path / "own.toml").write_text(
         """
         [sizes."610m"]
@@ -118,24 +126,3 @@ def test_models_of_a_study_file_take_their_place_by_their_stages(
     first, again = [line for line in capsys.readouterr().out.splitlines() if "news" in line]
     assert first.startswith(f"sandwich,42K,11K+31K ({label}),")
     assert again.startswith(f'sandwich-s1,42K,"11K+31K ({label}), pretraining seed 1",')
-
-
-def test_a_ranking_is_of_the_models_that_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = ["--out", str(tmp_path), "--format", "svg"]
-    named = ["--model", "610m-clm-*-mlm40-42k", "--model", "610m-mlm40-42k"]
-    assert main(["figure", "ranking", *named, *out]) == 0
-    drawn = pd.read_csv(tmp_path / "ranking.csv")
-    found = compare(
-        PUBLISHED, ["610m-mlm40-42k", *drawn["model"]], PUBLISHED.with_interval(Settings())
-    ).ranking
-    assert found is not None and len(drawn) == 4
-    assert list(drawn["model"]) == [one.model for one in found.ranked]
-    assert list(drawn["mean_rank"]) == pytest.approx([one.mean_rank for one in found.ranked], abs=1e-4)
-    bars = [
-        tuple(drawn.loc[drawn["groups"].astype(str).str.contains(str(number)), "model"]) for number in (1, 2)
-    ]
-    assert tuple(bar for bar in bars if bar) == found.groups
-    with pytest.raises(UserError, match="--model"):
-        main(["figure", "ranking", "--model", "610m-mlm40-42k", *out])

@@ -3,7 +3,7 @@
 import pytest
 
 from paper_figures.figure import FIGURES, figures_named
-from pretraining.models import FIGURES as STUDY_FIGURES
+from pretraining.models import FIGURE_MODELS
 from tests.commands import python
 from tests.messages import refused
 
@@ -35,7 +35,7 @@ def test_every_figure_is_what_the_registry_says(name: str) -> None:
     entry, figure = FIGURES[name], FIGURES[name].load()
     assert (figure.name, figure.supplementary) == (entry.name, entry.supplementary)
     if name.isdecimal():
-        assert figure.models == STUDY_FIGURES[int(name)]
+        assert figure.models == FIGURE_MODELS[int(name)]
     assert bool(figure.models) != entry.supplementary
 
 

@@ -3,13 +3,11 @@
 import pytest
 
 from analysis.claims.catalogue import FINDINGS
-from analysis.sources import PUBLISHED, open_source
 from common.errors import UserError
-from paper_figures.drawing.style import paper_style
-from paper_figures.figure import FIGURES, FigureInputs
+from paper_figures.figure import FIGURES
 from paper_figures.supplementary.forests import forest_data
+from tests.paper_figures.drawn import INPUTS, PUBLISHED, collected, picture
 
-INPUTS = FigureInputs(source=PUBLISHED)
 OF_SPREADS = {"F7", "F10"}
 
 
@@ -20,34 +18,37 @@ def test_every_claim_has_a_forest_but_those_about_spreads_which_say_so() -> None
     for name, finding in FINDINGS.items():
         if name in OF_SPREADS:
             # Of runs that decide them too.
-            for inputs in (INPUTS, FigureInputs(source=open_source("miniature"))):
+            for inputs in INPUTS.values():
                 with pytest.raises(
                     UserError, match=rf"^{name} compares ratios .*every finding but F7 and F10 has one"
                 ):
                     forest_data(inputs, finding)
         else:
-            data = forest_data(INPUTS, finding)
+            data = forest_data(PUBLISHED, finding)
             assert data["drawn"].any() and data["effect"].notna().all()
 
 
 def test_a_pair_is_drawn_once_and_a_claim_across_tasks_by_pairs_of_datasets() -> None:
-    searched = forest_data(INPUTS, FINDINGS["F5a"])
+    searched = forest_data(PUBLISHED, FINDINGS["F5a"])
     pairs = {frozenset(label.partition(" on ")[0].split(" - ")) | {label.partition(" on ")[2]}
              for label in searched["contrast"]}  # fmt: skip
     assert (
         len(pairs) == searched["contrast"].nunique() > searched[searched["drawn"]]["contrast"].nunique() == 20
     )
-    across = forest_data(INPUTS, FINDINGS["F2"])
+    across = forest_data(PUBLISHED, FINDINGS["F2"])
     assert len(across) == 81 and across["q"].isna().all()
 
 
 def test_every_row_of_a_forest_is_a_mark_with_its_name_and_interval_on_one_shared_axis() -> None:
-    figure = FIGURES["forest-f1"].load()
-    data = figure.collect(INPUTS)
-    with paper_style():
-        drawn = figure.draw(data, "A heading", "")
+    data, drawn = collected("forest-f1").data, picture("forest-f1")
     texts = {text.get_text() for text in drawn.texts}
-    assert {"A heading", "SST-2", "MLM \u2212 CLM (points)", "1b", "Question answering"} <= texts
+    assert {
+        collected("forest-f1").title,
+        "SST-2",
+        "MLM \u2212 CLM (points)",
+        "1b",
+        "Question answering",
+    } <= texts
     marks = {line.get_gid(): line.get_xdata()[0] for ax in drawn.axes for line in ax.lines if line.get_gid()}
     assert marks == {f"point-{row}": effect for row, effect in data["effect"].items()}
     intervals = {
@@ -60,8 +61,6 @@ def test_every_row_of_a_forest_is_a_mark_with_its_name_and_interval_on_one_share
 
 
 def test_the_axis_of_a_forest_ends_at_a_tick_beyond_everything_drawn() -> None:
-    figure = FIGURES["forest-f12"].load()
-    with paper_style():
-        drawn = figure.draw(figure.collect(INPUTS), "", "")
+    drawn = picture("forest-f12")
     assert drawn.axes[0].get_xlim() == (-10, 10)
     assert {-10, 0, 10} <= set(drawn.axes[0].get_xticks())

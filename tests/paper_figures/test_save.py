@@ -19,10 +19,11 @@ from PIL import Image
 from analysis.sources import Source, open_source
 from analysis.store.runs_table import write_runs
 from common.provenance import ROOT
-from paper_figures.figure import COLUMNS, FigureInputs
-from paper_figures.save import DrawnFigure, rounded
-from pretraining.models import FIGURES
-from tests.paper_figures.made_up import made_up_runs, paper_figure, write_logs
+from paper_figures.figure import COLUMNS
+from paper_figures.save import rounded
+from pretraining.models import FIGURE_MODELS
+from tests.paper_figures.drawn import collected
+from tests.paper_figures.made_up import made_up_runs, write_logs
 
 PICTURES = ("pdf", "png", "svg")
 
@@ -30,7 +31,7 @@ PICTURES = ("pdf", "png", "svg")
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("figure3")
-    paths = DrawnFigure.of(paper_figure(3), FigureInputs(source=open_source("published"))).save(folder)
+    paths = collected("3").save(folder)
     endings = (*PICTURES, "csv", "txt", "json", "provenance.json")
     assert [path.name for path in paths] == [f"figure3.{end}" for end in endings]
     return {path.name.partition(".")[2]: path.read_bytes() for path in paths}
@@ -38,7 +39,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 def test_the_csv_is_what_is_drawn_to_the_digits_that_are_known(files: dict[str, bytes]) -> None:
     read = pd.read_csv(io.BytesIO(files["csv"]))
-    data = paper_figure(3).collect(FigureInputs(source=open_source("published")))
+    data = collected("3").data
     assert list(read.columns) == COLUMNS
     pd.testing.assert_frame_equal(
         read.astype({"x": float}), data[COLUMNS].astype({"x": float}), rtol=0, atol=0.005
@@ -111,7 +112,7 @@ def _draw(runs: Path, logs: Path, out: Path, cwd: Path, **environment: str) -> d
 def test_the_same_runs_give_the_same_bytes_in_another_world(tmp_path: Path) -> None:
     """Another clock, language, home, folder, hash seed, thread count, matplotlibrc and place of the runs."""
     first, second = tmp_path / "first", tmp_path / "second" / "deeper"
-    names = dict.fromkeys(name for number in (3, 5, 8) for name in FIGURES[number])
+    names = dict.fromkeys(name for number in (3, 5, 8) for name in FIGURE_MODELS[number])
     first.mkdir()
     write_runs(first / "runs.parquet", made_up_runs(names))
     write_logs(first / "logs", every=500)

@@ -9,38 +9,31 @@ import pytest
 from analysis.claims.catalogue import FINDINGS
 from analysis.claims.wording import format_typical
 from analysis.evidence.intervals import measured_coverage
-from analysis.sources import PUBLISHED
 from clm_or_mlm.__main__ import main
-from paper_figures.drawing.style import paper_style
-from paper_figures.figure import FIGURES, FigureInputs
+from tests.paper_figures.drawn import PUBLISHED, files, picture
 
 
-def test_the_forest_plot_has_a_row_for_each_claim_and_all_its_comparisons(tmp_path: Path) -> None:
-    assert main(["figure", "claims", "--format", "svg", "--out", str(tmp_path)]) == 0
-    data = pd.read_csv(tmp_path / "claims.csv")
+def test_the_forest_plot_has_a_row_for_each_claim_and_all_its_comparisons() -> None:
+    data = pd.read_csv(files("claims")["csv"])
     decisive = data[data["role"] == "decisive"]
     assert list(decisive["id"]) == list(FINDINGS)
     row = decisive.set_index("id").loc["F1"]
     assert row["effect"] == pytest.approx(2.09) and row["low"] < row["effect"] < row["high"]
     of_f6 = data[data["id"] == "F6"]["role"].value_counts()
     assert of_f6.to_dict() == {"other": 18, "decisive": 1, "typical": 1}
-    spoken = (tmp_path / "claims.txt").read_text()
+    spoken = files("claims")["txt"].read_text()
     assert "4 holds" in spoken and "F12" in spoken
-    record = json.loads((tmp_path / "claims.json").read_text())
+    record = json.loads(files("claims")["json"].read_text())
     assert record["settings"]["interval"] == "t" and record["source"]["name"] == "published"
 
 
 def test_the_means_are_those_that_claims_prints() -> None:
-    inputs = FigureInputs(source=PUBLISHED)
-    spec = FIGURES["claims"].load()
-    with paper_style():
-        drawn = spec.draw(spec.collect(inputs), "", "")
     rows: dict[float, list[str]] = {}
-    for text in drawn.texts:
+    for text in picture("claims").texts:
         rows.setdefault(round(text.get_position()[1], 6), []).append(text.get_text())
     means = {row[0]: row[3] for row in rows.values() if row[0] in FINDINGS}
     assert means == {
-        one.finding.id: format_typical(one).replace("-", "\u2212") for one in inputs.assessment.verdicts
+        one.finding.id: format_typical(one).replace("-", "\u2212") for one in PUBLISHED.assessment.verdicts
     }
     assert means["F5a"] == "\u2212"
 
@@ -50,22 +43,20 @@ def test_the_interval_asked_for_is_used(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "claims.json").read_text())["settings"]["interval"] == "paper"
 
 
-def test_the_data_of_the_answer_have_the_comparisons_that_its_title_counts(tmp_path: Path) -> None:
-    assert main(["figure", "answer", "--format", "svg", "--out", str(tmp_path)]) == 0
-    data = pd.read_csv(tmp_path / "answer.csv")
+def test_the_data_of_the_answer_have_the_comparisons_that_its_title_counts() -> None:
+    data = pd.read_csv(files("answer")["csv"])
     counts = [list(data[column]).count("holds") for column in ("says", "says_holm")]
     assert counts == [9, 6] and "fails" not in set(data["says_holm"])
     assert list(data["says_holm"] == "holds") == list(data["p_holm"] <= 0.05)
-    assert f"in {counts[1]} of {len(data)} comparisons" in (tmp_path / "answer.json").read_text()
+    assert f"in {counts[1]} of {len(data)} comparisons" in files("answer")["json"].read_text()
 
 
-def test_the_coverage_is_that_of_the_shipped_file(tmp_path: Path) -> None:
-    assert main(["figure", "coverage", "--format", "svg", "--out", str(tmp_path)]) == 0
-    data = pd.read_csv(tmp_path / "coverage.csv")
+def test_the_coverage_is_that_of_the_shipped_file() -> None:
+    data = pd.read_csv(files("coverage")["csv"])
     assert set(data["n_seeds"]) == {5, 20} and data["coverage"].between(0, 1).all()
     for count in (5, 20):
         known = data[(data["shape"] == "normal") & (data["n_seeds"] == count)]
         for kind, coverage in zip(known["interval"], known["coverage"], strict=True):
             found = measured_coverage(kind, "normal", count)
             assert found is not None and found[0] == pytest.approx(coverage, abs=1e-5)
-    assert "5 seeds: paper 73 to 89 %" in (tmp_path / "coverage.txt").read_text()
+    assert "5 seeds: paper 73 to 89 %" in files("coverage")["txt"].read_text()

@@ -1,14 +1,16 @@
 """No text of any figure touches another, leaves the canvas, or is too small, from every kind of source."""
 
+from collections.abc import Iterator
+
 import pytest
 from matplotlib.figure import Figure
 
-from analysis.sources import Source, open_source
+from analysis.sources import Source
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FIGURES, FigureInputs
-from paper_figures.save import DrawnFigure
 from tests.paper_figures.checker import faults
+from tests.paper_figures.drawn import INPUTS, collected, picture
 from tests.paper_figures.made_up import made_up_runs, write_logs
 
 SOURCES = ("published", "miniature", "stand-in")
@@ -22,17 +24,15 @@ NOT_DRAWN = {
 """Runs, logs or models are needed that are not there; ratios of spreads have no datasets."""
 
 
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FigureInputs]:
-    """The three kinds of source: printed cells, a small study in the paper's place, the whole grid of runs."""
+@pytest.fixture(scope="module", autouse=True)
+def whole_grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A third kind of source beside printed cells and a small study in the paper's place: the whole grid of runs."""
     logs = tmp_path_factory.mktemp("logs")
     write_logs(logs, every=300)
-    whole = Source(label="runs.parquet", runs=made_up_runs())
-    return {
-        "published": FigureInputs(source=open_source("published")),
-        "miniature": FigureInputs(source=open_source("miniature")),
-        "stand-in": FigureInputs(source=whole, logs=logs),
-    }
+    with pytest.MonkeyPatch.context() as patch:
+        source = Source(label="runs.parquet", runs=made_up_runs())
+        patch.setitem(INPUTS, "stand-in", FigureInputs(source=source, logs=logs))
+        yield
 
 
 CASES = [(source, name) for source in SOURCES for name in FIGURES]
@@ -47,16 +47,13 @@ QUICK = {
     ("source", "name"),
     [pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.slow]) for case in CASES],
 )
-def test_texts_are_apart_on_the_page_and_large_enough(
-    source: str, name: str, inputs: dict[str, FigureInputs]
-) -> None:
-    figure = FIGURES[name].load()
+def test_texts_are_apart_on_the_page_and_large_enough(source: str, name: str) -> None:
     if (source, name) in NOT_DRAWN:
         with pytest.raises(UserError):
-            figure.collect(inputs[source])
+            collected(name, source)
         return
     with paper_style():
-        assert faults(DrawnFigure.of(figure, inputs[source]).draw()) == []
+        assert faults(picture(name, source)) == []
 
 
 def test_the_checker_finds_what_is_wrong() -> None:

@@ -3,21 +3,16 @@
 import numpy as np
 import pytest
 
-from analysis.sources import Source, open_source
+from analysis.sources import Source
 from common.errors import UserError
 from paper_figures.drawing.page import WIDTH, wrapped
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FIGURES, FigureInputs
-from paper_figures.save import DrawnFigure
-from paper_figures.words import alt_text, caption, source_sentence, title
-from pretraining.models import FIGURES as STUDY_FIGURES
+from paper_figures.words import alt_text, caption, source_sentence
+from pretraining.models import FIGURE_MODELS
 from tests.paper_figures.checker import drawn_texts
+from tests.paper_figures.drawn import collected, picture
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
-
-PUBLISHED = FigureInputs(source=open_source("published"))
-
-
-MINIATURE = FigureInputs(source=open_source("miniature"))
 
 
 def test_titles_say_what_is_seen_and_first_that_it_is_not_of_the_papers_models() -> None:
@@ -39,39 +34,34 @@ def test_titles_say_what_is_seen_and_first_that_it_is_not_of_the_papers_models()
         ("forest-f8", True): "MINIATURE. F8, CLM then MLM beats MLM alone: holds in 1 of 4 (8 not run)",
     }
     for (name, small), wanted in titles.items():
-        figure, inputs = FIGURES[name].load(), MINIATURE if small else PUBLISHED
-        data = figure.collect(inputs)
-        assert title(figure, data, inputs) == wanted
-        assert ("Not the paper's models." in caption(figure, data, inputs)) == small
-        if small:
-            assert "MINIATURE: not the paper" in alt_text(figure, data, inputs)
+        drawn = collected(name, "miniature" if small else "published")
+        assert drawn.title == wanted
+        assert ("Not the paper's models." in drawn.caption) == small
+        assert ("MINIATURE: not the paper" in drawn.alt) == small
 
 
-@pytest.mark.parametrize("name", [str(number) for number in STUDY_FIGURES])
-@pytest.mark.parametrize("inputs", [PUBLISHED, MINIATURE], ids=["published", "miniature"])
-def test_a_caption_has_two_lines_the_finding_first_and_the_source_last(
-    name: str, inputs: FigureInputs
-) -> None:
-    figure = FIGURES[name].load()
+@pytest.mark.parametrize("name", [str(number) for number in FIGURE_MODELS])
+@pytest.mark.parametrize("source", ["published", "miniature"])
+def test_a_caption_has_two_lines_the_finding_first_and_the_source_last(name: str, source: str) -> None:
     try:
-        drawn = DrawnFigure.of(figure, inputs)
+        drawn = collected(name, source)
     except UserError:
-        assert inputs is PUBLISHED and name in ("5", "7", "12")
+        assert source == "published" and name in ("5", "7", "12")
         return
     lines = wrapped(drawn.caption, WIDTH - 0.24)
-    assert len(lines) == 2 if figure.shows(drawn.data) else 1
-    assert lines[0] == figure.finding(drawn.data, inputs).replace(" %", "\u00a0%") + "." or len(lines) == 1
+    assert len(lines) == 2 if drawn.spec.shows(drawn.data) else 1
+    assert (
+        lines[0] == drawn.spec.finding(drawn.data, drawn.inputs).replace(" %", "\u00a0%") + "."
+        or len(lines) == 1
+    )
     assert "Source: " in lines[-1]
 
 
 def test_the_sizes_on_the_axes_of_stand_ins_are_their_own() -> None:
     for name, sizes in (("2", {"0.15", "0.23", "0.42"}), ("3", {"0.15M", "0.23M", "0.42M"})):
-        drawn = DrawnFigure.of(FIGURES[name].load(), MINIATURE)
-        with paper_style():
-            figure = drawn.draw()
-        texts = {text.get_text() for text, _ in drawn_texts(figure)}
+        texts = {text.get_text() for text, _ in drawn_texts(picture(name, "miniature"))}
         assert sizes <= texts and not {"210M", "610M", "1B"} & texts
-        assert "210M" in drawn.csv  # the place of the paper's
+        assert "210M" in collected(name, "miniature").csv  # the place of the paper's
 
 
 FULL = made_up_runs()
@@ -92,8 +82,8 @@ def test_the_caption_counts_what_is_drawn_so_that_more_runs_beside_it_change_not
     few, many = (
         Source(label="released", runs=made_up_runs(names))
         for names in (
-            dict.fromkeys(STUDY_FIGURES[8] + STUDY_FIGURES[2]),  # enough models for the pooled interval
-            dict.fromkeys(STUDY_FIGURES[8] + STUDY_FIGURES[2] + STUDY_FIGURES[3]),
+            dict.fromkeys(FIGURE_MODELS[8] + FIGURE_MODELS[2]),  # enough models for the pooled interval
+            dict.fromkeys(FIGURE_MODELS[8] + FIGURE_MODELS[2] + FIGURE_MODELS[3]),
         )
     )
     one, two = (FigureInputs(source=source) for source in (few, many))
@@ -132,8 +122,6 @@ def test_names_too_long_for_the_side_of_the_panels_are_in_a_legend_of_several_li
 
 
 def test_of_several_pretrainings_the_first_is_drawn_and_the_caption_says_so() -> None:
-    inputs = FigureInputs(source=open_source("miniature"))
-    figure = FIGURES["2"].load()
-    data = figure.collect(inputs)
-    assert not [name for name in data["model"] if name.endswith(("-s1", "-s4"))]
-    assert "If a model was pretrained several times, the first is drawn." in alt_text(figure, data, inputs)
+    drawn = collected("2", "miniature")
+    assert not [name for name in drawn.data["model"] if name.endswith(("-s1", "-s4"))]
+    assert "If a model was pretrained several times, the first is drawn." in drawn.alt

@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import UserError
 from pretraining.models import (
-    FIGURES,
+    FIGURE_MODELS,
     MODELS,
     TABLES,
     Design,
@@ -38,12 +38,12 @@ def test_tables_hold_the_models_the_paper_prints() -> None:
 
 
 def test_figures_show_what_their_axes_say() -> None:
-    assert sorted(FIGURES) == list(range(1, 13))
-    assert len(FIGURES[3]) == 12
-    assert {MODELS[name].ratio for name in FIGURES[3]} == {20, 30, 40, 50}
-    shares = [round(100 * MODELS[name].clm_share) for name in FIGURES[6] if "clm" in name]
+    assert sorted(FIGURE_MODELS) == list(range(1, 13))
+    assert len(FIGURE_MODELS[3]) == 12
+    assert {MODELS[name].ratio for name in FIGURE_MODELS[3]} == {20, 30, 40, 50}
+    shares = [round(100 * MODELS[name].clm_share) for name in FIGURE_MODELS[6] if "clm" in name]
     assert sorted(set(shares)) == [23, 24, 25, 50, 75, 76, 77, 100]
-    assert set(FIGURES[4]) == {name for name, model in MODELS.items() if model.kind == "intermediate"}
+    assert set(FIGURE_MODELS[4]) == {name for name, model in MODELS.items() if model.kind == "intermediate"}
     assert MODELS["610m-mlm40-42k"].figures == (1, 2, 3, 5, 6, 7, 8, 9)
     tables = {model: tuple(n for n, names in TABLES.items() if model in names) for model in MODELS}
     assert tables["610m-mlm40-42k"] == (2, 3, 4, 5, 10, 11, 12, 13, 14, 15, 16, 17)

@@ -30,8 +30,8 @@ import pandas as pd
 from scipy import stats
 
 from analysis.evidence.cells import SMALLEST_HALF_WIDTH
-from analysis.evidence.contrasts import Cell, Contrast, Term
-from analysis.evidence.evidence import DEFAULT_SEED, Evidence, Settings, level_of
+from analysis.evidence.contrasts import Cell, Term
+from analysis.evidence.evidence import DEFAULT_SEED, Evidence, Settings
 from analysis.evidence.intervals import INTERVALS, POOLED, SOURCE_CELLS, T
 from analysis.evidence.pooled import FEWEST_CELLS, FEWEST_SEEDS
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, TEST_INSTANCES, published_values
@@ -191,9 +191,10 @@ def seed_bounds(
         keys, index = _simulated(len(part))
         settings = Settings(interval=kind, resamples=resamples, seed=start)
         evidence = Evidence(settings, values=pd.DataFrame(part, index=index))
-        asked = map(level_of, keys)
+        asked = [[_term(1.0, key)] for key in keys]
         if differences:
-            asked = (_difference(one, other) for one, other in zip(keys[::2], keys[1::2], strict=False))
+            pairs = zip(keys[::2], keys[1::2], strict=False)
+            asked = [[_term(1.0, one), _term(-1.0, other)] for one, other in pairs]
         found = [one for one in map(evidence.estimate, asked) if one is not None]
         bounds += [one.estimate.interval() for one in found]
         used = used or found[0].interval
@@ -207,10 +208,9 @@ def _simulated(count: int) -> tuple[list[Cell], pd.MultiIndex]:
     return keys, pd.MultiIndex.from_tuples(keys, names=["model", "task", "dataset"])
 
 
-def _difference(one: Cell, other: Cell) -> Contrast:
-    ends = ((1.0, one), (-1.0, other))
-    terms = (Term(weight=weight, model=key[0], task=key[1], dataset=key[2]) for weight, key in ends)
-    return Contrast(label="", terms=tuple(terms))
+def _term(weight: float, cell: Cell) -> Term:
+    model, task, dataset = cell
+    return Term(weight=weight, model=model, task=task, dataset=dataset)
 
 
 def holding(bounds: Array, truth: Array | float) -> float:

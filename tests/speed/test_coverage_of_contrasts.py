@@ -133,7 +133,7 @@ def simulate(kind: Seeds, n_cells: int, *, sources: int, resamples: int, seed: i
             truth = LEVEL + expected * scale
             asked = [(one,) for one in range(n_cells)] + [(one, one + 1) for one in range(0, n_cells, 2)]
             for models in asked:
-                found = evidence.estimate(contrast(dataset, *models))
+                found = evidence.estimate(contrast(dataset, *models).terms)
                 assert found is not None and found.interval == "pooled"
                 low, high = found.estimate.interval()
                 target = truth[models[0]] - (truth[models[1]] if len(models) > 1 else 0)

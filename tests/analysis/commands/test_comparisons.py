@@ -27,7 +27,7 @@ def test_a_model_of_ones_own_by_its_name(capsys, tmp_path):
     with pytest.raises(UserError, match="--add-model mine"):
         main(args)
     assert main([*args, "--add-model", "mine"]) == 0
-    assert "Friedman" in capsys.readouterr().out
+    assert "3 models, highest mean over all tasks first" in capsys.readouterr().out
 
 
 def test_instances_widen_the_interval(capsys, tmp_path):

@@ -4,11 +4,11 @@ import pytest
 
 from analysis.commands.store import models_for
 from common.errors import UserError
-from pretraining.models import FIGURES, TABLES
+from pretraining.models import FIGURE_MODELS, TABLES
 
 
 def test_sets_are_the_studys() -> None:
-    assert models_for("figure3") == FIGURES[3]
+    assert models_for("figure3") == FIGURE_MODELS[3]
     assert models_for("table10") == TABLES[10]
     assert len(models_for("all")) == 51
     with pytest.raises(UserError, match="did you mean 'figure3'"):

@@ -38,7 +38,7 @@ def test_complete_runs_need_no_notes():
     )
 
 
-def test_models_without_a_dataset_in_common_are_refused_or_left_unranked():
+def test_models_without_a_dataset_in_common_are_refused_or_left_in_no_order():
     scores = {
         REAL: {"sst2": [90.0] * 5},
         MADE_UP: {"qqp": [80.0, 81, 82, 83, 84]},
@@ -48,5 +48,5 @@ def test_models_without_a_dataset_in_common_are_refused_or_left_unranked():
     with pytest.raises(UserError, match="no dataset in common"):
         compare(source, [REAL, MADE_UP], SETTINGS)
     many = compare(source, list(scores), SETTINGS)
-    assert many.ranking is None
-    assert any("No ranking" in note for note in many.notes)
+    assert many.over is None and list(scores) == list(many.contestants.models)
+    assert any("in no order" in note for note in many.notes)

@@ -13,7 +13,6 @@ from analysis.comparisons.comparison_report import (
     difference_tables,
     footer,
     in_a_sentence,
-    ranking_sentences,
 )
 from analysis.comparisons.contestants import OVERALL, Place
 from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN, Difference
@@ -47,8 +46,10 @@ def test_json_and_csv_hold_the_same_numbers():
     for row, one in zip(rows, content["differences"], strict=True):
         assert float(row["effect"]) == pytest.approx(one["effect"], rel=1e-8)
         assert float(row["p_holm"]) == pytest.approx(one["p_holm"], rel=1e-8)
-    assert content["ranking"] is None
-    assert len(json.loads(show(comparison_document(MANY), "json"))["ranking"]["ranked"]) == 5
+    assert [one["name"] for one in content["models"]] == [REAL, MADE_UP]
+    models = json.loads(show(comparison_document(MANY), "json"))["models"]
+    means = [one["mean"] for one in models]
+    assert len(means) == 5 and means == sorted(means, reverse=True)
 
 
 def test_the_text_has_the_table_and_how_it_was_done():
@@ -125,21 +126,43 @@ def test_a_sentence_calls_a_model_ahead_only_where_its_lead_is_shown(whole: str,
     assert rest == (shown if part in leads else f"{others[part]} on SC")
 
 
-def test_many_models_are_held_against_the_first_of_the_ranking():
+def test_many_models_are_held_against_the_one_with_the_highest_mean():
     result = MANY
-    first = result.ranking.ranked[0].model
+    first, *others = result.contestants.models
     tables = dict(difference_tables(result))
     assert all(title.startswith(f"{first} (A) minus") for title in tables)
-    assert [len(rows) for rows in tables.values()] == [5] * 5  # four tasks and all, a head and four models
+    assert [len(rows) for rows in tables.values()] == [6] * 5  # four tasks and all, a head and five models
     assert {one.first for one in result.differences} == {first}
     by_name = {one.second: one for one in result.differences if one.place.title == "SC average"}
-    for name, difference, *_ in tables[
+    _, best, *rows = tables[
         f"{first} (A) minus each of the other models (B), SC average; Holm over all pairs of models:"
-    ][1:]:
+    ]
+    assert best[0] == first and [row[0] for row in rows] == others
+    for name, mean, difference, *_ in rows:
+        assert float(mean) == pytest.approx(float(best[1]) - by_name[name].result.effect, abs=0.011)
         assert difference == signed(by_name[name].result.effect)
-    assert "critical difference" in " ".join(ranking_sentences(result.ranking))
-    assert about(result).startswith("5 models")
+    assert about(result).startswith("5 models, highest mean over all tasks first.")
     assert "pretrained once" in " ".join(footer(result))
+
+
+def test_the_order_is_by_the_widest_scope_that_all_models_have():
+    """A dataset where no average is common, and none where no dataset is."""
+    scores = {
+        "610m-mlm20-42k": {"sst2": [89.0] * 5, "qqp": [80.0] * 5, "mnli_m": [80.0] * 5},
+        REAL: {"sst2": [90.0, 91.0, 89.0, 90.0, 90.0]},
+        MADE_UP: {"sst2": [91.0] * 5, "squad": [50.0] * 5},
+    }
+    found = compare(Source(label="x", runs=best_runs(scores)), list(scores), SETTINGS)
+    assert found.contestants.models == (MADE_UP, REAL, "610m-mlm20-42k")
+    [(title, rows)] = difference_tables(found, full=False)
+    assert "(B), SST-2;" in title and [row[:3] for row in rows[1:3]] == [
+        [MADE_UP, "91.00", ""],
+        [REAL, "90.00", "+1.00"],
+    ]
+    scores[REAL] = {"qqp": [90.0, 91.0, 89.0, 90.0, 90.0]}
+    apart = compare(Source(label="x", runs=best_runs(scores)), list(scores), SETTINGS)
+    assert apart.over is None and apart.contestants.models == tuple(scores)
+    assert about(apart).startswith("3 models. ") and list(difference_tables(apart)) == []
 
 
 def test_the_footer_names_the_interval_over_instances(tmp_path):

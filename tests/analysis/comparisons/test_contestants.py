@@ -16,9 +16,9 @@ def test_the_overall_score_is_the_mean_of_task_averages_over_all_seeds():
     contestants = contestants_of(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], SETTINGS)
     by_seed = np.mean(list(scores[REAL].values()), axis=0)  # three datasets a task: the mean of all twelve
     assert contestants.mean(REAL, OVERALL) == pytest.approx(by_seed.mean())
-    student = contestants.evidence.student(contestants.level(REAL, OVERALL))
     tasks = np.array(list(scores[REAL].values())).reshape(4, 3, 5).mean(axis=1)
-    assert student.error == pytest.approx(np.hypot.reduce(tasks.std(axis=1, ddof=1) / 5**0.5) / 4)
+    spread = np.hypot.reduce(tasks.std(axis=1, ddof=1)) / 4
+    assert contestants.spread(REAL, OVERALL) == pytest.approx(spread)
 
 
 def test_a_model_without_runs_takes_the_printed_cells():

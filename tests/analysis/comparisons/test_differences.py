@@ -1,4 +1,4 @@
-"""Differences against scipy, statsmodels and rliable's published definitions."""
+"""Differences against scipy and statsmodels."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from analysis.claims.catalogue.terms import MARGINS
 from analysis.comparisons.contestants import OVERALL, Place, contestants_of
 from analysis.comparisons.differences import against, compare_pair, margin_of
 from analysis.evidence.evidence import Settings
-from analysis.sources import PUBLISHED, Source
+from analysis.sources import Source
 from benchmarks.protocol import AVERAGE, datasets_of
 from tests.analysis.adjusted import multipletests
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn, real_and_made_up
@@ -28,15 +28,6 @@ def by_seed(source, model):
     return source.evidence(SETTINGS).by_seed((model, "SC", "sst2"))
 
 
-def improvement_by_rliable(x, y):
-    """rliable's `probability_of_improvement` (Agarwal et al. 2021): Mann-Whitney's U over pairs, mean over tasks."""
-    chances = [
-        stats.mannwhitneyu(one, other, alternative="greater").statistic / (len(one) * len(other))
-        for one, other in zip(x, y, strict=True)
-    ]
-    return np.mean(chances)
-
-
 def test_runs_one_model_real_agree_with_scipy():
     source = real_and_made_up()
     x, y = by_seed(source, REAL), by_seed(source, MADE_UP)
@@ -49,7 +40,6 @@ def test_runs_one_model_real_agree_with_scipy():
     )
     assert (one.result.low, one.result.high) == pytest.approx((interval.low, interval.high))
     assert one.result.p_for == pytest.approx(ttost_ind(x, y, -0.5, 0.5, usevar="unequal")[0])
-    assert one.superiority == pytest.approx(improvement_by_rliable([x], [y]))
     assert one.result.seeds == (5, 5)
     wanted = max(abs(one.result.effect), 0.5) / one.spread
     exact = TTestIndPower().solve_power(wanted, power=0.8, alpha=0.05)
@@ -66,28 +56,9 @@ def test_incomplete_runs_agree_with_scipy():
     assert one.result.p_zero == pytest.approx(by_scipy.pvalue)
     assert (one.result.low, one.result.high) == pytest.approx(by_scipy.confidence_interval(0.95))
     assert one.result.effect == pytest.approx(np.mean(partly[0]) - np.nanmean(partly[1]), abs=1e-12)
-    assert one.superiority == pytest.approx(improvement_by_rliable([partly[0]], [partly[1][:3]]))
-    assert np.isnan(one.superiority_low)  # three seeds are too few for a bootstrap
 
 
-def test_printed_cells_are_superior_as_normal_distributions_are():
-    single = compared(PUBLISHED)[SST2]
-    spread = float(np.hypot(0.62, 0.39)) / 1.96 * 5**0.5
-    assert single.superiority == pytest.approx(stats.norm.cdf(0.32 / spread), abs=1e-6)
-
-
-def test_improvement_over_a_task_and_all_is_rliables_mean_over_datasets():
-    scores = drawn({REAL: 0.4, MADE_UP: 0.0}, seed=3)
-    found = compared(Source(label="x", runs=best_runs(scores)))
-    names = datasets_of("SC")
-    x, y = ([scores[model][name] for name in names] for model in (REAL, MADE_UP))
-    assert found[SC].superiority == pytest.approx(improvement_by_rliable(x, y))
-    x, y = (list(scores[model].values()) for model in (REAL, MADE_UP))
-    assert found[OVERALL].superiority == pytest.approx(improvement_by_rliable(x, y))
-    assert found[OVERALL].superiority_low < found[OVERALL].superiority < found[OVERALL].superiority_high
-
-
-def test_all_tasks_are_those_of_all_models_in_effect_margin_and_chance_alike():
+def test_all_tasks_are_those_of_all_models_in_effect_and_margin_alike():
     third = "610m-mlm20-42k"
     scores = drawn({REAL: 0.4, MADE_UP: 0.0, third: 0.1}, seed=3)
     names = [*datasets_of("SC"), *datasets_of("TC")]
@@ -101,7 +72,6 @@ def test_all_tasks_are_those_of_all_models_in_effect_margin_and_chance_alike():
     x, y = ([scores[model][name] for name in names] for model in (REAL, MADE_UP))
     assert one.result.effect == pytest.approx(np.mean(x) - np.mean(y))
     assert one.margin == pytest.approx((MARGINS["SC"] + MARGINS["TC"]) / 2)
-    assert one.superiority == pytest.approx(improvement_by_rliable(x, y))
 
 
 def test_holm_is_over_datasets_and_over_tasks_and_over_pairs():

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence.cells import seed_scores
-from analysis.evidence.contrasts import Contrast, Term
+from analysis.evidence.contrasts import Cell, Contrast, Term
 from analysis.evidence.evidence import Evidence, Settings
 from benchmarks.protocol import DATASETS
 
@@ -19,6 +19,12 @@ def on_dataset(dataset: str, first: str = MLM, second: str = CLM) -> Contrast:
     return Contrast(
         label="", terms=tuple(Term(weight=w, model=m, task=task, dataset=dataset) for w, m in pair)
     )
+
+
+def level_of(cell: Cell) -> Contrast:
+    """A cell's own score."""
+    model, task, dataset = cell
+    return Contrast(label="", terms=(Term(weight=1.0, model=model, task=task, dataset=dataset),))
 
 
 def evidence(runs: pd.DataFrame | None, interval: str = "t", *, instances: Path | None = None, **options):

@@ -11,10 +11,10 @@ from analysis.claims.catalogue import FINDINGS
 from analysis.claims.statements import comparisons, difference, weighted
 from analysis.evidence.cells import seed_scores
 from analysis.evidence.contrasts import Spread
-from analysis.evidence.evidence import Evidence, Settings, level_of
+from analysis.evidence.evidence import Evidence, Settings
 from analysis.published_cells import published_values
 from common.errors import UserError
-from tests.analysis.evidence.asked import CLM, MLM, evidence, on_dataset, seeds_of
+from tests.analysis.evidence.asked import CLM, MLM, evidence, level_of, on_dataset, seeds_of
 from tests.analysis.made_up import made_up_runs
 
 OTHER = "1b-clm-42k"
@@ -150,7 +150,7 @@ def test_the_papers_levels_are_as_printed() -> None:
 
 
 def test_estimates_that_need_a_standard_error_get_students() -> None:
-    assert evidence(RUNS, "bootstrap").student(GAP) == evidence(RUNS).estimate(GAP).estimate
+    assert evidence(RUNS, "bootstrap").student(GAP.terms) == evidence(RUNS).estimate(GAP.terms).estimate
 
 
 @pytest.mark.parametrize("interval", ["bootstrap", "pooled"])

@@ -9,13 +9,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.evidence import Evidence, Settings, level_of
+from analysis.evidence.evidence import Evidence, Settings
 from analysis.statistics.crossed import crossed_estimate
-from analysis.store.instances import RunScores, read_instances
-from analysis.store.runs_table import COLUMNS
-from tests.analysis.evidence.asked import CLM, MLM, evidence, on_dataset, seeds_of
-from tests.analysis.made_up import with_instances, write_instances
+from analysis.store.instances import read_instances
+from tests.analysis.evidence.asked import CLM, MLM, evidence, level_of, on_dataset, seeds_of
+from tests.analysis.made_up import with_instances
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +45,7 @@ def test_the_error_over_seeds_and_instances_is_that_of_the_two_way_layout(stored
 def test_a_level_near_an_end_has_the_interval_that_keeps_within_it(stored, model: str) -> None:
     runs, folder = stored
     cell = (model, "SC", "sst2")
-    found = evidence(runs, "crossed", instances=folder).estimate(level_of(cell)).estimate
+    found = evidence(runs, "crossed", instances=folder).estimate(level_of(cell).terms).estimate
     table = Evidence(Settings(interval="crossed"), runs=runs, instances=folder)
     values = seeds_of(runs, model, "sst2")
     shared = table.covariances.between_seeds([(1.0, model, "sst2")], list(range(5)))
@@ -102,56 +100,3 @@ def test_nq_is_never_paired_by_query(stored) -> None:
     found = evidence(runs, "crossed", instances=folder).result(on_dataset("nq"))
     alone = evidence(runs).result(on_dataset("nq"))
     assert (found.instance_share, found.error) == (0, pytest.approx(alone.error))
-
-
-def test_draws_have_the_spread_of_seeds_and_of_instances_whatever_the_weights(tmp_path: Path) -> None:
-    """Two models that share hard instances, seeds that differ as much as test sets do; halves, sums and differences."""
-    rng, rows, cells = np.random.default_rng(12), [], {}
-    hard = rng.random(200)
-    for model in (MLM, CLM):
-        runs = []
-        for seed, level in enumerate(rng.uniform(-0.04, 0.04, 5)):
-            scores = np.clip(0.2 + 0.5 * hard + level + 0.05 * rng.random(200), 0, 1)
-            runs.append(RunScores(lr=1e-4, seed=seed, validation=scores[:5], test=scores))
-            rows.append((model, "SC", "sst2", 1e-4, seed, scores[:5].mean(), scores.mean(), 5, 200))
-        cells[model, "sst2"] = runs
-    write_instances(tmp_path / "i", cells)
-    source = Evidence(
-        Settings(interval="crossed", resamples=40_000), runs=pd.DataFrame(rows, columns=list(COLUMNS)),
-        instances=tmp_path / "i",
-    )  # fmt: skip
-
-    def of(first: float, second: float) -> Contrast:
-        pairs = ((first, MLM), (second, CLM))
-        return Contrast(
-            label="", terms=tuple(Term(weight=w, model=m, task="SC", dataset="sst2") for w, m in pairs if w)
-        )
-
-    asked = [of(0.5, 0), of(0, 3.0), of(1.0, -1.0)]
-    drawn = source.draws(asked)
-    for column, contrast in zip(drawn.T, asked, strict=True):
-        estimate = source.estimate(contrast).estimate
-        assert 0.1 < estimate.instance_share < 0.9 or contrast is asked[2]
-        # Student's t of five seeds has twice the variance of a normal distribution of the same error.
-        share = estimate.instance_share
-        spread = estimate.error * math.sqrt(2 * (1 - share) + share)
-        assert column.mean() == pytest.approx(estimate.effect, abs=0.02 * estimate.error)
-        assert column.std() == pytest.approx(spread, rel=0.05)
-        assert source.student(contrast) == estimate
-    shared = source.covariances.between_cells([(0.5, MLM, "sst2"), (3.0, CLM, "sst2")])[0]
-    alone = [source.covariances.between_cells([one])[0] for one in ((0.5, MLM, "sst2"), (3.0, CLM, "sst2"))]
-    assert np.cov(drawn.T)[0, 1] == pytest.approx((shared - sum(alone)) / 2, rel=0.15)
-
-
-def test_single_seeds_and_seeds_apart_are_drawn_where_they_are(stored) -> None:
-    runs, folder = stored
-    one = runs[(runs["model"] == MLM) | (runs["seed"] == 0)]
-    apart = runs[(runs["seed"] < 2) == (runs["model"] == MLM)]
-    asked = [level_of((model, "SC", "sst2")) for model in (MLM, CLM)]
-    drawn = evidence(one, "crossed", instances=folder).draws(asked)
-    assert np.ptp(drawn[:, 1]) < 1e-9 and np.ptp(drawn[:, 0]) > 1
-    turned = evidence(one, "crossed", instances=folder).draws(asked[::-1])
-    assert np.ptp(turned[:, 0]) < 1e-9 and np.ptp(turned[:, 1]) > 1
-    assert turned[:, 1].mean() == pytest.approx(seeds_of(one, MLM, "sst2").mean(), abs=0.5)
-    assert drawn[0, 1] == pytest.approx(seeds_of(one, CLM, "sst2")[0])
-    assert np.isfinite(evidence(apart, "crossed", instances=folder).draws(asked)).all()

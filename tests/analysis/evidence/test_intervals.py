@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.evidence.contrasts import Contrast, Term
-from analysis.evidence.evidence import Evidence, Settings, level_of
+from analysis.evidence.evidence import Evidence, Settings
 from analysis.evidence.intervals import (
     DEFAULT_OF_CELLS,
     DEFAULT_OF_RUNS,
@@ -26,6 +26,7 @@ from analysis.sources import PUBLISHED
 from analysis.statistics.estimates import Student
 from common.errors import UserError
 from common.provenance import ROOT
+from tests.analysis.evidence.asked import level_of
 from tests.analysis.made_up import made_up_runs
 from tests.speed.interval_coverage import SEED_COUNTS, SHAPES
 
@@ -40,7 +41,7 @@ OVER_SEEDS = [name for name, one in INTERVALS.items() if not one.needs_instances
 def estimated(interval: str, seeds: int, contrast: Contrast = LEVEL, generator: int = 0):
     runs = made_up_runs(np.random.default_rng(0), models=MODELS, seeds=range(seeds), rates=[1e-4])
     settings = Settings(interval=interval, resamples=500, seed=generator)
-    return Evidence(settings, runs=runs).estimate(contrast)
+    return Evidence(settings, runs=runs).estimate(contrast.terms)
 
 
 @pytest.mark.parametrize("interval", OVER_SEEDS)

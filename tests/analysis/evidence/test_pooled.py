@@ -130,7 +130,7 @@ def same_draws(dataset: str, size: int, count: int, place: int) -> np.ndarray:
 @pytest.mark.parametrize("name", CONTRASTS)
 def test_it_is_its_description_written_out_with_the_same_draws(name: str) -> None:
     asked = CONTRASTS[name]
-    estimate = evidence(seed=5).estimate(asked).estimate
+    estimate = evidence(seed=5).estimate(asked.terms).estimate
     assert isinstance(estimate, Studentised)
     effect, error, ratios = written_out(asked, same_draws, 2_000)
     assert (estimate.effect, estimate.error) == pytest.approx((effect, error))
@@ -260,7 +260,7 @@ def test_an_average_has_a_pool_of_its_own_and_a_cell_named_twice_is_one() -> Non
     half, whole = (Term(weight=weight, model="a", task="SC") for weight in (0.5, 1.0))
     on_dataset = Term(weight=1.0, model="a", task="SC", dataset="sst2")
     asked = ((half, half), (whole,), (on_dataset,))
-    twice, once, other = (source.estimate(Contrast(label="", terms=terms)).estimate for terms in asked)
+    twice, once, other = (source.estimate(terms).estimate for terms in asked)
     assert isinstance(twice, Studentised) and isinstance(once, Studentised)
     assert (twice.ratios == once.ratios).all() and twice.error == once.error
     assert isinstance(other, Studentised) and (other.ratios != once.ratios).any()
@@ -286,7 +286,7 @@ def test_the_average_of_one_dataset_is_the_dataset_and_that_of_two_is_not() -> N
 def test_resamples_of_one_value_alone_are_left_out() -> None:
     """Half of the pool's residuals are one number, so that one resample in sixteen has no spread at all."""
     cells = {(model, "one"): [0.0, 0.0, place + 1.0, place + 1.0] for place, model in enumerate("abcde")}
-    estimate = evidence(frame_of(cells)).estimate(LEVEL).estimate
+    estimate = evidence(frame_of(cells)).estimate(LEVEL.terms).estimate
     assert isinstance(estimate, Studentised)
     assert np.isfinite(estimate.ratios).all() and 0.8 * 2_000 < len(estimate.ratios) < 0.95 * 2_000
     assert (FEWEST_CELLS, FEWEST_SEEDS) == (5, 4)  # docs/intervals.md
@@ -300,5 +300,5 @@ def test_levels_have_equal_tails_from_ten_cells_on() -> None:
                 for place in range(cells)
             }
         )
-        estimate = evidence(values).estimate(contrast((1, "00", "one"))).estimate
+        estimate = evidence(values).estimate(contrast((1, "00", "one")).terms).estimate
         assert isinstance(estimate, Studentised) and estimate.symmetric == (cells < EQUAL_TAILS_FROM)

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.stats.nonparametric import rank_compare_2indep
 from statsmodels.stats.weightstats import ttost_ind, ttost_paired
 
 from analysis.statistics.estimates import (
@@ -15,15 +14,11 @@ from analysis.statistics.estimates import (
     student_estimate,
 )
 from analysis.statistics.inference import (
-    SUPERIORITY_COVERAGE,
     brown_forsythe,
     holm,
-    improvement_bounds,
     partial_conjunction,
-    probability_of_improvement,
     region_p,
     spread_ratios,
-    superiority_words,
 )
 from tests.analysis.simulated import two_sided, welch_of
 
@@ -124,63 +119,3 @@ def test_type_one_error_of_brown_forsythe_and_of_the_ratio():
     assert np.mean(found[:, 1] <= 0.05) <= 0.05 + error
     shares = [np.mean([both(scale)[1] <= 0.05 for _ in range(300)]) for scale in (1.5, 2.5, 4.0)]
     assert shares[0] < shares[1] < shares[2]
-
-
-RNG = np.random.default_rng(0)
-TASKS = [(RNG.normal(1, 1, 5), RNG.normal(0, 1, 5)), (RNG.normal(0, 1, 4), RNG.normal(0, 1, 6))]
-
-
-@pytest.mark.parametrize("pair", [*TASKS, (np.array([1.0, 2, 2]), np.array([2.0, 2]))])
-def test_the_probability_of_improvement_is_mann_whitneys_u_over_the_pairs(pair):
-    u = stats.mannwhitneyu(*pair, alternative="greater").statistic
-    assert probability_of_improvement(*pair) == pytest.approx(u / (len(pair[0]) * len(pair[1])))
-    assert probability_of_improvement(*pair) == pytest.approx(rank_compare_2indep(*pair).prob1)
-
-
-def solved(share: float, m: int, n: int) -> tuple[float, float]:
-    """Newcombe's method 5 as the real roots of its quartic, both sides times (2 - t)(1 + t)."""
-    k, z2 = (m + n) / 2 - 1, stats.norm.ppf(0.975) ** 2
-    t = np.polynomial.Polynomial([0.0, 1.0])
-    variance = t * (1 - t) * ((2 - t) * (1 + t) + k * (1 - t) * (1 + t) + k * t * (2 - t)) / (m * n)
-    roots = ((t - share) ** 2 * (2 - t) * (1 + t) - z2 * variance).roots()
-    real = np.sort(roots[np.abs(roots.imag) < 1e-6].real)
-    inside = [root for root in real if -1e-9 <= root <= 1 + 1e-9]
-    return inside[0], inside[-1]
-
-
-@pytest.mark.parametrize(("m", "n"), [(5, 5), (4, 7), (30, 8)])
-def test_the_interval_of_p_a_above_b_is_newcombes(m, n):
-    rng = np.random.default_rng(m * n)
-    for shift in (0.0, 0.7, 2.0):
-        first, second = rng.normal(shift, 1, m), rng.normal(0, 1, n)
-        share = probability_of_improvement(first, second)
-        found = improvement_bounds([(first, second)])
-        assert found == pytest.approx(solved(share, m, n), abs=1e-6)
-        low, high = improvement_bounds([(second, first)])
-        assert found == pytest.approx((1 - high, 1 - low))
-        assert improvement_bounds([(first, second)] * 3, level=0.95)[0] > found[0]
-
-
-def test_where_every_run_is_above_every_other_there_is_still_an_interval():
-    """And with many runs little of it is left."""
-    five, many = (improvement_bounds([(np.arange(n) + n, np.arange(n))]) for n in (5, 500))
-    assert five == (pytest.approx(0.643, abs=0.001), 1.0)
-    assert many == (pytest.approx(1.0, abs=0.01), 1.0) and many[0] < 1
-
-
-@pytest.mark.parametrize("shift", [0.0, 1.0, 2.0, 3.0, 4.0])
-@pytest.mark.parametrize("datasets", [1, 12])
-def test_the_coverage_of_the_interval_of_p_a_above_b_is_what_captions_say(shift: float, datasets: int):
-    """Two models `shift` standard deviations of a seed apart, on every dataset alike."""
-    least, most = SUPERIORITY_COVERAGE
-    rng, held, trials = np.random.default_rng(3), 0, 800
-    known: dict[float, tuple[float, float]] = {}
-    truth = float(stats.norm.cdf(shift / 2**0.5))
-    for _ in range(trials):
-        strata = list(zip(rng.normal(shift, size=(datasets, 5)), rng.normal(size=(datasets, 5)), strict=True))
-        share = float(np.mean([np.greater.outer(first, second).mean() for first, second in strata]))
-        if share not in known:
-            known[share] = improvement_bounds(strata)
-        held += known[share][0] <= truth <= known[share][1]
-    assert least - 0.025 <= held / trials <= most + 0.02  # three standard errors
-    assert "94 to 97 %" in superiority_words()

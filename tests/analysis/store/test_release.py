@@ -17,7 +17,7 @@ from benchmarks.runs import cell_keys
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.provenance import ROOT
-from pretraining.models import FIGURES
+from pretraining.models import FIGURE_MODELS
 from tests.results import write_results
 
 HELD = ("610m-mlm40-42k", "610m-clm-42k", "210m-mlm40-42k")
@@ -211,7 +211,7 @@ def test_the_command_fetches_and_prints_the_store(
     line = ["fetch-released", "--url", origin[0]]
     assert main([*line, "figure2", HELD[1]]) == 0
     store = Path(capsys.readouterr().out.strip())
-    assert {Path(name).parts[1] for name in files(store)} == set(HELD) & set(FIGURES[2])
+    assert {Path(name).parts[1] for name in files(store)} == set(HELD) & set(FIGURE_MODELS[2])
     with pytest.raises(UserError, match="did you mean '610m-clm-42k'"):
         main([*line, "610m-cml-42k"])
 

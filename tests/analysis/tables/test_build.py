@@ -5,10 +5,13 @@ import pytest
 
 from analysis.evidence.evidence import Evidence, Settings, scores_of
 from analysis.published_cells import published_cells
+from analysis.sources import PUBLISHED
 from analysis.tables.build import _Layout, build_table
 from analysis.tables.render import table_document
+from benchmarks.protocol import TASKS, Task
 from common.errors import UserError
 from common.tables import show
+from pretraining.models import TABLES
 from pretraining.paper_settings import SHAPES
 from tests.analysis.made_up import random_runs
 
@@ -75,16 +78,42 @@ def test_own_models_become_rows_of_the_table_of_their_kind() -> None:
 def test_a_row_of_an_own_model_fills_every_stub() -> None:
     layout = _Layout(
         title="", stubs=("Size", "Layers", "Objective"), label=lambda model: (model.size, "12", model.objective),
-        kinds=("base",), takes_foreign=True,
+        models=(), kinds=("base",), takes_foreign=True,
     )  # fmt: skip
     for name in ("610m-mlm60-42k", "bert-base", "toy-s-clm-120"):
-        assert len(layout.label_of(name)) == 3
+        assert len(layout.label_of(name, PUBLISHED)) == 3
 
 
 @pytest.mark.parametrize("number", [0, 18, -1])
 def test_a_table_the_paper_does_not_have(number: int) -> None:
     with pytest.raises(UserError, match="Tables 1 to 17"):
         build_table(number)
+
+
+def test_a_fifth_family_has_tables_after_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registered as an add-on does it: all of the paper's tables are as before."""
+    before = [build_table(number) for number in TABLES]
+    task = Task(name="RR", title="Reranking", metric="MRR", standard_metric="MRR", headline="mrr")
+    monkeypatch.setitem(TASKS, task.name, task)
+    assert [build_table(number) for number in TABLES] == before
+    scores = pd.DataFrame(
+        [
+            {"model": model, "task": "RR", "dataset": "average", "mean": 50.0, "low": 40.0, "high": 60.0,
+             "n_seeds": 5, "interval": "t", "source": "mine"}
+            for model in ("610m-mlm40-42k", "610m-mlm60-42k", "610m-clm-10k-mlm40-42k")
+        ]
+    )  # fmt: skip
+    tables = [build_table(number, scores) for number in (18, 19, 20, 21)]
+    assert all(table.caption.startswith("Reranking (MRR, %): ") for table in tables)
+    assert [table.models for table in tables] == [
+        ("610m-mlm40-42k", "610m-mlm60-42k"),
+        (),
+        ("610m-mlm40-42k", "610m-clm-10k-mlm40-42k"),
+        ("610m-mlm40-42k",),
+    ]
+    assert "50.00 [40.00, 60.00]" in show(table_document(tables[0]), "markdown")
+    with pytest.raises(UserError, match="other families Tables 18 to 21"):
+        build_table(22)
 
 
 def test_published_cells_come_in_the_order_of_the_rows() -> None:

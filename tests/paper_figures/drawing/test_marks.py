@@ -2,7 +2,6 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,16 +10,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.sources import open_source
 from paper_figures.drawing.marks import draw_groups, draw_lines, write_names
 from paper_figures.drawing.style import EXTRA, MLM, paper_style
-from paper_figures.figure import FIGURES, FigureInputs, point_id
-from paper_figures.save import DrawnFigure
+from paper_figures.figure import point_id
 from tests.paper_figures.checker import drawn_texts
+from tests.paper_figures.drawn import collected, files
 
 PAPERS = "610m-mlm40-42k"
-PUBLISHED = FigureInputs(source=open_source("published"))
 SVG = "{http://www.w3.org/2000/svg}"
+
+
+def of_mlm(**columns: object) -> pd.DataFrame:
+    """Rows of one series of a model of the paper, without intervals but for those given."""
+    return pd.DataFrame({"series": "MLM", "model": PAPERS, "low": np.nan, "high": np.nan, **columns})
 
 
 def lines_named(ax: Axes, name: str) -> list[Line2D]:
@@ -28,16 +30,7 @@ def lines_named(ax: Axes, name: str) -> list[Line2D]:
 
 
 def test_an_interval_beyond_all_scores_ends_in_an_arrow_at_the_axis() -> None:
-    rows = pd.DataFrame(
-        {
-            "x": ["610M"],
-            "series": ["MLM"],
-            "model": PAPERS,
-            "mean": [0.8],
-            "low": [-40.0],
-            "high": [101.9],
-        }
-    )
+    rows = of_mlm(x=["610M"], mean=[0.8], low=[-40.0], high=[101.9])
     ax = Figure().subplots()
     draw_groups(ax, rows, {"MLM": MLM}, groups=["610M"])
     assert ax.get_ylim() == (0, 100)
@@ -47,17 +40,7 @@ def test_an_interval_beyond_all_scores_ends_in_an_arrow_at_the_axis() -> None:
 
 
 def test_a_score_without_interval_has_a_mark_alone() -> None:
-    rows = pd.DataFrame(
-        {
-            "x": [1.0],
-            "series": "MLM",
-            "model": PAPERS,
-            "mean": [50.0],
-            "low": np.nan,
-            "high": np.nan,
-        },
-        index=[7],
-    )
+    rows = of_mlm(x=[1.0], mean=[50.0]).set_axis([7])
     ax = Figure().subplots()
     draw_lines(ax, rows, {"MLM": MLM}, expected={})
     assert not ax.collections and not lines_named(ax, "_end")
@@ -65,16 +48,7 @@ def test_a_score_without_interval_has_a_mark_alone() -> None:
 
 
 def test_an_x_without_any_score_has_its_tick_and_a_cross() -> None:
-    rows = pd.DataFrame(
-        {
-            "x": [10.0, 40.0],
-            "series": "MLM",
-            "model": PAPERS,
-            "mean": [1.0, 2.0],
-            "low": np.nan,
-            "high": np.nan,
-        }
-    )
+    rows = of_mlm(x=[10.0, 40.0], mean=[1.0, 2.0])
     ax = Figure().subplots()
     draw_lines(ax, rows, {"MLM": MLM}, expected={"MLM": [1, 2, 5, 10, 20, 40]}, log_x=True)
     assert [float(line.get_xdata()[0]) for line in lines_named(ax, "_missing")] == [1, 2, 5, 20]  # type: ignore[index]
@@ -95,14 +69,13 @@ def test_an_added_models_interval_widens_no_axis_and_ends_in_an_arrow() -> None:
 
 
 @pytest.mark.parametrize("name", ["claims", "forest-f3", "forest-f5d", "forest-f5e", "forest-f8"])
-def test_right_supports(name: str, tmp_path: Path) -> None:
+def test_right_supports(name: str) -> None:
     """A mark of the SVG is right of the line of no effect exactly where its effect is on the claimed side."""
-    drawn = DrawnFigure.of(FIGURES[name].load(), PUBLISHED)
-    svg, *_ = drawn.save(tmp_path, ["svg"])
-    data, turned = drawn.data, drawn.data["region_high"].eq(0) & np.isneginf(drawn.data["region_low"])
+    data = collected(name).data
+    turned = data["region_high"].eq(0) & np.isneginf(data["region_low"])
     assert turned.any() == (name != "forest-f8")
     side = data["effect"].where(~turned, -data["effect"])
-    for axes in ElementTree.parse(svg).getroot().iter(f"{SVG}g"):
+    for axes in ElementTree.parse(files(name)["svg"]).getroot().iter(f"{SVG}g"):
         if not str(axes.get("id")).startswith("axes_"):
             continue
         marks, lines = {}, []
@@ -144,11 +117,9 @@ def test_names_are_in_the_order_of_their_lines_and_apart(ends: tuple[float, ...]
         assert middles == pytest.approx(wanted, abs=2)
 
 
-@pytest.mark.parametrize("name", ["1", "6", "8", "claims", "answer", "ranking"])
-def test_every_row_of_the_csv_is_a_group_of_the_svg(name: str, tmp_path: Path) -> None:
-    drawn = DrawnFigure.of(FIGURES[name].load(), PUBLISHED)
-    svg, csv, *_ = drawn.save(tmp_path, ["svg"])
-    rows, root = pd.read_csv(csv), ElementTree.parse(svg).getroot()
+@pytest.mark.parametrize("name", ["1", "6", "8", "claims", "answer"])
+def test_every_row_of_the_csv_is_a_group_of_the_svg(name: str) -> None:
+    rows, root = pd.read_csv(files(name)["csv"]), ElementTree.parse(files(name)["svg"]).getroot()
     ids = [str(element.get("id")) for element in root.iter(f"{SVG}g")]
     points = [found for found in ids if re.fullmatch(r"point-\d+", found)]
     shown = rows.index if "effect" not in rows else rows.index[rows["effect"].notna()]

@@ -19,9 +19,9 @@ from paper_figures.drawing.style import (
     INK,
     LIGHT,
     MLM,
-    PAPER,
     RAMP_BLUE,
     RAMP_PURPLE,
+    WHITE,
     Look,
     looks_of,
     paper_style,
@@ -44,9 +44,9 @@ def test_series_of_one_figure_differ_for_every_eye_in_grey_and_in_marker_and_das
 
 def test_lines_have_a_contrast_of_three_and_text_of_four_and_a_half() -> None:
     everyone = (MLM, CLM, *RAMP_BLUE, *RAMP_PURPLE, *EXTRA)
-    assert {look.color: c for look in everyone if (c := contrast(look.color, PAPER)) < 3} == {}
+    assert {look.color: c for look in everyone if (c := contrast(look.color, WHITE)) < 3} == {}
     texts = (INK, GREY, *(look.ink for look in everyone), *VERDICT.values(), *SIGN.values())
-    assert {text: c for text in texts if (c := contrast(text, PAPER)) < 4.5} == {}
+    assert {text: c for text in texts if (c := contrast(text, WHITE)) < 4.5} == {}
     assert contrast(GREY, LIGHT) >= 4.5
 
 

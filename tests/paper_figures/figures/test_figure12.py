@@ -11,7 +11,7 @@ from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FigureInputs
 from paper_figures.figures.figure12 import POINTS, training_losses
 from paper_figures.words import alt_text, missing
-from pretraining.models import FIGURES
+from pretraining.models import FIGURE_MODELS
 from tests.messages import refused
 from tests.paper_figures.made_up import paper_figure, write_logs
 
@@ -80,7 +80,7 @@ def test_a_start_without_any_log_is_named(tmp_path: Path) -> None:
     runs = ("", "-42k", "-dec42k-mlm40", *(f"-dec42k-mlm40-{total}k" for total in (44, 54, 64)))
     write_logs(tmp_path, leave_out=[f"610m-clm{run}" for run in runs])
     data = FIGURE.collect(logged(tmp_path))
-    assert list(missing(FIGURE, data)) == [name for name in FIGURES[12] if name.startswith("610m-clm")]
+    assert list(missing(FIGURE, data)) == [name for name in FIGURE_MODELS[12] if name.startswith("610m-clm")]
     assert "610m-clm-dec42k-mlm40-64k, for lack of a training log." in alt_text(
         FIGURE, data, logged(tmp_path)
     )

@@ -8,11 +8,11 @@ import pytest
 from benchmarks.protocol import LEARNING_RATES, datasets_of
 from paper_figures.drawing.style import paper_style
 from paper_figures.words import source_sentence
-from pretraining.models import FIGURES
+from pretraining.models import FIGURE_MODELS
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 Array = npt.NDArray[np.float64]
-RUNS = made_up_runs(dict.fromkeys((*FIGURES[5], *FIGURES[7])))
+RUNS = made_up_runs(dict.fromkeys((*FIGURE_MODELS[5], *FIGURE_MODELS[7])))
 TASKS = ("SC", "TC", "QA", "IR")
 
 
@@ -94,7 +94,7 @@ def test_the_picture_holds_the_spread(number: int) -> None:
             assert [line.get_ydata()[0] for line in points.values()] == pytest.approx(single.tolist())  # type: ignore[index]
 
 
-FIVE = RUNS[RUNS["model"].isin(FIGURES[5])]
+FIVE = RUNS[RUNS["model"].isin(FIGURE_MODELS[5])]
 
 
 def test_figure_5_leaves_out_the_large_rates_and_scores_that_lack_a_dataset() -> None:

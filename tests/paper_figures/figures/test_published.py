@@ -11,11 +11,10 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from scipy import stats
 
-from analysis.sources import open_source
 from common.provenance import ROOT
-from paper_figures.drawing.style import paper_style
-from paper_figures.figure import COLUMNS, GAPS, FigureInputs
-from tests.paper_figures.made_up import STEP_FLOPS, paper_figure
+from paper_figures.figure import COLUMNS, GAPS
+from tests.paper_figures.drawn import collected, picture
+from tests.paper_figures.made_up import STEP_FLOPS
 
 TASKS = ("SC", "TC", "QA", "IR")
 SIZES = {"210M": "210m", "610M": "610m", "1B": "1b"}
@@ -73,11 +72,6 @@ def _expected(number: int) -> Iterator[tuple[str, str, float | str, str, float, 
             yield task, series, x, model, *CELLS[FIRST_TABLE[number] + offset, model]
 
 
-@pytest.fixture(scope="module")
-def published() -> FigureInputs:
-    return FigureInputs(source=open_source("published"))
-
-
 def _key(x: object) -> object:
     return x if isinstance(x, str) else round(float(x), 6)  # type: ignore[arg-type]
 
@@ -92,8 +86,8 @@ STUDENT = 2.7764451 / 1.96
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_every_drawn_value_is_the_published_cell(number: int, published: FigureInputs) -> None:
-    data = paper_figure(number).collect(published)
+def test_every_drawn_value_is_the_published_cell(number: int) -> None:
+    data = collected(str(number)).data
     assert list(data.columns) == [*COLUMNS, *GAPS] if number in (3, 6) else COLUMNS
     drawn = {
         (row["panel"], row["series"], _key(row["x"])): (row["model"], row["mean"], row["low"], row["high"])
@@ -135,12 +129,8 @@ def _intervals(ax: Axes) -> list[tuple[float, float, float]]:
 
 
 @pytest.mark.parametrize("number", [number for number in NUMBERS if number != 11])
-def test_points_lines_and_intervals_stand_at_the_data(number: int, published: FigureInputs) -> None:
-    figure = paper_figure(number)
-    data = figure.collect(published)
-    with paper_style():
-        drawn = figure.draw(data, "", "caption")
-    for ax, rows in _axes(drawn, data):
+def test_points_lines_and_intervals_stand_at_the_data(number: int) -> None:
+    for ax, rows in _axes(picture(str(number)), collected(str(number)).data):
         low, high = ax.get_ylim()
         assert low <= rows["low"].min()
         assert rows["high"].max() <= high
@@ -166,12 +156,8 @@ def test_points_lines_and_intervals_stand_at_the_data(number: int, published: Fi
 
 
 @pytest.mark.parametrize(("number", "base"), [(3, 20.0), (6, 0.0)])
-def test_the_second_row_shows_differences_with_welchs_interval(
-    number: int, base: float, published: FigureInputs
-) -> None:
-    data = paper_figure(number).collect(published)
-    with paper_style():
-        drawn = paper_figure(number).draw(data, "", "")
+def test_the_second_row_shows_differences_with_welchs_interval(number: int, base: float) -> None:
+    data, drawn = collected(str(number)).data, picture(str(number))
     assert len(drawn.axes) == 8
     for ax, task in zip(drawn.axes[4:], TASKS, strict=True):
         wanted = []

@@ -4,15 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.sources import open_source
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure import FigureInputs
 from paper_figures.words import alt_text, missing, missing_sentence
-from pretraining.models import FIGURES
+from pretraining.models import FIGURE_MODELS
+from tests.paper_figures.drawn import PUBLISHED
 from tests.paper_figures.made_up import ALL_MODELS, from_runs, made_up_runs, paper_figure
 
-SCORED = tuple(number for number in FIGURES if number not in (5, 7, 12))
+SCORED = tuple(number for number in FIGURE_MODELS if number not in (5, 7, 12))
 FULL = made_up_runs()
 WHOLE = from_runs(FULL)
 
@@ -21,7 +20,7 @@ WHOLE = from_runs(FULL)
 def test_a_complete_store_gives_every_model_of_the_figure(number: int) -> None:
     figure = paper_figure(number)
     data = figure.collect(WHOLE)
-    assert set(data["model"]) == set(FIGURES[number])
+    assert set(data["model"]) == set(FIGURE_MODELS[number])
     assert missing(figure, data) == {}
 
 
@@ -40,7 +39,7 @@ def test_holes_anywhere_are_left_out_and_named(number: int, seed: int) -> None:
         )
         return
     gaps = set(missing(figure, data))
-    assert gaps | set(data["model"]) == set(FIGURES[number])
+    assert gaps | set(data["model"]) == set(FIGURE_MODELS[number])
     if seed == 0:
         assert data["low"].isna().all()
     with paper_style():
@@ -77,7 +76,7 @@ def test_what_a_source_lacks_leaves_its_panel_empty(
 
 def test_figure_11_leaves_a_gap_where_the_two_stage_model_is_missing() -> None:
     figure = paper_figure(11)
-    for inputs, panels in ((FigureInputs(source=open_source("published")), 0), (WHOLE, 4)):
+    for inputs, panels in ((PUBLISHED, 0), (WHOLE, 4)):
         data = figure.collect(inputs)
         with paper_style():
             drawn = figure.draw(data, "", "")
