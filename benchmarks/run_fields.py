@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 __all__ = ["RUN_FIELDS", "Decides", "RunField", "fields_that_decide"]
@@ -34,10 +35,14 @@ class RunField:
     is_audited: bool = False
     """Whether the audit compares it."""
 
+    @cached_property
+    def _sections(self) -> tuple[str, ...]:
+        return tuple(self.path.split("."))
+
     def of(self, record: Mapping[str, Any]) -> Any:
         """Return what a run's record says of it; None for nothing."""
         value: Any = record
-        for section in self.path.split("."):
+        for section in self._sections:
             value = value.get(section) if isinstance(value, dict) else None
         return value
 
