@@ -237,8 +237,8 @@ def doctor(
         profile: with --rehearse, where jobs run
         image_file: with --rehearse, the image that jobs run in (default: this environment)
     """
-    images = (file for one in IMAGES for file in (one.path, one.path.with_suffix(".tar")))
-    text, code = report(examine(study, [file for file in images if file.is_file()]))
+    images = [one.path for one in IMAGES if one.path.is_file()]
+    text, code = report(examine(study, images))
     sys.stdout.write(text)
     if rehearse:
         image = str(image_file.resolve()) if image_file else ""

@@ -14,13 +14,12 @@ import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import get_args
 
 from common.errors import UserError
 from common.files import write_text
 from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
-from container.runtime import Runtime, identity_of, program_of, version_of
+from container.runtime import identity_of, version_of
 from container.start import COMPAT, MINIMUM_DRIVER, SCRATCH, driver_problem, scratch_of
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_text import study_text
@@ -44,25 +43,22 @@ def _inside(machine: Machine) -> bool:
 
 
 def runtimes(machine: Machine, images: Iterable[Path] = ()) -> Iterator[CheckLine]:
-    """What runs images: whether each runtime starts, knows what building asks for, and starts the images given."""
+    """What runs images: whether it starts, knows what building asks for, and starts the images given."""
     if _inside(machine):
         yield ok("runtime", "already inside an image")
         return
-    there = [runtime for runtime in get_args(Runtime) if program_of(machine, runtime)]
-    for runtime in there or ["apptainer"]:
-        try:
-            program, text = version_of(machine, runtime=runtime)
-        except UserError as error:
-            seen, _, advice = str(error).rpartition("; ")
-            yield fail(runtime, seen, advice)
-            continue
+    try:
+        program, text = version_of(machine)
+    except UserError as error:
+        seen, _, advice = str(error).rpartition("; ")
+        yield fail("apptainer", seen, advice)
+    else:
         known = machine.output([program, "build", "--help"])[1]
-        needed = ("--timestamp", "--label") if runtime == "podman" else ("--build-arg", "--mksquashfs-args")
-        if lacks := [option for option in needed if option not in known]:
+        if lacks := [option for option in ("--build-arg", "--mksquashfs-args") if option not in known]:
             seen = f"{text}; its `build` does not support {', '.join(lacks)}"
-            yield warn(runtime, seen, "it may run images; build them on another machine")
+            yield warn("apptainer", seen, "it may run images; build them on another machine")
         else:
-            yield ok(runtime, text)
+            yield ok("apptainer", text)
     for image in images:
         try:
             name, commit = identity_of(image, machine=machine)

@@ -11,7 +11,7 @@ from common.errors import UserError
 from common.files import sha256_file
 from common.provenance import git_commit
 from container.machine import Machine
-from container.runtime import identity_of, program_of, runtime_of, stream
+from container.runtime import check_name, identity_of, program_of, stream
 from workflow.jobs import Workflow
 
 __all__ = ["check_image", "places_of"]
@@ -39,9 +39,8 @@ def check_image(
     if not image.is_file():
         raise UserError(f"{image} does not exist; build it (make image-full) or leave --image out")
     sha256 = _read(image, key)
-    if program_of(here, runtime_of(image)) is None:
-        text = "%s is not on PATH here, so %s was not tried; the first job will try it"
-        log.warning(text, runtime_of(image), image)
+    if program_of(here) is None:
+        log.warning("apptainer is not on PATH here, so %s was not tried; the first job will try it", image)
         return replace(workflow, image_sha256=sha256)
     # A job works in the study's folder and so sees it; this call is made from elsewhere.
     own = [str(folder.resolve())] if folder.is_dir() else []
@@ -55,9 +54,9 @@ def check_image(
 
 def _read(image: Path, key: str) -> str:
     """Return the SHA-256 of an image file that is one by its first bytes and, with a key, by its signature."""
-    at, head = (32, b"SIF_MAGIC") if runtime_of(image) == "apptainer" else (257, b"ustar")
+    check_name(image)
     with image.open("rb") as file:
-        if file.read(at + len(head))[at:] != head:
+        if file.read(41)[32:] != b"SIF_MAGIC":
             raise UserError(
                 f"{image} is not a valid image file; copy it here again, or build it: make image-full"
             )

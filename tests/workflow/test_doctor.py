@@ -74,7 +74,6 @@ def test_a_healthy_machine_has_no_fail(machine: Maker) -> None:
         ({"apptainer --version": (1, "no namespaces")}, "fail", "no namespaces"),
         ({"singularity --version": (0, "singularity-ce version 4.1.1")}, "warn", "support --build-arg, --mksquashfs"),
         ({"apptainer --version": (0, "1.4.5"), "apptainer build": (0, "--build-arg --mksquashfs-args")}, "ok", "1.4.5"),
-        ({"podman --version": (0, "podman version 5"), "podman build": (0, "--timestamp --label")}, "ok", "version 5"),
     ],
 )  # fmt: skip
 def test_runtimes_are_asked_and_not_read(answers: Answers, status: str, seen: str) -> None:
