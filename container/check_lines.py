@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
-__all__ = ["CheckLine", "fail", "ok", "report", "warn"]
+from common.errors import UserError
+
+__all__ = ["CheckLine", "fail", "ok", "refusal", "refuse", "report", "warn"]
 
 
 class CheckLine(NamedTuple):
@@ -20,9 +23,30 @@ class CheckLine(NamedTuple):
     advice: str = ""
     """What to do; empty when all is well."""
 
+    @property
+    def sentence(self) -> str:
+        """What was seen and what to do, as an error says it."""
+        return f"{self.seen}; {self.advice}" if self.advice else self.seen
+
 
 ok, warn, fail = (partial(CheckLine, status) for status in ("ok", "warn", "fail"))
 """Make a line: what was looked at, what was seen, what to do."""
+
+
+def refusal(what: str, error: UserError) -> CheckLine:
+    """Return an error as the line that fails for it."""
+    seen, _, advice = str(error).partition("; ")
+    return fail(what, seen, advice)
+
+
+def refuse(lines: Iterable[CheckLine]) -> list[CheckLine]:
+    """Return the lines; the first that fails is a `UserError`, and what comes after it is not looked at."""
+    found = []
+    for line in lines:
+        if line.status == "fail":
+            raise UserError(line.sentence)
+        found.append(line)
+    return found
 
 
 def report(lines: list[CheckLine]) -> tuple[str, int]:

@@ -17,17 +17,17 @@ from pathlib import Path
 
 from common.errors import UserError
 from common.files import write_text
-from container.check_lines import CheckLine, fail, ok, warn
+from container.check_lines import CheckLine, fail, ok, refusal, warn
 from container.machine import Machine
 from container.runtime import identity_of, version_of
 from container.start import COMPAT, MINIMUM_DRIVER, SCRATCH, driver_problem, scratch_of
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_text import study_text
 from workflow.engine import Profile, run_workflow
-from workflow.job_image import check_image
 from workflow.jobs import Workflow
-from workflow.slurm_jobs import refuse_what_slurm_refuses
+from workflow.slurm_request import check_requests
 from workflow.study import study_of, workflow_of
+from workflow.study_checks import check_image
 from workflow.study_settings import StudySettings
 from workflow.tiny import make_text
 
@@ -50,8 +50,7 @@ def runtimes(machine: Machine, images: Iterable[Path] = ()) -> Iterator[CheckLin
     try:
         program, text = version_of(machine)
     except UserError as error:
-        seen, _, advice = str(error).rpartition("; ")
-        yield fail("apptainer", seen, advice)
+        yield refusal("apptainer", error)
     else:
         known = machine.output([program, "build", "--help"])[1]
         if lacks := [option for option in ("--build-arg", "--mksquashfs-args") if option not in known]:
@@ -63,7 +62,7 @@ def runtimes(machine: Machine, images: Iterable[Path] = ()) -> Iterator[CheckLin
         try:
             name, commit = identity_of(image, machine=machine)
         except UserError as error:
-            yield fail(image.name, str(error), "see docs/hpc.md")
+            yield refusal(image.name, error)
         else:
             yield ok(image.name, f"starts here; the {name} image of commit {commit[:12]}")
 
@@ -190,12 +189,16 @@ def try_steps(
 ) -> Iterator[CheckLine]:
     """Train the study's largest model for a few steps, in jobs like the study's, and yield what was seen.
 
+    Nothing is trained where the image cannot be used or Slurm would not take the jobs.
+
     Raises:
         UserError: they did not run; the jobs' logs are below the folder.
     """
-    workflow = check_image(rehearsal_of(settings, folder, image), folder, key=settings.image_key)
-    if profile == "slurm":
-        refuse_what_slurm_refuses(workflow)
+    workflow, lines = check_image(rehearsal_of(settings, folder, image), folder, key=settings.image_key)
+    lines += check_requests(workflow) if profile == "slurm" else ()
+    yield from lines
+    if any(line.status == "fail" for line in lines):
+        return
     if not run_workflow(workflow, folder, profile=profile):
         raise UserError(f"the rehearsal did not finish; its logs are in {folder / 'logs'}")
     stages = sorted((folder / "pretraining/stages").glob("*/timings.jsonl"))

@@ -11,9 +11,10 @@ import dataclasses
 import json
 import math
 import textwrap
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from benchmarks.runs import RUN, record_of
@@ -244,7 +245,7 @@ class Workflow:
     binds: tuple[str, ...] = ()
     """Folders outside the workflow's that its jobs read; the image shows them."""
     queues: dict[str, dict[str, str]] = field(default_factory=dict)
-    """What each of `QUEUES` asks Slurm for, by the names of Snakemake's resources."""
+    """What each of `QUEUES` asks Slurm for, by the keys of [jobs] in a site's file."""
     gres: str = "gpu"
     """What Slurm calls a GPU."""
     numa_binding: str = ""
@@ -265,6 +266,17 @@ class Workflow:
     def queue(self, job: Job) -> dict[str, str]:
         """Return what Slurm is asked for a job beyond its size."""
         return self.queues.get(job.queue, {})
+
+    def places(self, folder: Path, environ: Mapping[str, str]) -> list[str]:
+        """Return the folders outside the workflow's that an image shows, of those that exist here.
+
+        Args:
+            folder: the workflow's.
+            environ: has the variables that their names begin with.
+        """
+        places = (Template(place).safe_substitute(environ) for place in self.binds)
+        there = [place for place in places if Path(place.split(":")[0]).exists()]
+        return [place for place in there if not Path(place).is_relative_to(folder)]
 
     @property
     def kinds(self) -> list[JobKind]:

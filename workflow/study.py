@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from workflow.study_settings import StudySettings
 
 __all__ = [
     "TOKENS", "cell_runs", "model_files", "models_of", "place_stand_ins", "runs_at_a_time", "stage_files",
-    "study_of", "train_command", "training_config", "tuning_hours", "workflow_of",
+    "study_of", "train_command", "tuning_hours", "workflow_of",
 ]  # fmt: skip
 
 _ROW_BYTES = 200_000
@@ -87,14 +88,11 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
 
 
 def study_of(settings: StudySettings) -> Study:
-    """Return the study that the settings name."""
-    return load_study(Path(settings.study) if settings.study else None)
-
-
-def training_config(settings: StudySettings) -> TrainingConfig:
-    """Return what the study's models are trained with; `UserError` for a setting that is none."""
-    given, base = assignments(settings.pretraining_settings), study_of(settings).config
-    return read_settings(TrainingConfig, given, "pretraining_settings", base=base, typed=False)
+    """Return the study that the settings name, trained as they say; `UserError` for a setting that is none."""
+    study = load_study(Path(settings.study) if settings.study else None)
+    given = assignments(settings.pretraining_settings)
+    config = read_settings(TrainingConfig, given, "pretraining_settings", base=study.config, typed=False)
+    return replace(study, config=config)
 
 
 def place_stand_ins(folder: Path, target: str) -> None:
@@ -132,7 +130,6 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
         UserError: an unknown target or a study that cannot be read.
     """
     study = study_of(settings)
-    training_config(settings)  # what `train --set` would refuse is refused before anything is submitted
     models = models_of(target, study)
     # Ends of shared trunks are the whole study's, since `train TRUNK` trains as far as any model needs it.
     plan = plan_of(tuple({m.name: m for m in (*study.models.values(), *models)}.values()), study)
@@ -151,7 +148,7 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
         jobs=by_marker([*jobs, _analysis(target, cells, models, settings)]),
         image=image,
         binds=(*_outside(settings, models), *settings.binds),
-        queues={name: queue.resources() for name, queue in settings.jobs.items()},
+        queues={name: queue.options() for name, queue in settings.jobs.items()},
         gres=settings.gres,
         numa_binding=settings.numa_binding,
         max_jobs=settings.max_jobs,

@@ -11,7 +11,7 @@ from common.manifest import write_manifest
 from workflow.engine import Profile
 from workflow.jobs import Workflow
 from workflow.study import workflow_of
-from workflow.study_checks import cautions, missing, sample_of
+from workflow.study_checks import check_settings, sample_of
 from workflow.study_settings import StudySettings, load_settings
 
 READY = StudySettings(
@@ -25,7 +25,8 @@ MODEL = "210m-clm-42k"
 
 
 def _missing(settings: StudySettings, folder: Path, profile: Profile = "local", image: str = "") -> list[str]:
-    return list(missing(settings, workflow_of(MODEL, settings, image), folder, profile))
+    lines = check_settings(settings, workflow_of(MODEL, settings, image), folder, profile)
+    return [line.sentence for line in lines if line.status == "fail"]
 
 
 def test_a_study_that_lacks_nothing_can_start(tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def test_shards_that_are_too_few_are_counted(tmp_path: Path) -> None:
     assert _shards(workflow, tmp_path, job.tokens) is None
     short = _shards(workflow, tmp_path, 10**9) or ""
     assert "1,000,000,000 tokens" in short and "repeat_text" in short
-    assert short in list(missing(settings, workflow, tmp_path, "local"))
+    assert short in _missing(settings, tmp_path)
     assert _shards(workflow_of(MODEL, READY), tmp_path, 1) is None
 
 
@@ -97,7 +98,8 @@ def test_the_sample_of_fineweb_edu_has_tokens_to_spare() -> None:
 
 
 def _cautions(settings: StudySettings) -> str:
-    return "\n".join(cautions(settings, workflow_of(MODEL, settings), ("1b",)))
+    lines = check_settings(settings, workflow_of("1b-clm-42k", settings), Path(), "local")
+    return "\n".join(line.sentence for line in lines if line.status == "warn")
 
 
 def test_memory_limits_and_folders_are_warned_of(tmp_path: Path) -> None:
