@@ -95,6 +95,10 @@ def check_requests(workflow: Workflow, machine: Machine | None = None) -> Iterat
     Where nodes are down and no other setting than their number can be wrong, it is a warning.
     """
     here = machine or Machine()
+    if missing := [name for name in ("sbatch", "squeue") if here.which(name) is None]:
+        seen = f"{missing[0]} is not on PATH, so this is not a Slurm login node"
+        yield fail("Slurm", seen, "use --profile local")
+        return
     longest = {job.queue: job for job in sorted(workflow.jobs.values(), key=lambda job: job.minutes)}
     for name, job in longest.items():
         request, what = request_of(workflow, job), f"{name} jobs"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
@@ -66,11 +65,9 @@ def check_start(
     """
     take = list if dry_run else refuse
     lines = take(check_settings(settings, workflow, folder, profile))
+    lines += take(check_requests(workflow) if profile == "slurm" else ())
     workflow, image = check_image(workflow, folder, key=settings.image_key)
-    lines += take(image)
-    if profile == "slurm" and shutil.which("sbatch"):
-        lines += take(check_requests(workflow))
-    return workflow, lines
+    return workflow, lines + take(image)
 
 
 def check_settings(
@@ -89,7 +86,14 @@ def check_settings(
             "(make full-env)",
         )
     yield from _datasets(settings)
-    yield from _where(settings, profile)
+    there = Machine().gpus() if profile == "local" and settings.runtime != "none" else settings.gpus_per_node
+    if there < settings.gpus_per_node:
+        yield fail(
+            "GPUs",
+            f"the study asks for {settings.gpus_per_node} GPUs, but this machine has {there}, and with --profile local "
+            "jobs run here",
+            "use --profile slurm, or set gpus_per_node (0: compute on CPUs)",
+        )
     for job in {job.kind.name: job for job in workflow.jobs.values()}.values() if settings.text else ():
         yield from filter(None, map(_misunderstood, job.commands))
     for job in workflow.of_kind("shards"):
@@ -169,21 +173,6 @@ def _datasets(settings: StudySettings) -> Iterator[CheckLine]:
     if lacks := [name for name in wanted if not (place and (place / name / "manifest.json").is_file())]:
         where = f"{place} lacks" if place else "the settings name no folder (data = ...) with"
         yield fail("datasets", f"{where} {', '.join(lacks)}", "download them: clm-or-mlm fetch")
-
-
-def _where(settings: StudySettings, profile: Profile) -> Iterator[CheckLine]:
-    """Yield what this machine lacks to run or to submit the jobs."""
-    if profile == "slurm":
-        if shutil.which("sbatch") is None:
-            seen = "sbatch is not on PATH, so this is not a Slurm login node"
-            yield fail("Slurm", seen, "use --profile local")
-    elif settings.runtime != "none" and (there := Machine().gpus()) < settings.gpus_per_node:
-        yield fail(
-            "GPUs",
-            f"the study asks for {settings.gpus_per_node} GPUs, but this machine has {there}, and with --profile local "
-            "jobs run here",
-            "use --profile slurm, or set gpus_per_node (0: compute on CPUs)",
-        )
 
 
 def _misunderstood(words: Command) -> CheckLine | None:

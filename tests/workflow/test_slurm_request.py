@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from common.errors import UserError
 from tests.commands import program
+from workflow.engine import detach, run_workflow
 from workflow.jobs import KINDS, Job, Workflow, by_marker
 from workflow.slurm_request import check_requests
 
@@ -17,6 +19,7 @@ def _cluster(folder: Path, monkeypatch: pytest.MonkeyPatch, refused: str, down: 
     monkeypatch.setenv("PATH", f"{folder / 'bin'}:/usr/bin:/bin")
     said = "sbatch: error: Requested node configuration is not available"
     program(folder / "bin/sbatch", f'case "$*" in {refused}) echo "{said}" >&2; exit 1;; esac')
+    program(folder / "bin/squeue", "")
     program(folder / "bin/sinfo", f"case \"$*\" in *-N*) printf '{down}';; esac")
 
 
@@ -43,3 +46,83 @@ def test_the_setting_that_is_wrong_is_named(
     _cluster(tmp_path, monkeypatch, refused, down)
     (line,) = check_requests(CLUSTER)
     assert line.status == status and said in line.sentence and "\n" not in line.sentence
+
+
+def test_a_machine_without_slurm_is_no_login_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/no/such/folder")
+    (line,) = check_requests(CLUSTER)
+    assert line.status == "fail" and "sbatch is not on PATH" in line.sentence
+
+
+QUEUE = {
+    "partition": "gpu", "account": "abc@h100", "qos": "long", "constraint": "h100&big",
+    "slurm_extra": "--exclusive '--reservation=of me'",
+    # No setting has it: a field of this name would be asked for at once.
+    "clusters": "alps",
+}  # fmt: skip
+TRAINED = Job(
+    kind=KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=0.5, makes=("m",), checkpoints="stages/m/step-*",
+    commands=(("train", "m"),),
+)  # fmt: skip
+TUNED = Job(
+    kind=KINDS["model"], name="n", gpus=1, cpus=2, memory_gb=0.0, makes=("n",), limit_hours=2.0, gpu_hours=5.0
+)
+TABLES = Job(kind=KINDS["analysis"], name="all", makes=("t",))
+
+
+def _calls(path: Path) -> list[list[str]]:
+    """Return the words of every call of a program that wrote them down, one a line."""
+    return [call.split("\n")[:-1] for call in path.read_text().split("END\n")[:-1]]
+
+
+def test_what_is_checked_is_what_is_submitted_and_what_the_studys_own_job_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Snakemake itself submits to a made-up sbatch, which writes down what it was asked for and takes nothing."""
+    note = f"printf '%s\\n' \"$@\" END >> {tmp_path}"
+    program(
+        tmp_path / "bin/sbatch",
+        f'case "$*" in *--test-only*) {note}/checked;; *) {note}/submitted; exit 1;; esac',
+    )
+    for name in ("squeue", "sinfo", "scontrol"):
+        program(tmp_path / f"bin/{name}", "")
+    program(tmp_path / "bin/sacctmgr", "echo abc@h100; echo x")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    queues = {
+        "gpus": QUEUE,
+        "gpu": {"partition": "a,b", "account": "x"},
+        "cpu": {"partition": "c", "account": "x"},
+    }
+    workflow = Workflow(
+        target="all", jobs=by_marker([TRAINED, TUNED, TABLES]), queues=queues, gres="gpu:h100"
+    )
+    assert {line.status for line in check_requests(workflow)} == {"ok"}
+    checked = [call[1:-1] for call in _calls(tmp_path / "checked")]  # but --test-only and --wrap
+    soon = (
+        "--retries",
+        "0",
+        "--slurm-init-seconds-before-status-checks",
+        "1",
+        "--seconds-between-status-checks",
+        "1",
+    )
+    assert not run_workflow(workflow, tmp_path / "study", profile="slurm", words=soon)
+    submitted = []
+    for call in _calls(tmp_path / "submitted"):
+        place = call.index("-D")
+        submitted.append([*call[call.index("--comment") + 2 : place], *call[place + 2 : -1]])
+    assert len(checked) == 3 and sorted(submitted) == sorted(checked)
+    gpus = next(call for call in checked if "--nodes=2" in call)
+    for word in (
+        "--signal=USR1@180",
+        "--clusters",
+        "alps",
+        "--reservation=of me",
+        "--gres=gpu:h100:4",
+        "--ntasks=2",
+    ):
+        assert word in gpus
+    with pytest.raises(UserError, match="does not take the job"):
+        detach(["all"], tmp_path / "study", workflow, TRAINED)
+    own = _calls(tmp_path / "submitted")[-1]
+    assert own[-len(gpus) :] == gpus

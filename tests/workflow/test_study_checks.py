@@ -40,7 +40,6 @@ def test_a_study_that_lacks_nothing_can_start(tmp_path: Path) -> None:
     ("changed", "profile", "sentence"),
     [
         ({"text": ("hf:a/b",)}, "local", "hf:a/b needs network access, but HF_HUB_OFFLINE is set"),
-        ({}, "slurm", "sbatch is not on PATH"),
         ({"shard_options": ("--shard-recrods", "8")}, "local", "shard_options: "),
         ({"tuning_options": ("--steps", "many")}, "local", "tuning_options: "),
         ({"repeat_text": False}, "local", "set repeat_text = true"),
