@@ -17,7 +17,7 @@ from workflow import engine
 from workflow.crate import write_crate
 from workflow.doctor import examine, try_steps
 from workflow.engine import Profile, run_workflow
-from workflow.jobs import KINDS, Job
+from workflow.jobs import JOB_KINDS, Job
 from workflow.study import place_stand_ins, workflow_of
 from workflow.study_checks import check_start, sample_of
 from workflow.study_progress import Progress, progress_of
@@ -142,7 +142,7 @@ def study(
 def _controller(values: StudySettings) -> Job:
     """Return what a job takes that runs the study: one core, for as long as the site allows."""
     hours, memory = values.hours("cpu"), min(2.0, values.memory_gb)
-    kind = KINDS["analysis"]
+    kind = JOB_KINDS["analysis"]
     return Job(kind=kind, name="controller", limit_hours=hours, gpu_hours=hours, memory_gb=memory)
 
 

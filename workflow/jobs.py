@@ -25,7 +25,7 @@ from common.manifest import another_shape, manifest_text, read_manifest
 from common.reading import read_bounded
 
 __all__ = [
-    "KINDS",
+    "JOB_KINDS",
     "QUEUES",
     "WORKFLOW",
     "Command",
@@ -83,7 +83,7 @@ class JobKind:
         return (0, 3) if self.may_fail else (0,)
 
 
-KINDS = {
+JOB_KINDS = {
     kind.name: kind
     for kind in (
         JobKind(name="data", title="datasets", part="data"),
@@ -282,7 +282,7 @@ class Workflow:
     def kinds(self) -> list[JobKind]:
         """The kinds of its jobs, in the order of a study."""
         names = {job.kind.name for job in self.jobs.values()}
-        return [kind for kind in KINDS.values() if kind.name in names]
+        return [kind for kind in JOB_KINDS.values() if kind.name in names]
 
 
 def by_marker(jobs: Iterable[Job]) -> dict[str, Job]:
@@ -316,7 +316,7 @@ def load(folder: Path) -> Workflow:
     except FileNotFoundError:
         raise UserError(f"there is no study in {folder}; give the study's folder with --dir DIR") from None
     with another_shape(folder / WORKFLOW, _REMEDY):
-        jobs = [Job(**{**job, "kind": KINDS[job["kind"]]}) for job in _tuples(values.pop("jobs"))]
+        jobs = [Job(**{**job, "kind": JOB_KINDS[job["kind"]]}) for job in _tuples(values.pop("jobs"))]
         return Workflow(**{key: _tuples(value) for key, value in values.items()}, jobs=by_marker(jobs))
 
 

@@ -21,7 +21,7 @@ from pretraining.models import FIGURES, MODELS, TABLES, Model
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.devices import DEVICES
 from pretraining.plan.study_plan import Plan, PlannedStage, Study, load_study, plan_of
-from workflow.jobs import KINDS, Command, Job, JobKind, Workflow, by_marker, marker, queue_name
+from workflow.jobs import JOB_KINDS, Command, Job, JobKind, Workflow, by_marker, marker, queue_name
 from workflow.study_settings import StudySettings
 
 __all__ = [
@@ -176,7 +176,7 @@ def _deciding(words: Iterable[str]) -> dict[str, list[str]]:
 def _data(settings: StudySettings) -> Job:
     words = ("synthetic", *settings.needed_datasets, "--out", "data", *settings.make_datasets)
     return Job(
-        kind=KINDS["data"],
+        kind=JOB_KINDS["data"],
         name="datasets",
         commands=(words,),
         makes=tuple(f"data/{name}/manifest.json" for name in settings.needed_datasets),
@@ -195,7 +195,7 @@ def _shards(plan: Plan, settings: StudySettings) -> Job:
         commands.append((*words, "--vocab", str(settings.train_tokenizer)))
     words = ("shards", "--source", *settings.text, "--tokenizer", tokenizer, "--out", "shards")
     return Job(
-        kind=KINDS["shards"],
+        kind=JOB_KINDS["shards"],
         name="shards",
         commands=(*commands, (*words, *settings.shard_options)),
         makes=("shards/manifest.json",),
@@ -218,11 +218,11 @@ def _pretraining(model: Model, plan: Plan, study: Study, settings: StudySettings
     by_name = {item.name: item for item in plan.stages}
     for stage in model.stages:
         if stage.name not in (model.name, *study.models):
-            yield _training(KINDS["stage"], stage.name, by_name[stage.name], plan, study, settings)
+            yield _training(JOB_KINDS["stage"], stage.name, by_name[stage.name], plan, study, settings)
         elif stage.name != model.name:
             # A decayed model that another continues: its own job trains it.
             yield from _pretraining(study.models[stage.name], plan, study, settings)
-    yield _training(KINDS["model"], model.name, by_name[model.stages[-1].name], plan, study, settings)
+    yield _training(JOB_KINDS["model"], model.name, by_name[model.stages[-1].name], plan, study, settings)
 
 
 def stage_files(out: str, stage: str, steps: Iterable[int]) -> tuple[str, ...]:
@@ -301,7 +301,7 @@ def _cells(
     names = (name for name in settings.datasets if DATASETS[name].trained_on in sources)
     hours = tuning_hours(shape, names, device, shared)
     return Job(
-        kind=KINDS["cell"],
+        kind=JOB_KINDS["cell"],
         name=name,
         commands=(words,),
         makes=tuple(f"results/{key.folder}/{RESULTS}" for key in keys),
@@ -320,7 +320,7 @@ def _analysis(target: str, cells: list[Job], models: tuple[Model, ...], settings
     runs = f"{out}/runs.parquet"
     added = [word for name in sorted({model.name for model in models}) for word in ("--add-model", name)]
     return Job(
-        kind=KINDS["analysis"],
+        kind=JOB_KINDS["analysis"],
         name=target,
         commands=(
             ("ingest", "results", "--out", runs, "--instances", f"{out}/instances", *added),

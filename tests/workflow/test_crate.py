@@ -14,7 +14,7 @@ from common.errors import UserError
 from common.manifest import CRATE
 from tests.oracle import Oracle
 from workflow.crate import write_crate
-from workflow.jobs import KINDS, Job, Workflow, by_marker, load, save
+from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker, load, save
 
 LICENCE = "https://spdx.org/licenses/CC-BY-4.0"
 
@@ -56,8 +56,10 @@ def archived(whole_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     folder = tmp_path_factory.mktemp("study") / "study"
     shutil.copytree(whole_store, folder)
     runs = tuple(path.relative_to(folder).as_posix() for path in sorted(folder.rglob("results.json")))
-    cell = Job(kind=KINDS["cell"], name="m/sst2", makes=runs)
-    tables = Job(kind=KINDS["analysis"], name="all", makes=("analysis/all/table10.md",), needs=(cell.marker,))
+    cell = Job(kind=JOB_KINDS["cell"], name="m/sst2", makes=runs)
+    tables = Job(
+        kind=JOB_KINDS["analysis"], name="all", makes=("analysis/all/table10.md",), needs=(cell.marker,)
+    )
     (folder / "analysis/all").mkdir(parents=True)
     (folder / "analysis/all/table10.md").write_text("| a |\n")
     (folder / "shards").mkdir()

@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import UserError
 from tests.commands import program
-from workflow.jobs import KINDS, Job, Workflow, by_marker, save
+from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker, save
 from workflow.slurm_jobs import (
     cancelled_numbers,
     comment_of,
@@ -24,8 +24,8 @@ from workflow.slurm_jobs import (
     write_live,
 )  # fmt: skip
 
-CELL = Job(kind=KINDS["shards"], name="m/sst2", makes=("made.txt",))
-STAGE = Job(kind=KINDS["stage"], name="trunk", makes=("trunk",))
+CELL = Job(kind=JOB_KINDS["shards"], name="m/sst2", makes=("made.txt",))
+STAGE = Job(kind=JOB_KINDS["stage"], name="trunk", makes=("trunk",))
 JOBS = by_marker([CELL, STAGE])
 
 

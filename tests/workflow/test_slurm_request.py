@@ -7,10 +7,10 @@ import pytest
 from common.errors import UserError
 from tests.commands import program
 from workflow.engine import detach, run_workflow
-from workflow.jobs import KINDS, Job, Workflow, by_marker
+from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker
 from workflow.slurm_request import check_requests
 
-BIG = Job(kind=KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=100.0)
+BIG = Job(kind=JOB_KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=100.0)
 CLUSTER = Workflow(target="all", jobs=by_marker([BIG]), queues={"gpus": {"partition": "gpu"}})
 
 
@@ -61,13 +61,20 @@ QUEUE = {
     "clusters": "alps",
 }  # fmt: skip
 TRAINED = Job(
-    kind=KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=0.5, makes=("m",), checkpoints="stages/m/step-*",
-    commands=(("train", "m"),),
+    kind=JOB_KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=0.5, makes=("m",),
+    checkpoints="stages/m/step-*", commands=(("train", "m"),),
 )  # fmt: skip
 TUNED = Job(
-    kind=KINDS["model"], name="n", gpus=1, cpus=2, memory_gb=0.0, makes=("n",), limit_hours=2.0, gpu_hours=5.0
+    kind=JOB_KINDS["model"],
+    name="n",
+    gpus=1,
+    cpus=2,
+    memory_gb=0.0,
+    makes=("n",),
+    limit_hours=2.0,
+    gpu_hours=5.0,
 )
-TABLES = Job(kind=KINDS["analysis"], name="all", makes=("t",))
+TABLES = Job(kind=JOB_KINDS["analysis"], name="all", makes=("t",))
 
 
 def _calls(path: Path) -> list[list[str]]:
