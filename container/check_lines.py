@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from common.errors import UserError
 
-__all__ = ["CheckLine", "fail", "ok", "refusal", "refuse", "report", "warn"]
+__all__ = ["CheckLine", "fail", "ok", "refuse", "report", "warn"]
 
 
 class CheckLine(NamedTuple):
@@ -18,25 +18,12 @@ class CheckLine(NamedTuple):
     """`ok`, `warn` or `fail`."""
     what: str
     """The thing that was looked at."""
-    seen: str
-    """What was seen."""
-    advice: str = ""
-    """What to do; empty when all is well."""
-
-    @property
-    def sentence(self) -> str:
-        """What was seen and what to do, as an error says it."""
-        return f"{self.seen}; {self.advice}" if self.advice else self.seen
+    sentence: str
+    """What was seen and, unless all is well, after a semicolon what to do."""
 
 
 ok, warn, fail = (partial(CheckLine, status) for status in ("ok", "warn", "fail"))
-"""Make a line: what was looked at, what was seen, what to do."""
-
-
-def refusal(what: str, error: UserError) -> CheckLine:
-    """Return an error as the line that fails for it."""
-    seen, _, advice = str(error).partition("; ")
-    return fail(what, seen, advice)
+"""Make a line: what was looked at, and a sentence."""
 
 
 def refuse(lines: Iterable[CheckLine]) -> list[CheckLine]:
@@ -54,9 +41,10 @@ def report(lines: list[CheckLine]) -> tuple[str, int]:
     width = max(len(line.what) for line in lines) + 2
     rows = []
     for line in lines:
-        rows.append(f"{line.status:6}{line.what:{width}}{line.seen}\n")
-        if line.advice:
-            rows.append(f"{'':6}{'':{width}}-> {line.advice}\n")
+        seen, _, advice = (line.sentence, "", "") if line.status == "ok" else line.sentence.partition("; ")
+        rows.append(f"{line.status:6}{line.what:{width}}{seen}\n")
+        if advice:
+            rows.append(f"{'':6}{'':{width}}-> {advice}\n")
     counts = {status: sum(line.status == status for line in lines) for status in ("ok", "warn", "fail")}
     text = "".join(rows) + ", ".join(f"{number} {status}" for status, number in counts.items()) + "\n"
     return text, int(counts["fail"] > 0)

@@ -246,11 +246,11 @@ def verify(image: Image, path: Path | None = None) -> list[CheckLine]:
         return [fail("file", str(error))]
     lines = [ok("file", f"sha256 {record[FILES][path.name]}")]
     if record["image"] != image.name:
-        lines.append(fail("image", f"found {record['image']}, expected {image.name}", _REMEDY))
+        lines.append(fail("image", f"found {record['image']}, expected {image.name}; {_REMEDY}"))
     here, there = git_commit(), record["commit"]
     for lock, digest in ((image.requirements, record["lock"]), (image.debian_lock, record["debian"]["lock"])):
         name = str(lock.relative_to(ROOT))
-        changed = f"the image was built from a different version: git diff {there} -- {name}"
-        lines.append(ok(name, "as built") if sha256_file(lock) == digest else fail(name, changed, _REMEDY))
+        changed = f"the image was built from a different version: git diff {there} -- {name}; {_REMEDY}"
+        lines.append(ok(name, "as built") if sha256_file(lock) == digest else fail(name, changed))
     same = ok("commit", here) if here == there else warn("commit", f"image: {there}, this checkout: {here}")
     return [*lines, same]

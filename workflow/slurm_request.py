@@ -96,8 +96,9 @@ def check_requests(workflow: Workflow, machine: Machine | None = None) -> Iterat
     """
     here = machine or Machine()
     if missing := [name for name in ("sbatch", "squeue") if here.which(name) is None]:
-        seen = f"{missing[0]} is not on PATH, so this is not a Slurm login node"
-        yield fail("Slurm", seen, "use --profile local")
+        yield fail(
+            "Slurm", f"{missing[0]} is not on PATH, so this is not a Slurm login node; use --profile local"
+        )
         return
     longest = {job.queue: job for job in sorted(workflow.jobs.values(), key=lambda job: job.minutes)}
     for name, job in longest.items():
@@ -125,9 +126,8 @@ def check_requests(workflow: Workflow, machine: Machine | None = None) -> Iterat
                 settings = "gpus_per_node"
         yield fail(
             what,
-            f"Slurm refuses {what} ({why}) submitted as `{asked}`",
-            f"correct {settings} in the site's file or the settings (docs/hpc.md); "
-            "`sinfo -o '%R %l %c %m %f %G'` shows what the site has",
+            f"Slurm refuses {what} ({why}) submitted as `{asked}`; correct {settings} in the site's file or the "
+            "settings (docs/hpc.md); `sinfo -o '%R %l %c %m %f %G'` shows what the site has",
         )
 
 

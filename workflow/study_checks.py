@@ -18,7 +18,7 @@ from common.cli import check_words
 from common.errors import UserError
 from common.files import sha256_file
 from common.provenance import git_commit
-from container.check_lines import CheckLine, fail, ok, refusal, refuse, warn
+from container.check_lines import CheckLine, fail, ok, refuse, warn
 from container.machine import Machine
 from container.runtime import check_name, identity_of, program_of, stream
 from pretraining.plan.devices import DEVICES, training_gb
@@ -77,13 +77,12 @@ def check_settings(
     yield from _text(settings, profile)
     yield from _tokenizer(settings, workflow)
     if settings.image_key and not Path(settings.image_key).exists():
-        yield fail("image", f"{settings.image_key} does not exist", "correct `image_key` in the settings")
+        yield fail("image", f"{settings.image_key} does not exist; correct `image_key` in the settings")
     if not workflow.image and find_spec("torch") is None:
         yield fail(
             "torch",
-            "jobs need torch, which this environment lacks",
-            "give --image build/full.sif (make image-full), or start the study with .venv/full/bin/clm-or-mlm workflow "
-            "(make full-env)",
+            "jobs need torch, which this environment lacks; give --image build/full.sif (make image-full), or start "
+            "the study with .venv/full/bin/clm-or-mlm workflow (make full-env)",
         )
     yield from _datasets(settings)
     there = Machine().gpus() if profile == "local" and settings.runtime != "none" else settings.gpus_per_node
@@ -91,33 +90,33 @@ def check_settings(
         yield fail(
             "GPUs",
             f"the study asks for {settings.gpus_per_node} GPUs, but this machine has {there}, and with --profile local "
-            "jobs run here",
-            "use --profile slurm, or set gpus_per_node (0: compute on CPUs)",
+            "jobs run here; use --profile slurm, or set gpus_per_node (0: compute on CPUs)",
         )
     for job in {job.kind.name: job for job in workflow.jobs.values()}.values() if settings.text else ():
         yield from filter(None, map(_misunderstood, job.commands))
     for job in workflow.of_kind("shards"):
-        if short := job.shortage(folder):
-            yield refusal("text", UserError(short))
-        else:
-            yield from _short_files(job, settings)
+        if short := job.shortage(folder) or _short_files(job, settings):
+            yield fail("text", short)
     yield from _resources(settings, workflow)
 
 
 def _text(settings: StudySettings, profile: Profile) -> Iterator[CheckLine]:
     """Yield what is wrong with the names of the text."""
     if not settings.text:
-        yield fail("text", "no text to pretrain on", "set text = [...] in the settings (docs/hpc.md)")
+        yield fail("text", "no text to pretrain on; set text = [...] in the settings (docs/hpc.md)")
     for word in settings.text:
         if not word.startswith("hf:"):
             if not _files(word):
-                yield fail("text", f"{word} matches no file", "correct `text` in the settings")
+                yield fail("text", f"{word} matches no file; correct `text` in the settings")
         elif os.environ.get("HF_HUB_OFFLINE"):
-            seen = f"{word} needs network access, but HF_HUB_OFFLINE is set"
-            yield fail("text", seen, "list files on disk in `text`")
+            said = f"{word} needs network access, but HF_HUB_OFFLINE is set; list files on disk in `text`"
+            yield fail("text", said)
         elif profile == "slurm" and settings.offline:
-            seen = f"{word} needs network access, which compute nodes of {Path(settings.site).stem} lack"
-            yield fail("text", seen, "download the files on a login node and list them in `text`")
+            yield fail(
+                "text",
+                f"{word} needs network access, which compute nodes of {Path(settings.site).stem} lack; download the "
+                "files on a login node and list them in `text`",
+            )
 
 
 def _files(word: str) -> list[Path]:
@@ -129,26 +128,25 @@ def _files(word: str) -> list[Path]:
 def _tokenizer(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLine]:
     """Yield what is wrong with the tokenizer: none, two, not there, or not of the size's number of rows."""
     if bool(settings.tokenizer) == bool(settings.train_tokenizer):
-        seen = "two tokenizers" if settings.tokenizer else "no tokenizer"
-        set_ = "set either tokenizer" if settings.tokenizer else "set tokenizer"
-        yield fail("tokenizer", seen, f"{set_} = ... or train_tokenizer = ... in the settings (docs/hpc.md)")
+        found = "two tokenizers; set either" if settings.tokenizer else "no tokenizer; set"
+        said = f"{found} tokenizer = ... or train_tokenizer = ... in the settings (docs/hpc.md)"
+        yield fail("tokenizer", said)
     if settings.tokenizer and not Path(settings.tokenizer).exists():
-        yield fail("tokenizer", f"{settings.tokenizer} does not exist", "correct `tokenizer` in the settings")
+        yield fail("tokenizer", f"{settings.tokenizer} does not exist; correct `tokenizer` in the settings")
         return
-    study = study_of(settings)
     try:
         ids = _ids(settings)
     except UserError as error:
-        yield refusal("tokenizer", UserError(f"tokenizer: {error}"))
+        yield fail("tokenizer", f"tokenizer: {error}")
         return
-    rows = {size: shape.vocab for size, shape in study.shapes.items()}
+    rows = {size: shape.vocab for size, shape in study_of(settings).shapes.items()}
     if rows and ids > rows[size := min(rows, key=rows.__getitem__)]:
-        seen = f"the tokenizer has {ids:,} ids, but {size} has rows for {rows[size]:,}"
-        yield fail("tokenizer", seen, "use the study's, or correct `vocab`")
+        said = f"the tokenizer has {ids:,} ids, but {size} has rows for {rows[size]:,}"
+        yield fail("tokenizer", f"{said}; use the study's, or correct `vocab`")
     for size in _sizes(settings, workflow) if ids else ():
-        if ids < _FEW_IDS * (count := study.shapes[size].vocab):
-            seen = f"the tokenizer has {ids:,} ids, but {size} has rows for {count:,}"
-            yield warn("tokenizer", seen, "is it the study's tokenizer?")
+        if ids < _FEW_IDS * (count := study_of(settings).shapes[size].vocab):
+            said = f"the tokenizer has {ids:,} ids, but {size} has rows for {count:,}"
+            yield warn("tokenizer", f"{said}; is it the study's tokenizer?")
 
 
 def _sizes(settings: StudySettings, workflow: Workflow) -> dict[str, None]:
@@ -172,7 +170,7 @@ def _datasets(settings: StudySettings) -> Iterator[CheckLine]:
     wanted = () if settings.make_datasets else settings.needed_datasets
     if lacks := [name for name in wanted if not (place and (place / name / "manifest.json").is_file())]:
         where = f"{place} lacks" if place else "the settings name no folder (data = ...) with"
-        yield fail("datasets", f"{where} {', '.join(lacks)}", "download them: clm-or-mlm fetch")
+        yield fail("datasets", f"{where} {', '.join(lacks)}; download them: clm-or-mlm fetch")
 
 
 def _misunderstood(words: Command) -> CheckLine | None:
@@ -189,23 +187,23 @@ def _misunderstood(words: Command) -> CheckLine | None:
                 check_words(run, words[2:], "benchmarks run")
         except UserError as error:
             key = "shard_options" if words[0] == "shards" else "tuning_options"
-            return refusal(key, UserError(f"{key}: {error}"))
+            return fail(key, f"{key}: {error}")
     return None
 
 
-def _short_files(job: Job, settings: StudySettings) -> Iterator[CheckLine]:
-    """Yield that even a high estimate by the files' sizes is too little text; nothing where it is unknown."""
+def _short_files(job: Job, settings: StudySettings) -> str | None:
+    """Return a sentence where even a high estimate by the files' sizes is too little text; none where it is unknown."""
     if not job.tokens or any(word.startswith("hf:") for word in settings.text):
-        return
+        return None
     files = [path for word in settings.text for path in _files(word) if path.is_file()]
     text = sum(path.stat().st_size * (_EXPANDS if path.suffix in _PACKED else 1.0) for path in files)
     most = text / (1.0 if settings.train_tokenizer else _TOKEN_BYTES)
-    if files and most < job.tokens:
-        yield fail(
-            "text",
-            f"`text` names {len(files):,} files with at most {most:,.0f} tokens, but the study needs {job.tokens:,.0f}",
-            f"name more text (of FineWeb-Edu {sample_of(job.tokens)}), or set repeat_text = true",
-        )
+    if not files or most >= job.tokens:
+        return None
+    return (
+        f"`text` names {len(files):,} files with at most {most:,.0f} tokens, but the study needs "
+        f"{job.tokens:,.0f}; name more text (of FineWeb-Edu {sample_of(job.tokens)}), or set repeat_text = true"
+    )
 
 
 def sample_of(tokens: float) -> str:
@@ -218,8 +216,10 @@ def _resources(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLin
     own = dict(itertools.pairwise(settings.tuning_options)).get("--workers", "")
     cores = settings.cpus * settings.tuning_gpus
     if own.isdecimal() and int(own) > cores:
-        seen = f"tuning_options: {own} workers share {cores} cores, but each keeps one busy"
-        yield warn("cores", seen, "leave --workers out")
+        said = (
+            f"tuning_options: {own} workers share {cores} cores, but each keeps one busy; leave --workers out"
+        )
+        yield warn("cores", said)
     study, has = study_of(settings), DEVICES[settings.device].memory_gb
     several = settings.nodes * settings.gpus_per_node > 1
     microbatch = study.config.microbatch or 1  # where it is not set, training makes the pass fit
@@ -229,19 +229,17 @@ def _resources(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLin
             yield warn(
                 "memory",
                 f"{size} takes about {needs:.0f} GB of each GPU at microbatch={microbatch}, but {settings.device} has "
-                f"{has}",
-                "remove microbatch from pretraining_settings, or choose a smaller size or a larger GPU",
+                f"{has}; remove microbatch from pretraining_settings, or choose a smaller size or a larger GPU",
             )
     short = {job.queue: job for job in workflow.jobs.values() if job.minutes < _START_MINUTES}
     for queue, job in short.items():
-        seen = f"{queue} jobs end after {job.minutes} min, about as long as they take to start and save"
-        yield warn("time", seen, f"raise limit_hours or [jobs.{queue}] hours")
+        said = f"{queue} jobs end after {job.minutes} min, about as long as they take to start and save"
+        yield warn("time", f"{said}; raise limit_hours or [jobs.{queue}] hours")
     for place in settings.binds:
         here = Template(place).safe_substitute(os.environ)
         if not Path(here).exists():
-            yield warn(
-                "binds", f"binds: {here} does not exist here", "where a node lacks it too, it is left out"
-            )
+            said = f"binds: {here} does not exist here; where a node lacks it too, it is left out"
+            yield warn("binds", said)
 
 
 def check_image(
@@ -261,16 +259,15 @@ def check_image(
     try:
         workflow = replace(workflow, image_sha256=_image_hash(image, key))
         if program_of(here) is None:
-            seen = f"apptainer is not on PATH here, so {image} was not tried"
-            return workflow, [warn("image", seen, "the first job will try it")]
+            said = f"apptainer is not on PATH here, so {image} was not tried; the first job will try it"
+            return workflow, [warn("image", said)]
         # A job works in the study's folder and so sees it; this call is made from elsewhere.
         own = [str(folder.resolve())] if folder.is_dir() else []
         name, commit = identity_of(image, [*own, *workflow.places(folder, here.environ)], here)
+        if name != "full":
+            raise UserError(f"{image} is the {name} image; jobs need the full one: make image-full")
     except UserError as error:
-        return workflow, [refusal("image", error)]
-    if name != "full":
-        seen = f"{image} is the {name} image"
-        return workflow, [fail("image", seen, "jobs need the full one: make image-full")]
+        return workflow, [fail("image", str(error))]
     line = ok("image", f"{image} starts here; commit {commit[:12]}")
     if commit != (checkout := git_commit()):
         line = warn("image", f"jobs run the image's commit {commit}, not this checkout's {checkout}")

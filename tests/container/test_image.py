@@ -126,7 +126,7 @@ def built(tmp_path: Path) -> Path:
 
 
 def _problems(path: Path) -> dict[str, str]:
-    return {line.what: line.seen for line in verify(ANALYSIS, path) if line.status == "fail"}
+    return {line.what: line.sentence for line in verify(ANALYSIS, path) if line.status == "fail"}
 
 
 def test_an_image_from_the_locks_that_are_here_is_what_it_says(built: Path) -> None:
@@ -147,7 +147,7 @@ def test_another_lock_is_named_and_a_newer_commit_is_a_warning(
     monkeypatch.setattr("container.image.git_commit", lambda: "abc")
     assert _problems(built) == {
         "requirements/full.txt": "the image was built from a different version: "
-        f"git diff {there} -- requirements/full.txt"
+        f"git diff {there} -- requirements/full.txt; build the image again"
     }
     assert verify(ANALYSIS, built)[-1].status == "warn"
     assert next(line.what for line in verify(FULL, built) if line.status == "fail") == "image"

@@ -36,7 +36,7 @@ def test_one_that_hangs_fails_or_is_missing_is_one_sentence(
         version_of(Machine(), 1.0)
     monkeypatch.setattr(doctor, "version_of", lambda site: version_of(site, 1.0))
     line = next(doctor.runtimes(Machine()))
-    assert line.status == "fail" and "user namespaces" in line.advice
+    assert line.status == "fail" and "user namespaces" in line.sentence
     program(folder / "apptainer", "echo starter: permission denied; exit 13")
     with pytest.raises(UserError, match=r"exited with code 13 \(starter: permission denied\)"):
         version_of(Machine())
