@@ -1,5 +1,9 @@
 """What Slurm is asked for a job: the same words in the check before a study as in the submission."""
 
+import os
+import signal
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -105,17 +109,18 @@ def test_what_is_checked_is_what_is_submitted_and_what_the_studys_own_job_asks_f
     )
     assert {line.status for line in check_requests(workflow)} == {"ok"}
     checked = [call[1:-1] for call in _calls(tmp_path / "checked")]  # but --test-only and --wrap
-    soon = (
-        "--retries",
-        "0",
-        "--slurm-init-seconds-before-status-checks",
-        "1",
-        "--seconds-between-status-checks",
-        "1",
-    )
-    assert not run_workflow(workflow, tmp_path / "study", profile="slurm", words=soon)
+
+    def end() -> None:
+        while not noted.is_file() or len(_calls(noted)) < 3:
+            time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGTERM)  # else Snakemake would wait 40 seconds for what nobody has taken
+
+    noted = tmp_path / "submitted"
+    threading.Thread(target=end, daemon=True).start()
+    with pytest.raises(SystemExit):
+        run_workflow(workflow, tmp_path / "study", profile="slurm", words=("--retries", "0"))
     submitted = []
-    for call in _calls(tmp_path / "submitted"):
+    for call in _calls(noted):
         place = call.index("-D")
         submitted.append([*call[call.index("--comment") + 2 : place], *call[place + 2 : -1]])
     assert len(checked) == 3 and sorted(submitted) == sorted(checked)
@@ -131,5 +136,5 @@ def test_what_is_checked_is_what_is_submitted_and_what_the_studys_own_job_asks_f
         assert word in gpus
     with pytest.raises(UserError, match="does not take the job"):
         detach(["all"], tmp_path / "study", workflow, TRAINED)
-    own = _calls(tmp_path / "submitted")[-1]
+    own = _calls(noted)[-1]
     assert own[-len(gpus) :] == gpus
