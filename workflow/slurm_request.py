@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 
+from common.errors import UserError, first_line
 from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
 from workflow.jobs import Job, Workflow
@@ -57,6 +58,7 @@ def sbatch_options(request: Request) -> list[str]:
     # Half a second, and for those alone who use Slurm.
     from snakemake_executor_plugin_slurm.submit_string import get_submit_command
     from snakemake_executor_plugin_slurm.utils import set_gres_string
+    from snakemake_interface_common.exceptions import WorkflowError
 
     job = SimpleNamespace(resources=_Resources(request), threads=1)
     account, partition = (
@@ -65,21 +67,22 @@ def sbatch_options(request: Request) -> list[str]:
     )
     names = dict.fromkeys(("run_uuid", "slurm_logfile", "workdir"), "") | {"comment_str": "NAMED"}
     settings = SimpleNamespace(requeue=True, qos="", reservation="")  # as workflow/profiles/slurm has it
+    try:
+        gres = set_gres_string(job)
+    except WorkflowError as error:
+        raise UserError(f"gres: {first_line(error)}; correct it in the site's file or the settings") from None
     call = get_submit_command(job, {**names, "account": account, "partition": partition}, settings)
-    words = shlex.split(call + set_gres_string(job))
+    words = shlex.split(call + gres)
     return words[words.index("NAMED") + 1 :]
 
 
-_SETTINGS = {
-    "slurm_account": "account", "runtime": "limit_hours, or hours of [jobs.{}]", "nodes": "nodes",
-    "mem_mb": "memory_gb", "cpus_per_task": "cpus", "gres": "gpus_per_node, or gres",
-}  # fmt: skip
-"""By resource the setting that it comes from; of the others, that of its name in [jobs]."""
-
-
-def _setting(resource: str, queue: str) -> str:
-    names = {found: key for key, found in _RESOURCES.items()}
-    return _SETTINGS.get(resource, f"{names.get(resource, resource)} of [jobs.{{}}]").format(queue)
+def _settings(queue: Mapping[str, str], name: str) -> dict[str, str]:
+    """Return by resource the setting that it comes from, for a kind of jobs to the site."""
+    own = {_RESOURCES.get(key, key): f"{key} of [jobs.{name}]" for key in queue}
+    return own | {
+        "slurm_account": "account", "runtime": f"limit_hours, or hours of [jobs.{name}]", "nodes": "nodes",
+        "mem_mb": "memory_gb", "cpus_per_task": "cpus", "gres": "gpus_per_node, or gres",
+    }  # fmt: skip
 
 
 def _without(request: Request, resource: str) -> Request:
@@ -102,31 +105,31 @@ def check_requests(workflow: Workflow, machine: Machine | None = None) -> Iterat
         return
     longest = {job.queue: job for job in sorted(workflow.jobs.values(), key=lambda job: job.minutes)}
     for name, job in longest.items():
-        request, what = request_of(workflow, job), f"{name} jobs"
-        options = sbatch_options(request)
+        request, what, queue = request_of(workflow, job), f"{name} jobs", workflow.queue(job)
+        try:
+            options = sbatch_options(request)
+        except UserError as error:
+            yield fail(what, str(error))
+            continue
         asked = f"sbatch {shlex.join(options)}"
         if not (why := _refusal(request, here)):
             yield ok(what, f"Slurm takes {asked}")
             continue
-        others = {
-            key: _without(request, key) for key in request if key not in ("tasks_per_gpu", "mpi", "tasks")
-        }
-        wrong = [
-            key
-            for key, other in others.items()
-            if sbatch_options(other) != options and not _refusal(other, here)
-        ]
-        if set(wrong) <= {"nodes"} and (down := _down(workflow.queue(job), here)):
+        settings = _settings(queue, name)
+        others = {key: _without(request, key) for key in settings}
+        changed = {key: other for key, other in others.items() if sbatch_options(other) != options}
+        wrong = [key for key, other in changed.items() if not _refusal(other, here)]
+        if set(wrong) <= {"nodes"} and (down := _down(queue, here)):
             yield warn(what, f"Slurm would not take {what} now ({why}), while {', '.join(down)} are down")
             continue
-        settings = " or ".join(_setting(key, name) for key in wrong) or f"[jobs.{name}], nodes and cpus"
+        correct = " or ".join(settings[key] for key in wrong) or f"[jobs.{name}], nodes and cpus"
         if job.gpus > 1 and not wrong:  # cores and memory are asked for each GPU
             one = replace(job, gpus=1, cpus=job.cpus // job.gpus, memory_gb=job.memory_gb / job.gpus)
             if not _refusal(request_of(workflow, one), here):
-                settings = "gpus_per_node"
+                correct = "gpus_per_node"
         yield fail(
             what,
-            f"Slurm refuses {what} ({why}) submitted as `{asked}`; correct {settings} in the site's file or the "
+            f"Slurm refuses {what} ({why}) submitted as `{asked}`; correct {correct} in the site's file or the "
             "settings (docs/hpc.md); `sinfo -o '%R %l %c %m %f %G'` shows what the site has",
         )
 

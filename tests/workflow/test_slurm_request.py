@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,14 @@ def test_the_setting_that_is_wrong_is_named(
     _cluster(tmp_path, monkeypatch, refused, down)
     (line,) = check_requests(CLUSTER)
     assert line.status == status and said in line.sentence and "\n" not in line.sentence
+
+
+def test_what_snakemakes_executor_does_not_take_is_said_before_slurm_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _cluster(tmp_path, monkeypatch, "*", "")
+    (line,) = check_requests(replace(CLUSTER, gres="gpu:h-100"))
+    assert line.status == "fail" and "gres: Invalid GRES format" in line.sentence
 
 
 def test_a_machine_without_slurm_is_no_login_node(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -237,8 +237,8 @@ def test_the_sites_variables_are_expanded_in_the_job(tmp_path: Path) -> None:
 
 def test_a_cancelled_job_that_is_submitted_again_ends_at_once(tmp_path: Path) -> None:
     """One that Slurm has put back keeps its number, and is done."""
-    words = ("table", "2", "--format", "csv", "--out", ".")
-    job = Job(kind=JOB_KINDS["shards"], name="a", commands=(words,), makes=("table02.csv",))
+    job = Job(kind=JOB_KINDS["shards"], name="a", commands=(("settings",),), makes=("made.txt",))
+    (tmp_path / "made.txt").touch()
     save(Workflow(target="all", jobs={job.marker: job}), tmp_path)
     name, comment = f"{prefix_of(tmp_path)}-1", "rule_shards_wildcards_a"
     rows = (f"7|CANCELLED|None|0:10|{name}|{comment}", f"8|RUNNING|None|0:00|{name}|{comment}")
