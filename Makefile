@@ -93,11 +93,11 @@ gpu-check: ## the tests that need a GPU, two minutes (GPU_PYTHON=python on a mac
 
 ## Images and clusters (docs/hpc.md)
 .PHONY: image image-full image-test doctor study study-status study-detached study-archive study-tiny audit
-image: $(CLUSTER)/.installed ## build/analysis.sif, the small Apptainer image (OCI=1: build/analysis.tar, for Podman)
-	@$(CLUSTER)/bin/python -m clm_or_mlm build analysis $(if $(OCI),--oci) $(ARGS)
+image: $(CLUSTER)/.installed ## build/analysis.sif, the small Apptainer image
+	@$(CLUSTER)/bin/python -m clm_or_mlm build analysis $(ARGS)
 
-image-full: $(CLUSTER)/.installed ## build/full.sif, the image for training (40 GB of free space while it builds; OCI=1)
-	@$(CLUSTER)/bin/python -m clm_or_mlm build full $(if $(OCI),--oci) $(ARGS)
+image-full: $(CLUSTER)/.installed ## build/full.sif, the image for training (40 GB of free space while it builds)
+	@$(CLUSTER)/bin/python -m clm_or_mlm build full $(ARGS)
 
 image-test: $(CLUSTER)/.installed ## run the image's own tests and compare it with the locks (IMAGE=analysis|full)
 	@$(CLUSTER)/bin/python -m clm_or_mlm test $(IMAGE)

@@ -17,6 +17,7 @@ from typing import Any
 from analysis.claims.pretraining_spread import MeasuredSpread, measured_spreads
 from analysis.precision.design import PlannedStudy, planned_test, seed_spreads
 from analysis.sources import PUBLISHED
+from benchmarks.costs import runs_at_a_time, tuning_hours
 from benchmarks.protocol import DATASETS, format_lr
 from common.errors import UserError
 from common.plain_text import counted
@@ -30,7 +31,6 @@ from pretraining.plan.devices import Device, largest_microbatch, training_gb
 from pretraining.plan.study_plan import Study, plan_of, read_study
 from pretraining.plan.study_text import divided_study, study_text
 from pretraining.starts import Start, start_of
-from workflow.study import runs_at_a_time, tuning_hours
 from workflow.study_checks import sample_of
 
 __all__ = ["Choice", "budget_document", "choices_of", "chosen_study", "nearest_spread"]
@@ -203,7 +203,7 @@ class Choice:
     def tuning_hours(self) -> float:
         """Hours of all fine-tunings; those of what is adapted are counted, too."""
         shared = runs_at_a_time(self.shape, self.device, _CORES)
-        run = sum(tuning_hours(self.shape, (name,), self.device, shared) for name in _TUNED)
+        run = tuning_hours(self.shape, _TUNED, self.device, shared)
         models = self.pretrainings * len(self.arms) + self.kind.adapts
         return len(self.seeds) * (run * len(_RATES) * models)
 

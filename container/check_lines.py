@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
-__all__ = ["CheckLine", "fail", "ok", "report", "warn"]
+from common.errors import UserError
+
+__all__ = ["CheckLine", "fail", "ok", "refuse", "report", "warn"]
 
 
 class CheckLine(NamedTuple):
@@ -15,14 +18,22 @@ class CheckLine(NamedTuple):
     """`ok`, `warn` or `fail`."""
     what: str
     """The thing that was looked at."""
-    seen: str
-    """What was seen."""
-    advice: str = ""
-    """What to do; empty when all is well."""
+    sentence: str
+    """What was seen and, unless all is well, after a semicolon what to do."""
 
 
 ok, warn, fail = (partial(CheckLine, status) for status in ("ok", "warn", "fail"))
-"""Make a line: what was looked at, what was seen, what to do."""
+"""Make a line: what was looked at, and a sentence."""
+
+
+def refuse(lines: Iterable[CheckLine]) -> list[CheckLine]:
+    """Return the lines; the first that fails is a `UserError`, and what comes after it is not looked at."""
+    found = []
+    for line in lines:
+        if line.status == "fail":
+            raise UserError(line.sentence)
+        found.append(line)
+    return found
 
 
 def report(lines: list[CheckLine]) -> tuple[str, int]:
@@ -30,9 +41,10 @@ def report(lines: list[CheckLine]) -> tuple[str, int]:
     width = max(len(line.what) for line in lines) + 2
     rows = []
     for line in lines:
-        rows.append(f"{line.status:6}{line.what:{width}}{line.seen}\n")
-        if line.advice:
-            rows.append(f"{'':6}{'':{width}}-> {line.advice}\n")
+        seen, _, advice = (line.sentence, "", "") if line.status == "ok" else line.sentence.partition("; ")
+        rows.append(f"{line.status:6}{line.what:{width}}{seen}\n")
+        if advice:
+            rows.append(f"{'':6}{'':{width}}-> {advice}\n")
     counts = {status: sum(line.status == status for line in lines) for status in ("ok", "warn", "fail")}
     text = "".join(rows) + ", ".join(f"{number} {status}" for status, number in counts.items()) + "\n"
     return text, int(counts["fail"] > 0)

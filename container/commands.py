@@ -23,25 +23,19 @@ def build(
     *,
     mirror: Annotated[str | None, Parameter(metavar="URL")] = None,
     relock: bool = False,
-    oci: bool = False,
 ) -> None:
     """Build an image in build/; any old image is kept until the new one is complete.
 
     examples:
       clm-or-mlm build analysis
       clm-or-mlm build full --relock
-      clm-or-mlm build full --oci
 
     Args:
         image: analysis or full
         mirror: Debian mirror (default: $DEBIAN_MIRROR, or this machine's); {snapshot} is replaced by the lock's date
         relock: lock the Debian packages that the mirror has today, instead of requiring those in the lock
-        oci: also write the image for Podman, build/IMAGE.tar (OCI)
     """
-    one = Image(name=image)
-    if not (oci and one.path.is_file()):
-        images.build(one, mirror=mirror, relock=relock)
-    path = images.build_oci(one) if oci else one.path
+    path = images.build(Image(name=image), mirror=mirror, relock=relock)
     sys.stdout.write(f"{path}  {path.stat().st_size / 1e6:.0f} MB\n")
 
 

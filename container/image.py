@@ -6,7 +6,6 @@ cache are used; the image is then built without network for Python, from files w
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import platform
@@ -28,10 +27,10 @@ from common.provenance import ROOT, git_commit
 from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
 from container.packages import LOCK
-from container.runtime import stream, version_of
+from container.runtime import stream
 from container.same_bytes import labels_of, mksquashfs_words, normalise
 
-__all__ = ["IMAGES", "Image", "ImageName", "build", "build_oci", "mirror_of", "record_of", "verify"]
+__all__ = ["IMAGES", "Image", "ImageName", "build", "mirror_of", "record_of", "verify"]
 
 log = logging.getLogger(__name__)
 
@@ -175,51 +174,6 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     return target
 
 
-def build_oci(image: Image) -> Path:
-    """Write an image's root as an OCI archive next to it, by container/Containerfile, and return the archive's path.
-
-    The same image gives the same bytes.
-
-    Raises:
-        UserError: the image is not there or not whole, there is no Podman, or Apptainer or Podman failed.
-    """
-    if wrong := [line.seen for line in verify(image) if line.what == "file" and line.status == "fail"]:
-        raise UserError(wrong[0])
-    podman, _ = version_of(Machine(), runtime="podman")
-    target, tag = image.path.with_suffix(".tar"), f"localhost/clm-or-mlm:{image.name}"
-    with tempfile.TemporaryDirectory(dir=BUILD, prefix=f".{image.name}-") as name:
-        root, layout, unfinished = Path(name, "root"), Path(name, "layout"), Path(name, target.name)
-        _apptainer_build(
-            ["build", "--sandbox", str(root), str(image.path)], target.with_name(f"{target.name}.log")
-        )
-        own = root / ".singularity.d"
-        # The one time in the image.
-        seconds = int((own / "runscript").stat().st_mtime)
-        labels = json.loads((own / "labels.json").read_text("utf-8"))
-        # What unpacking has noted of itself.
-        (own / "labels.json").unlink()
-        shutil.rmtree(own / "bootstrap_history", ignore_errors=True)
-        # What a build that fails has unpacked would stay in Podman's storage, gigabytes of it.
-        build = ["build", "--layers=false", "--force-rm", "--timestamp", str(seconds), "--tag", tag]
-        build += ["--file", str(ROOT / "container" / "Containerfile")]
-        build += [f"--label={key}={labels[key]}" for key in sorted(labels) if "label-schema" not in key]
-        save = ["save", "--format=oci-dir", "--output", str(layout), tag]
-        # Podman's own archives hold the time at which they are written.
-        pack = ["tar", "--sort=name", f"--mtime=@{seconds}", "--owner=0", "--group=0", "--numeric-owner"]
-        pack += ["-cf", str(unfinished), "-C", str(layout), "."]
-        for words in ([podman, *build, str(root)], [podman, *save], [podman, "rmi", tag], pack):
-            done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-            if done.returncode:
-                last = (done.stderr.strip() or "no message").splitlines()[-1]
-                raise UserError(f"`{' '.join(words[:2])}` exited with code {done.returncode}: {last}")
-        unfinished.replace(target)
-    kept = {
-        key: value for key, value in read_manifest(record_of(image.path), _REMEDY).items() if key != FILES
-    }
-    write_manifest(record_of(target), kept, {target.name: sha256_file(target)})
-    return target
-
-
 def _git(*words: str) -> str:
     return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True).stdout
 
@@ -292,11 +246,11 @@ def verify(image: Image, path: Path | None = None) -> list[CheckLine]:
         return [fail("file", str(error))]
     lines = [ok("file", f"sha256 {record[FILES][path.name]}")]
     if record["image"] != image.name:
-        lines.append(fail("image", f"found {record['image']}, expected {image.name}", _REMEDY))
+        lines.append(fail("image", f"found {record['image']}, expected {image.name}; {_REMEDY}"))
     here, there = git_commit(), record["commit"]
     for lock, digest in ((image.requirements, record["lock"]), (image.debian_lock, record["debian"]["lock"])):
         name = str(lock.relative_to(ROOT))
-        changed = f"the image was built from a different version: git diff {there} -- {name}"
-        lines.append(ok(name, "as built") if sha256_file(lock) == digest else fail(name, changed, _REMEDY))
+        changed = f"the image was built from a different version: git diff {there} -- {name}; {_REMEDY}"
+        lines.append(ok(name, "as built") if sha256_file(lock) == digest else fail(name, changed))
     same = ok("commit", here) if here == there else warn("commit", f"image: {there}, this checkout: {here}")
     return [*lines, same]

@@ -1,4 +1,4 @@
-"""What runs an image: Apptainer or SingularityCE a .sif file, Podman the same root as an OCI archive (.tar).
+"""What runs an image, a .sif file: Apptainer, SingularityCE, or Apptainer under its other name `singularity`.
 
 Nothing of the user's leaks into an image but variables for devices, jobs and networks. What a runtime can do is asked
 by starting it (`identity_of`), not read from its version.
@@ -14,43 +14,28 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from common.errors import UserError
 from container.image_mount import path_with_lasting_mount
 from container.machine import HANGS, Machine
 from container.start import IDENTITY, SCRATCH, compat_folder, scratch_of
 
-__all__ = [
-    "Runtime", "command_in", "identity_of", "launch", "program_of", "runtime_of", "stream", "version_of",
-]  # fmt: skip
+__all__ = ["check_name", "command_in", "identity_of", "launch", "program_of", "stream", "version_of"]
 
 SECONDS = 300.0
 """Time that `apptainer --version` has to answer: where no user namespace can be made, as in a chroot, it or a site's
 wrapper around it may wait for ever; and a wrapper may set itself up at its first start."""
 
-Runtime = Literal["apptainer", "podman"]
-"""What runs images. SingularityCE, or Apptainer under its other name `singularity`, counts as `apptainer`."""
+
+def check_name(image: Path) -> None:
+    """Raise a `UserError` where a file is not named like an image."""
+    if image.suffix != ".sif":
+        raise UserError(f"{image} is not named like an image file; such names end in .sif")
 
 
-def runtime_of(image: Path) -> Runtime:
-    """Return what runs an image file, by its ending.
-
-    Raises:
-        UserError: no runtime takes such files.
-    """
-    if image.suffix == ".sif":
-        return "apptainer"
-    if image.suffix == ".tar":
-        return "podman"
-    raise UserError(
-        f"{image} is not named like an image file; such names end in .sif (apptainer), .tar (podman)"
-    )
-
-
-def program_of(machine: Machine, runtime: Runtime) -> str | None:
-    """Return the path of a runtime's program, or None."""
-    return machine.which("apptainer", "singularity") if runtime == "apptainer" else machine.which("podman")
+def program_of(machine: Machine) -> str | None:
+    """Return the path of the program that runs images, or None."""
+    return machine.which("apptainer", "singularity")
 
 
 def _by_spython(machine: Machine, seconds: float, *question: str) -> tuple[int, str] | None:
@@ -62,25 +47,24 @@ def _by_spython(machine: Machine, seconds: float, *question: str) -> tuple[int, 
     return (code, text) if code in (0, HANGS) else None
 
 
-def version_of(machine: Machine, seconds: float = SECONDS, runtime: Runtime = "apptainer") -> tuple[str, str]:
-    """Return the path of a runtime's program and what it says of its version.
+def version_of(machine: Machine, seconds: float = SECONDS) -> tuple[str, str]:
+    """Return the path of the program that runs images and what it says of its version.
 
     Raises:
         UserError: it is not on PATH, does not answer in time, or fails.
     """
-    program = program_of(machine, runtime)
+    program = program_of(machine)
     if program is None:
         raise UserError(
-            f"{runtime} is not on PATH; load your site's module (often `module load {runtime}`; for jobs, add it to "
+            "apptainer is not on PATH; load your site's module (often `module load apptainer`; for jobs, add it to "
             "`modules` in the site's file) or install it"
         )
-    asked = _by_spython(machine, seconds, "version") if runtime == "apptainer" else None
-    code, text = asked or machine.output([program, "--version"], seconds)
+    code, text = _by_spython(machine, seconds, "version") or machine.output([program, "--version"], seconds)
     if code:
         last = (text or "no message").splitlines()[-1]
         raise UserError(
             f"`{program} --version` exited with code {code} ({last}), so no image can run here; if user namespaces are "
-            f"disabled, ask your site to enable them or to provide another build of {runtime}"
+            "disabled, ask your site to enable them or to provide another build of apptainer"
         )
     return program, (text or "no version named").splitlines()[-1]
 
@@ -116,7 +100,7 @@ _PASS = re.compile(
 def command_in(
     image: Path, words: Sequence[str], machine: Machine, binds: Sequence[str] = ()
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the runtime's words that run a command in an image, and the variables that it is started with.
+    """Return Apptainer's words that run a command in an image, and the variables that it is started with.
 
     The current folder stays current; it and the scratch are shown, no home is.
 
@@ -141,17 +125,6 @@ def command_in(
     places = dict.fromkeys([here, scratch, *([str(compat)] if compat else []), *binds])
     environ = {key: value for key, value in machine.environ.items() if _PASS.fullmatch(key)}
     environ[SCRATCH] = scratch
-    if runtime_of(image) == "podman":
-        # Networks, shared memory and limits are the node's, as in Apptainer; files belong to the user.
-        line = ["run", "--rm", "--interactive"]
-        line += ["--network=host", "--ipc=host", "--ulimit=host", "--security-opt=label=disable"]
-        line += [] if os.geteuid() == 0 else ["--userns=keep-id", "--group-add=keep-groups"]
-        shown = {"nvidia": ["nvidia.com/gpu=all"], "rocm": ["/dev/kfd", "/dev/dri"], "none": []}[gpu]
-        shown += [path for path in ("/dev/infiniband",) if gpu != "none" and Path(path).exists()]
-        line += [f"--device={device}" for device in shown]
-        line += [f"--volume={place if ':' in place else f'{place}:{place}'}" for place in places]
-        line += [f"--env={key}" for key in environ]
-        return [*line, f"--workdir={here}", f"oci-archive:{image}", *words], environ
     driver = {"nvidia": ["--nv"], "rocm": ["--rocm"], "none": []}[gpu]
     line = ["run", "--no-home", "--cleanenv", "--pwd", here, *driver]
     line += [word for place in places for word in ("--bind", place)]
@@ -169,22 +142,21 @@ def _runtime_for(image: Path, machine: Machine) -> str:
     """Return the path of the program that runs an image."""
     if not image.is_file():
         raise UserError(f"{image} does not exist; build it first: clm-or-mlm build {image.stem}")
-    return version_of(machine, SECONDS, runtime_of(image))[0]
+    check_name(image)
+    return version_of(machine)[0]
 
 
 def launch(image: Path, words: Sequence[str], binds: Sequence[str] = ()) -> None:
     """Become a command in an image, so that signals reach it; returns only by an error.
 
     Raises:
-        UserError: no image, no runtime for it, no scratch folder.
+        UserError: no image, nothing that runs it, no scratch folder.
     """
     machine = Machine()
     program = _runtime_for(image, machine)
     line, variables = command_in(image, words, machine, binds)
-    environ = dict(machine.environ) | variables
-    if runtime_of(image) == "apptainer":
-        environ |= path_with_lasting_mount(machine, scratch_of(machine.environ))
-    os.execve(program, [program, *line], environ)
+    lasting = path_with_lasting_mount(machine, scratch_of(machine.environ))
+    os.execve(program, [program, *line], {**machine.environ, **variables, **lasting})
 
 
 def identity_of(image: Path, binds: Sequence[str] = (), machine: Machine | None = None) -> tuple[str, str]:
@@ -201,12 +173,9 @@ def identity_of(image: Path, binds: Sequence[str] = (), machine: Machine | None 
     here = machine or Machine()
     program = _runtime_for(image, here)
     line, variables = command_in(image, [IDENTITY], here, binds)
-    here, asked = replace(here, environ={**here.environ, **variables}), None
-    if runtime_of(image) == "apptainer":
-        command, options = ["python", "-m", "container.start", IDENTITY], line[1:-2]
-        asked = _by_spython(
-            here, 2 * SECONDS, "execute", str(image), json.dumps(command), json.dumps(options)
-        )
+    here = replace(here, environ={**here.environ, **variables})
+    command, options = ["python", "-m", "container.start", IDENTITY], line[1:-2]
+    asked = _by_spython(here, 2 * SECONDS, "execute", str(image), json.dumps(command), json.dumps(options))
     code, text = asked or here.output([program, *line], 2 * SECONDS)
     said = re.search(r"^(analysis|full) (\S+)$", text, re.MULTILINE)
     if code or said is None:

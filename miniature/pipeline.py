@@ -22,7 +22,7 @@ from miniature.toy_study import ANALYSED, INSTANCES, PRETRAINED, STORE, TABLE, M
 from pretraining.training.log import LOG, read_log, write_log
 from workflow.attempts import attempts_in
 from workflow.engine import run_workflow
-from workflow.jobs import KINDS
+from workflow.jobs import JOB_KINDS
 
 __all__ = ["make_miniature", "page", "read_timings", "stand_in_note", "write_example"]
 
@@ -101,7 +101,7 @@ def read_timings(root: Path) -> dict[str, float]:
     """Return the CPU seconds of every part of the study, those of repeated calls added up."""
     seconds: dict[str, float] = defaultdict(float)
     for path in sorted(root.glob("logs/*/*.attempts.jsonl")):
-        seconds[KINDS[path.parent.name].part] += sum(one.cpu_seconds for one in attempts_in(path))
+        seconds[JOB_KINDS[path.parent.name].part] += sum(one.cpu_seconds for one in attempts_in(path))
     return seconds
 
 

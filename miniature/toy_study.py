@@ -19,7 +19,7 @@ from miniature.data import DATA, DATASETS, DataSource
 from miniature.forms import FAMILIES, RANDOM, Form
 from pretraining.data.shard_manifest import MANIFEST
 from pretraining.plan.study_plan import plan_of
-from workflow.jobs import KINDS, Command, Job, Workflow, by_marker, marker
+from workflow.jobs import JOB_KINDS, Command, Job, Workflow, by_marker, marker
 from workflow.study import model_files, stage_files, train_command
 
 __all__ = ["ANALYSED", "INSTANCES", "PRETRAINED", "STORE", "STUDY", "TABLE", "Miniature", "workflow_for"]
@@ -128,7 +128,7 @@ def workflow_for(jobs: Sequence[Job]) -> Workflow:
 
 
 def _training(kind: str, name: str, makes: tuple[str, ...], parents: Sequence[str]) -> Job:
-    words = train_command(KINDS[kind], name, "--study", STUDY, "--out", PRETRAINED)
+    words = train_command(JOB_KINDS[kind], name, "--study", STUDY, "--out", PRETRAINED)
     checkpoints = f"{PRETRAINED}/stages/{name}/step-*/state.json"
     return _job(kind, name, [words], makes, (_SHARDS_DONE, *parents), checkpoints=checkpoints)
 
@@ -155,6 +155,6 @@ def _job(
 ) -> Job:
     """Return a job with no time limit that matters."""
     return Job(
-        kind=KINDS[kind], name=name, commands=tuple(commands), makes=makes, needs=tuple(needs), gpu_hours=10.0,
+        kind=JOB_KINDS[kind], name=name, commands=tuple(commands), makes=makes, needs=tuple(needs), gpu_hours=10.0,
         limit_hours=24.0, **more,
     )  # fmt: skip

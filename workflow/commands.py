@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -18,11 +17,9 @@ from workflow import engine
 from workflow.crate import write_crate
 from workflow.doctor import examine, try_steps
 from workflow.engine import Profile, run_workflow
-from workflow.job_image import check_image
-from workflow.jobs import KINDS, Job
-from workflow.slurm_jobs import refuse_what_slurm_refuses
-from workflow.study import models_of, place_stand_ins, study_of, workflow_of
-from workflow.study_checks import cautions, missing, sample_of
+from workflow.jobs import JOB_KINDS, Job
+from workflow.study import place_stand_ins, workflow_of
+from workflow.study_checks import check_start, sample_of
 from workflow.study_progress import Progress, progress_of
 from workflow.study_settings import StudySettings, load_settings
 
@@ -85,16 +82,13 @@ def study(
         image = Image(name="full").path
     file = "" if image is None else str(image.resolve())
     workflow = workflow_of(whole, values, file)
-    refused = list(missing(values, workflow, folder, profile))
-    if refused and not dry_run:
-        raise UserError(refused[0])
-    sizes = dict.fromkeys(model.size for model in models_of(whole, study_of(values)))
-    warned = [f"{line} (the start refuses this)" for line in refused]
-    warned += cautions(values, workflow, tuple(sizes))
-    workflow = check_image(workflow, folder, key=values.image_key)
-    if profile == "slurm" and shutil.which("sbatch"):
-        refuse_what_slurm_refuses(workflow)
+    workflow, lines = check_start(values, workflow, folder, profile, dry_run=dry_run)
+    warned = [
+        f"warning: {line.sentence} (the start refuses this)\n" for line in lines if line.status == "fail"
+    ]
+    warned += [f"warning: {line.sentence}\n" for line in lines if line.status == "warn"]
     if detach and not dry_run:
+        sys.stdout.writelines(warned)
         given = {
             "--profile": profile,
             "--dir": folder,
@@ -127,7 +121,7 @@ def study(
             if job.tokens and not values.study:
                 text = f"text: {job.tokens / 1e9:.1f} B tokens, of FineWeb-Edu {sample_of(job.tokens)}\n"
                 sys.stdout.write(text)
-        sys.stdout.write("".join(f"warning: {line}\n" for line in warned))
+        sys.stdout.writelines(warned)
         sys.stdout.flush()
 
     place_stand_ins(folder, whole)
@@ -148,7 +142,7 @@ def study(
 def _controller(values: StudySettings) -> Job:
     """Return what a job takes that runs the study: one core, for as long as the site allows."""
     hours, memory = values.hours("cpu"), min(2.0, values.memory_gb)
-    kind = KINDS["analysis"]
+    kind = JOB_KINDS["analysis"]
     return Job(kind=kind, name="controller", limit_hours=hours, gpu_hours=hours, memory_gb=memory)
 
 
@@ -237,13 +231,15 @@ def doctor(
         profile: with --rehearse, where jobs run
         image_file: with --rehearse, the image that jobs run in (default: this environment)
     """
-    images = (file for one in IMAGES for file in (one.path, one.path.with_suffix(".tar")))
-    text, code = report(examine(study, [file for file in images if file.is_file()]))
+    images = [one.path for one in IMAGES if one.path.is_file()]
+    text, code = report(examine(study, images))
     sys.stdout.write(text)
     if rehearse:
         image = str(image_file.resolve()) if image_file else ""
         steps = try_steps(
             load_settings(settings), study.resolve() / "rehearsal", profile=profile, image=image
         )
-        sys.stdout.write(report(list(steps))[0])
+        text, failed = report(list(steps))
+        sys.stdout.write(text)
+        code = max(code, failed)
     return code

@@ -150,13 +150,12 @@ def _of_jobs(
     """Yield a tool for each kind of job, the images that jobs ran in, and an action for each job."""
     ran = [job for job in workflow.jobs.values() if job.marker in runs]
     commits = ", ".join(sorted({run.commit for run in runs.values()}))
-    image_type = "DockerImage" if workflow.image.endswith(".tar") else "SIFImage"
     for kind in dict.fromkeys(job.kind for job in ran):
         yield _entity(f"#tool-{kind.name}", "SoftwareApplication", name=kind.title, softwareVersion=commits,
                       url="https://arxiv.org/abs/2507.00994")  # fmt: skip
     for digest in sorted({run.image_sha256 for run in runs.values()} - {""}):
-        yield _entity(f"#image-{digest}", "ContainerImage", additionalType={"@id": f"{_RUN_TERMS}{image_type}"},
-                      name="full", sha256=digest)  # fmt: skip
+        yield _entity(f"#image-{digest}", "ContainerImage", name="full", sha256=digest,
+                      additionalType={"@id": f"{_RUN_TERMS}SIFImage"})  # fmt: skip
     for job in ran:
         run = runs[job.marker]
         image = {"containerImage": {"@id": f"#image-{run.image_sha256}"}} if run.image_sha256 else {}

@@ -14,21 +14,20 @@ import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import get_args
 
 from common.errors import UserError
 from common.files import write_text
 from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
-from container.runtime import Runtime, identity_of, program_of, version_of
+from container.runtime import identity_of, version_of
 from container.start import COMPAT, MINIMUM_DRIVER, SCRATCH, driver_problem, scratch_of
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_text import study_text
 from workflow.engine import Profile, run_workflow
-from workflow.job_image import check_image
 from workflow.jobs import Workflow
-from workflow.slurm_jobs import refuse_what_slurm_refuses
+from workflow.slurm_request import check_requests
 from workflow.study import study_of, workflow_of
+from workflow.study_checks import check_image
 from workflow.study_settings import StudySettings
 from workflow.tiny import make_text
 
@@ -44,30 +43,26 @@ def _inside(machine: Machine) -> bool:
 
 
 def runtimes(machine: Machine, images: Iterable[Path] = ()) -> Iterator[CheckLine]:
-    """What runs images: whether each runtime starts, knows what building asks for, and starts the images given."""
+    """What runs images: whether it starts, knows what building asks for, and starts the images given."""
     if _inside(machine):
         yield ok("runtime", "already inside an image")
         return
-    there = [runtime for runtime in get_args(Runtime) if program_of(machine, runtime)]
-    for runtime in there or ["apptainer"]:
-        try:
-            program, text = version_of(machine, runtime=runtime)
-        except UserError as error:
-            seen, _, advice = str(error).rpartition("; ")
-            yield fail(runtime, seen, advice)
-            continue
+    try:
+        program, text = version_of(machine)
+    except UserError as error:
+        yield fail("apptainer", str(error))
+    else:
         known = machine.output([program, "build", "--help"])[1]
-        needed = ("--timestamp", "--label") if runtime == "podman" else ("--build-arg", "--mksquashfs-args")
-        if lacks := [option for option in needed if option not in known]:
-            seen = f"{text}; its `build` does not support {', '.join(lacks)}"
-            yield warn(runtime, seen, "it may run images; build them on another machine")
+        if lacks := [option for option in ("--build-arg", "--mksquashfs-args") if option not in known]:
+            seen = f"{text}, whose `build` does not support {', '.join(lacks)}"
+            yield warn("apptainer", f"{seen}; it may run images; build them on another machine")
         else:
-            yield ok(runtime, text)
+            yield ok("apptainer", text)
     for image in images:
         try:
             name, commit = identity_of(image, machine=machine)
         except UserError as error:
-            yield fail(image.name, str(error), "see docs/hpc.md")
+            yield fail(image.name, str(error))
         else:
             yield ok(image.name, f"starts here; the {name} image of commit {commit[:12]}")
 
@@ -89,28 +84,28 @@ def folders(machine: Machine, study: Path) -> Iterator[CheckLine]:
         quota = "free some space there (check the quota), or set HOME and XDG_CACHE_HOME to another folder"
         places.append(("home", home, 0, quota))
     else:
-        yield warn("home", f"{home} is not a folder", "set XDG_CACHE_HOME to a folder you can write to")
+        yield warn("home", f"{home} is not a folder; set XDG_CACHE_HOME to a folder you can write to")
     try:
         places.append(("scratch", scratch_of(machine.environ), 10, more))
     except UserError as error:
-        yield fail("scratch", str(error), more)
+        yield fail("scratch", str(error))
     for what, folder, wanted, advice in places:
         if problem := machine.write_problem(folder):
-            yield fail(what, f"cannot write to {folder}: {problem}", advice)
+            yield fail(what, f"cannot write to {folder}: {problem}; {advice}")
             continue
         free = machine.free_gb(folder)
         seen = f"{folder}, {free:.1f} GB free"
-        yield warn(what, seen, advice) if free < wanted else ok(what, seen)
+        yield warn(what, f"{seen}; {advice}") if free < wanted else ok(what, seen)
 
 
 def driver(machine: Machine) -> CheckLine:
     """The NVIDIA driver, and that --nv brings it into the image."""
     what = "GPU driver"
     if _inside(machine) and (problem := driver_problem(machine.environ, machine.path("/dev/nvidiactl"))):
-        return fail(what, problem, "use apptainer run --nv ..., or clm-or-mlm container run, which sets it")
+        return fail(what, f"{problem}, or use clm-or-mlm container run, which sets it")
     if not machine.path("/dev/nvidiactl").exists():
         if machine.path("/dev/kfd").exists():
-            return warn(what, "an AMD GPU: --rocm is used", "the image has CUDA builds; see docs/hpc.md")
+            return warn(what, "an AMD GPU: --rocm is used; the image has CUDA builds: see docs/hpc.md")
         return ok(what, "no GPU on this machine, as on most login nodes; run doctor in a GPU job too")
     code, text = machine.output(
         ["nvidia-smi", "--query-gpu=driver_version,mig.mode.current", "--format=csv,noheader"]
@@ -118,14 +113,14 @@ def driver(machine: Machine) -> CheckLine:
     rows = text.splitlines()
     if code or not rows:
         advice = 'report the node; exclude it with slurm_extra = "--exclude=NODE"'
-        return fail(what, f"nvidia-smi fails: {rows[-1] if rows else code}", advice)
+        return fail(what, f"nvidia-smi fails: {rows[-1] if rows else code}; {advice}")
     seen = f"driver {rows[0].split(',')[0]}, {len(rows)} GPU(s)"
     number = rows[0].partition(".")[0]
     if number.isdecimal() and int(number) < MINIMUM_DRIVER and not machine.environ.get(COMPAT):
         advice = f"torch for CUDA 13 needs {MINIMUM_DRIVER}: ask the site, or set cuda_compat (docs/hpc.md)"
-        return fail(what, f"{seen}, which is too old", advice)
+        return fail(what, f"{seen}, which is too old; {advice}")
     if "Enabled" in text:
-        return warn(what, f"{seen}, sliced (MIG)", "MIG slices cannot use NCCL: ask for whole GPUs")
+        return warn(what, f"{seen}, sliced (MIG); MIG slices cannot use NCCL: ask for whole GPUs")
     return ok(what, seen)
 
 
@@ -138,19 +133,21 @@ def fabric(machine: Machine) -> CheckLine:
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     if limit != resource.RLIM_INFINITY:
         seen = f"{', '.join(names)}, and locked memory is limited to {limit} bytes"
-        return warn("fabric", seen, "RDMA needs `ulimit -l unlimited` in jobs: ask the site")
+        return warn("fabric", f"{seen}; RDMA needs `ulimit -l unlimited` in jobs: ask the site")
     return ok("fabric", f"{', '.join(names)}; doctor --rehearse shows whether it is used")
 
 
 def slurm(machine: Machine) -> CheckLine:
     """What Slurm offers."""
     if machine.which("sbatch") is None:
-        return warn("Slurm", "no sbatch here", "only PROFILE=local works on this machine")
+        return warn("Slurm", "no sbatch here; only PROFILE=local works on this machine")
     code, text = machine.output(["sinfo", "--noheader", "--format=%P %l %D node(s) %G"])
     if code:
-        return fail("Slurm", text.splitlines()[-1] if text else f"sinfo failed ({code})", "is slurmctld up?")
+        return fail(
+            "Slurm", f"{text.splitlines()[-1] if text else f'sinfo failed ({code})'}; is slurmctld up?"
+        )
     if not text:
-        return fail("Slurm", "no partition is visible", "ask for access to one")
+        return fail("Slurm", "no partition is visible; ask for access to one")
     return ok("Slurm", "; ".join(text.replace("(null)", "no GPU").splitlines()[:6]))
 
 
@@ -194,12 +191,16 @@ def try_steps(
 ) -> Iterator[CheckLine]:
     """Train the study's largest model for a few steps, in jobs like the study's, and yield what was seen.
 
+    Nothing is trained where the image cannot be used or Slurm would not take the jobs.
+
     Raises:
         UserError: they did not run; the jobs' logs are below the folder.
     """
-    workflow = check_image(rehearsal_of(settings, folder, image), folder, key=settings.image_key)
-    if profile == "slurm":
-        refuse_what_slurm_refuses(workflow)
+    workflow, lines = check_image(rehearsal_of(settings, folder, image), folder, key=settings.image_key)
+    lines += check_requests(workflow) if profile == "slurm" else ()
+    yield from lines
+    if any(line.status == "fail" for line in lines):
+        return
     if not run_workflow(workflow, folder, profile=profile):
         raise UserError(f"the rehearsal did not finish; its logs are in {folder / 'logs'}")
     stages = sorted((folder / "pretraining/stages").glob("*/timings.jsonl"))

@@ -39,10 +39,10 @@ from workflow.slurm_jobs import (
     live_jobs,
     prefix_of,
     queued_jobs,
-    sbatch_options,
     settle,
     write_live,
 )  # fmt: skip
+from workflow.slurm_request import request_of, sbatch_options
 
 __all__ = ["LEASE", "Profile", "cancel", "detach", "reconcile", "run_workflow"]
 
@@ -206,7 +206,7 @@ def _snakemake(
         command += ["--jobs", str(workflow.max_jobs)]
         command += ["--max-jobs-per-timespan", f"{workflow.jobs_per_minute}/1m"]
         command += ["--slurm-jobname-prefix", prefix_of(folder), "--local-cores", str(len(workflow.jobs))]
-        if not any("slurm_account" in queue for queue in workflow.queues.values()):
+        if not any("account" in queue for queue in workflow.queues.values()):
             command.append("--slurm-no-account")
         if shutil.which("sacct"):
             # Jobs on GPUs leave most cores idle: no warning for each.
@@ -337,9 +337,9 @@ def detach(words: Sequence[str], folder: Path, workflow: Workflow, job: Job) -> 
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / "controller.log"
     command = [sys.executable, "-m", "clm_or_mlm", "workflow", *words]
-    asked = ["sbatch", "--parsable", "--requeue", "--open-mode=append", f"--output={output}"]
+    asked = ["sbatch", "--parsable", "--open-mode=append", f"--output={output}"]
     asked += [f"--job-name={controller_name(folder)}", f"--signal=B:USR1@{job.margin_seconds}"]
-    asked += itertools.chain(*sbatch_options(workflow.queue(job), workflow.gres, job).values())
+    asked += sbatch_options(request_of(workflow, job))
     script, environ = _CONTROLLER % shlex.join(command), os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(asked, input=script, env=environ, capture_output=True, text=True)
     if done.returncode:

@@ -11,9 +11,10 @@ import dataclasses
 import json
 import math
 import textwrap
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from benchmarks.runs import RUN, record_of
@@ -24,7 +25,7 @@ from common.manifest import another_shape, manifest_text, read_manifest
 from common.reading import read_bounded
 
 __all__ = [
-    "KINDS",
+    "JOB_KINDS",
     "QUEUES",
     "WORKFLOW",
     "Command",
@@ -82,7 +83,7 @@ class JobKind:
         return (0, 3) if self.may_fail else (0,)
 
 
-KINDS = {
+JOB_KINDS = {
     kind.name: kind
     for kind in (
         JobKind(name="data", title="datasets", part="data"),
@@ -244,7 +245,7 @@ class Workflow:
     binds: tuple[str, ...] = ()
     """Folders outside the workflow's that its jobs read; the image shows them."""
     queues: dict[str, dict[str, str]] = field(default_factory=dict)
-    """What each of `QUEUES` asks Slurm for, by the names of Snakemake's resources."""
+    """What each of `QUEUES` asks Slurm for, by the keys of [jobs] in a site's file."""
     gres: str = "gpu"
     """What Slurm calls a GPU."""
     numa_binding: str = ""
@@ -266,11 +267,22 @@ class Workflow:
         """Return what Slurm is asked for a job beyond its size."""
         return self.queues.get(job.queue, {})
 
+    def places(self, folder: Path, environ: Mapping[str, str]) -> list[str]:
+        """Return the folders outside the workflow's that an image shows, of those that exist here.
+
+        Args:
+            folder: the workflow's.
+            environ: has the variables that their names begin with.
+        """
+        places = (Template(place).safe_substitute(environ) for place in self.binds)
+        there = [place for place in places if Path(place.split(":")[0]).exists()]
+        return [place for place in there if not Path(place).is_relative_to(folder)]
+
     @property
     def kinds(self) -> list[JobKind]:
         """The kinds of its jobs, in the order of a study."""
         names = {job.kind.name for job in self.jobs.values()}
-        return [kind for kind in KINDS.values() if kind.name in names]
+        return [kind for kind in JOB_KINDS.values() if kind.name in names]
 
 
 def by_marker(jobs: Iterable[Job]) -> dict[str, Job]:
@@ -304,7 +316,7 @@ def load(folder: Path) -> Workflow:
     except FileNotFoundError:
         raise UserError(f"there is no study in {folder}; give the study's folder with --dir DIR") from None
     with another_shape(folder / WORKFLOW, _REMEDY):
-        jobs = [Job(**{**job, "kind": KINDS[job["kind"]]}) for job in _tuples(values.pop("jobs"))]
+        jobs = [Job(**{**job, "kind": JOB_KINDS[job["kind"]]}) for job in _tuples(values.pop("jobs"))]
         return Workflow(**{key: _tuples(value) for key, value in values.items()}, jobs=by_marker(jobs))
 
 

@@ -1,4 +1,4 @@
-"""What the workflow asks of Slurm: which of its jobs are queued or running, and whether it would take the others.
+"""Which jobs of a workflow are queued or running on Slurm, and which somebody cancelled.
 
 Snakemake's executor submits jobs, and watches those that it submitted. What it cannot know are the jobs of a call that
 was killed: it names jobs after its own run, and which job of the study each is stands in the job's comment.
@@ -7,28 +7,24 @@ was killed: it names jobs after its own run, and which job of the study each is 
 from __future__ import annotations
 
 import hashlib
-import logging
 import re
 import shlex
 import shutil
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from common.errors import UserError
 from common.files import write_text
 from container.machine import Machine
-from workflow.jobs import Job, Workflow
+from workflow.jobs import Job
 
 __all__ = [
     "LiveJob", "cancelled_numbers", "controller_name", "controller_of", "live_jobs",
     "minutes_of", "prefix_of", "queued_jobs", "read_live",
-    "refuse_cancelled", "refuse_what_slurm_refuses", "sbatch_options", "settle", "wait_command", "write_live",
+    "refuse_cancelled", "settle", "wait_command", "write_live",
 ]  # fmt: skip
-
-log = logging.getLogger(__name__)
 
 _LIVE = "live"
 _ENDED = {
@@ -198,84 +194,3 @@ def wait_command(number: str, marker: str) -> str:
     """Return the shell command that waits for a live job, and succeeds when it left its work complete."""
     check = f"exec {shlex.quote(sys.executable)} -m workflow.step --finished {shlex.quote(marker)}"
     return f"while [ -e {_LIVE}/{number} ] && kill -0 $PPID 2>/dev/null; do sleep 2; done; {check}"
-
-
-_SETTINGS = {
-    "-p": "partition of [jobs.{}]", "-A": "account", "--qos": "qos of [jobs.{}]", "-C": "constraint of [jobs.{}]",
-    "-t": "limit_hours, or hours of [jobs.{}]", "--nodes": "nodes", "--mem": "memory_gb", "--cpus-per-task": "cpus",
-    "--gres": "gpus_per_node, or gres", "": "slurm_extra of [jobs.{}]",
-}  # fmt: skip
-"""By option of sbatch the setting that it comes from."""
-
-
-def refuse_what_slurm_refuses(workflow: Workflow, machine: Machine | None = None) -> None:
-    """Ask Slurm about the longest job of every kind to the site, before anything is submitted.
-
-    Where nodes are down and no other setting than their number can be wrong, a warning says which.
-
-    Raises:
-        UserError: it would not take one of them; the sentence says which, what was asked, why not, and which setting
-            is wrong: that without whose option Slurm would take the job.
-    """
-    here = machine or Machine()
-    longest = {job.queue: job for job in sorted(workflow.jobs.values(), key=lambda job: job.minutes)}
-    for name, job in longest.items():
-        options = sbatch_options(workflow.queue(job), workflow.gres, job)
-        if not (why := _refusal(options, here)):
-            continue
-        wrong = [key for key in options if not _refusal({k: v for k, v in options.items() if k != key}, here)]
-        if set(wrong) <= {"--nodes"} and (down := _down(workflow.queue(job), here)):
-            log.warning(
-                "Slurm would not take %s jobs now (%s), while %s are down", name, why, ", ".join(down)
-            )
-            continue
-        settings = (
-            " or ".join(_SETTINGS[key].format(name) for key in wrong) or f"[jobs.{name}], nodes and cpus"
-        )
-        if job.gpus > 1 and not wrong:  # cores and memory are asked for each GPU
-            one = replace(job, gpus=1, cpus=job.cpus // job.gpus, memory_gb=job.memory_gb / job.gpus)
-            if not _refusal(sbatch_options(workflow.queue(job), workflow.gres, one), here):
-                settings = "gpus_per_node"
-        asked = " ".join(word for words in options.values() for word in words)
-        raise UserError(
-            f"Slurm refuses {name} jobs ({why}) submitted as `sbatch {asked}`; correct {settings} in the site's file "
-            "or the settings (docs/hpc.md); `sinfo -o '%R %l %c %m %f %G'` shows what the site has"
-        )
-
-
-def sbatch_options(queue: Mapping[str, str], gres: str, job: Job) -> dict[str, list[str]]:
-    """Return what sbatch is asked for a job, as Snakemake's Slurm executor asks, by option."""
-    names = {"slurm_partition": "-p", "slurm_account": "-A", "constraint": "-C"}
-    found = {option: [option, queue[key]] for key, option in names.items() if queue.get(key)}
-    found |= {"--qos": [f"--qos={queue['qos']}"]} if queue.get("qos") else {}
-    found |= {"-t": ["-t", str(job.minutes)], "--nodes": [f"--nodes={job.nodes}", f"--ntasks={job.nodes}"]}
-    found |= {"--mem": ["--mem", str(round(1000 * job.memory_gb))]} if job.memory_gb else {}
-    found |= {"--cpus-per-task": [f"--cpus-per-task={job.cpus}"]}
-    found |= {"--gres": [f"--gres={gres}:{job.gpus}"]} if job.gpus else {}
-    return found | ({"": shlex.split(queue["slurm_extra"])} if queue.get("slurm_extra") else {})
-
-
-def _refusal(options: Mapping[str, Sequence[str]], machine: Machine) -> str | None:
-    """Return why a job would not be taken, or would never start, or None; nothing is submitted."""
-    words = [word for one in options.values() for word in one]
-    code, text = machine.output(["sbatch", "--test-only", *words, "--wrap=true"])
-    if code:
-        lines = [line.removeprefix("sbatch: ").removeprefix("error: ") for line in text.splitlines()]
-        said = [line for line in lines if line.strip() and not line.startswith("Try ")]
-        return said[-1] if said else f"sbatch exits with {code}"
-    # A job longer than its partition's limit is taken, and waits for ever.
-    partition, minutes = options.get("-p", ["", ""])[1], int(options.get("-t", ["", "0"])[1])
-    _, text = machine.output(["sinfo", "--noheader", "--format=%R|%P|%l"])
-    for name, shown, limit in (line.split("|") for line in text.splitlines() if line.count("|") == 2):
-        mine = name in partition.split(",") or (not partition and shown.endswith("*"))
-        if mine and ":" in limit and minutes_of(limit) < minutes:
-            return f"partition {name} allows no jobs longer than {limit}"
-    return None
-
-
-def _down(queue: Mapping[str, str], machine: Machine) -> list[str]:
-    """Return the nodes that are down or drained in a queue's partition, or in all where it names none."""
-    where = ["--partition", queue["slurm_partition"]] if queue.get("slurm_partition") else []
-    states = "--states=down,drain,fail,maint"
-    code, text = machine.output(["sinfo", "-N", "--noheader", states, "--format=%N", *where])
-    return [] if code else sorted(set(text.split()))

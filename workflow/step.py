@@ -30,7 +30,6 @@ from common.provenance import IMAGE_SHA256, ROOT
 from container.machine import Machine
 from container.start import GPU_COUNT
 from workflow.attempts import run_attempt
-from workflow.job_image import places_of
 from workflow.jobs import Job, Workflow, load, write_marker
 from workflow.slurm_jobs import refuse_cancelled
 
@@ -77,8 +76,7 @@ def start_words(workflow: Workflow, folder: Path, environ: Mapping[str, str] | N
     """Return the words before a command of `clm-or-mlm`: the image's command line, or this Python."""
     if not workflow.image:
         return [sys.executable, "-m", "container.start"]
-    outside = places_of(workflow, folder, Machine(environ=environ or {}))
-    binds = [word for place in outside for word in ("--bind", place)]
+    binds = [word for place in workflow.places(folder, environ or {}) for word in ("--bind", place)]
     return [sys.executable, "-m", "clm_or_mlm", "container", "run", *binds, workflow.image]
 
 

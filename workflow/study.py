@@ -7,26 +7,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.protocol import DATASETS, FINE_TUNING, format_lr
+from benchmarks.costs import runs_at_a_time, tuning_hours
+from benchmarks.protocol import DATASETS, format_lr
 from benchmarks.runs import RESULTS, RunKey
 from common.errors import UserError, nearest
 from common.files import write_text
 from common.settings import assignments, read_settings
 from pretraining.models import FIGURE_MODELS, MODELS, TABLES, Model
-from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.devices import DEVICES, Device
-from pretraining.plan.flops import model_flops_per_token
+from pretraining.plan.devices import DEVICES
 from pretraining.plan.study_plan import Plan, PlannedStage, Study, load_study, plan_of
-from workflow.jobs import KINDS, Command, Job, JobKind, Workflow, by_marker, marker, queue_name
+from workflow.jobs import JOB_KINDS, Command, Job, JobKind, Workflow, by_marker, marker, queue_name
 from workflow.study_settings import StudySettings
 
 __all__ = [
-    "TOKENS", "cell_runs", "model_files", "models_of", "place_stand_ins", "runs_at_a_time", "stage_files",
-    "study_of", "train_command", "training_config", "tuning_hours", "workflow_of",
+    "cell_runs", "model_files", "models_of", "place_stand_ins", "stage_files", "study_of", "train_command",
+    "workflow_of",
 ]  # fmt: skip
 
 _ROW_BYTES = 200_000
@@ -36,26 +36,6 @@ _CHECKPOINT_FILES = 12
 """Files of a checkpoint, or of an exported model with its log, on the high side."""
 _TOKENS_PER_CORE_HOUR = 1.5e9
 """Tokens that one core of the shard writer turns out in an hour, on the low side (docs/performance.md)."""
-
-TOKENS = {
-    "sst2": 25, "qqp": 36, "mnli_m": 45, "ontonotes": 22, "conll2003_en": 20, "uner_en": 19,
-    "squad": 183, "squad_v2": 191, "record": 256, "nq": 150, "msmarco": 180, "mldr_en": 2_060,
-}  # fmt: skip
-"""Mean tokens of an instance, in retrieval of a query and its share of the documents: by Llama 3's tokenizer on
-thousands of instances (ReCoRD 32, MS MARCO 200); OntoNotes and CoNLL by their words, MLDR by the longest input."""
-
-# What an H100 was measured at (docs/performance.md); other devices are slower or faster by their makers' rates.
-_STEP_SECONDS = {4: 0.043, 2: 0.051, 1: 0.100}
-"""Of a step of 610M on short texts on an H100, by the number of runs that share it."""
-_BUSY_SECONDS = 0.027
-"""Of these 0.1 the GPU computes; the rest is the host's, however fast the GPU."""
-_RUN_SECONDS = 10.0
-"""To set a model back, and to write results."""
-_OF_PRETRAINING = 0.75
-"""Share of pretraining's rate that long texts reach, whose padding is computed too."""
-
-_PARAMETER_BYTES, _ACTIVATION_BYTES, _POSITIONS = 10, 37, 16_384
-"""Of a run in bf16: by parameter, and by position, layer and channel of its largest pass; 23 GB for 610M."""
 
 
 def models_of(target: str, study: Study) -> tuple[Model, ...]:
@@ -87,14 +67,11 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
 
 
 def study_of(settings: StudySettings) -> Study:
-    """Return the study that the settings name."""
-    return load_study(Path(settings.study) if settings.study else None)
-
-
-def training_config(settings: StudySettings) -> TrainingConfig:
-    """Return what the study's models are trained with; `UserError` for a setting that is none."""
-    given, base = assignments(settings.pretraining_settings), study_of(settings).config
-    return read_settings(TrainingConfig, given, "pretraining_settings", base=base, typed=False)
+    """Return the study that the settings name, trained as they say; `UserError` for a setting that is none."""
+    study = load_study(Path(settings.study) if settings.study else None)
+    given = assignments(settings.pretraining_settings)
+    config = read_settings(TrainingConfig, given, "pretraining_settings", base=study.config, typed=False)
+    return replace(study, config=config)
 
 
 def place_stand_ins(folder: Path, target: str) -> None:
@@ -132,7 +109,6 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
         UserError: an unknown target or a study that cannot be read.
     """
     study = study_of(settings)
-    training_config(settings)  # what `train --set` would refuse is refused before anything is submitted
     models = models_of(target, study)
     # Ends of shared trunks are the whole study's, since `train TRUNK` trains as far as any model needs it.
     plan = plan_of(tuple({m.name: m for m in (*study.models.values(), *models)}.values()), study)
@@ -151,7 +127,7 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
         jobs=by_marker([*jobs, _analysis(target, cells, models, settings)]),
         image=image,
         binds=(*_outside(settings, models), *settings.binds),
-        queues={name: queue.resources() for name, queue in settings.jobs.items()},
+        queues={name: queue.options() for name, queue in settings.jobs.items()},
         gres=settings.gres,
         numa_binding=settings.numa_binding,
         max_jobs=settings.max_jobs,
@@ -200,7 +176,7 @@ def _deciding(words: Iterable[str]) -> dict[str, list[str]]:
 def _data(settings: StudySettings) -> Job:
     words = ("synthetic", *settings.needed_datasets, "--out", "data", *settings.make_datasets)
     return Job(
-        kind=KINDS["data"],
+        kind=JOB_KINDS["data"],
         name="datasets",
         commands=(words,),
         makes=tuple(f"data/{name}/manifest.json" for name in settings.needed_datasets),
@@ -219,7 +195,7 @@ def _shards(plan: Plan, settings: StudySettings) -> Job:
         commands.append((*words, "--vocab", str(settings.train_tokenizer)))
     words = ("shards", "--source", *settings.text, "--tokenizer", tokenizer, "--out", "shards")
     return Job(
-        kind=KINDS["shards"],
+        kind=JOB_KINDS["shards"],
         name="shards",
         commands=(*commands, (*words, *settings.shard_options)),
         makes=("shards/manifest.json",),
@@ -242,11 +218,11 @@ def _pretraining(model: Model, plan: Plan, study: Study, settings: StudySettings
     by_name = {item.name: item for item in plan.stages}
     for stage in model.stages:
         if stage.name not in (model.name, *study.models):
-            yield _training(KINDS["stage"], stage.name, by_name[stage.name], plan, study, settings)
+            yield _training(JOB_KINDS["stage"], stage.name, by_name[stage.name], plan, study, settings)
         elif stage.name != model.name:
             # A decayed model that another continues: its own job trains it.
             yield from _pretraining(study.models[stage.name], plan, study, settings)
-    yield _training(KINDS["model"], model.name, by_name[model.stages[-1].name], plan, study, settings)
+    yield _training(JOB_KINDS["model"], model.name, by_name[model.stages[-1].name], plan, study, settings)
 
 
 def stage_files(out: str, stage: str, steps: Iterable[int]) -> tuple[str, ...]:
@@ -322,12 +298,10 @@ def _cells(
         *(workers if gpus * shared > 1 else ()),
         *settings.tuning_options,
     )
-    by_source = (
-        tuple(d for d in settings.datasets if DATASETS[d].trained_on == source) for source in sources
-    )
-    hours = sum(tuning_hours(shape, names, device, shared) for names in by_source)
+    names = (name for name in settings.datasets if DATASETS[name].trained_on in sources)
+    hours = tuning_hours(shape, names, device, shared)
     return Job(
-        kind=KINDS["cell"],
+        kind=JOB_KINDS["cell"],
         name=name,
         commands=(words,),
         makes=tuple(f"results/{key.folder}/{RESULTS}" for key in keys),
@@ -346,7 +320,7 @@ def _analysis(target: str, cells: list[Job], models: tuple[Model, ...], settings
     runs = f"{out}/runs.parquet"
     added = [word for name in sorted({model.name for model in models}) for word in ("--add-model", name)]
     return Job(
-        kind=KINDS["analysis"],
+        kind=JOB_KINDS["analysis"],
         name=target,
         commands=(
             ("ingest", "results", "--out", runs, "--instances", f"{out}/instances", *added),
@@ -357,46 +331,3 @@ def _analysis(target: str, cells: list[Job], models: tuple[Model, ...], settings
         gpu_hours=0.2,
         **_takes(settings) | {"memory_gb": 8.0 if settings.memory_gb else 0.0},
     )
-
-
-def runs_at_a_time(shape: Shape, device: Device, cores: int) -> int:
-    """Return how many fine-tunings share a GPU: 4, 2 or 1, as its memory and its cores allow.
-
-    Args:
-        shape: the model's.
-        device: the GPU; four share it where its memory is not known.
-        cores: CPU cores for each GPU; every run keeps one busy.
-    """
-    parameters = shape.body_parameters + shape.embedding_parameters
-    one = _PARAMETER_BYTES * parameters + _ACTIVATION_BYTES * _POSITIONS * shape.layers * shape.hidden
-    most = min(cores, int(0.95e9 * (device.memory_gb or 1e3) / one))
-    return next((runs for runs in _STEP_SECONDS if runs <= most), 1)
-
-
-def tuning_hours(shape: Shape, datasets: tuple[str, ...], device: Device, runs: int) -> float:
-    """Return the hours of a GPU that one fine-tuning and its evaluations take, on the high side.
-
-    Args:
-        shape: the model's.
-        datasets: those that it is measured on; it is trained on what the first is trained on.
-        device: the GPU, and what pretraining reaches on it.
-        runs: how many share the GPU, of `runs_at_a_time`.
-    """
-    trained_on = DATASETS[DATASETS[datasets[0]].trained_on]
-    steps = FINE_TUNING.steps
-    if trained_on.epochs:
-        steps = trained_on.epochs * trained_on.counts["train"] // FINE_TUNING.batch
-
-    def flops(name: str, rows: int) -> float:
-        return rows * TOKENS[name] * model_flops_per_token(shape, length=TOKENS[name], predicted=0.0)
-
-    # A forward pass is a third of a training step.
-    measured = sum(
-        flops(name, DATASETS[name].counts["validation"] + DATASETS[name].counts["test"]) for name in datasets
-    )
-    computed = flops(trained_on.name, steps * FINE_TUNING.batch) + measured / 3
-    usual = SHAPES["610m"]
-    busy = _BUSY_SECONDS * DEVICES["H100"].peak / device.peak * shape.body_parameters / usual.body_parameters
-    waited = steps * max(_STEP_SECONDS[runs] * shape.layers / usual.layers, busy)
-    reached = device.tokens_per_second(shape, predicted=0.4) * model_flops_per_token(shape, predicted=0.4)
-    return (_RUN_SECONDS + waited + computed / (reached * _OF_PRETRAINING)) / 3_600

@@ -1,26 +1,34 @@
-"""What the start of a study refuses, and what it warns of: the dry run lists all of it."""
+"""What is looked at before a study starts: its settings, its image, what Slurm would say; a line for each problem.
+
+The start refuses the first that fails, the dry run lists all of them, and a rehearsal shows those of image and Slurm.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import os
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 
 from common.cli import check_words
 from common.errors import UserError
+from common.files import sha256_file
+from common.provenance import git_commit
+from container.check_lines import CheckLine, fail, ok, refuse, warn
 from container.machine import Machine
+from container.runtime import check_name, identity_of, program_of, stream
 from pretraining.plan.devices import DEVICES, training_gb
 from workflow.engine import Profile
 from workflow.jobs import Command, Job, Workflow
-from workflow.study import study_of, training_config
+from workflow.slurm_request import check_requests
+from workflow.study import models_of, study_of
 from workflow.study_settings import StudySettings
 
-__all__ = ["cautions", "missing", "sample_of"]
+__all__ = ["check_image", "check_settings", "check_start", "sample_of"]
 
 _SAMPLES = {"sample-10BT": 10e9, "sample-100BT": 100e9, "sample-350BT": 350e9}
 """FineWeb-Edu's samples and their tokens, by GPT-2's tokenizer, as its page gives them."""
@@ -40,63 +48,75 @@ _START_MINUTES = 15
 """Shorter jobs than those of the tiny study mostly start and save."""
 
 
-def missing(settings: StudySettings, workflow: Workflow, folder: Path, profile: Profile) -> Iterator[str]:
-    """Yield what the start of a study refuses, a sentence each: what the first jobs would fail for.
+def check_start(
+    settings: StudySettings, workflow: Workflow, folder: Path, profile: Profile, *, dry_run: bool = False
+) -> tuple[Workflow, list[CheckLine]]:
+    """Return the workflow, with hash and commit of its image, and a line for all that was looked at.
 
     Args:
         settings: the study's.
         workflow: its jobs.
         folder: where they work.
         profile: where they run.
+        dry_run: go on after what fails.
+
+    Raises:
+        UserError: the first that fails; what comes after it is not looked at.
     """
-    if not settings.text:
-        yield "no text to pretrain on; set text = [...] in the settings (docs/hpc.md)"
-    if bool(settings.tokenizer) == bool(settings.train_tokenizer):
-        found = "two tokenizers; set either" if settings.tokenizer else "no tokenizer; set"
-        yield f"{found} tokenizer = ... or train_tokenizer = ... in the settings (docs/hpc.md)"
-    for word in settings.text:
-        if not word.startswith("hf:"):
-            if not _files(word):
-                yield f"{word} matches no file; correct `text` in the settings"
-        elif os.environ.get("HF_HUB_OFFLINE"):
-            yield f"{word} needs network access, but HF_HUB_OFFLINE is set; list files on disk in `text`"
-        elif profile == "slurm" and settings.offline:
-            yield (
-                f"{word} needs network access, which compute nodes of {Path(settings.site).stem} lack; download the "
-                "files on a login node and list them in `text`"
-            )
-    for path, key in ((settings.tokenizer, "tokenizer"), (settings.image_key, "image_key")):
-        if path and not Path(path).exists():
-            yield f"{path} does not exist; correct `{key}` in the settings"
-    if not settings.tokenizer or Path(settings.tokenizer).exists():
-        yield from filter(None, [_tokenizer_problem(settings)])
+    take = list if dry_run else refuse
+    lines = take(check_settings(settings, workflow, folder, profile))
+    lines += take(check_requests(workflow) if profile == "slurm" else ())
+    workflow, image = check_image(workflow, folder, key=settings.image_key)
+    return workflow, lines + take(image)
+
+
+def check_settings(
+    settings: StudySettings, workflow: Workflow, folder: Path, profile: Profile
+) -> Iterator[CheckLine]:
+    """Yield what the first jobs of a study would fail for, and what may be wrong; arguments as of `check_start`."""
+    yield from _text(settings, profile)
+    yield from _tokenizer(settings, workflow)
+    if settings.image_key and not Path(settings.image_key).exists():
+        yield fail("image", f"{settings.image_key} does not exist; correct `image_key` in the settings")
     if not workflow.image and find_spec("torch") is None:
-        yield (
+        yield fail(
+            "torch",
             "jobs need torch, which this environment lacks; give --image build/full.sif (make image-full), or start "
-            "the study with .venv/full/bin/clm-or-mlm workflow (make full-env)"
+            "the study with .venv/full/bin/clm-or-mlm workflow (make full-env)",
         )
-    if not settings.make_datasets:
-        place = Path(settings.data) if settings.data else None
-        wanted = settings.needed_datasets
-        lacks = [name for name in wanted if not (place and (place / name / "manifest.json").is_file())]
-        if lacks:
-            where = f"{place} lacks" if place else "the settings name no folder (data = ...) with"
-            yield f"{where} {', '.join(lacks)}; download them: clm-or-mlm fetch"
-    if (
-        profile == "local"
-        and settings.runtime != "none"
-        and (seen := Machine().gpus()) < settings.gpus_per_node
-    ):
-        yield (
-            f"the study asks for {settings.gpus_per_node} GPUs, but this machine has {seen}, and with --profile local "
-            "jobs run here; use --profile slurm, or set gpus_per_node (0: compute on CPUs)"
+    yield from _datasets(settings)
+    there = Machine().gpus() if profile == "local" and settings.runtime != "none" else settings.gpus_per_node
+    if there < settings.gpus_per_node:
+        yield fail(
+            "GPUs",
+            f"the study asks for {settings.gpus_per_node} GPUs, but this machine has {there}, and with --profile local "
+            "jobs run here; use --profile slurm, or set gpus_per_node (0: compute on CPUs)",
         )
-    if profile == "slurm" and shutil.which("sbatch") is None:
-        yield "sbatch is not on PATH, so this is not a Slurm login node; use --profile local"
     for job in {job.kind.name: job for job in workflow.jobs.values()}.values() if settings.text else ():
         yield from filter(None, map(_misunderstood, job.commands))
     for job in workflow.of_kind("shards"):
-        yield from filter(None, [job.shortage(folder) or _short_files(job, settings)])
+        if short := job.shortage(folder) or _short_files(job, settings):
+            yield fail("text", short)
+    yield from _resources(settings, workflow)
+
+
+def _text(settings: StudySettings, profile: Profile) -> Iterator[CheckLine]:
+    """Yield what is wrong with the names of the text."""
+    if not settings.text:
+        yield fail("text", "no text to pretrain on; set text = [...] in the settings (docs/hpc.md)")
+    for word in settings.text:
+        if not word.startswith("hf:"):
+            if not _files(word):
+                yield fail("text", f"{word} matches no file; correct `text` in the settings")
+        elif os.environ.get("HF_HUB_OFFLINE"):
+            said = f"{word} needs network access, but HF_HUB_OFFLINE is set; list files on disk in `text`"
+            yield fail("text", said)
+        elif profile == "slurm" and settings.offline:
+            yield fail(
+                "text",
+                f"{word} needs network access, which compute nodes of {Path(settings.site).stem} lack; download the "
+                "files on a login node and list them in `text`",
+            )
 
 
 def _files(word: str) -> list[Path]:
@@ -105,7 +125,55 @@ def _files(word: str) -> list[Path]:
     return [path for one in found for path in (one.rglob("*") if one.is_dir() else [one])]
 
 
-def _misunderstood(words: Command) -> str | None:
+def _tokenizer(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLine]:
+    """Yield what is wrong with the tokenizer: none, two, not there, or not of the size's number of rows."""
+    if bool(settings.tokenizer) == bool(settings.train_tokenizer):
+        found = "two tokenizers; set either" if settings.tokenizer else "no tokenizer; set"
+        said = f"{found} tokenizer = ... or train_tokenizer = ... in the settings (docs/hpc.md)"
+        yield fail("tokenizer", said)
+    if settings.tokenizer and not Path(settings.tokenizer).exists():
+        yield fail("tokenizer", f"{settings.tokenizer} does not exist; correct `tokenizer` in the settings")
+        return
+    try:
+        ids = _ids(settings)
+    except UserError as error:
+        yield fail("tokenizer", f"tokenizer: {error}")
+        return
+    rows = {size: shape.vocab for size, shape in study_of(settings).shapes.items()}
+    if rows and ids > rows[size := min(rows, key=rows.__getitem__)]:
+        said = f"the tokenizer has {ids:,} ids, but {size} has rows for {rows[size]:,}"
+        yield fail("tokenizer", f"{said}; use the study's, or correct `vocab`")
+    for size in _sizes(settings, workflow) if ids else ():
+        if ids < _FEW_IDS * (count := study_of(settings).shapes[size].vocab):
+            said = f"the tokenizer has {ids:,} ids, but {size} has rows for {count:,}"
+            yield warn("tokenizer", f"{said}; is it the study's tokenizer?")
+
+
+def _sizes(settings: StudySettings, workflow: Workflow) -> dict[str, None]:
+    return dict.fromkeys(model.size for model in models_of(workflow.target, study_of(settings)))
+
+
+def _ids(settings: StudySettings) -> int:
+    """Return how many ids the study's tokenizer has; 0 where that cannot be seen; a `UserError` where it is none."""
+    if settings.train_tokenizer or not settings.tokenizer:
+        return settings.train_tokenizer
+    with contextlib.suppress(ImportError):  # a login node's environment need not have the library
+        from pretraining.data.tokenizer import load_tokenizer
+
+        return load_tokenizer(settings.tokenizer).vocab_size
+    return 0
+
+
+def _datasets(settings: StudySettings) -> Iterator[CheckLine]:
+    """Yield which datasets are not there."""
+    place = Path(settings.data) if settings.data else None
+    wanted = () if settings.make_datasets else settings.needed_datasets
+    if lacks := [name for name in wanted if not (place and (place / name / "manifest.json").is_file())]:
+        where = f"{place} lacks" if place else "the settings name no folder (data = ...) with"
+        yield fail("datasets", f"{where} {', '.join(lacks)}; download them: clm-or-mlm fetch")
+
+
+def _misunderstood(words: Command) -> CheckLine | None:
     """Return why a job's command would not take its words; its module may be out of reach on a login node."""
     with contextlib.suppress(ImportError):
         try:
@@ -119,7 +187,7 @@ def _misunderstood(words: Command) -> str | None:
                 check_words(run, words[2:], "benchmarks run")
         except UserError as error:
             key = "shard_options" if words[0] == "shards" else "tuning_options"
-            return f"{key}: {error}"
+            return fail(key, f"{key}: {error}")
     return None
 
 
@@ -138,68 +206,89 @@ def _short_files(job: Job, settings: StudySettings) -> str | None:
     )
 
 
-def _ids(settings: StudySettings) -> int:
-    """Return how many ids the study's tokenizer has; 0 where that cannot be seen; a `UserError` where it is none."""
-    if settings.train_tokenizer or not settings.tokenizer:
-        return settings.train_tokenizer
-    with contextlib.suppress(ImportError):  # a login node's environment need not have the library
-        from pretraining.data.tokenizer import load_tokenizer
-
-        return load_tokenizer(settings.tokenizer).vocab_size
-    return 0
-
-
-def _tokenizer_problem(settings: StudySettings) -> str | None:
-    """Return why the tokenizer cannot be used: it is none, or it has more ids than a size has rows."""
-    try:
-        ids = _ids(settings)
-    except UserError as error:
-        return f"tokenizer: {error}"
-    rows = {size: shape.vocab for size, shape in study_of(settings).shapes.items()}
-    if not rows or ids <= rows[size := min(rows, key=rows.__getitem__)]:
-        return None
-    return f"the tokenizer has {ids:,} ids, but {size} has rows for {rows[size]:,}; use the study's, or correct `vocab`"
-
-
 def sample_of(tokens: float) -> str:
     """Return the smallest sample of FineWeb-Edu that has so many tokens, with some to spare."""
     return next((name for name, size in _SAMPLES.items() if size >= _SPARE * tokens), "the whole of it")
 
 
-def cautions(settings: StudySettings, workflow: Workflow, sizes: Sequence[str]) -> Iterator[str]:
-    """Yield what may be wrong, a sentence each: memory, limits, folders that are not there.
-
-    Args:
-        settings: the study's.
-        workflow: its jobs.
-        sizes: the sizes of its models.
-    """
-    config, shapes, ids = training_config(settings), study_of(settings).shapes, 0
-    with contextlib.suppress(UserError):  # the start refuses it
-        ids = _ids(settings)
-    for size in sizes if ids else ():
-        if ids < _FEW_IDS * (rows := shapes[size].vocab):
-            yield f"the tokenizer has {ids:,} ids, but {size} has rows for {rows:,}; is it the study's tokenizer?"
+def _resources(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLine]:
+    """Yield what may not suffice: cores, memory, time, folders that are not there."""
     own = dict(itertools.pairwise(settings.tuning_options)).get("--workers", "")
     cores = settings.cpus * settings.tuning_gpus
     if own.isdecimal() and int(own) > cores:
-        yield f"tuning_options: {own} workers share {cores} cores, but each keeps one busy; leave --workers out"
-    has, several = DEVICES[settings.device].memory_gb, settings.nodes * settings.gpus_per_node > 1
-    microbatch = config.microbatch or 1  # where it is not set, training makes the pass fit
-    for size in sizes if settings.gpus_per_node and has else ():
-        needs = training_gb(shapes[size], microbatch * config.max_length, several=several)
+        said = (
+            f"tuning_options: {own} workers share {cores} cores, but each keeps one busy; leave --workers out"
+        )
+        yield warn("cores", said)
+    study, has = study_of(settings), DEVICES[settings.device].memory_gb
+    several = settings.nodes * settings.gpus_per_node > 1
+    microbatch = study.config.microbatch or 1  # where it is not set, training makes the pass fit
+    for size in _sizes(settings, workflow) if settings.gpus_per_node and has else ():
+        needs = training_gb(study.shapes[size], microbatch * study.config.max_length, several=several)
         if needs > (has or 0):
-            yield (
+            yield warn(
+                "memory",
                 f"{size} takes about {needs:.0f} GB of each GPU at microbatch={microbatch}, but {settings.device} has "
-                f"{has}; remove microbatch from pretraining_settings, or choose a smaller size or a larger GPU"
+                f"{has}; remove microbatch from pretraining_settings, or choose a smaller size or a larger GPU",
             )
     short = {job.queue: job for job in workflow.jobs.values() if job.minutes < _START_MINUTES}
     for queue, job in short.items():
-        yield (
-            f"{queue} jobs end after {job.minutes} min, about as long as they take to start and save; raise "
-            f"limit_hours or [jobs.{queue}] hours"
-        )
+        said = f"{queue} jobs end after {job.minutes} min, about as long as they take to start and save"
+        yield warn("time", f"{said}; raise limit_hours or [jobs.{queue}] hours")
     for place in settings.binds:
         here = Template(place).safe_substitute(os.environ)
         if not Path(here).exists():
-            yield f"binds: {here} does not exist here; where a node lacks it too, it is left out"
+            said = f"binds: {here} does not exist here; where a node lacks it too, it is left out"
+            yield warn("binds", said)
+
+
+def check_image(
+    workflow: Workflow, folder: Path, *, key: str = "", machine: Machine | None = None
+) -> tuple[Workflow, list[CheckLine]]:
+    """Start the image that jobs run in; return the workflow with its hash and commit, and what was seen.
+
+    Args:
+        workflow: the jobs; without an image nothing is done.
+        folder: where they will work.
+        key: public key that the image must be signed with; empty: any image will do.
+        machine: this one.
+    """
+    if not workflow.image:
+        return workflow, []
+    here, image = machine or Machine(), Path(workflow.image)
+    try:
+        workflow = replace(workflow, image_sha256=_image_hash(image, key))
+        if program_of(here) is None:
+            said = f"apptainer is not on PATH here, so {image} was not tried; the first job will try it"
+            return workflow, [warn("image", said)]
+        # A job works in the study's folder and so sees it; this call is made from elsewhere.
+        own = [str(folder.resolve())] if folder.is_dir() else []
+        name, commit = identity_of(image, [*own, *workflow.places(folder, here.environ)], here)
+        if name != "full":
+            raise UserError(f"{image} is the {name} image; jobs need the full one: make image-full")
+    except UserError as error:
+        return workflow, [fail("image", str(error))]
+    line = ok("image", f"{image} starts here; commit {commit[:12]}")
+    if commit != (checkout := git_commit()):
+        line = warn("image", f"jobs run the image's commit {commit}, not this checkout's {checkout}")
+    return replace(workflow, image_commit=commit), [line]
+
+
+def _image_hash(image: Path, key: str) -> str:
+    """Return the SHA-256 of an image file that is one by its first bytes and, with a key, by its signature."""
+    if not image.is_file():
+        raise UserError(f"{image} does not exist; build it (make image-full) or leave --image out")
+    check_name(image)
+    with image.open("rb") as file:
+        if file.read(41)[32:] != b"SIF_MAGIC":
+            raise UserError(
+                f"{image} is not a valid image file; copy it here again, or build it: make image-full"
+            )
+    if key:
+        try:
+            list(stream(["verify", "--key", key, str(image)]))
+        except UserError:
+            raise UserError(
+                f"{image} is not signed with the key {key}; use the signed image or remove image_key"
+            ) from None
+    return sha256_file(image)

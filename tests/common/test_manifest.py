@@ -17,7 +17,7 @@ from common.manifest import (
     read_manifest,
     write_manifest,
 )
-from workflow.jobs import KINDS, Job, Workflow, by_marker, load, save
+from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker, load, save
 
 CONTENT = {
     "name": "é\n",
@@ -59,7 +59,7 @@ def test_a_sealed_manifest_of_another_shape_is_refused_wherever_it_is_read(tmp_p
     """Every key of what each reader reads, left out and replaced by values of other types, and sealed again."""
     make_synthetic(tmp_path, "sst2", train=16, evaluation=8)
     workflow = Workflow(
-        target="all", jobs=by_marker([Job(kind=KINDS["shards"], name="shards", makes=("a",))])
+        target="all", jobs=by_marker([Job(kind=JOB_KINDS["shards"], name="shards", makes=("a",))])
     )
     save(workflow, tmp_path)
     readers = [

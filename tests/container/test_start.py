@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
+from common.provenance import ROOT
 from container.machine import Machine
 from container.start import (
     cache_environment,
@@ -117,9 +118,14 @@ def test_a_job_with_gpus_does_not_compute_on_the_cpu(tmp_path: Path) -> None:
 
 
 def test_a_job_without_its_gpus_ends_before_its_command(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+    """A torch that is a file of four lines, since the real one is asked above."""
+    (tmp_path / "torch.py").write_text(
+        "from types import SimpleNamespace as Of\n__version__ = '2'\nversion = Of(cuda='13.0', hip=None)\n"
+        "cuda = Of(is_available=lambda: False)\n"
+    )
     given = {"CLM_OR_MLM_SCRATCH": str(tmp_path), "CLM_OR_MLM_GPU_COUNT": "99"}
-    answer = python("-m", "container.start", "claims", "--help", code=2, **given)
+    path = f"{tmp_path}:{ROOT}"
+    answer = python("-m", "container.start", "claims", "--help", code=2, PYTHONPATH=path, **given)
     assert "99 GPU(s)" in answer.stderr and not answer.stdout
 
 

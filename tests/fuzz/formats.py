@@ -33,7 +33,7 @@ from tests.pretraining.documents import make_documents
 from tests.results import write_results
 from tests.sealed import seal
 from workflow.attempts import attempts_in
-from workflow.jobs import KINDS, WORKFLOW, Job, Workflow, by_marker, save
+from workflow.jobs import JOB_KINDS, WORKFLOW, Job, Workflow, by_marker, save
 from workflow.jobs import load as load_workflow
 from workflow.study import workflow_of
 from workflow.study_settings import load_settings
@@ -200,7 +200,7 @@ def foreign(name: str) -> FileFormat:
     )  # fmt: skip
 
 
-JOB = Job(kind=KINDS["data"], name="datasets", makes=("data/manifest.json",), gpu_hours=0.5)
+JOB = Job(kind=JOB_KINDS["data"], name="datasets", makes=("data/manifest.json",), gpu_hours=0.5)
 
 
 def make_workflow(folder: Path) -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.costs import tuning_hours
 from common.errors import UserError
 from miniature.data import MADE_UP, DataSource
 from miniature.forms import CONTROL, FAMILIES, FORMS, PREFIX, RANDOM
@@ -15,7 +16,6 @@ from pretraining.paper_settings import SHAPES
 from pretraining.plan.devices import H100
 from pretraining.plan.study_plan import plan_of
 from workflow.jobs import Job, load, save
-from workflow.study import tuning_hours
 
 CPU = dataclasses.replace(FORMS["cpu"], tokens=3_000)
 
@@ -140,5 +140,5 @@ def test_the_day_of_a_gpu_has_five_pretrainings_of_three_objectives_of_25_to_50_
     [shape] = form.study.shapes.values()
     assert 25e6 < shape.encoder_parameters < 50e6
     plan = plan_of(tuple(form.models.values()), form.study)
-    tuned = sum(tuning_hours(shape, (name,), H100, 2) for name in FAMILIES.values())
+    tuned = tuning_hours(shape, FAMILIES.values(), H100, 2)
     assert 18 < plan.costs().gpu_hours + tuned * form.fine_tunings / len(FAMILIES) < 23

@@ -75,7 +75,7 @@ def test_a_slurm_job_of_one_core_runs_the_study_and_comes_back(
     assert main([*words, "--detach", "--", "--until", "shards"]) == 0
     assert "Slurm job 77 runs the study" in capsys.readouterr().out
     asked, script = queue.read_text(), Path(f"{queue}.sh").read_text()
-    for word in ("--requeue", "--signal=B:USR1@600", "-p long -t 300 --nodes=1", "--cpus-per-task=1"):
+    for word in ("--requeue", "--signal=B:USR1@600", "-p long -t 300", "--nodes=1", "--cpus-per-task=1"):
         assert word in asked
     assert shlex.join([*words[1:], "--", "--until", "shards"]) in script and "--detach" not in script
     subprocess.run(["bash", "-n", f"{queue}.sh"], check=True)

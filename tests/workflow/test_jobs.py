@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from common.manifest import manifest_text
-from workflow.jobs import KINDS, WORKFLOW, Job, JobKind, load, save
+from workflow.jobs import JOB_KINDS, WORKFLOW, Job, JobKind, load, save
 from workflow.study import workflow_of
 from workflow.study_settings import Queue, StudySettings
 
@@ -28,14 +28,14 @@ def test_a_workflow_survives_the_way_to_the_node(tmp_path: Path) -> None:
 
 
 def test_files_of_a_job_have_no_folders_of_its_name() -> None:
-    job = Job(kind=KINDS["cell"], name="m/sst2")
+    job = Job(kind=JOB_KINDS["cell"], name="m/sst2")
     assert job.marker == "done/cell/m/sst2.json"
     files = (job.log, job.refused, job.stop, job.attempts)
     assert files[:2] == ("logs/cell/m__sst2.log", "logs/cell/m__sst2.refused")
     assert len(set(files)) == 4 and all(path.count("/") == 2 for path in files)
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", JOB_KINDS.values(), ids=lambda kind: kind.name)
 def test_a_job_is_complete_when_all_its_files_are_there(kind: JobKind, tmp_path: Path) -> None:
     job = Job(kind=kind, name="j", makes=("a/one", "a/two"))
     assert not job.is_complete(tmp_path)
@@ -58,8 +58,8 @@ def test_a_job_is_complete_when_all_its_files_are_there(kind: JobKind, tmp_path:
 def test_a_cell_counts_runs_that_are_recorded_as_failed(record: str, counts: bool, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run/run.json").write_text(record)
-    cell = Job(kind=KINDS["cell"], name="m", makes=("run/results.json",))
+    cell = Job(kind=JOB_KINDS["cell"], name="m", makes=("run/results.json",))
     assert cell.is_complete(tmp_path) == bool(cell.failures(tmp_path)) == counts
-    assert not Job(kind=KINDS["model"], name="m", makes=("run/results.json",)).is_complete(tmp_path)
+    assert not Job(kind=JOB_KINDS["model"], name="m", makes=("run/results.json",)).is_complete(tmp_path)
     (tmp_path / "run/results.json").touch()
     assert cell.is_complete(tmp_path) and not cell.failures(tmp_path)

@@ -8,7 +8,7 @@ import pytest
 
 from common.errors import UserError
 from workflow.engine import run_workflow
-from workflow.jobs import KINDS, WORKFLOW, Job, Workflow, by_marker, refuse_other_settings, save
+from workflow.jobs import JOB_KINDS, WORKFLOW, Job, Workflow, by_marker, refuse_other_settings, save
 from workflow.study import workflow_of
 from workflow.study_settings import StudySettings
 
@@ -26,7 +26,9 @@ BEFORE = StudySettings(
 )
 
 
-def _made(folder: Path, settings: StudySettings = BEFORE, kinds: tuple[str, ...] = tuple(KINDS)) -> Workflow:
+def _made(
+    folder: Path, settings: StudySettings = BEFORE, kinds: tuple[str, ...] = tuple(JOB_KINDS)
+) -> Workflow:
     """A study whose artefacts of some kinds are there, as empty files."""
     workflow = workflow_of(MODEL, settings)
     for job in workflow.jobs.values():
@@ -133,7 +135,7 @@ def test_a_damaged_record_is_refused_and_without_one_nothing_is_compared(tmp_pat
 
 def test_tables_follow_and_are_not_compared(tmp_path: Path) -> None:
     def tables(word: str) -> Workflow:
-        job = Job(kind=KINDS["analysis"], name="all", commands=(("ingest", word),), makes=("t",))
+        job = Job(kind=JOB_KINDS["analysis"], name="all", commands=(("ingest", word),), makes=("t",))
         return Workflow(target="all", jobs=by_marker([job]))
 
     (tmp_path / "t").touch()

@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import UserError
 from tests.commands import program
-from workflow.jobs import KINDS, Job, Workflow, by_marker, save
+from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker, save
 from workflow.slurm_jobs import (
     cancelled_numbers,
     comment_of,
@@ -19,14 +19,13 @@ from workflow.slurm_jobs import (
     queued_jobs,
     read_live,
     refuse_cancelled,
-    refuse_what_slurm_refuses,
     settle,
     wait_command,
     write_live,
 )  # fmt: skip
 
-CELL = Job(kind=KINDS["shards"], name="m/sst2", makes=("made.txt",))
-STAGE = Job(kind=KINDS["stage"], name="trunk", makes=("trunk",))
+CELL = Job(kind=JOB_KINDS["shards"], name="m/sst2", makes=("made.txt",))
+STAGE = Job(kind=JOB_KINDS["stage"], name="trunk", makes=("trunk",))
 JOBS = by_marker([CELL, STAGE])
 
 
@@ -125,58 +124,3 @@ def test_a_job_that_somebody_cancelled_is_refused_and_one_cancelled_before_the_c
     refuse_cancelled(STAGE, tmp_path, "9")
     squeue.unlink()
     refuse_cancelled(STAGE, tmp_path, "10")
-
-
-BIG = Job(kind=KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=100.0)
-CLUSTER = Workflow(target="all", jobs=by_marker([BIG]), queues={"gpus": {"slurm_partition": "gpu"}})
-
-
-def _cluster(folder: Path, monkeypatch: pytest.MonkeyPatch, refused: str, down: str) -> None:
-    """A Slurm that refuses what holds a pattern, and lists the nodes that are down."""
-    monkeypatch.setenv("PATH", f"{folder / 'bin'}:/usr/bin:/bin")
-    said = "sbatch: error: Requested node configuration is not available"
-    program(folder / "bin/sbatch", f'case "$*" in {refused}) echo "{said}" >&2; exit 1;; esac')
-    program(folder / "bin/sinfo", f"case \"$*\" in *-N*) printf '{down}';; esac")
-
-
-@pytest.mark.parametrize(
-    ("refused", "setting"),
-    [
-        ("*--gres=gpu:4*", "gpus_per_node, or gres"),
-        ("*--nodes=2*", "correct nodes in"),
-        ("*--mem*100000*", "memory_gb"),
-        ("*--cpus-per-task=16*", "cpus"),
-        ('*"-p gpu"*', "partition of [jobs.gpus]"),
-        ("*--cpus-per-task=16*|*--gres=gpu:4*", "correct gpus_per_node in"),
-        ("*", "[jobs.gpus], nodes and cpus"),
-    ],
-)
-def test_the_setting_that_is_wrong_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str, setting: str
-) -> None:
-    _cluster(tmp_path, monkeypatch, refused, "")
-    with pytest.raises(UserError) as found:
-        refuse_what_slurm_refuses(CLUSTER)
-    assert setting in str(found.value) and "\n" not in str(found.value)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "down", "setting"),
-    [
-        ("*--nodes=2*", "n1", ""),
-        ("*", "n1", ""),
-        ("*--nodes=2*", "", "correct nodes in"),
-        ("*--mem*", "n1", "memory_gb"),
-    ],
-)
-def test_nodes_that_are_down_are_a_warning_unless_another_setting_is_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
-    pattern: str, down: str, setting: str,
-) -> None:  # fmt: skip
-    _cluster(tmp_path, monkeypatch, pattern, down)
-    if setting:
-        with pytest.raises(UserError, match=setting):
-            refuse_what_slurm_refuses(CLUSTER)
-    else:
-        refuse_what_slurm_refuses(CLUSTER)
-        assert "n1 are down" in caplog.text

@@ -13,7 +13,7 @@ from common.errors import UserError
 from common.processes import AGAIN
 from tests.commands import program, python
 from tests.common.test_processes import alive
-from workflow.jobs import KINDS, Job, Workflow, save
+from workflow.jobs import JOB_KINDS, Job, Workflow, save
 from workflow.slurm_jobs import prefix_of
 from workflow.step import do, launcher_of, run_until, seconds_left, site_environment, start_words
 
@@ -104,9 +104,9 @@ def test_others_are_asked_by_a_signal(tmp_path: Path) -> None:
 
 
 def test_slurms_end_counts_where_it_is_known() -> None:
-    job = Job(kind=KINDS["model"], name="m", gpu_hours=10.0, gpus=1, limit_hours=2.0)
+    job = Job(kind=JOB_KINDS["model"], name="m", gpu_hours=10.0, gpus=1, limit_hours=2.0)
     assert (job.minutes, job.margin_seconds) == (120, 600)
-    assert Job(kind=KINDS["model"], name="m", limit_hours=1 / 60).margin_seconds == 6
+    assert Job(kind=JOB_KINDS["model"], name="m", limit_hours=1 / 60).margin_seconds == 6
     now = time.monotonic()
     assert seconds_left(job, now, {}) == pytest.approx(7200 - 600, abs=5)
     assert seconds_left(job, now - 1000, {}) == pytest.approx(6200 - 600, abs=5)
@@ -151,7 +151,7 @@ def test_data_outside_the_study_is_bound_into_the_image(tmp_path: Path) -> None:
 
 
 def _job(folder: Path, *commands: tuple[str, ...]) -> tuple[Job, Workflow]:
-    job = Job(kind=KINDS["shards"], name="a", commands=commands, makes=("made.txt",))
+    job = Job(kind=JOB_KINDS["shards"], name="a", commands=commands, makes=("made.txt",))
     return job, Workflow(target="all", jobs={job.marker: job})
 
 
@@ -180,9 +180,9 @@ def test_the_last_lines_of_a_failed_job_are_printed(
 
 
 def test_processes_are_one_a_gpu_and_an_image_one_a_node() -> None:
-    one = Job(kind=KINDS["model"], name="m", gpus=1)
+    one = Job(kind=JOB_KINDS["model"], name="m", gpus=1)
     assert launcher_of(one, {}) == ([], [])
-    node = Job(kind=KINDS["model"], name="m", gpus=4)
+    node = Job(kind=JOB_KINDS["model"], name="m", gpus=4)
     assert launcher_of(node, {}) == (
         [],
         [
@@ -194,7 +194,7 @@ def test_processes_are_one_a_gpu_and_an_image_one_a_node() -> None:
             "clm_or_mlm",
         ],
     )
-    many = Job(kind=KINDS["model"], name="m", nodes=2, gpus=4, cpus=32)
+    many = Job(kind=JOB_KINDS["model"], name="m", nodes=2, gpus=4, cpus=32)
     slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "gpu[03-04]", "SLURMD_NODENAME": "gpu03"}
     outside, inside = launcher_of(many, slurm, "gpu:h100")
     assert outside[:4] == ["srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1"]
@@ -220,7 +220,7 @@ pathlib.Path(os.environ["RANK"]).write_text(" ".join(shown))
 
 def test_torchrun_starts_the_ranks_of_a_node(tmp_path: Path) -> None:
     (tmp_path / "shows.py").write_text(RANK)
-    _, words = launcher_of(Job(kind=KINDS["model"], name="m", gpus=2), {})
+    _, words = launcher_of(Job(kind=JOB_KINDS["model"], name="m", gpus=2), {})
     environ = {"PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
     python("-m", *words[:-1], "shows", "word", cwd=tmp_path, code=0, **environ)
     assert [(tmp_path / rank).read_text() for rank in "01"] == ["0 0 2 word", "1 1 2 word"]
@@ -237,8 +237,8 @@ def test_the_sites_variables_are_expanded_in_the_job(tmp_path: Path) -> None:
 
 def test_a_cancelled_job_that_is_submitted_again_ends_at_once(tmp_path: Path) -> None:
     """One that Slurm has put back keeps its number, and is done."""
-    words = ("table", "2", "--format", "csv", "--out", ".")
-    job = Job(kind=KINDS["shards"], name="a", commands=(words,), makes=("table02.csv",))
+    job = Job(kind=JOB_KINDS["shards"], name="a", commands=(("settings",),), makes=("made.txt",))
+    (tmp_path / "made.txt").touch()
     save(Workflow(target="all", jobs={job.marker: job}), tmp_path)
     name, comment = f"{prefix_of(tmp_path)}-1", "rule_shards_wildcards_a"
     rows = (f"7|CANCELLED|None|0:10|{name}|{comment}", f"8|RUNNING|None|0:00|{name}|{comment}")
@@ -255,7 +255,7 @@ def test_a_cancelled_job_that_is_submitted_again_ends_at_once(tmp_path: Path) ->
 def test_a_users_mistake_is_not_tried_again_by_the_same_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = Job(kind=KINDS["shards"], name="a", commands=(("no_such_verb",),), makes=("made.txt",))
+    job = Job(kind=JOB_KINDS["shards"], name="a", commands=(("no_such_verb",),), makes=("made.txt",))
     save(Workflow(target="all", jobs={job.marker: job}), tmp_path)
     for name in [name for name in ENVIRON if name.startswith("SLURM")]:
         monkeypatch.delenv(name)

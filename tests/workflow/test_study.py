@@ -1,20 +1,14 @@
-import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from benchmarks.protocol import DATASETS
-from pretraining.data.tokenizer import load_tokenizer
 from pretraining.models import MODELS
-from pretraining.paper_settings import SHAPES
 from pretraining.plan.devices import DEVICES
 from pretraining.plan.study_plan import plan_of
 from tests.pretraining.families import save_start
 from workflow.doctor import rehearsal_of
-from workflow.study import TOKENS, cell_runs, place_stand_ins, runs_at_a_time, tuning_hours, workflow_of
+from workflow.study import cell_runs, place_stand_ins, workflow_of
 from workflow.study_progress import Progress
 from workflow.study_settings import StudySettings, load_settings
 from workflow.tiny import MODELS as TINY
@@ -119,19 +113,6 @@ def test_stand_ins_are_placed_where_the_runs_table_will_be(tmp_path: Path) -> No
     assert (tmp_path / "analysis/all/stand_ins.json").read_text() == "{}"
 
 
-def test_every_dataset_has_a_length_and_every_device_runs_every_size() -> None:
-    assert set(TOKENS) == set(DATASETS)
-    for device in DEVICES.values():
-        most = [runs_at_a_time(SHAPES[size], device, 8) for size in ("210m", "610m", "1b")]
-        assert sorted(most, reverse=True) == most and set(most) <= {1, 2, 4}
-
-
-@pytest.mark.parametrize(("runs", "seconds"), [(1, 100.0), (2, 51.0), (4, 43.0)])
-def test_a_thousand_steps_on_short_texts_take_what_was_measured(runs: int, seconds: float) -> None:
-    found = 3_600 * tuning_hours(SHAPES["610m"], ("sst2",), DEVICES["H100"], runs)
-    assert seconds < found < seconds + 25
-
-
 def test_the_papers_hours_are_above_the_estimate_on_its_device() -> None:
     settings = StudySettings(device="MI250X")
     cells = workflow_of("all", settings).of_kind("cell")
@@ -148,33 +129,6 @@ def test_memory_and_cores_say_how_many_share_a_gpu_and_the_user_has_the_last_wor
     assert workers(device="H200", cpus=1) == [] and workers(gpus_per_node=0) == []
     assert workers(gpus_per_node=4, tuning_gpus=4) == ["8"]
     assert workers(tuning_options=("--workers", "1")) == ["1"]
-
-
-def _texts(data: Path) -> Iterator[tuple[str, list[str]]]:
-    def read(name: str) -> str:
-        content = (data / name).read_bytes()
-        return (zstandard.decompress(content) if name.endswith(".zst") else content).decode("utf-8")
-
-    yield "sst2", [line.split("\t")[0] for line in read("sst2/test.tsv").splitlines()[1:]]
-    for name, first, second in (("mnli_m", "Premise", "Hypothesis"), ("qqp", "Question 1", "Question 2")):
-        rows = json.loads(read(f"{name.removesuffix('_m')}/dev.json"))
-        rows = rows.values() if isinstance(rows, dict) else rows
-        yield name, [f"{first}: {row['text_a']}\n{second}: {row['text_b']}" for row in rows]
-    articles = json.loads(read("squad_v2.0/dev-v2.0.json.zst"))["data"]
-    blocks = [block for article in articles for block in article["paragraphs"]]
-    yield "squad_v2", [f"{qa['question']}\n{block['context']}" for block in blocks for qa in block["qas"]]
-
-
-@pytest.mark.skipif(not os.environ.get("REAL_DATA"), reason="REAL_DATA is not set")
-def test_lengths_are_those_of_real_texts(tmp_path: Path) -> None:
-    data = Path(os.environ["REAL_DATA"])
-    file = tmp_path / "tokenizer.model"
-    packed = data / "tokenizer/llama3-tiktoken/tokenizer.model.zst"
-    file.write_bytes(zstandard.decompress(packed.read_bytes()))
-    tokenizer = load_tokenizer(str(file)).inner
-    for name, texts in _texts(data):
-        found = sum(len(one.ids) + 1 for one in tokenizer.encode_batch(texts)) / len(texts)
-        assert found == pytest.approx(TOKENS[name], rel=0.05), name
 
 
 def test_made_up_text_is_the_same_every_time() -> None:

@@ -1,5 +1,6 @@
 """What a study's start refuses and warns of is listed by its dry run, each in a sentence."""
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,10 +9,11 @@ import pytest
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.manifest import write_manifest
-from workflow.engine import Profile
+from common.provenance import git_commit
+from tests.commands import program
 from workflow.jobs import Workflow
 from workflow.study import workflow_of
-from workflow.study_checks import cautions, missing, sample_of
+from workflow.study_checks import check_image, check_settings, sample_of
 from workflow.study_settings import StudySettings, load_settings
 
 READY = StudySettings(
@@ -24,8 +26,9 @@ READY = StudySettings(
 MODEL = "210m-clm-42k"
 
 
-def _missing(settings: StudySettings, folder: Path, profile: Profile = "local", image: str = "") -> list[str]:
-    return list(missing(settings, workflow_of(MODEL, settings, image), folder, profile))
+def _missing(settings: StudySettings, folder: Path, image: str = "") -> list[str]:
+    lines = check_settings(settings, workflow_of(MODEL, settings, image), folder, "local")
+    return [line.sentence for line in lines if line.status == "fail"]
 
 
 def test_a_study_that_lacks_nothing_can_start(tmp_path: Path) -> None:
@@ -33,32 +36,6 @@ def test_a_study_that_lacks_nothing_can_start(tmp_path: Path) -> None:
     (tmp_path / "sst2").mkdir()
     (tmp_path / "sst2" / "manifest.json").touch()
     assert _missing(replace(READY, make_datasets=(), datasets=("sst2",), data=str(tmp_path)), tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("changed", "profile", "sentence"),
-    [
-        ({"text": ("hf:a/b",)}, "local", "hf:a/b needs network access, but HF_HUB_OFFLINE is set"),
-        ({}, "slurm", "sbatch is not on PATH"),
-        ({"shard_options": ("--shard-recrods", "8")}, "local", "shard_options: "),
-        ({"tuning_options": ("--steps", "many")}, "local", "tuning_options: "),
-        ({"repeat_text": False}, "local", "set repeat_text = true"),
-        ({"train_tokenizer": 128_257}, "local", "has 128,257 ids, but 210m has rows for 128,256"),
-        ({"train_tokenizer": 0, "tokenizer": __file__}, "local", "tokenizer: "),
-        ({"tokenizer": "/tmp"}, "local", "two tokenizers"),
-    ],
-)
-def test_what_the_start_refuses(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    changed: dict[str, object],
-    profile: Profile,
-    sentence: str,
-) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("PATH", "/no/such/folder")
-    (found,) = _missing(replace(READY, **changed), tmp_path, profile)  # type: ignore[arg-type]
-    assert sentence in found and "\n" not in found
 
 
 def test_an_environment_without_torch_needs_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +63,7 @@ def test_shards_that_are_too_few_are_counted(tmp_path: Path) -> None:
     assert _shards(workflow, tmp_path, job.tokens) is None
     short = _shards(workflow, tmp_path, 10**9) or ""
     assert "1,000,000,000 tokens" in short and "repeat_text" in short
-    assert short in list(missing(settings, workflow, tmp_path, "local"))
+    assert short in _missing(settings, tmp_path)
     assert _shards(workflow_of(MODEL, READY), tmp_path, 1) is None
 
 
@@ -97,7 +74,8 @@ def test_the_sample_of_fineweb_edu_has_tokens_to_spare() -> None:
 
 
 def _cautions(settings: StudySettings) -> str:
-    return "\n".join(cautions(settings, workflow_of(MODEL, settings), ("1b",)))
+    lines = check_settings(settings, workflow_of("1b-clm-42k", settings), Path(), "local")
+    return "\n".join(line.sentence for line in lines if line.status == "warn")
 
 
 def test_memory_limits_and_folders_are_warned_of(tmp_path: Path) -> None:
@@ -126,3 +104,43 @@ def test_the_dry_run_lists_them_all(tmp_path: Path, capsys: pytest.CaptureFixtur
     with pytest.raises(UserError, match="no text"):
         main(words)
     assert not (tmp_path / "study").exists()
+
+
+CONTENT = bytes(32) + b"SIF_MAGIC"
+
+
+@pytest.mark.parametrize(
+    ("said", "key", "status", "sentence"),
+    [
+        (f"full {git_commit()}", "good.pem", "ok", "full.sif starts here"),
+        ("full abc", "", "warn", "jobs run the image's commit abc, not this checkout's"),
+        (
+            "analysis abc",
+            "",
+            "fail",
+            "full.sif is the analysis image; jobs need the full one: make image-full",
+        ),
+        ("hello", "", "fail", "full.sif cannot be started here"),
+        ("full abc", "other.pem", "fail", "full.sif is not signed with the key other.pem"),
+    ],
+)
+def test_an_image_is_started_and_its_hash_and_commit_are_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, key: str, status: str, sentence: str
+) -> None:
+    """A made-up Apptainer, to which an image is signed with the key `good.pem` alone."""
+    (tmp_path / "full.sif").write_bytes(CONTENT)
+    answers = f'case "$*" in verify*good.pem*) ;; verify*) exit 1;; run*) echo {said};; esac'
+    program(tmp_path / "apptainer", answers)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("CLM_OR_MLM_SCRATCH", str(tmp_path))
+    study = Workflow(target="all", jobs={}, image=str(tmp_path / "full.sif"))
+    found, (line,) = check_image(study, tmp_path / "study", key=key)
+    assert line.status == status and sentence in line.sentence
+    if status != "fail":
+        noted = (found.image_sha256, found.image_commit)
+        assert noted == (hashlib.sha256(CONTENT).hexdigest(), said.split()[1])
+
+
+def test_without_an_image_nothing_is_started(tmp_path: Path) -> None:
+    workflow = Workflow(target="all", jobs={})
+    assert check_image(workflow, tmp_path) == (workflow, [])

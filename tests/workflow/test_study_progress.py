@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from workflow.jobs import KINDS, Job, Workflow, by_marker, save, write_marker
+from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker, save, write_marker
 from workflow.slurm_jobs import LiveJob
 from workflow.study import workflow_of
 from workflow.study_progress import Progress, progress_of, warnings
 from workflow.study_settings import StudySettings
 
 DONE, HALF, BROKEN = (
-    Job(kind=KINDS["cell"], name=f"m/{name}", makes=(f"{name}1", f"{name}2"), gpus=2, gpu_hours=4.0)
+    Job(kind=JOB_KINDS["cell"], name=f"m/{name}", makes=(f"{name}1", f"{name}2"), gpus=2, gpu_hours=4.0)
     for name in "abc"
 )
 TABLES = Job(
-    kind=KINDS["analysis"], name="all", makes=("x",), needs=tuple(j.marker for j in (DONE, HALF, BROKEN))
+    kind=JOB_KINDS["analysis"], name="all", makes=("x",), needs=tuple(j.marker for j in (DONE, HALF, BROKEN))
 )
 JOBS = by_marker([DONE, HALF, BROKEN, TABLES])
 

@@ -28,7 +28,7 @@ def test_every_site_plans_the_study(path: Path, tmp_path: Path) -> None:
     # What Slurm would be asked for is one word each, without a placeholder.
     words = [word for queue in workflow.queues.values() for word in queue.values()]
     assert not any("{" in word for word in (*words, *workflow.environ.values()))
-    assert all(queue["slurm_account"] for queue in workflow.queues.values())
+    assert all(queue["account"] for queue in workflow.queues.values())
 
 
 def test_generic_has_every_key_with_its_default() -> None:
@@ -50,11 +50,11 @@ def test_jean_zay_asks_by_kind_of_job(tmp_path: Path) -> None:
     workflow = workflow_of("610m-clm-42k", settings)
     (shards,), (model,), (pack,) = (workflow.of_kind(kind) for kind in ("shards", "model", "cell"))
     queue = workflow.queue(shards)
-    assert queue["slurm_account"] == "abc@cpu" and shards.gpus == 0
-    assert queue["slurm_partition"] == "cpu_p1" and "constraint" not in queue
+    assert queue["account"] == "abc@cpu" and shards.gpus == 0
+    assert queue["partition"] == "cpu_p1" and "constraint" not in queue
     for job in (model, pack):
         queue = workflow.queue(job)
-        assert (queue["slurm_account"], queue["constraint"]) == ("abc@h100", "h100")
+        assert (queue["account"], queue["constraint"]) == ("abc@h100", "h100")
         assert (queue["qos"], queue["slurm_extra"]) == ("qos_gpu_h100-t3", "--hint=nomultithread")
     assert workflow.modules == ("arch/h100", "singularity")
     assert workflow.environ["HF_HOME"] == "$SCRATCH/huggingface"
@@ -101,7 +101,7 @@ def test_what_cannot_be_is_refused_with_a_sentence(tmp_path: Path, text: str, me
 
 def test_what_slurm_is_asked_for_beyond_its_options_is_words_not_code(tmp_path: Path) -> None:
     path = _file(tmp_path, "[jobs]\nslurm_extra = \"--nice=7 --reservation='$(touch x) b'\"\n")
-    asked = load_settings(path).jobs["cpu"].resources()["slurm_extra"]
+    asked = load_settings(path).jobs["cpu"].options()["slurm_extra"]
     assert asked == "--nice=7 '--reservation=$(touch x) b'"
 
 

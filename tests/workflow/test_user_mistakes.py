@@ -49,6 +49,12 @@ SETTINGS = [
     ({"repeat_text": "false"}, "tokens, but the study needs"),
     ({"gpus_per_node": "99"}, "asks for 99 GPUs, but this machine has"),
     ({"tuning_options": '["--stpes", "4"]'}, "tuning_options: "),
+    ({"tuning_options": '["--steps", "many"]'}, "tuning_options: "),
+    ({"shard_options": '["--shard-recrods", "8"]'}, "shard_options: "),
+    ({"text": '["hf:a/b"]'}, "hf:a/b needs network access, but HF_HUB_OFFLINE is set"),
+    ({"train_tokenizer": "128257"}, "has 128,257 ids, but 210m has rows for 128,256"),
+    ({"train_tokenizer": "0", "tokenizer": '"text.jsonl"'}, "tokenizer: "),
+    ({"tokenizer": '"text.jsonl"'}, "two tokenizers"),
     ({"text": "[]"}, "no text to pretrain on"),
     ({"train_tokenizer": "0"}, "no tokenizer"),
     ({"train_tokenizer": "0", "tokenizer": '"tok.json"'}, "tok.json does not exist"),
@@ -67,6 +73,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "empty").mkdir()
     (tmp_path / "text.jsonl").write_text('{"text": "a"}\n')
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     return tmp_path
 
 

@@ -14,11 +14,11 @@ CHAIN = """
 import sys
 from pathlib import Path
 from workflow import engine
-from workflow.jobs import KINDS, Job, Workflow, by_marker
+from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker
 
 def job(kind, name, needs, *words):
     out = words[-1]
-    return Job(kind=KINDS[kind], name=name, commands=(words,), makes=(out,), needs=needs)
+    return Job(kind=JOB_KINDS[kind], name=name, commands=(words,), makes=(out,), needs=needs)
 
 runs = job("data", "runs", (), "ingest", sys.argv[1], "--out", "runs.parquet")
 read = ("--source", "runs.parquet")

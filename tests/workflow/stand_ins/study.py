@@ -20,7 +20,7 @@ import logging, sys
 from pathlib import Path
 from common.errors import UserError
 from workflow.engine import run_workflow
-from workflow.jobs import KINDS, Job, Workflow, by_marker
+from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker
 from workflow.study_settings import load_settings
 from workflow.study import workflow_of
 
@@ -29,19 +29,19 @@ folder, limit = Path(sys.argv[1]), float(sys.argv[2])
 size = dict(gpus=2, cpus=2, memory_gb=0.5)
 # At a site: what its profile asks for, with a stage on one GPU, so that there is a job of each kind.
 site = workflow_of("610m-clm-42k", load_settings(Path(sys.argv[3]))) if sys.argv[3] else None
-first = Job(kind=KINDS["shards"], name="shards", commands=(("make", "shards"),), makes=("shards",), memory_gb=0.5)
+first = Job(kind=JOB_KINDS["shards"], name="shards", commands=(("make", "shards"),), makes=("shards",), memory_gb=0.5)
 stage = Job(
-    kind=KINDS["stage"], name="s", commands=(("train", "s", "--stop-file", "logs/stage/s.stop"),),
+    kind=JOB_KINDS["stage"], name="s", commands=(("train", "s", "--stop-file", "logs/stage/s.stop"),),
     checkpoints="pretraining/stages/s/step-*/state.json", makes=("pretraining/stages/s/done",),
     needs=(first.marker,), limit_hours=limit, **size | (dict(gpus=1) if site else {}),
 )
 packs = [
-    Job(kind=KINDS["cell"], name=name, commands=(("benchmarks", "run", "--name", name, "--workers", "2"),),
+    Job(kind=JOB_KINDS["cell"], name=name, commands=(("benchmarks", "run", "--name", name, "--workers", "2"),),
         makes=tuple(f"results/{name}/{number}" for number in range(8)), needs=(first.marker,), **size)
     for name in ("a", "b", "c")
 ]
 last = Job(
-    kind=KINDS["analysis"], name="all", commands=(("make", "tables"),), makes=("tables",),
+    kind=JOB_KINDS["analysis"], name="all", commands=(("make", "tables"),), makes=("tables",),
     needs=tuple(job.marker for job in (stage, *packs)), memory_gb=0.5,
 )
 asked = {} if site is None else {

@@ -1,0 +1,87 @@
+"""Hours of fine-tuning and its evaluations on a GPU; those of pretraining are `Plan.costs`, where stages are planned.
+
+Both follow from one speed, `Device.tokens_per_second`. What commands say that something takes is a sum of these two:
+`plan`, `plan --hours`, `adapt`, a study's jobs and its status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from benchmarks.protocol import DATASETS, FINE_TUNING
+from pretraining.paper_settings import SHAPES, Shape
+from pretraining.plan.devices import H100, Device
+from pretraining.plan.flops import model_flops_per_token
+
+__all__ = ["TOKENS", "runs_at_a_time", "tuning_hours"]
+
+TOKENS = {
+    "sst2": 25, "qqp": 36, "mnli_m": 45, "ontonotes": 22, "conll2003_en": 20, "uner_en": 19,
+    "squad": 183, "squad_v2": 191, "record": 256, "nq": 150, "msmarco": 180, "mldr_en": 2_060,
+}  # fmt: skip
+"""Mean tokens of an instance, in retrieval of a query and its share of the documents: by Llama 3's tokenizer on
+thousands of instances (ReCoRD 32, MS MARCO 200); OntoNotes and CoNLL by their words, MLDR by the longest input."""
+
+# What an H100 was measured at (docs/performance.md); other devices are slower or faster by their makers' rates.
+_STEP_SECONDS = {4: 0.043, 2: 0.051, 1: 0.100}
+"""Of a step of 610M on short texts on an H100, by the number of runs that share it."""
+_BUSY_SECONDS = 0.027
+"""Of these 0.1 the GPU computes; the rest is the host's, however fast the GPU."""
+_RUN_SECONDS = 10.0
+"""To set a model back, and to write results."""
+_OF_PRETRAINING = 0.75
+"""Share of pretraining's rate that long texts reach, whose padding is computed too."""
+
+_PARAMETER_BYTES, _ACTIVATION_BYTES, _POSITIONS = 10, 37, 16_384
+"""Of a run in bf16: by parameter, and by position, layer and channel of its largest pass; 23 GB for 610M."""
+
+
+def runs_at_a_time(shape: Shape, device: Device, cores: int) -> int:
+    """Return how many fine-tunings share a GPU: 4, 2 or 1, as its memory and its cores allow.
+
+    Args:
+        shape: the model's.
+        device: the GPU; four share it where its memory is not known.
+        cores: CPU cores for each GPU; every run keeps one busy.
+    """
+    parameters = shape.body_parameters + shape.embedding_parameters
+    one = _PARAMETER_BYTES * parameters + _ACTIVATION_BYTES * _POSITIONS * shape.layers * shape.hidden
+    most = min(cores, int(0.95e9 * (device.memory_gb or 1e3) / one))
+    return next((runs for runs in _STEP_SECONDS if runs <= most), 1)
+
+
+def tuning_hours(shape: Shape, datasets: Iterable[str], device: Device, runs: int) -> float:
+    """Return the hours of a GPU that one rate and seed take on some datasets, on the high side.
+
+    Args:
+        shape: the model's.
+        datasets: those that it is measured on, after one fine-tuning for all that are trained on the same.
+        device: the GPU, and what pretraining reaches on it.
+        runs: how many share the GPU, of `runs_at_a_time`.
+    """
+    measured: dict[str, list[str]] = {}
+    for name in datasets:
+        measured.setdefault(DATASETS[name].trained_on, []).append(name)
+    return sum(_run_hours(shape, source, names, device, runs) for source, names in measured.items())
+
+
+def _run_hours(shape: Shape, source: str, measured: list[str], device: Device, runs: int) -> float:
+    """Return the hours of one fine-tuning on a dataset and of its evaluations on others."""
+    trained_on = DATASETS[source]
+    steps = FINE_TUNING.steps
+    if trained_on.epochs:
+        steps = trained_on.epochs * trained_on.counts["train"] // FINE_TUNING.batch
+
+    def flops(name: str, rows: int) -> float:
+        return rows * TOKENS[name] * model_flops_per_token(shape, length=TOKENS[name], predicted=0.0)
+
+    # A forward pass is a third of a training step.
+    evaluated = sum(
+        flops(name, DATASETS[name].counts["validation"] + DATASETS[name].counts["test"]) for name in measured
+    )
+    computed = flops(source, steps * FINE_TUNING.batch) + evaluated / 3
+    usual = SHAPES["610m"]
+    busy = _BUSY_SECONDS * H100.peak / device.peak * shape.body_parameters / usual.body_parameters
+    waited = steps * max(_STEP_SECONDS[runs] * shape.layers / usual.layers, busy)
+    reached = device.tokens_per_second(shape, predicted=0.4) * model_flops_per_token(shape, predicted=0.4)
+    return (_RUN_SECONDS + waited + computed / (reached * _OF_PRETRAINING)) / 3_600

@@ -1,0 +1,149 @@
+"""What Slurm is asked for a job: the same words in the check before a study as in the submission."""
+
+import os
+import signal
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from common.errors import UserError
+from tests.commands import program
+from workflow.engine import detach, run_workflow
+from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker
+from workflow.slurm_request import check_requests
+
+BIG = Job(kind=JOB_KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=100.0)
+CLUSTER = Workflow(target="all", jobs=by_marker([BIG]), queues={"gpus": {"partition": "gpu"}})
+
+
+def _cluster(folder: Path, monkeypatch: pytest.MonkeyPatch, refused: str, down: str) -> None:
+    """A Slurm that refuses what holds a pattern, and lists the nodes that are down."""
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}:/usr/bin:/bin")
+    said = "sbatch: error: Requested node configuration is not available"
+    program(folder / "bin/sbatch", f'case "$*" in {refused}) echo "{said}" >&2; exit 1;; esac')
+    program(folder / "bin/squeue", "")
+    program(folder / "bin/sinfo", f"case \"$*\" in *-N*) printf '{down}';; esac")
+
+
+SETTINGS = [
+    ("*--gres=gpu:4*", "", "fail", "gpus_per_node, or gres"),
+    ("*--nodes=2*", "", "fail", "correct nodes in"),
+    ("*--mem*100000*", "", "fail", "memory_gb"),
+    ("*--cpus-per-task=16*", "", "fail", "cpus"),
+    ('*"-p gpu"*', "", "fail", "partition of [jobs.gpus]"),
+    ("*--cpus-per-task=16*|*--gres=gpu:4*", "", "fail", "correct gpus_per_node in"),
+    ("*", "", "fail", "[jobs.gpus], nodes and cpus"),
+    # Nodes that are down are a warning, unless another setting is wrong.
+    ("*--nodes=2*", "n1", "warn", "while n1 are down"),
+    ("*", "n1", "warn", "while n1 are down"),
+    ("*--mem*", "n1", "fail", "memory_gb"),
+    ("none", "", "ok", "-p gpu -t 30"),
+]
+
+
+@pytest.mark.parametrize(("refused", "down", "status", "said"), SETTINGS)
+def test_the_setting_that_is_wrong_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str, down: str, status: str, said: str
+) -> None:
+    _cluster(tmp_path, monkeypatch, refused, down)
+    (line,) = check_requests(CLUSTER)
+    assert line.status == status and said in line.sentence and "\n" not in line.sentence
+
+
+def test_what_snakemakes_executor_does_not_take_is_said_before_slurm_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _cluster(tmp_path, monkeypatch, "*", "")
+    (line,) = check_requests(replace(CLUSTER, gres="gpu:h-100"))
+    assert line.status == "fail" and "gres: Invalid GRES format" in line.sentence
+
+
+def test_a_machine_without_slurm_is_no_login_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/no/such/folder")
+    (line,) = check_requests(CLUSTER)
+    assert line.status == "fail" and "sbatch is not on PATH" in line.sentence
+
+
+QUEUE = {
+    "partition": "gpu", "account": "abc@h100", "qos": "long", "constraint": "h100&big",
+    "slurm_extra": "--exclusive '--reservation=of me'",
+    # No setting has it: a field of this name would be asked for at once.
+    "clusters": "alps",
+}  # fmt: skip
+TRAINED = Job(
+    kind=JOB_KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=0.5, makes=("m",),
+    checkpoints="stages/m/step-*", commands=(("train", "m"),),
+)  # fmt: skip
+TUNED = Job(
+    kind=JOB_KINDS["model"],
+    name="n",
+    gpus=1,
+    cpus=2,
+    memory_gb=0.0,
+    makes=("n",),
+    limit_hours=2.0,
+    gpu_hours=5.0,
+)
+TABLES = Job(kind=JOB_KINDS["analysis"], name="all", makes=("t",))
+
+
+def _calls(path: Path) -> list[list[str]]:
+    """Return the words of every call of a program that wrote them down, one a line."""
+    return [call.split("\n")[:-1] for call in path.read_text().split("END\n")[:-1]]
+
+
+def test_what_is_checked_is_what_is_submitted_and_what_the_studys_own_job_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Snakemake itself submits to a made-up sbatch, which writes down what it was asked for and takes nothing."""
+    note = f"printf '%s\\n' \"$@\" END >> {tmp_path}"
+    program(
+        tmp_path / "bin/sbatch",
+        f'case "$*" in *--test-only*) {note}/checked;; *) {note}/submitted; exit 1;; esac',
+    )
+    for name in ("squeue", "sinfo", "scontrol"):
+        program(tmp_path / f"bin/{name}", "")
+    program(tmp_path / "bin/sacctmgr", "echo abc@h100; echo x")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    queues = {
+        "gpus": QUEUE,
+        "gpu": {"partition": "a,b", "account": "x"},
+        "cpu": {"partition": "c", "account": "x"},
+    }
+    workflow = Workflow(
+        target="all", jobs=by_marker([TRAINED, TUNED, TABLES]), queues=queues, gres="gpu:h100"
+    )
+    assert {line.status for line in check_requests(workflow)} == {"ok"}
+    checked = [call[1:-1] for call in _calls(tmp_path / "checked")]  # but --test-only and --wrap
+
+    def end() -> None:
+        while not noted.is_file() or len(_calls(noted)) < 3:
+            time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGTERM)  # else Snakemake would wait 40 seconds for what nobody has taken
+
+    noted = tmp_path / "submitted"
+    threading.Thread(target=end, daemon=True).start()
+    with pytest.raises(SystemExit):
+        run_workflow(workflow, tmp_path / "study", profile="slurm", words=("--retries", "0"))
+    submitted = []
+    for call in _calls(noted):
+        place = call.index("-D")
+        submitted.append([*call[call.index("--comment") + 2 : place], *call[place + 2 : -1]])
+    assert len(checked) == 3 and sorted(submitted) == sorted(checked)
+    gpus = next(call for call in checked if "--nodes=2" in call)
+    for word in (
+        "--signal=USR1@180",
+        "--clusters",
+        "alps",
+        "--reservation=of me",
+        "--gres=gpu:h100:4",
+        "--ntasks=2",
+    ):
+        assert word in gpus
+    with pytest.raises(UserError, match="does not take the job"):
+        detach(["all"], tmp_path / "study", workflow, TRAINED)
+    own = _calls(noted)[-1]
+    assert own[-len(gpus) :] == gpus

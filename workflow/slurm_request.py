@@ -1,0 +1,159 @@
+"""What Slurm is asked for a job, said once: for Snakemake, for the check before a study, and for the study's own job.
+
+The words of sbatch come from Snakemake's Slurm executor itself, so what is checked is what will be submitted.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+
+from common.errors import UserError, first_line
+from container.check_lines import CheckLine, fail, ok, warn
+from container.machine import Machine
+from workflow.jobs import Job, Workflow
+from workflow.slurm_jobs import minutes_of
+
+__all__ = ["Request", "check_requests", "request_of", "sbatch_options"]
+
+Request = dict[str, str | int]
+"""What Slurm is asked for, by the names of the executor's resources."""
+
+_RESOURCES = {"partition": "slurm_partition", "account": "slurm_account"}
+"""What the executor calls a setting of [jobs]; the others have one name."""
+
+
+def request_of(workflow: Workflow, job: Job) -> Request:
+    """Return what Slurm is asked for a job."""
+    queue = workflow.queue(job)
+    found: Request = {_RESOURCES.get(key, key): value for key, value in queue.items()}
+    # Asked of Slurm by itself, since its limit counts from its own start of the job. Not with an image: every process
+    # of the job gets it, and the one that mounts the image dies of it. The job's clock asks then.
+    warning = f"--signal=USR1@{job.margin_seconds}" if job.checkpoints and not workflow.image else ""
+    found |= {
+        "nodes": job.nodes,
+        # 0 is not asked for; without it Snakemake would ask for its own default.
+        "mem_mb": round(1000 * job.memory_gb),
+        "runtime": job.minutes,
+        "cpus_per_task": job.cpus,
+        "gres": f"{workflow.gres}:{job.gpus}" if job.gpus else "",
+        "tasks_per_gpu": 0,
+        "gpus_here": job.gpus,
+        "slurm_extra": f"{warning} {queue.get('slurm_extra', '')}".strip(),
+    }
+    # On several nodes the job starts a process on each itself; else Snakemake starts the one.
+    return found | ({"mpi": "srun", "tasks": job.nodes} if job.nodes > 1 else {})
+
+
+class _Resources(dict[str, str | int]):
+    """Resources as the executor reads them: by key and as attributes."""
+
+    __getattr__ = dict.__getitem__
+
+
+def sbatch_options(request: Request) -> list[str]:
+    """Return the options with which Snakemake's Slurm executor submits a job, but for its name, output and comment."""
+    # Half a second, and for those alone who use Slurm.
+    from snakemake_executor_plugin_slurm.submit_string import get_submit_command
+    from snakemake_executor_plugin_slurm.utils import set_gres_string
+    from snakemake_interface_common.exceptions import WorkflowError
+
+    job = SimpleNamespace(resources=_Resources(request), threads=1)
+    account, partition = (
+        f"{option} {shlex.quote(str(request[key]))}" if key in request else ""
+        for option, key in (("-A", "slurm_account"), ("-p", "slurm_partition"))
+    )
+    names = dict.fromkeys(("run_uuid", "slurm_logfile", "workdir"), "") | {"comment_str": "NAMED"}
+    settings = SimpleNamespace(requeue=True, qos="", reservation="")  # as workflow/profiles/slurm has it
+    try:
+        gres = set_gres_string(job)
+    except WorkflowError as error:
+        raise UserError(f"gres: {first_line(error)}; correct it in the site's file or the settings") from None
+    call = get_submit_command(job, {**names, "account": account, "partition": partition}, settings)
+    words = shlex.split(call + gres)
+    return words[words.index("NAMED") + 1 :]
+
+
+def _settings(queue: Mapping[str, str], name: str) -> dict[str, str]:
+    """Return by resource the setting that it comes from, for a kind of jobs to the site."""
+    own = {_RESOURCES.get(key, key): f"{key} of [jobs.{name}]" for key in queue}
+    return own | {
+        "slurm_account": "account", "runtime": f"limit_hours, or hours of [jobs.{name}]", "nodes": "nodes",
+        "mem_mb": "memory_gb", "cpus_per_task": "cpus", "gres": "gpus_per_node, or gres",
+    }  # fmt: skip
+
+
+def _without(request: Request, resource: str) -> Request:
+    """Return a request without a resource; without nodes it is one of a single process."""
+    gone = ("nodes", "mpi", "tasks") if resource == "nodes" else (resource,)
+    return {key: value for key, value in request.items() if key not in gone}
+
+
+def check_requests(workflow: Workflow, machine: Machine | None = None) -> Iterator[CheckLine]:
+    """Ask Slurm about the longest job of every kind to the site, before anything is submitted; yield its answers.
+
+    A refusal says what was asked, why not, and which setting is wrong: that without which Slurm would take the job.
+    Where nodes are down and no other setting than their number can be wrong, it is a warning.
+    """
+    here = machine or Machine()
+    if missing := [name for name in ("sbatch", "squeue") if here.which(name) is None]:
+        yield fail(
+            "Slurm", f"{missing[0]} is not on PATH, so this is not a Slurm login node; use --profile local"
+        )
+        return
+    longest = {job.queue: job for job in sorted(workflow.jobs.values(), key=lambda job: job.minutes)}
+    for name, job in longest.items():
+        request, what, queue = request_of(workflow, job), f"{name} jobs", workflow.queue(job)
+        try:
+            options = sbatch_options(request)
+        except UserError as error:
+            yield fail(what, str(error))
+            continue
+        asked = f"sbatch {shlex.join(options)}"
+        if not (why := _refusal(request, here)):
+            yield ok(what, f"Slurm takes {asked}")
+            continue
+        settings = _settings(queue, name)
+        others = {key: _without(request, key) for key in settings}
+        changed = {key: other for key, other in others.items() if sbatch_options(other) != options}
+        wrong = [key for key, other in changed.items() if not _refusal(other, here)]
+        if set(wrong) <= {"nodes"} and (down := _down(queue, here)):
+            yield warn(what, f"Slurm would not take {what} now ({why}), while {', '.join(down)} are down")
+            continue
+        correct = " or ".join(settings[key] for key in wrong) or f"[jobs.{name}], nodes and cpus"
+        if job.gpus > 1 and not wrong:  # cores and memory are asked for each GPU
+            one = replace(job, gpus=1, cpus=job.cpus // job.gpus, memory_gb=job.memory_gb / job.gpus)
+            if not _refusal(request_of(workflow, one), here):
+                correct = "gpus_per_node"
+        yield fail(
+            what,
+            f"Slurm refuses {what} ({why}) submitted as `{asked}`; correct {correct} in the site's file or the "
+            "settings (docs/hpc.md); `sinfo -o '%R %l %c %m %f %G'` shows what the site has",
+        )
+
+
+def _refusal(request: Request, machine: Machine) -> str | None:
+    """Return why a job would not be taken, or would never start, or None; nothing is submitted."""
+    code, text = machine.output(["sbatch", "--test-only", *sbatch_options(request), "--wrap=true"])
+    if code:
+        lines = [line.removeprefix("sbatch: ").removeprefix("error: ") for line in text.splitlines()]
+        said = [line for line in lines if line.strip() and not line.startswith("Try ")]
+        return said[-1] if said else f"sbatch exits with {code}"
+    # A job longer than its partition's limit is taken, and waits for ever.
+    partition, minutes = str(request.get("slurm_partition", "")), int(request.get("runtime", 0))
+    _, text = machine.output(["sinfo", "--noheader", "--format=%R|%P|%l"])
+    for name, shown, limit in (line.split("|") for line in text.splitlines() if line.count("|") == 2):
+        mine = name in partition.split(",") or (not partition and shown.endswith("*"))
+        if mine and ":" in limit and minutes_of(limit) < minutes:
+            return f"partition {name} allows no jobs longer than {limit}"
+    return None
+
+
+def _down(queue: Mapping[str, str], machine: Machine) -> list[str]:
+    """Return the nodes that are down or drained in a queue's partition, or in all where it names none."""
+    where = ["--partition", queue["partition"]] if queue.get("partition") else []
+    states = "--states=down,drain,fail,maint"
+    code, text = machine.output(["sinfo", "-N", "--noheader", states, "--format=%N", *where])
+    return [] if code else sorted(set(text.split()))
