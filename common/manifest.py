@@ -24,7 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 MANIFEST = "manifest.json"
-"""The file's name, in the folder of a dataset or of an encoder."""
+"""Name of the manifest in a folder that one describes, of shards or of a model; the last file that is written there."""
 FILES = "files"
 """The key with the SHA-256 of each file, by its path below the manifest's folder."""
 SEAL = "seal"

@@ -23,6 +23,7 @@ from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.finetuning.plain_folder import HEAD_FILE, write_model, write_pooling, write_tokenizer
 from benchmarks.finetuning.tokenization import classification_text, question_text, texts_of
+from benchmarks.protocol import Dataset
 from benchmarks.runs import RunKey, key_of
 from benchmarks.sweep.kept import CARD, best_run, card, is_kept, is_lost, kept_folder
 from benchmarks.sweep.request import RunRequest
@@ -204,33 +205,39 @@ def write_cards(request: RunRequest) -> list[Path]:
 def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     """Return the card of a kept run, with its use in Python."""
     dataset = request.known[key.dataset]
-    form = dataset.form
     kind = read_manifest(folder / MANIFEST, "run this command again")["class"]
+    return card(request, key, kind, _code(request, dataset, folder), _reads(dataset, folder))
+
+
+def _code(request: RunRequest, dataset: Dataset, folder: Path) -> str:
+    """Return how a kept run is used, in Python."""
     if dataset.labels is None:
-        reads = "A title goes before the text of its document: `TITLE. TEXT`."
-        return card(request, key, kind, _use("search"), reads)
-    longest = read_json(folder / "tokenizer_config.json", "run this command again")["model_max_length"]
-    reads = f"A text is read as it is, up to {longest:,} tokens, with the end of text behind it."
-    if form == "QA":
-        reads = (
+        return _use("search")
+    if not (folder / HEAD_FILE).is_file():
+        kind = "token" if dataset.task == "TC" else "text"
+        return _use("answer") if dataset.task == "QA" else _use("pipeline", task=f"{kind}-classification")
+    if dataset.task != "SC":
+        return f"{_use('head_beside', vector='hidden')}\n{_use('token_head')}"
+    pooling = POOLINGS[request.pooling]
+    lines = [_use("head_beside", vector=pooling.code), _use("text_head")]
+    return "\n".join([*lines, *([_use("mean_of_logits")] if pooling.of_logits else [])])
+
+
+def _reads(dataset: Dataset, folder: Path) -> str:
+    """Return how a kept run reads a text, in a sentence."""
+    if dataset.labels is None:
+        return "A title goes before the text of its document: `TITLE. TEXT`."
+    if dataset.task == "QA":
+        return (
             "The answer is the run of tokens whose logits of `inside` exceed those of `outside` most in sum."
         )
-    elif form == "TC":
-        reads = "Words are joined by one space; each token has its word's tag."
-    elif dataset.prompt or dataset.files.content.get("kind") == "pair" or "Text 1" not in dataset.segments:
+    if dataset.task == "TC":
+        return "Words are joined by one space; each token has its word's tag."
+    if dataset.prompt or dataset.files.content.get("kind") == "pair" or "Text 1" not in dataset.segments:
         pattern = classification_text(dataset, "FIRST", "SECOND").replace("\n", "\\n")
-        reads = f"A text, or a pair of texts, is read as `{pattern}`."
-    if (folder / HEAD_FILE).is_file():
-        pooling = POOLINGS[request.pooling]
-        parts = [_use("head_beside", vector="hidden"), _use("token_head")]
-        if form.startswith("SC"):
-            parts = [_use("head_beside", vector=pooling.code), _use("text_head")]
-            parts += [_use("mean_of_logits")] if pooling.of_logits else []
-        return card(request, key, kind, "\n".join(parts), reads)
-    if form == "QA":
-        return card(request, key, kind, _use("answer"), reads)
-    task = "token-classification" if form == "TC" else "text-classification"
-    return card(request, key, kind, _use("pipeline", task=task), reads)
+        return f"A text, or a pair of texts, is read as `{pattern}`."
+    longest = read_json(folder / "tokenizer_config.json", "run this command again")["model_max_length"]
+    return f"A text is read as it is, up to {longest:,} tokens, with the end of text behind it."
 
 
 def _use(name: str, **values: str) -> str:

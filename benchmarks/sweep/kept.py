@@ -15,9 +15,9 @@ from scipy.stats import t as student
 
 from benchmarks.datasets.local_dataset import read_manifest as read_dataset
 from benchmarks.protocol import STANDARD, TASKS, Dataset
-from benchmarks.runs import RunKey, found_keys, record_of
+from benchmarks.runs import RunKey, record_of
 from benchmarks.sweep.request import RunRequest
-from benchmarks.sweep.status import folder_of, state_of
+from benchmarks.sweep.status import folder_of, state_of, states_of
 from common.description import description_hash
 from common.errors import UserError
 from common.manifest import FILES, MANIFEST, check_files, read_manifest
@@ -40,8 +40,8 @@ def best_run(store: Path, model: str, dataset: Dataset) -> RunKey | None:
     """Return the run of a cell with the best validation score, of equal ones that of the lowest rate, then seed."""
     done = [
         (state.scores[0], -key.lr, -key.seed, key)
-        for key in found_keys(store, model, dataset)
-        if (state := state_of(store, key)).scores is not None
+        for key, state in states_of(store, model, dataset).items()
+        if state.scores is not None
     ]
     return max(done)[-1] if done else None
 
@@ -120,9 +120,10 @@ def card(request: RunRequest, key: RunKey, kind: str, code: str, reads: str) -> 
 def _over_seeds(store: Path, model: str, dataset: Dataset) -> dict[str, str]:
     """Return the mean test score over seeds, each at its best rate by validation, with Student's t interval."""
     best: dict[int, tuple[float, float, float]] = {}
-    for key in found_keys(store, model, dataset):
-        if (scores := state_of(store, key).scores) is not None:
-            best[key.seed] = max(best.get(key.seed, (-1.0, 0.0, 0.0)), (scores[0], -key.lr, scores[1]))
+    for key, state in states_of(store, model, dataset).items():
+        if state.scores is not None:
+            validation, test = state.scores
+            best[key.seed] = max(best.get(key.seed, (-1.0, 0.0, 0.0)), (validation, -key.lr, test))
     tests = [100 * scores[2] for scores in best.values()]
     if len(tests) < 2:
         return {}

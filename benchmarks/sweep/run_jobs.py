@@ -26,10 +26,10 @@ from benchmarks.finetuning.device import choose_precision
 from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.protocol import PROTOCOL_VERSION
 from benchmarks.run_fields import fields_that_decide
-from benchmarks.runs import RESULTS, RESULTS_VERSION, RUN, RunKey, cell_keys, found_keys
+from benchmarks.runs import RESULTS, RESULTS_VERSION, RUN, RunKey, cell_keys
 from benchmarks.sweep.kept import best_run, is_lost
 from benchmarks.sweep.request import RunRequest
-from benchmarks.sweep.status import folder_of, state_of
+from benchmarks.sweep.status import folder_of, state_of, states_of
 from common.description import difference
 from common.errors import UserError
 from common.model_files import read_config, resolve, tokenizer_hash, weights_hash
@@ -213,8 +213,7 @@ def check_finished(request: RunRequest, wanted: Mapping[str, Mapping[str, Any]])
     of_model = {name: next(iter(wanted.values()))[name] for name in _OF_MODEL}
     for dataset in request.known.values():
         now = wanted.get(dataset.name)
-        for key in found_keys(request.store, request.name, dataset):
-            state = state_of(request.store, key)
+        for key, state in states_of(request.store, request.name, dataset).items():
             if not state.done or (state.description is None and now is None):
                 continue
             folder = folder_of(request.store, key)

@@ -35,7 +35,7 @@ from common.tables import plain_table
 
 __all__ = [
     "BUSY", "COMPLETE", "FAILED", "CellStatus", "RunState", "cell_status", "claim_path", "folder_of",
-    "models_of", "note_request", "state_of", "status_code", "status_table", "touched",
+    "models_of", "note_request", "state_of", "states_of", "status_code", "status_table", "touched",
 ]  # fmt: skip
 
 
@@ -74,6 +74,11 @@ def state_of(store: Path, key: RunKey) -> RunState:
     """Return the state of a run; a folder is read again only when its files look different."""
     folder = folder_of(store, key)
     return _look(folder, *(_stamp(folder / name) for name in (RESULTS, RUN, DETAILS)))
+
+
+def states_of(store: Path, model: str, dataset: Dataset) -> dict[RunKey, RunState]:
+    """Return the states of a cell's runs that have a folder, whatever their learning rates and seeds."""
+    return {key: state_of(store, key) for key in found_keys(store, model, dataset)}
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
