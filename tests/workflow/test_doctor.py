@@ -214,7 +214,9 @@ def test_nothing_is_rehearsed_in_an_image_that_cannot_be_used(
 @pytest.mark.slow
 def test_two_processes_on_this_machine_say_how_fast_they_were_and_leave_nothing_large(tmp_path: Path) -> None:
     write_tiny_study(tmp_path)
-    settings = StudySettings(study=str(tmp_path / "study.toml"), gpus_per_node=2, cpus=1, memory_gb=2.0)
+    settings = StudySettings(
+        study=str(tmp_path / "study.toml"), gpus_per_node=2, runtime="none", cpus=1, memory_gb=2.0
+    )
     found = {
         line.what: line.sentence for line in try_steps(settings, tmp_path / "rehearsal", profile="local")
     }
