@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from container.check_lines import CheckLine, report
+from clm_or_mlm.__main__ import main
+from container.check_lines import CheckLine, ok, report
 from container.machine import Machine
 from pretraining.plan.study_plan import PAPER_STUDY, load_study
 from tests.commands import program
@@ -195,10 +196,27 @@ def test_it_is_the_largest_model_with_the_studys_settings_and_the_sites_jobs(tmp
     assert workflow.environ["NCCL_DEBUG"] == "INFO" and workflow.image == "full.sif"
 
 
+def test_nothing_is_rehearsed_in_an_image_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "run_workflow", lambda *_, **__: pytest.fail("jobs were started"))
+    monkeypatch.setattr("workflow.commands.examine", lambda *_: [ok("home", "all is well")])
+    words = ("--study", str(tmp_path), "--image", str(tmp_path / "none.sif"))
+    assert main(["doctor", "--rehearse", *words]) == 1
+    said = capsys.readouterr().out
+    assert (
+        "fail  image  " in said
+        and "none.sif does not exist\n" in said
+        and "-> build it (make image-full)" in said
+    )
+
+
 @pytest.mark.slow
 def test_two_processes_on_this_machine_say_how_fast_they_were_and_leave_nothing_large(tmp_path: Path) -> None:
     write_tiny_study(tmp_path)
-    settings = StudySettings(study=str(tmp_path / "study.toml"), gpus_per_node=2, cpus=1, memory_gb=2.0)
+    settings = StudySettings(
+        study=str(tmp_path / "study.toml"), gpus_per_node=2, runtime="none", cpus=1, memory_gb=2.0
+    )
     found = {
         line.what: line.sentence for line in try_steps(settings, tmp_path / "rehearsal", profile="local")
     }
