@@ -28,7 +28,7 @@ from analysis.store.stand_ins import StandIns, averaged_datasets, read_stand_ins
 from benchmarks.protocol import DATASETS, PAPER, STANDARD, TASKS, Dataset
 from common.errors import NotApplicableError, UserError, nearest
 from common.plain_text import counted
-from pretraining.models import Model, find_model
+from pretraining.models import Model
 
 __all__ = ["NAMES", "PUBLISHED", "Source", "open_source", "standard_of"]
 
@@ -58,7 +58,7 @@ class Source:
     added_models: tuple[str, ...] = ()
     """Names or patterns of the models outside the released naming scheme that were read."""
     study_models: Mapping[str, Model] = field(default_factory=dict)
-    """The models of a study file whose names say nothing, by name."""
+    """The models of a study file whose names say nothing, by name (`pretraining.models.find_model`)."""
     stand_ins: StandIns | None = None
     """How the runs of a small study stand in the places of the paper's models; None for the paper's own."""
     protocol: str = PAPER
@@ -167,10 +167,6 @@ class Source:
             *metric,
             *(word for name in self.added_models for word in ("--add-model", name)),
         )
-
-    def model(self, name: str) -> Model | None:
-        """Return what a model is made of, by its name or by the study file; None where neither says it."""
-        return find_model(name, self.study_models)
 
     def metric_of(self, task: str, dataset: str) -> str:
         """Return the name of the metric of a dataset's scores, or of a task's average."""

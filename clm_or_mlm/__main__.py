@@ -69,7 +69,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
     },
     "Analyse": {
         "scores": Verb("analysis.commands.scores:scores", "Print every mean with its interval"),
-        "compare": Verb("analysis.commands.comparisons:compare", "Compare two models, or rank many"),
+        "compare": Verb("analysis.commands.comparisons:compare", "Compare two models, or many with the best of them"),
         "ingest": Verb("analysis.commands.store:ingest", "Convert a run store to a runs table"),
         "sensitivity": Verb("analysis.commands.findings:sensitivity", "Print what would overturn each verdict"),
         "certify": Verb("analysis.commands.comparisons:certify", "Print whether runs replicate a reference"),

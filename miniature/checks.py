@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from safetensors.numpy import load_file
 
-from analysis.statistics.estimates import standard_error, welch_estimate
+from analysis.statistics.estimates import student_estimate, welch_estimate
 from analysis.statistics.learning_rate_selection import select_runs
 from miniature.forms import CONTROL, FAMILIES, RANDOM, Form
 from pretraining.training.log import LOG, read_log
@@ -121,7 +121,8 @@ def _low(runs: pd.DataFrame, model: str) -> float:
     pair = [100 * runs.loc[runs["model"] == name, "test_score"].to_numpy() for name in (model, RANDOM)]
     if min(map(len, pair)) < 2:
         return float("nan")
-    means, errors, counts = np.array([(one.mean(), standard_error(one), len(one)) for one in pair]).T
+    samples = [student_estimate(one) for one in pair]
+    means, errors, counts = np.array([(one.effect, one.error, one.df + 1) for one in samples]).T
     return welch_estimate(means, errors, counts, np.array([1.0, -1.0])).interval()[0]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,39 +76,42 @@ def margin_of(place: Place, tasks: Iterable[str], given: float | None = None) ->
 
 
 def compare_pair(
-    contestants: Contestants, first: str, second: str, *, margin: float | None = None, details: bool = True
+    contestants: Contestants, first: str, second: str, *, margin: float | None = None
 ) -> list[Difference]:
-    """Return the differences on every scope that both have.
+    """Return the differences on every scope that both have, with the seeds that they need to be found.
 
-    Over all tasks they are of the tasks that all contestants have, not of those that only these two have.
+    Over all tasks they are of the tasks that all contestants have, not of those that only these two have. The p's are
+    adjusted over the datasets, and over the tasks; the difference over all tasks is a group of its own, left as it is.
 
     Args:
         contestants: the models, and what is known of them.
         first: the model that is better where a difference is positive.
         second: the other.
         margin: of the region of practical equivalence, in points; None: the findings' by task.
-        details: with Holm's adjustment over the scopes, and the seeds that are needed.
     """
+    rows = [
+        replace(one, seeds_to_find=_seeds_to_find(contestants, one))
+        for one in _differences(contestants, first, second, margin)
+    ]
+    return _with_holm(rows, [(one.place.is_dataset, one.place.task == ALL) for one in rows])
+
+
+def _differences(
+    contestants: Contestants, first: str, second: str, margin: float | None
+) -> Iterator[Difference]:
+    """Yield the differences on every scope that both have, with p's that are not adjusted."""
     places = contestants.shared(first, second)
-    rows = []
     for place in places:
         half = margin_of(place, contestants.tasks, margin)
         contrast = replace(contestants.difference(first, second, place), low=-half, high=half)
         result = _result(contestants, first, second, place, contrast)
         parts = contestants.datasets(place, places)
-        rows.append(
-            Difference(
-                first=first, second=second, place=place, result=result,
-                spread=math.hypot(*(contestants.spread(model, place) for model in (first, second))) / math.sqrt(2),
-                at_limit=result.p_for <= ALPHA
-                and any(contestants.at_limit(model, place, parts, half) for model in (first, second)),
-                seeds_to_find=_seeds_to_find(contestants, contrast, result) if details else None,
-            )
+        yield Difference(
+            first=first, second=second, place=place, result=result,
+            spread=math.hypot(*(contestants.spread(model, place) for model in (first, second))) / math.sqrt(2),
+            at_limit=result.p_for <= ALPHA
+            and any(contestants.at_limit(model, place, parts, half) for model in (first, second)),
         )  # fmt: skip
-    # Over the datasets, and over the tasks; the difference over all tasks is a group of its own, left as it is.
-    return (
-        _with_holm(rows, [(one.place.is_dataset, one.place.task == ALL) for one in rows]) if details else rows
-    )
 
 
 def against(contestants: Contestants, first: str, *, margin: float | None = None) -> list[Difference]:
@@ -121,7 +124,7 @@ def against(contestants: Contestants, first: str, *, margin: float | None = None
         one
         for other in contestants.models
         if other != first
-        for one in compare_pair(contestants, first, other, margin=margin, details=False)
+        for one in _differences(contestants, first, other, margin)
     ]
     models = {
         place: sum(place in held for held in contestants.places.values())
@@ -158,10 +161,11 @@ def _result(contestants: Contestants, first: str, second: str, place: Place, con
     return found if found.within_seeds else replace(found, seeds=seeds)
 
 
-def _seeds_to_find(contestants: Contestants, contrast: Contrast, result: Result) -> int | None:
+def _seeds_to_find(contestants: Contestants, one: Difference) -> int | None:
     """Return the seeds for the larger of the difference seen and the margin; None: more than any study has."""
+    contrast = contestants.difference(one.first, one.second, one.place)
     student = contestants.evidence.student(contrast.terms)
     if student is None:
         return None
-    wanted = max(abs(result.effect), contrast.high)
-    return seeds_needed(wanted, student.error, min(result.seeds), paired=len(result.seeds) == 1)
+    wanted, seeds = max(abs(one.result.effect), one.margin), one.result.seeds
+    return seeds_needed(wanted, student.error, min(seeds), paired=len(seeds) == 1)

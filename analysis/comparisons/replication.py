@@ -187,13 +187,9 @@ def _shifted(both: pd.DataFrame) -> Iterator[str]:
         both: every run of each cell next to every run that the reference has of it, and whether they score the `same`.
     """
     both = both[both["test_score"].between(0, 1, inclusive="neither")]
-    shares = both.groupby(["model", "seed", "seed_reference"], as_index=False, observed=True)["same"].agg(
-        ["mean", "sum"]
-    )
-    apart = shares[
-        (shares["mean"] > 0.9) & (shares["sum"] >= 3) & (shares["seed"] != shares["seed_reference"])
-    ]
-    yield from dict.fromkeys(apart["model"])
+    same = both.groupby(["model", "seed", "seed_reference"], observed=True)["same"]
+    alike = same.mean().index[(same.mean() > 0.9) & (same.sum() >= 3)]
+    yield from dict.fromkeys(model for model, seed, reference in alike if seed != reference)
 
 
 def _logged(folder: Path) -> dict[str, _Log]:

@@ -25,7 +25,7 @@ from scipy import special
 
 __all__ = [
     "LEVEL", "LIMITS", "MOST_ENUMERATED", "Estimate", "Resampled", "Resamples", "Student", "Studentised",
-    "apart_bootstrap", "difference_estimate", "every_resample", "is_flat", "seed_bootstrap", "standard_error",
+    "apart_bootstrap", "difference_estimate", "every_resample", "is_flat", "seed_bootstrap",
     "student_estimate", "welch_estimate",
 ]  # fmt: skip
 
@@ -151,11 +151,6 @@ class Studentised:
 
 Estimate = Student | Resampled | Studentised
 """An estimated effect that can be held against bounds."""
-
-
-def standard_error(values: Array) -> float:
-    """Return sd / sqrt(n) with the sample standard deviation; nan for one value."""
-    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else math.nan
 
 
 def is_flat(values: Array) -> bool:

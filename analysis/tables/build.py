@@ -19,7 +19,7 @@ from analysis.records import records
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS, datasets_of
 from common.errors import UserError
-from pretraining.models import MODELS, TABLES, Model, format_steps, own_model, parse
+from pretraining.models import MODELS, TABLES, Model, find_model, format_steps, own_model, parse
 from pretraining.paper_settings import SHAPES, TRAINING
 
 __all__ = ["Table", "TableEntry", "build_table", "models_of_tables"]
@@ -156,7 +156,7 @@ class _Layout:
         """Return the entries under `stubs` of a model, also of one whose name says nothing."""
         model = _model(name, source)
         if model is None:
-            named = source.model(name)
+            named = find_model(name, source.study_models)
             last = "" if named is None else self.label(named)[-1]
             return (name, *[""] * (len(self.stubs) - 2), last)
         *first, last = self.label(model)

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from analysis.records import records
@@ -206,7 +205,7 @@ def write_names(ax: Axes, rows: pd.DataFrame, look: Mapping[str, Look]) -> None:
         look: the series' looks.
     """
     ends = dict(records(rows, "series", "mean"))
-    tall = 72 * float(ax.get_position().height * _figure(ax).get_size_inches()[1])
+    tall = 72 * float(ax.bbox.height) / ax.figure.dpi
     scale = ax.transData + ax.transAxes.inverted()
     wanted = sorted((float(scale.transform((1.0, value))[1]) * tall, name) for name, value in ends.items())
     for (height, name), (asked, _) in zip(_names_apart(wanted, tall), wanted, strict=True):
@@ -300,17 +299,11 @@ def _draw_series(
                 clip_on=False, gid=point_id(at) if with_ids else None)  # fmt: skip
 
 
-def _figure(ax: Axes) -> Figure:
-    figure = ax.get_figure(root=True)
-    assert figure is not None
-    return figure
-
-
 def _apart(ax: Axes, places: Sequence[float], first: set[float], log_x: bool) -> list[float]:
     """Return the ticks whose labels do not touch; those of `first` go before others."""
     scale = math.log if log_x else float
     low, high = (scale(end) for end in ax.get_xlim())
-    wide = float(ax.get_position().width * _figure(ax).get_size_inches()[0]) / (high - low)
+    wide = float(ax.bbox.width) / ax.figure.dpi / (high - low)
     shown: list[float] = []
     for x in sorted(places, key=lambda x: (x not in first, x)):
         room = inches(f"{x:g}") / 2 + 0.03

@@ -61,7 +61,8 @@ class _Overview(FigureSpec):
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
         shares = collect(self, position_by_share, inputs)
-        cpt = continued_only(collect(self, before_and_after, inputs, others=True), STARTS, inputs.source)
+        both = collect(self, before_and_after, inputs, others=True)
+        cpt = continued_only(both, STARTS, inputs.source.study_models)
         parts = [
             rows[rows["panel"] == "SC"].assign(panel=panel)
             for panel, rows in ((_SHARE, shares), (_CPT, cpt))

@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 
 from analysis.evidence.contrasts import Contrast, Term
 from analysis.records import records
-from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import TASKS
 from common.errors import UserError
 from paper_figures.drawing.marks import (
@@ -30,7 +29,7 @@ from paper_figures.drawing.marks import (
 from paper_figures.drawing.page import DIFFERENCES, inches, line_handles, make_page, task_panels
 from paper_figures.drawing.style import GREY, SMALLEST, Look, looks_of
 from paper_figures.figure import COLUMNS, GAPS, FigureInputs, FigureSpec
-from pretraining.models import MODELS, Model, arm_of
+from pretraining.models import MODELS, Model, arm_of, find_model
 
 __all__ = [
     "AxisPosition", "PositionRule", "TaskFigure", "above_mlm_alone", "best_points", "collect", "continued_only",
@@ -101,7 +100,7 @@ class TaskFigure(FigureSpec):
         """Return the averages of its models and of one's own (`collect`); `UserError` where there is none."""
         data = collect(self, self.position, inputs, others=self.continued, foreign=self.others)
         if self.continued:
-            data = continued_only(data, self.looks, inputs.source)
+            data = continued_only(data, self.looks, inputs.source.study_models)
         data = refuse_empty(self, data, inputs)
         if self.base is not None:
             data = _with_gaps(data, self.base, inputs)
@@ -199,7 +198,7 @@ def collect(
     held = list(averages["model"].unique())
     once = [name for name in held if arm_of(name)[1] == 0 or arm_of(name)[0] not in held]
     names = [*figure.models, *(name for name in once if others or name not in MODELS)]
-    placed = {name: _placed(name, position, inputs.source, foreign) for name in names}
+    placed = {name: _placed(name, position, inputs.source.study_models, foreign) for name in names}
     positions = {name: there for name, there in placed.items() if there is not None}
     own = sorted(
         (name for name in positions if name not in figure.models),
@@ -259,9 +258,9 @@ def refuse_empty(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -
     )
 
 
-def continued_only(data: pd.DataFrame, known: Iterable[str], source: Source) -> pd.DataFrame:
+def continued_only(data: pd.DataFrame, known: Iterable[str], study: Mapping[str, Model]) -> pd.DataFrame:
     """Return `data` without own base models that nothing continues; the starts of `known` stay."""
-    kinds = {name: model.kind for name in data["model"] if (model := source.model(name)) is not None}
+    kinds = {name: model.kind for name in data["model"] if (model := find_model(name, study)) is not None}
     continued = set(data["series"][data["model"].map(kinds) == "continued"])
     return data[data["series"].isin(continued | set(known))].reset_index(drop=True)
 
@@ -270,7 +269,7 @@ def expected_points(models: Iterable[str], position: PositionRule) -> dict[str, 
     """Return for each series of a figure the x of all the points that `models` give it."""
     points: dict[str, list[float]] = {}
     for name in models:
-        there = _placed(name, position, PUBLISHED)
+        there = _placed(name, position, {})
         if there is not None and not isinstance(there.x, str):
             points.setdefault(there.series, []).append(there.x)
     return {series: sorted(xs) for series, xs in points.items()}
@@ -355,8 +354,10 @@ def above_mlm_alone(data: pd.DataFrame, shares: Iterable[float]) -> str:
     return f"Above MLM alone: {', '.join(parts)} comparisons" if parts else ""
 
 
-def _placed(name: str, position: PositionRule, source: Source, foreign: str = "") -> AxisPosition | None:
-    model = source.model(name)
+def _placed(
+    name: str, position: PositionRule, study: Mapping[str, Model], foreign: str = ""
+) -> AxisPosition | None:
+    model = find_model(name, study)
     if model is None:
         return AxisPosition(series=name, x=foreign) if foreign else None
     return position(model)
