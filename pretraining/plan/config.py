@@ -14,7 +14,7 @@ import dataclasses
 import math
 import typing
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from common.errors import UserError, nearest
@@ -136,10 +136,8 @@ class TrainingConfig:
     """Size in GB above which the least recently opened decompressed shards are removed; 0 keeps all. A shuffled block
     of the default size opens up to 128 shards (8.6 GB), and the shards of the next block are opened in advance."""
     skip: str = field(default="", metadata={"from a step on": True})
-    """Batches to leave out, `STEP:COUNT,...`, for example after the loss became NaN; later batches move up."""
-    on_spike: Literal["off", "skip"] = "off"
-    """`skip`: when the loss becomes NaN, or rises above the median of the last 64 by more than 6 robust standard
-    deviations, training goes back and leaves out the ten batches up to there; log and checkpoints record it."""
+    """Batches to leave out, `STEP:COUNT,...`, for example after the loss became NaN; later batches move up. It took the
+    place of `on_spike`."""
     callbacks: str = field(
         default="SpeedMonitor,MemoryMonitor,OptimizerMonitor,RuntimeEstimator", metadata=_OF_PLACE
     )
@@ -209,9 +207,9 @@ class TrainingConfig:
 
     def science(self) -> dict[str, object]:
         """Return the settings that a run must keep when it resumes: all but those of logging, storage and speed, and
-        those left empty or off."""
+        those left empty."""
         kept = {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if not item.metadata}
-        return {name: value for name, value in kept.items() if value not in ("", "off")}
+        return {name: value for name, value in kept.items() if value != ""}
 
     def recipe(self) -> dict[str, object]:
         """Return the settings that a model's manifest names: all but those that say where things are put."""
@@ -245,10 +243,6 @@ class TrainingConfig:
                 raise UserError(f"skip={self.skip!r}: the steps must increase")
             skips.append(skip)
         return tuple(skips)
-
-    def leaving_out(self, skips: Iterable[tuple[int, int]]) -> TrainingConfig:
-        """Return these settings with other `skips`."""
-        return replace(self, skip=",".join(f"{at}:{count}" for at, count in sorted(skips)))
 
     def batch_number(self, step: int, spans: Iterable[tuple[int, int]] = ((0, _MOST),)) -> int:
         """Return which batch of the order a step trains on.

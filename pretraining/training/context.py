@@ -5,7 +5,6 @@ The second file of the loop (`train` lists them): `train` makes one of it for a 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -27,11 +26,8 @@ from pretraining.starts import Start
 from pretraining.training import checkpoints
 from pretraining.training.dataloader import Data
 from pretraining.training.ranks import Ranks
-from pretraining.training.spikes import LossSpike, with_spike
 
 __all__ = ["TrainingContext"]
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
@@ -57,7 +53,6 @@ class TrainingContext:
         config, is_gpu = self.config, self.ranks.device.type == "cuda"
         if config.precision == "bf16" and not is_gpu:
             raise UserError("precision=bf16 needs a GPU, but there is none here; set precision=auto or fp32")
-        self._asked = config.skips
         self.bf16 = config.precision == "bf16" or (config.precision == "auto" and is_gpu)
         self.plan = self.targets.plan
         self.shape = self.plan.study.shapes[self.targets.model.size]
@@ -132,7 +127,6 @@ class TrainingContext:
             step: updates that it has had.
             where: its path, for messages.
         """
-        self._leave_out_again(state)
         # Of a start there is nothing in what began from random weights.
         mine = {
             "start": None, **self.identity(stage), "interventions": self.config.interventions(step),
@@ -148,31 +142,8 @@ class TrainingContext:
         recorded, ours = map(_stages, found[1:]) if part == "stages" else found[1:]
         raise UserError(
             f"{where} was trained with {key or part}={recorded!r:.200}, not {ours!r:.200}; "
-            f"{_REMEDIES.get(part, 'restore that value')} or choose another --out"
+            f"{_REMEDIES.get(key) or _REMEDIES.get(part, 'restore that value')} or choose another --out"
         )
-
-    def _leave_out_again(self, state: Mapping[str, Any]) -> None:
-        """Leave out what an earlier call left out after a spike."""
-        if self.config.on_spike == "skip":
-            skips = dict(self._asked)
-            for at, count in (state.get("interventions") or {}).get("skip", ()):
-                skips[at] = max(count, skips.get(at, 0))
-            self.config = self.config.leaving_out(skips.items())
-
-    def roll_back(self, stage: PlannedStage, target: int, spike: LossSpike) -> None:
-        """Go back to a checkpoint before a spike's batches and leave them out from now on; all processes call it."""
-        first = max(step for step in (stage.start, *stage.keep) if step <= spike.update)
-        before = self.config.skips
-        skips = with_spike(before, spike, first)
-        ((at, count),) = set(skips) - set(before)
-        if self.ranks.rank == 0:
-            logger.warning(
-                "%s: %s, far above those before; going back to leave out %d batches from step %d on",
-                stage.name, spike, count, at,
-            )  # fmt: skip
-            checkpoints.remove(self.folder(stage.name), after=at, up_to=target)
-        self.ranks.barrier()
-        self.config, self._asked = self.config.leaving_out(skips), tuple(skips)
 
     def start_of(self, stage: PlannedStage, target: int) -> checkpoints.Checkpoint | None:
         """Return the checkpoint to resume a stage from; None for the start, or for random weights.
@@ -224,5 +195,6 @@ _REMEDIES = {
     "start": "give its original start",
     "stages": "use its original --study and the data that it names",
     "interventions": "change only later steps",
+    "on_spike": "remove it and leave batches out with --set skip=STEP:COUNT, which took its place,",
 }
-"""What else can be done, by the part of the description that differs."""
+"""What else can be done, by the part of the description that differs, or by a setting."""

@@ -51,7 +51,6 @@ from pretraining.training.dataloader import StepBatch, prefetched
 from pretraining.training.log import LOG, LogWriter
 from pretraining.training.objectives import ObjectiveBatch, loss_sum
 from pretraining.training.optimizer import build_optimizer, gather_state, rates_by_step, stage_schedule
-from pretraining.training.spikes import BATCHES, Losses
 from pretraining.training.watchdog import OwnTime, Watchdog
 
 __all__ = ["DivergedError", "StageTraining", "build_model", "compile_model"]
@@ -85,13 +84,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             self.model, self.config, self.ranks.device, processes=self.ranks.world
         )
         self.step, self.tokens = 0, 0
-        self.losses = Losses()
         if start is not None:
             checkpoints.restore(start, self.model, self.optimizer)
-            state = checkpoints.load_state(start)
-            self.step, self.tokens = start.step, int(state["tokens"])
-            if start.path.parent == self.folder:
-                self.losses = Losses(state.get("losses", ()))
+            self.step, self.tokens = start.step, int(checkpoints.load_state(start)["tokens"])
         self.log = LogWriter(self.folder / LOG, self._log_until(start)) if self.ranks.rank == 0 else None
         self.writer = checkpoints.CheckpointWriter(self.folder) if self.ranks.rank == 0 else None
         self.meter: Meter | None = None
@@ -114,7 +109,6 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         Raises:
             UserError: a loss or a gradient that is not finite, a disk without room, or Weights & Biases cannot be
                 reached.
-            LossSpike: with `on_spike=skip`, on all processes.
         """
         first = self.step
         logger.info(
@@ -239,17 +233,14 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         # Composer's clock has counted this update, so that the first one ends as step 1.
         before, self.step, self.tokens = self.tokens, int(state.timestamp.batch), int(state.timestamp.token)
         loss, norm = float(state.total_loss_dict["loss/train/total"]), float(self.norm)
-        if self.config.on_spike == "skip":
-            self.losses.add(self.step - 1, loss, norm)
-        elif not (math.isfinite(loss) and math.isfinite(norm)):
+        if not (math.isfinite(loss) and math.isfinite(norm)):
             raise DivergedError(
                 f"the loss at step {self.step} is {loss} and the gradient norm is {norm}; "
                 + (
                     "at the first step, the weights to start from are not finite or the rate is far too high"
                     if self.step == 1
                     else "earlier checkpoints are untouched; to resume from the last one, rerun the command with one "
-                    f"change, for example --set skip={self.step - 1}:10 (skips ten batches); on_spike=skip does so by "
-                    "itself"
+                    f"change, for example --set skip={self.step - 1}:10 (skips ten batches)"
                 )
             )
         self.watchdog.mark(self.step, 0)
@@ -259,8 +250,6 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         row: Row = {
             "loss": loss, "lr": self.rate, "grad_norm": norm, "predicted": predicted, "batch": f"{fingerprint:016x}",
         }  # fmt: skip
-        if self.config.on_spike == "skip" and (left_out := dict(self.config.skips).get(self.step - 1)):
-            row["skipped"] = left_out
         if self.step % self.config.log_every == 0 or self.step == self.target:
             row |= self._measured()
             self._write("train", row)
@@ -350,11 +339,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             **self.context.identity(self.stage),
             "interventions": self.config.interventions(self.step),
         }
-        writer, keep = self.writer, list(self.stage.keep)
-        if self.config.on_spike == "skip":
-            state["losses"] = list(self.losses.last)
-            saved = (item.step for item in checkpoints.checkpoint_steps(self.folder))
-            keep += [step for step in saved if step <= self.step - 2 * BATCHES][-1:]
+        writer, keep = self.writer, self.stage.keep
         gather_state(self.optimizer)
         self._agree(
             None if writer is None else writer.begin(self.step, self.model, self.optimizer, state, keep)

@@ -11,7 +11,7 @@ The loop is read from top to bottom in seven files:
     optimizer        AdamW, its state in a checkpoint, and the rate of a step
 
 Next to them: `checkpoints` and `log` write what is kept, `ranks` says which process of the job this is, `watchdog`
-which of them hangs or is slow, `spikes` which batches are left out after a spike of the loss.
+which of them hangs or is slow.
 
 <out>/stages/<stage>/step-<n>/   checkpoints: the newest, and those at which other stages branch off
 <out>/stages/<stage>/log.jsonl   its log; TensorBoard's files are next to it
@@ -53,7 +53,6 @@ from pretraining.training import checkpoints
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import LOG, log_text, read_log
 from pretraining.training.ranks import Ranks
-from pretraining.training.spikes import LossSpike
 from pretraining.training.stage import StageTraining
 
 __all__ = ["export_checkpoint", "open_start", "train"]
@@ -209,22 +208,13 @@ def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> 
     with _only_process(context.folder(stage.name), stage.name, context.ranks):
         if context.is_done(stage, target):
             return True
-        while isinstance(reached := _run(context, stage, target), LossSpike):
-            context.roll_back(stage, target, reached)
-    return reached
-
-
-def _run(context: TrainingContext, stage: PlannedStage, target: int) -> bool | LossSpike:
-    """Train a stage; return whether it got there, or the spike that ended it."""
-    try:
-        return StageTraining(context, stage, target).run()
-    except LossSpike as spike:
-        return spike.with_traceback(None)
-    finally:
-        if context.ranks.device.type == "cuda":
-            # Composer's trainer is full of cycles, and what comes next needs the memory.
-            gc.collect()
-            torch.cuda.empty_cache()
+        try:
+            return StageTraining(context, stage, target).run()
+        finally:
+            if context.ranks.device.type == "cuda":
+                # Composer's trainer is full of cycles, and what comes next needs the memory.
+                gc.collect()
+                torch.cuda.empty_cache()
 
 
 def _export(

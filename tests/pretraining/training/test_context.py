@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from common.errors import UserError
+from common.manifest import read_manifest
 from pretraining.data.shard_manifest import load_manifest, write_manifest
 from pretraining.paper_settings import SHAPES
 from pretraining.plan.config import TrainingConfig
@@ -96,15 +97,21 @@ def test_a_checkpoint_of_another_stage_is_never_taken(
     with pytest.raises(UserError, match="stages/mini-s-mlm40/step-00000018 was trained with stages="):
         train("mini-s-mlm40-24", data=data, out=out, study=study)
     saved = out / "stages/mini-s-clm/step-00000009"
-    for field, value in (
-        ("science", {"peak_lr": 3e-3}),
-        ("shape", {"hidden": 32}),
-        ("stages", []),
-        ("interventions", {"skip": [], "peak_lr_from": [[2, 1e-3]]}),
+    settings = read_manifest(saved / "state.json", "")["science"]
+    for field, value, message in (
+        ("science", {"peak_lr": 3e-3}, "was trained with"),
+        (
+            "science",
+            settings | {"on_spike": "skip"},
+            "on_spike='skip'.* leave batches out with --set skip=STEP:COUNT",
+        ),
+        ("shape", {"hidden": 32}, "was trained with"),
+        ("stages", [], "was trained with stages="),
+        ("interventions", {"skip": [], "peak_lr_from": [[2, 1e-3]]}, "was trained with"),
     ):
         before = (saved / "state.json").read_bytes()
         seal_again(saved, **{field: value})
-        with pytest.raises(UserError, match="step-00000009"):
+        with pytest.raises(UserError, match=f"step-00000009 .*{message}"):
             train(MODEL, data=data, out=out, study=study)
         (saved / "state.json").write_bytes(before)
     # Version 1 recorded a setting that is gone; where it changed nothing, its checkpoints are taken.
