@@ -18,8 +18,9 @@ Standard library only.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -29,9 +30,9 @@ from common.registry import Registry
 from pretraining.paper_settings import SHAPES, TRAINING
 
 __all__ = [
-    "CURVES", "FIGURES", "MODELS", "OBJECTIVES", "OWN", "PAPER", "PREDICTION_SHIFT", "TABLES", "Design", "Model",
-    "Objective", "Stage", "StageObjective", "StageSpec", "arm_of", "find_model", "format_steps", "make_stages",
-    "own_model", "parse", "parse_objective", "parse_steps", "short_name",
+    "DECAYS", "FIGURES", "LINEAR", "MODELS", "OBJECTIVES", "OWN", "PAPER", "PREDICTION_SHIFT", "TABLES", "Decay",
+    "Design", "Model", "Objective", "Stage", "StageObjective", "StageSpec", "arm_of", "find_model", "format_steps",
+    "make_stages", "own_model", "parse", "parse_objective", "parse_steps", "short_name",
 ]  # fmt: skip
 
 
@@ -86,8 +87,26 @@ class StageObjective(NamedTuple):
         return f"{self.name.upper()} {self.ratio}{falls} %"
 
 
-CURVES = ("linear", "sqrt")
-"""How the rate of a decay falls to zero: with the share x of its steps by x, or by the square root of x (1-sqrt)."""
+@dataclass(frozen=True, kw_only=True)
+class Decay:
+    """How the learning rate falls at the end of a stage."""
+
+    name: str
+    """Lowercase letters, as study files write it before its steps: `sqrt`."""
+    rate: Callable[[float], float]
+    """The rate as a share of the peak, once a share of the decay's steps is done: falls from 1 at 0 to 0 at 1."""
+
+
+LINEAR = "linear"
+"""The paper's decay, in which every budget of a name ends."""
+DECAYS = Registry(
+    "decay",
+    [
+        Decay(name=LINEAR, rate=lambda done: 1.0 - done),
+        Decay(name="sqrt", rate=lambda done: 1.0 - math.sqrt(done)),
+    ],
+)
+"""The decays that a study file's stages can end in."""
 _STEPS = r"\d+k?"
 _LONGEST = 120
 """Letters of the longest name of a model."""
@@ -145,8 +164,8 @@ class Stage:
     """The last masking ratio, where it changes."""
     ratio_steps: tuple[int, int] | None = None
     """The steps [first, end) over which it changes, of which these may be a part; None where it does not."""
-    curve: str = CURVES[0]
-    """How the rate falls in a decay: one of `CURVES`."""
+    curve: str = LINEAR
+    """How the rate falls in a decay: one of `DECAYS`."""
     data: str = ""
     """Folder or address of the shards, where they are not those of the command."""
 
@@ -184,7 +203,7 @@ class Stage:
     def extras(self) -> dict[str, object]:
         """Return what no stage of the paper has: fields that are not at their defaults."""
         found = {name: getattr(self, name) for name in ("last_ratio", "ratio_steps", "data")}
-        curve = {"curve": self.curve} if self.curve != CURVES[0] else {}
+        curve = {"curve": self.curve} if self.curve != LINEAR else {}
         return {name: value for name, value in found.items() if value} | curve
 
 
@@ -198,8 +217,8 @@ class StageSpec:
     """Step after its last, counted from the start of pretraining."""
     decay_steps: int = 0
     """Length of the decay at its end; 0 for none."""
-    curve: str = CURVES[0]
-    """How the rate falls in it: one of `CURVES`."""
+    curve: str = LINEAR
+    """How the rate falls in it: one of `DECAYS`."""
     data: str = ""
     """Folder or address of the shards, where they are not those of the command."""
     cut: int | None = None
@@ -237,7 +256,7 @@ def make_stages(
                 end=end,
                 phase=phase,
                 parent=stages[-1].name if stages else None,
-                curve=spec.curve if phase == "decay" else CURVES[0],
+                curve=spec.curve if phase == "decay" else LINEAR,
                 data=spec.data,
             )
         )
@@ -248,7 +267,7 @@ def make_stages(
         # Where the ratio changes, another end is other work from the first step on.
         trunk = f"{here}.by.{last}" if spec.objective.last_ratio else here
         add(trunk, spec, span, spec.cut or spec.end - spec.decay_steps, "stable")
-        usual = (spec.decay_steps, spec.curve) == (usual_decay, CURVES[0])
+        usual = (spec.decay_steps, spec.curve) == (usual_decay, LINEAR)
         own = "" if usual or not spec.decay_steps else f".{spec.curve}{spec.decay_steps}"
         if spec.cut is None:
             add(f"{here}-{last}{own}", spec, span, spec.end, "decay")

@@ -31,7 +31,8 @@ from common.errors import UserError, nearest
 from common.reading import read_json
 from common.settings import need_table, read_settings
 from pretraining.models import (
-    CURVES,
+    DECAYS,
+    LINEAR,
     Design,
     Model,
     StageSpec,
@@ -200,12 +201,12 @@ def _stage_table(given: object) -> _StageTable:
 def _decay(design: Design, text: str, length: int, *, last: bool) -> tuple[int, str]:
     """Return the steps of a stage's decay and its curve."""
     if text == "none" or (not text and not last):
-        return 0, CURVES[0]
-    curve, colon, much = (text or f"{CURVES[0]}:{design.decay_steps}").partition(":")
-    if curve not in CURVES or not colon:
+        return 0, LINEAR
+    curve, colon, much = (text or f"{LINEAR}:{design.decay_steps}").partition(":")
+    if curve not in DECAYS or not colon:
         raise UserError(
-            f"decay reads {' or '.join(f'{one}:STEPS' for one in CURVES)}, such as sqrt:10 %, or none, not "
-            f"{text!r:.60}{nearest(curve, (*CURVES, 'none'))}"
+            f"decay reads {' or '.join(f'{one}:STEPS' for one in DECAYS)}, such as sqrt:10 %, or none, not "
+            f"{text!r:.60}{nearest(curve, (*DECAYS, 'none'))}"
         )
     steps = _rounded(_steps("decay", much.strip(), Fraction(length)))
     if not 1 <= steps <= length:

@@ -11,7 +11,6 @@ start of pretraining, in every stage and every branch.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,7 @@ from torch import Tensor
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from pretraining.models import CURVES, Model, Stage
+from pretraining.models import DECAYS, LINEAR, Model, Stage
 from pretraining.plan.config import TrainingConfig
 
 __all__ = [
@@ -121,8 +120,8 @@ class WSD:
     """First step of the decay; None for a trunk, which never decays."""
     decay_steps: int = 0
     """Length of the decay to zero."""
-    curve: str = CURVES[0]
-    """How it falls after a share x of its steps: `linear` to 1 - x, `sqrt` to 1 - sqrt(x)."""
+    curve: str = LINEAR
+    """How it falls: one of `DECAYS`."""
     rewarm_start: int | None = None
     """First step after a decayed checkpoint (CPT); None when there is none."""
     rewarm_steps: int = 0
@@ -143,8 +142,8 @@ class WSD:
         if self.rewarm_start is not None and 0 <= step - self.rewarm_start < self.rewarm_steps:
             value = min(value, (step - self.rewarm_start + 1) / self.rewarm_steps)
         if self.decay_start is not None and step >= self.decay_start:
-            share = (step - self.decay_start + 1) / self.decay_steps
-            value = min(value, 1.0 - (math.sqrt(share) if self.curve == "sqrt" else share))
+            done = (step - self.decay_start + 1) / self.decay_steps
+            value = min(value, DECAYS[self.curve].rate(done))
         return value
 
 

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pretraining.models import CURVES, MODELS, Model, StageSpec, make_stages, parse, parse_objective
+from pretraining.models import DECAYS, MODELS, Model, StageSpec, make_stages, parse, parse_objective
 from pretraining.paper_settings import TRAINING
 from pretraining.plan.config import TrainingConfig
 from pretraining.training.optimizer import (
@@ -128,7 +128,7 @@ def test_branches_share_one_curve() -> None:
                 assert seen.setdefault(key, schedule(step)) == schedule(step)
 
 
-@given(st.integers(0, 50), st.integers(0, 200), st.integers(1, 50), st.sampled_from(CURVES))
+@given(st.integers(0, 50), st.integers(0, 200), st.integers(1, 50), st.sampled_from([*DECAYS]))
 def test_multipliers_lie_in_zero_to_one_and_only_fall_in_the_decay(
     warmup: int, start: int, decay: int, curve: str
 ) -> None:
