@@ -14,8 +14,9 @@ from typing import Any
 
 from benchmarks.protocol import OUTPUTS, Dataset, Pin
 from common.errors import UserError, nearest
+from common.reading import read_toml
 from common.registry import Registry
-from common.settings import read_settings, read_toml
+from common.settings import Settings, read_settings
 
 __all__ = ["KINDS", "READY", "DatasetKind", "definition_of", "read_definitions", "ready_text"]
 
@@ -140,7 +141,7 @@ def _tables_of(path: Path) -> list[Dataset]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Table:
+class _Table(Settings):
     """What the table of a dataset may say."""
 
     kind: str
@@ -270,7 +271,9 @@ def _part(hints: Mapping[str, Any], given: Any, where: str) -> dict[str, Any]:
         key: [value] if isinstance(value, str) and hints.get(key) is _PATHS else value
         for key, value in given.items()
     }
-    kind: Any = make_dataclass("Part", [(key, hint, field(default=None)) for key, hint in hints.items()])
+    kind: Any = make_dataclass(
+        "Part", [(key, hint, field(default=None)) for key, hint in hints.items()], bases=(Settings,)
+    )
     found = vars(read_settings(kind, listed, where))
     return {key: found[key] for key in given}
 
