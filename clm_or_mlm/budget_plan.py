@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from common.tables import Grid, Heading, TableDocument
 from pretraining.adapt import adaptation
 from pretraining.models import arm_of, format_steps
 from pretraining.paper_settings import TRAINING, Shape
-from pretraining.plan.config import TrainingConfig
 from pretraining.plan.devices import Device, largest_microbatch, training_gb
 from pretraining.plan.study_plan import Study, plan_of, read_study
 from pretraining.plan.study_text import divided_study, study_text
@@ -141,9 +140,7 @@ class Choice:
         """Its study file."""
         passes = {"microbatch": self.microbatch, "loss_group": 12}
         if self.start is not None:
-            base = TrainingConfig()
-            made = adaptation(self.start, objective="mlm30", steps=self.steps).config
-            settings = {key: value for key, value in asdict(made).items() if value != getattr(base, key)}
+            settings = adaptation(self.start, objective="mlm30", steps=self.steps).config.changes()
             return {
                 "prefix": _PREFIX, "decay_steps": max(1, self.steps // 5),
                 "models": {
@@ -184,7 +181,7 @@ class Choice:
     @property
     def memory_gb(self) -> float:
         """That training takes."""
-        return training_gb(self.shape, self.study.config.pass_tokens)
+        return training_gb(self.shape, self.study.config.batches.pass_tokens)
 
     @cached_property
     def training_hours(self) -> dict[str, float]:

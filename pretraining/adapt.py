@@ -12,13 +12,13 @@ import math
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from common.errors import UserError
 from common.files import write_text
 from common.reading import read_json
-from common.settings import assignments, read_settings
+from common.settings import assignments, read_settings, values_of
 from pretraining.models import (
     OBJECTIVES,
     Design,
@@ -126,10 +126,11 @@ def adaptation(
     )  # fmt: skip
     chosen = {setting: value for setting, value, _ in rows if setting != "decay"} | {"min_length": 1}
     config = _changed(chosen, changes)
+    made = values_of(config)
     advice = {
         setting: f"{setting} = {f'{value:g}' if isinstance(value, float) else value}: {reason}"
         for setting, value, reason in rows
-        if setting == "decay" or getattr(config, setting) == value
+        if setting == "decay" or made[setting] == value
     }
     size_name = re.sub(r"[^a-z0-9]+", ".", start.name.lower()).strip(".")[:40] or "start"
     decayed = StageSpec(objective=last_on, end=steps, decay_steps=decay, curve="sqrt")
@@ -175,7 +176,7 @@ def tried_rate(
     from pretraining.training.stage import DivergedError
     from pretraining.training.train import train
 
-    model, peak = made.targets.model, made.config.peak_lr
+    model, peak = made.targets.model, made.config.optimizer.peak_lr
     steps = max(_FEWEST, round(_SHARE * model.steps))
     tried_with = {"start": start.identity, "peak_lr": peak, "steps": steps, "changes": [objective, *changes]}
     path, folder = out / "sweep.json", out / "sweep"
@@ -208,6 +209,5 @@ def tried_rate(
 
 
 def _changed(chosen: dict[str, object], changes: Sequence[str]) -> TrainingConfig:
-    known = {item.name for item in fields(TrainingConfig)}
-    base = TrainingConfig(**{key: value for key, value in chosen.items() if key in known})  # type: ignore[arg-type]
-    return read_settings(TrainingConfig, assignments(tuple(changes)), "--set", base=base, typed=False)
+    base = read_settings(TrainingConfig, chosen)
+    return read_settings(TrainingConfig, assignments(changes), "--set", base=base, typed=False)

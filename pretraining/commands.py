@@ -222,7 +222,7 @@ def train(
 
     chosen = load_study(study.study)
     config = study.config(chosen)
-    config = replace(config, callbacks=",".join([config.callbacks, *callback]))
+    record = replace(config.record, callbacks=",".join([config.record.callbacks, *callback]))
     targets = targets_of(model, chosen)
     if targets.is_model:
         warn_of_a_slip(chosen, targets.model)
@@ -234,7 +234,9 @@ def train(
         from pretraining.training import train as training
     finally:
         gc.enable()
-    done = training.train(targets, data=data, out=out, config=config, stop_file=stop_file)
+    done = training.train(
+        targets, data=data, out=out, config=replace(config, record=record), stop_file=stop_file
+    )
     return None if done else AGAIN
 
 

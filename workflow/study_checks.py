@@ -185,9 +185,9 @@ def cautions(settings: StudySettings, workflow: Workflow, sizes: Sequence[str]) 
     if own.isdecimal() and int(own) > cores:
         yield f"tuning_options: {own} workers share {cores} cores, but each keeps one busy; leave --workers out"
     has, several = DEVICES[settings.device].memory_gb, settings.nodes * settings.gpus_per_node > 1
-    microbatch = config.microbatch or 1  # where it is not set, training makes the pass fit
+    microbatch = config.batches.microbatch or 1  # where it is not set, training makes the pass fit
     for size in sizes if settings.gpus_per_node and has else ():
-        needs = training_gb(shapes[size], microbatch * config.max_length, several=several)
+        needs = training_gb(shapes[size], microbatch * config.batches.max_length, several=several)
         if needs > (has or 0):
             yield (
                 f"{size} takes about {needs:.0f} GB of each GPU at microbatch={microbatch}, but {settings.device} has "

@@ -51,14 +51,16 @@ class TrainingContext:
             UserError: the data does not fit the model or the settings, or the batch the number of processes.
         """
         config, is_gpu = self.config, self.ranks.device.type == "cuda"
-        if config.precision == "bf16" and not is_gpu:
+        precision = config.machine.precision
+        if precision == "bf16" and not is_gpu:
             raise UserError("precision=bf16 needs a GPU, but there is none here; set precision=auto or fp32")
-        self.bf16 = config.precision == "bf16" or (config.precision == "auto" and is_gpu)
+        self.bf16 = precision == "bf16" or (precision == "auto" and is_gpu)
         self.plan = self.targets.plan
         self.shape = self.plan.study.shapes[self.targets.model.size]
         self.data_folder, remote = find_shards(self.source)
-        if not config.microbatch:
-            self.config = config = replace(config, microbatch=self._microbatch())
+        if not config.batches.microbatch:
+            batches = replace(config.batches, microbatch=self._microbatch())
+            self.config = config = replace(config, batches=batches)
         tokenizer = load_manifest(self.data_folder)["tokenizer"]
         if self.start is not None:
             check_start(self.start, tokenizer, str(self.source))
@@ -69,20 +71,22 @@ class TrainingContext:
         chains = [self.plan.ancestry(stage) for stage, _ in self.targets.stages]
         others = dict.fromkeys(stage.data for chain in chains for stage in chain if stage.data)
         self._others = {text: self._other(text) for text in others}
-        if config.global_batch < self.ranks.world:
+        if config.batches.global_batch < self.ranks.world:
             raise UserError(
-                f"global_batch={config.global_batch} leaves some of {self.ranks.world} processes without a sequence; "
-                f"start fewer processes"
+                f"global_batch={config.batches.global_batch} leaves some of {self.ranks.world} processes without a "
+                "sequence; start fewer processes"
             )
 
     def _microbatch(self) -> int:
         """Return the most sequences of a pass that fit all ranks' free memory, where that is known."""
         ranks, config = self.ranks, self.config
-        if not self.bf16 or config.compile == "off" or self.start is not None:
+        if not self.bf16 or config.machine.compile == "off" or self.start is not None:
             return TRAINING.device_batch
         mine = torch.cuda.mem_get_info(ranks.device)[0] / 1e9
         free = min(ranks.total(*(mine * (rank == ranks.rank) for rank in range(ranks.world))))
-        return max(1, largest_microbatch(self.shape, free, config.max_length, several=ranks.world > 1))
+        return max(
+            1, largest_microbatch(self.shape, free, config.batches.max_length, several=ranks.world > 1)
+        )
 
     def _other(self, text: str) -> Data:
         """Open the data that a study file names, of stages to train or of those before them."""

@@ -21,7 +21,7 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from pretraining.models import DECAYS, LINEAR, Model, Stage
-from pretraining.plan.config import TrainingConfig
+from pretraining.plan.config import Optimizer, TrainingConfig
 
 __all__ = [
     "WSD", "build_optimizer", "gather_state", "load_optimizer_state", "optimizer_state", "rates_by_step",
@@ -39,14 +39,15 @@ def build_optimizer(
 
     With `shard_optimizer` each of several processes updates its share of the parameters and sends them to the others.
     """
+    adamw = config.optimizer
     settings: dict[str, Any] = {
-        "lr": config.peak_lr,
-        "betas": (config.beta1, config.beta2),
-        "eps": config.eps,
-        "weight_decay": config.weight_decay,
+        "lr": adamw.peak_lr,
+        "betas": (adamw.beta1, adamw.beta2),
+        "eps": adamw.eps,
+        "weight_decay": adamw.weight_decay,
         "fused": device.type == "cuda",
     }
-    if config.shard_optimizer and processes > 1:
+    if config.machine.shard_optimizer and processes > 1:
         return ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, **settings)
     return torch.optim.AdamW(model.parameters(), **settings)
 
@@ -147,19 +148,19 @@ class WSD:
         return value
 
 
-def stage_schedule(model: Model, stage: Stage, *, warmup_steps: int, rewarm_steps: int) -> WSD:
+def stage_schedule(model: Model, stage: Stage, settings: Optimizer) -> WSD:
     """Return the schedule of one stage of the model.
 
     A second stage or a decay that continues an undecayed trunk stays on the trunk's plateau; only what follows
-    a decayed checkpoint is warmed up again, over `rewarm_steps` (the paper does not say how).
+    a decayed checkpoint is warmed up again, over the settings' `rewarm_steps` (the paper does not say how).
     """
     ends = [item.end for item in model.stages if item.phase == "decay" and item.end <= stage.start]
     decays = stage.phase == "decay"
     return WSD(
-        warmup_steps=warmup_steps,
+        warmup_steps=settings.warmup_steps,
         decay_start=stage.start if decays else None,
         decay_steps=stage.steps if decays else 0,
         curve=stage.curve,
         rewarm_start=max(ends, default=None),
-        rewarm_steps=rewarm_steps if ends else 0,
+        rewarm_steps=settings.rewarm_steps if ends else 0,
     )

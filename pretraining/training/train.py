@@ -95,7 +95,7 @@ def train(
     config = config or targets.plan.study.config
     config = replace(config, seed=config.seed + model.seed)
     # Later than the watchdog, whose sentence says more.
-    ranks = Ranks.here(timeout=120 * config.timeout_minutes)
+    ranks = Ranks.here(timeout=120 * config.machine.timeout_minutes)
     if ranks.rank:
         # Only the first process logs.
         logging.getLogger("pretraining").setLevel(logging.WARNING)

@@ -31,7 +31,7 @@ from pretraining.data.shard_manifest import load_manifest
 from pretraining.data.tokenizer import TextTokenizer, load_tokenizer
 from pretraining.model.configuration import config_of
 from pretraining.paper_settings import SHAPES
-from pretraining.plan.config import TrainingConfig
+from pretraining.plan.config import Batches, Machine, Record, TrainingConfig
 from pretraining.training.dataloader import Data
 from tests.speed.timing import machine, parser_of
 
@@ -47,7 +47,9 @@ def read(folder: Path, objective: str, ratio: int | None) -> Callable[[], int]:
     """Return what makes one of eight ranks' share of steps and returns the number of its tokens."""
     tokens = load_manifest(folder)["splits"]["train"]["tokens"]
     config = TrainingConfig(
-        cache=str(folder / "cache"), eval_sequences=0, global_batch=min(2_304, tokens // 2_048)
+        batches=Batches(global_batch=min(2_304, tokens // 2_048)),
+        machine=Machine(cache=str(folder / "cache")),
+        record=Record(eval_sequences=0),
     )
     data = Data(folder, config, config_of(SHAPES["610m"], load_manifest(folder)["tokenizer"]))
     steps = range(min(8, data.order.steps_per_epoch))

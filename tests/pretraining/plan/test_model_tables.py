@@ -9,7 +9,7 @@ import pytest
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from pretraining.models import Model, find_model, parse, parse_objective
-from pretraining.plan.config import TrainingConfig
+from pretraining.plan.config import Batches
 from pretraining.plan.study_plan import Study, load_study, plan_of, targets_of
 from tests.pretraining.small_study import STUDY
 
@@ -96,11 +96,11 @@ def test_stages_of_shares_decays_and_data(tmp_path: Path) -> None:
     assert (plan.data_tokens, plan.tokens_of("other-shards")) == (100 * each, 100 * each)
     last = plan.stages[-1]
     assert plan.steps_on_its_data(last) == ((0, 25), (125, 200))
-    config = TrainingConfig(skip="10:3,50:7,130:2")
-    numbers = [config.batch_number(step, plan.steps_on_its_data(last)) for step in (125, 129, 130, 199)]
+    batches = Batches(skip="10:3,50:7,130:2")
+    numbers = [batches.number(step, plan.steps_on_its_data(last)) for step in (125, 129, 130, 199)]
     assert numbers == [28, 32, 35, 104]
     inside = plan.steps_on_its_data(plan.stages[2])
-    assert [config.batch_number(step, inside) for step in (25, 49, 50, 124)] == [0, 24, 32, 106]
+    assert [batches.number(step, inside) for step in (25, 49, 50, 124)] == [0, 24, 32, 106]
 
 
 def test_a_ratio_falls_in_a_straight_line_over_its_stage() -> None:

@@ -14,7 +14,7 @@ def test_a_study_from_a_file(tmp_path: Path) -> None:
     path.write_text(STUDY)
     study = load_study(path)
     plan = plan_of(tuple(study.models.values()), study)
-    assert study.config.global_batch == 8
+    assert study.config.batches.global_batch == 8
     assert study.shapes["mini-s"].vocab == 400
     # The two base models share their size alone; the two-stage model leaves the trunk, the decayed one goes on.
     assert plan.costs().steps == 24 + 24 + 15 + 12
@@ -25,7 +25,7 @@ def test_a_study_that_sets_microbatch_means_its_groups_too(tmp_path: Path) -> No
     path = tmp_path / "mini.toml"
     for words, expected in (("", 12), ("microbatch = 4", 4), ("microbatch = 4\nloss_group = 2", 2)):
         path.write_text(STUDY.replace("microbatch = 4", words))
-        assert load_study(path).config.loss_group == expected
+        assert load_study(path).config.batches.loss_group == expected
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_study_that_sets_microbatch_means_its_groups_too(tmp_path: Path) -> No
         ("[sizes.s]", "[sizes]", r"hidden takes a table, \[sizes.hidden\], not 32"),
         ("warmup_steps = 3", "warmup_steps = -2", "warmup_steps must be at least 0"),
         ("warmup_steps = 3", 'warmup_steps = "2"', "warmup_steps takes a whole number, not '2'"),
-        ("warmup_steps = 3", "warmup_steps = 1" + 400 * "0", r"warmup_steps must be below 2\^40"),
+        ("warmup_steps = 3", "warmup_steps = 1" + 400 * "0", "warmup_steps must be below 1,099,511,627,776"),
         ("peak_lr = 3e-3", "peak_lr = inf", "peak_lr must be a finite number"),
         ("warmup_steps = 3", "weight_decay = nan", "weight_decay must be a finite number"),
         ("warmup_steps = 3", "cache_gb = nan", "cache_gb must be a finite number"),

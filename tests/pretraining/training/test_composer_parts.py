@@ -15,7 +15,8 @@ from torch.nn.parallel import DistributedDataParallel
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.processes import AGAIN
-from pretraining.plan.config import TrainingConfig
+from common.settings import read_settings
+from pretraining.plan.config import Record, TrainingConfig
 from pretraining.plan.study_plan import Study
 from pretraining.training import checkpoints
 from pretraining.training.composer_parts import BucketViews, additions
@@ -95,7 +96,7 @@ def _at_step(monkeypatch: pytest.MonkeyPatch, step: int, act: Callable[[StageTra
     batch_start = StageTraining.batch_start
 
     def acting(self: StageTraining, state: State, logger: Logger) -> None:
-        if self.step == step:
+        if self.done.step == step:
             act(self)
         batch_start(self, state, logger)
 
@@ -156,7 +157,7 @@ def test_a_signal_or_the_stop_file_saves_and_the_next_call_resumes(
             signal.raise_signal(number)
         else:
             stop.touch()
-            training.stop_file_checked = 0.0
+            training.requests.looked = 0.0
 
     _at_step(monkeypatch, 12, stopped)
     words = [*_words(data, tmp_path), "--stop-file", str(stop)]
@@ -201,8 +202,8 @@ def test_names_are_checked() -> None:
         "loggers": ["TensorboardLogger"],
     }
     assert not additions(TrainingConfig(), "stage", Path("tensorboard"), rank=1)["loggers"]
-    assert not any(made(TrainingConfig(tensorboard=False)).values())
-    assert not made(TrainingConfig(callbacks=""))["callbacks"]
+    assert not any(made(TrainingConfig(record=Record(tensorboard=False))).values())
+    assert not made(TrainingConfig(record=Record(callbacks="")))["callbacks"]
     for setting, word, problem in (
         ("callbacks", "SpedMonitor", "module 'composer.callbacks' has no attribute 'SpedMonitor'"),
         ("callbacks", "ThresholdStopper", "missing 3 required positional arguments"),
@@ -212,7 +213,7 @@ def test_names_are_checked() -> None:
         ("algorithms", "SpeedMonitor", "module 'composer.algorithms' has no attribute 'SpeedMonitor'"),
     ):
         with pytest.raises(UserError, match=f"{setting}: {word} cannot be created: .*{problem}"):
-            additions(TrainingConfig(**{setting: word}), "stage", Path("tensorboard"))  # type: ignore[arg-type]
+            additions(read_settings(TrainingConfig, {setting: word}), "stage", Path("tensorboard"))
 
 
 def test_a_class_of_ones_own_is_found_in_the_current_folder(
@@ -224,7 +225,7 @@ def test_a_class_of_ones_own_is_found_in_the_current_folder(
     monkeypatch.chdir(tmp_path)
     # As for an installed command.
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
-    assert "Watch" in made(TrainingConfig(callbacks="watch_here:Watch"))["callbacks"]
+    assert "Watch" in made(TrainingConfig(record=Record(callbacks="watch_here:Watch")))["callbacks"]
 
 
 OWN = """

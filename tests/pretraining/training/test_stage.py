@@ -80,7 +80,7 @@ def test_a_plain_torch_loop_gives_the_same_losses(done: Path, study: Study, data
 
     expected = []
     for stage in torch_model.stages:
-        schedule = stage_schedule(torch_model, stage, warmup_steps=3, rewarm_steps=2)
+        schedule = stage_schedule(torch_model, stage, settings.optimizer)
         for step in range(stage.start, stage.end):
             optimizer.zero_grad()
             loss = torch.stack([loss_sum(model, group).mean for group in groups(step, stage.ratio)]).mean()

@@ -90,11 +90,11 @@ def _plain_losses(context: TrainingContext, start: Start, family: str) -> list[f
     else:
         plain.is_causal = False
     inner = auto.from_pretrained(start.folder, config=plain, attn_implementation="eager")
-    config, losses = context.config, []
+    adamw, losses = context.config.optimizer, []
     inner.eval()  # nothing is dropped out
     optimizer = torch.optim.AdamW(
-        inner.parameters(), lr=config.peak_lr, betas=(config.beta1, config.beta2), eps=config.eps,
-        weight_decay=config.weight_decay,
+        inner.parameters(), lr=adamw.peak_lr, betas=(adamw.beta1, adamw.beta2), eps=adamw.eps,
+        weight_decay=adamw.weight_decay,
     )  # fmt: skip
     for step in range(20):
         rate = (step + 1) / 1 if step < 1 else 1.0
@@ -112,7 +112,7 @@ def _plain_losses(context: TrainingContext, start: Start, family: str) -> list[f
         loss = total / count
         loss.backward()
         torch.nn.utils.clip_grad_norm_(inner.parameters(), 1.0)
-        optimizer.param_groups[0]["lr"] = config.peak_lr * rate
+        optimizer.param_groups[0]["lr"] = adamw.peak_lr * rate
         optimizer.step()
         optimizer.zero_grad()
         losses.append(float(loss.detach()))
@@ -273,7 +273,7 @@ def test_every_choice_is_printed_with_its_reason_unless_it_was_the_users(tmp_pat
     assert found.targets.model.steps == 3907
     said = found.advice
     assert "peak_lr" not in said
-    assert found.config.peak_lr == 3e-4
+    assert found.config.optimizer.peak_lr == 3e-4
     assert said["decay"].startswith("decay = 781: ")
     for steps, tokens in ((None, None), (3, 1e6), (1, None)):
         with pytest.raises(UserError, match=r"give|leave one"):
