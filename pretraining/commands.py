@@ -16,6 +16,7 @@ from cyclopts import Parameter
 
 from common.cli import MANY, shared_options
 from common.errors import UserError, nearest
+from common.manifest import MANIFEST
 from common.processes import AGAIN
 from common.settings import assignments, describe_settings, read_settings
 from common.tables import PRINTED, Grid, TableDocument, write
@@ -218,8 +219,6 @@ def train(
         callback: your own callback or logger for Composer's Trainer (may be repeated)
         stop_file: save a checkpoint and exit with code 75 once this file exists
     """
-    from pretraining.data.shard_manifest import MANIFEST
-
     chosen = load_study(study.study)
     config = study.config(chosen)
     record = replace(config.record, callbacks=",".join([config.record.callbacks, *callback]))
@@ -315,7 +314,6 @@ def adapt(
         stop_file: save a checkpoint and exit with code 75 once this file exists
         set_: change a setting, such as global_batch=12 (may be repeated); `clm-or-mlm settings` lists all
     """
-    from pretraining.data.shard_manifest import MANIFEST
     from pretraining.starts import is_checkpoint, start_of
 
     if merge is not None and not 0 < merge < 1:

@@ -30,7 +30,7 @@ from common.registry import Registry
 from pretraining.paper_settings import SHAPES, TRAINING
 
 __all__ = [
-    "DECAYS", "FIGURES", "LINEAR", "MODELS", "OBJECTIVES", "OWN", "PAPER", "PREDICTION_SHIFT", "TABLES", "Decay",
+    "DECAYS", "FIGURES", "LINEAR", "MODELS", "OBJECTIVES", "OWN", "PAPER_DESIGN", "PREDICTION_SHIFT", "TABLES", "Decay",
     "Design", "Model", "Objective", "Stage", "StageObjective", "StageSpec", "arm_of", "find_model", "format_steps",
     "make_stages", "own_model", "parse", "parse_objective", "parse_steps", "short_name",
 ]  # fmt: skip
@@ -387,7 +387,7 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """A family of models in the paper's scheme; the paper itself is `PAPER`, a miniature is another."""
+    """A family of models in the paper's scheme; the paper itself is `PAPER_DESIGN`, a miniature is another."""
 
     sizes: tuple[str, ...]
     """Size names, smallest first."""
@@ -417,7 +417,7 @@ class Design:
         match = re.fullmatch(grammar, arm)
         pairs = [] if match is None else re.findall(rf"-({one})-(dec)?({_STEPS})", match["stages"])
         if match is None or match["size"] not in self.sizes or (match["at"] and len(pairs) > 1):
-            known = tuple(MODELS) if self is PAPER else ()
+            known = tuple(MODELS) if self is PAPER_DESIGN else ()
             raise UserError(
                 f"unknown model {name!r}; a name reads SIZE-OBJECTIVE-STEPS such as "
                 f"{self.prefix}{self.sizes[-1]}-mlm40-42k, with SIZE one of {', '.join(self.sizes)} and masking "
@@ -463,12 +463,12 @@ def parse_steps(text: str) -> int:
     return int(text.removesuffix("k")) * (1000 if text.endswith("k") else 1)
 
 
-PAPER = Design(sizes=tuple(SHAPES))
+PAPER_DESIGN = Design(sizes=tuple(SHAPES))
 """The paper's design: three sizes, decays of 2,000 steps."""
 
 RATIOS = (20, 30, 40, 50)
 STEPS = (1_000, 2_000, 5_000, 10_000, 20_000, 40_000)
-SPLITS = {12: (3, 6, 9), 22: (5, 11, 17), 42: (10, 21, 32)}
+BUDGET_SPLITS = {12: (3, 6, 9), 22: (5, 11, 17), 42: (10, 21, 32)}
 """Budgets in thousands of steps, and the CLM steps of their 25-75, 50-50 and 75-25 splits."""
 CPT_TOTALS = (44, 54, 64)
 
@@ -480,7 +480,7 @@ _BY_BUDGET = {
         *(f"610m-clm-{k}k-mlm40-{budget}k" for k in splits),
         f"610m-clm-{budget}k",
     )
-    for budget, splits in SPLITS.items()
+    for budget, splits in BUDGET_SPLITS.items()
 }
 _BUDGETS = tuple(name for names in _BY_BUDGET.values() for name in names)
 _STARTS = ("610m-mlm40-42k", "610m-clm-42k")
@@ -522,11 +522,11 @@ _NAMES = dict.fromkeys(
     (*_SIZES_AND_RATIOS, *_BUDGETS, *_LATE_SWITCH, *_CONTINUED, *_TRUNK_STEPS, *FIGURES[11])
 )
 
-MODELS: dict[str, Model] = {name: PAPER.parse(name) for name in _NAMES}
+MODELS: dict[str, Model] = {name: PAPER_DESIGN.parse(name) for name in _NAMES}
 """All 51 models of the paper by name: 15 base, 17 two-stage and their endpoints, 6 CPT, 12 intermediate, 1 at 1B."""
 
 
-parse = PAPER.parse
+parse = PAPER_DESIGN.parse
 """The model that a name stands for in the paper's scheme."""
 
 

@@ -36,7 +36,7 @@ from typing import Any
 from common.errors import UserError, nearest
 from common.reading import read_toml
 from common.settings import Settings, read_settings, refuse_code
-from pretraining.models import MODELS, PAPER, Design, Model, Stage, arm_of
+from pretraining.models import MODELS, PAPER_DESIGN, Design, Model, Stage, arm_of
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import OPTIMIZER_BYTES, TrainingConfig
 from pretraining.plan.devices import H100, Device, training_gb
@@ -93,7 +93,7 @@ class Study:
             raise UserError(f"{why}{own}{nearest(name, [*self.models, *stages])}") from None
 
 
-PAPER_STUDY = Study(name="paper", design=PAPER, shapes=SHAPES, models=MODELS)
+PAPER_STUDY = Study(name="paper", design=PAPER_DESIGN, shapes=SHAPES, models=MODELS)
 """The paper's 51 models in its three sizes, with its settings."""
 
 
@@ -103,7 +103,7 @@ class _File(Settings):
 
     prefix: str = ""
     """Put before every name."""
-    decay_steps: int = PAPER.decay_steps
+    decay_steps: int = PAPER_DESIGN.decay_steps
     """Length of the decay that closes every budget."""
     models: Any = ()
     """Names of the study's models, or a table for each."""
@@ -343,13 +343,13 @@ def targets_of(name: str, study: Study) -> Targets:
     Raises:
         UserError: neither; the nearest name is given.
     """
-    plan = plan_of(tuple(study.models.values()), study)
-    alone = next((item for item in plan.stages if item.name == name and name not in study.models), None)
-    if alone is not None:
-        model = study.model(alone.models[0])
-        return Targets(model=model, plan=plan, stages=((alone, alone.end),), is_model=False)
-    model = study.model(name, stages=[item.name for item in plan.stages])
-    if name not in study.models:
-        plan = plan_of((*study.models.values(), model), study)
-    stages = tuple((plan.stage(item.name), item.end) for item in model.stages)
-    return Targets(model=model, plan=plan, stages=stages, is_model=True)
+    first_with = {stage.name: model for model in reversed(study.models.values()) for stage in model.stages}
+    is_model = name in study.models or name not in first_with
+    model = study.model(name, stages=first_with) if is_model else first_with[name]
+    # All of the study's models: where others leave a stage, its checkpoints stay.
+    plan = plan_of(tuple({**study.models, model.name: model}.values()), study)
+    if is_model:
+        stages = tuple((plan.stage(item.name), item.end) for item in model.stages)
+    else:
+        stages = ((plan.stage(name), plan.stage(name).end),)
+    return Targets(model=model, plan=plan, stages=stages, is_model=is_model)

@@ -29,7 +29,7 @@ from torch import Tensor
 from common.errors import UserError
 from pretraining.data.remote_shards import RemoteShards
 from pretraining.data.sampler import Int64s, Order, lay_out, split_documents
-from pretraining.data.shard_manifest import SPLITS, check_split, load_manifest
+from pretraining.data.shard_manifest import SHARD_SPLITS, check_split, load_manifest
 from pretraining.data.token_stream import TokenStream, make_shard_cache_folder
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.masking import MLM_STREAM, VALIDATION_STREAM, MaskRule
@@ -110,9 +110,9 @@ class Data:
                 limit_bytes=config.machine.cache_gb * 1e9,
                 fetch=None if remote is None else remote.fetcher(name),
             )
-            for name in SPLITS
+            for name in SHARD_SPLITS
         )
-        for name, split in zip(SPLITS, (self._train, self._validation), strict=True):
+        for name, split in zip(SHARD_SPLITS, (self._train, self._validation), strict=True):
             check_split(folder, name, self.manifest, split.shards)
         self._vocab_size = tokenizer["vocab_size"]
         self._cut = config.sequences

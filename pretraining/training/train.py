@@ -36,12 +36,13 @@ import torch
 from common.errors import UserError
 from common.files import sha256_file, write_text
 from common.locks import try_lock, wait_for_lock
+from common.manifest import MANIFEST
 from common.provenance import provenance
 from common.settings import read_settings
 from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import check_tokenizer, load_manifest
 from pretraining.model.configuration import config_of
-from pretraining.model.encoder_folder import MANIFEST, PACKAGES, check_model
+from pretraining.model.encoder_folder import PACKAGES, check_model
 from pretraining.model.model_folder import export
 from pretraining.model.start_weights import export_start
 from pretraining.models import OBJECTIVES, PREDICTION_SHIFT

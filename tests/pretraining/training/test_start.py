@@ -36,8 +36,9 @@ from tests.pretraining.sizes import config_for
 
 SETTINGS = (
     "global_batch=4", "microbatch=2", "max_length=24", "eval_sequences=4", "eval_every=10", "save_every=4",
-    "callbacks=",
+    "callbacks=", "peak_lr=1e-3",
 )  # fmt: skip
+"""With a rate at which tiny random models move."""
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +51,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def made(start: Start, *settings: str, objective: str = "mlm30", steps: int = 20) -> Adaptation:
-    found = adaptation(start, objective=objective, steps=steps, changes=(*SETTINGS, *settings))
-    # A rate at which tiny random models move.
-    return replace(found, config=replace(found.config, peak_lr=1e-3))
+    return adaptation(start, objective=objective, steps=steps, changes=(*SETTINGS, *settings))
 
 
 def run(start: Start, what: Adaptation, shards: Path, out: Path) -> bool:
@@ -128,8 +127,7 @@ def test_a_real_decoders_losses_are_those_of_a_plain_loop(tmp_path: Path) -> Non
     start = start_of(str(Path(os.environ["REAL_MODELS"], "smollm2-135m")))
     text = Path(os.environ["REAL_DATA"]) / "pretrain/openstax-anatomy-physiology-2e.jsonl.zst"
     build([str(text)], start.text, tmp_path / "data", ShardSettings(), workers=0)
-    what = made(start, "global_batch=6", "microbatch=6", "max_length=256", "save_every=20")
-    what = replace(what, config=replace(what.config, peak_lr=1e-4))
+    what = made(start, "global_batch=6", "microbatch=6", "max_length=256", "save_every=20", "peak_lr=1e-4")
     assert run(start, what, tmp_path / "data", tmp_path / "out")
     context = TrainingContext(
         targets=what.targets,
@@ -172,7 +170,7 @@ def test_three_stages_stopped_and_resumed_give_the_same_bytes(
     what = replace(what, targets=targets_of(name, replace(study, models={name: study.design.parse(name)})))
     assert len(what.targets.stages) == 3
     assert run(start, what, shards, tmp_path / "whole")
-    stopping = replace(what, config=replace(what.config, callbacks=f"{__name__}:StopAtFive"))
+    stopping = replace(what, config=made(start, f"callbacks={__name__}:StopAtFive", steps=12).config)
     assert not run(start, stopping, shards, tmp_path / "halves")
     assert run(start, what, shards, tmp_path / "halves")
     files = [
