@@ -21,7 +21,8 @@ from benchmarks.protocol import DATASETS, format_lr
 from common.errors import UserError
 from common.plain_text import counted
 from common.tables import Grid, Heading, TableDocument
-from pretraining.adapt import adaptation
+from pretraining.adapt import Adaptation
+from pretraining.data.tokenizer_files import MaskToken, TokenizerFiles
 from pretraining.models import arm_of, format_steps
 from pretraining.paper_settings import TRAINING, Shape
 from pretraining.plan.devices import Device, largest_microbatch, training_gb
@@ -41,6 +42,7 @@ _START = Start(
         "hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
         "intermediate_size": 1536, "vocab_size": _VOCAB,
     },
+    tokenizer=TokenizerFiles(content={}, mask=MaskToken(token="", id=0, origin="new"), special={}),
 )  # fmt: skip
 """A small decoder whose licence allows everything; its tokenizer serves networks from random weights, too."""
 _TUNED = ("sst2", "uner_en", "squad", "nq")
@@ -140,7 +142,7 @@ class Choice:
         """Its study file."""
         passes = {"microbatch": self.microbatch, "loss_group": 12}
         if self.start is not None:
-            settings = adaptation(self.start, objective="mlm30", steps=self.steps).config.changes()
+            settings = Adaptation(start=self.start, steps=self.steps).config.changes()
             return {
                 "prefix": _PREFIX, "decay_steps": max(1, self.steps // 5),
                 "models": {

@@ -11,7 +11,7 @@ from common.errors import UserError, first_line, nearest
 from common.files import sha256_bytes, sha256_file
 from common.reading import inside, read_bounded, read_json
 
-__all__ = ["licence_of", "read_config", "resolve", "tokenizer_hash", "weights_hash"]
+__all__ = ["licence_of", "read_config", "read_object", "resolve", "tokenizer_hash", "weights_hash"]
 
 _TOKENIZER = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
@@ -79,9 +79,19 @@ def read_config(folder: Path) -> dict[str, Any]:
     Raises:
         UserError: it is none, or cannot be read.
     """
-    found = read_json(folder / "config.json", _AGAIN)
+    return read_object(folder / "config.json")
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object that a file of a model is.
+
+    Raises:
+        FileNotFoundError: there is none.
+        UserError: it is none, or cannot be read.
+    """
+    found = read_json(path, _AGAIN)
     if not isinstance(found, dict):
-        raise UserError(f"{folder / 'config.json'} is not a JSON object; {_AGAIN}")
+        raise UserError(f"{path} is not a JSON object; {_AGAIN}")
     return found
 
 

@@ -13,6 +13,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import Study, Targets, targets_of
 from pretraining.starts import Start
 
-__all__ = ["Adaptation", "adaptation", "tried_rate"]
+__all__ = ["Adaptation", "at_best_rate"]
 
 log = logging.getLogger(__name__)
 
@@ -51,97 +52,137 @@ _FACTORS, _SHARE, _FEWEST = (1 / 3, 1, 3), 0.02, 10
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptation:
-    """One model to train from a start."""
-
-    targets: Targets
-    """Its stages."""
-    config: TrainingConfig
-    """Its settings."""
-    advice: dict[str, str]
-    """Why each setting was chosen, by its name in `TrainingConfig`, or `decay`: value and reason, in a clause."""
-
-
-def adaptation(
-    start: Start,
-    *,
-    objective: str = "mlm30",
-    steps: int | None = None,
-    tokens: float | None = None,
-    changes: Sequence[str] = (),
-) -> Adaptation:
-    """Return what `adapt` trains.
-
-    Args:
-        start: what to start from.
-        objective: what it is trained on, as a model's name says it.
-        steps: updates; either these or tokens.
-        tokens: tokens to train on, at least.
-        changes: settings as `KEY=VALUE`.
+    """One model to train from a start: what was asked for, and what is chosen for it.
 
     Raises:
         UserError: neither steps nor tokens or both, an unknown objective or setting.
     """
-    if (steps is None) == (tokens is None):
-        what = "leave one of them out" if steps else "give one of them"
-        raise UserError(f"either --steps or --tokens says how long to train: {what}")
-    first_on, shape = parse_objective(objective), start.shape
-    if OBJECTIVES[first_on.name].is_causal:
-        raise UserError(
-            f"--objective {objective} looks back only, and makes no encoder; give mlm30 or another ratio"
+
+    start: Start
+    """What to start from."""
+    objective: str = "mlm30"
+    """What it is trained on, as a model's name says it."""
+    steps: int | None = None
+    """Updates; either these or tokens."""
+    tokens: float | None = None
+    """Tokens to train on, at least."""
+    changes: tuple[str, ...] = ()
+    """Settings as `KEY=VALUE`."""
+
+    def __post_init__(self) -> None:
+        """Refuse at once what cannot be trained."""
+        if (self.steps is None) == (self.tokens is None):
+            what = "leave one of them out" if self.steps else "give one of them"
+            raise UserError(f"either --steps or --tokens says how long to train: {what}")
+        if OBJECTIVES[parse_objective(self.objective).name].is_causal:
+            raise UserError(
+                f"--objective {self.objective} looks back only, and makes no encoder; give mlm30 or another ratio"
+            )
+        if self.updates < 2:
+            raise UserError(
+                f"give at least 2 steps, not {self.updates}: one takes {self._batches.tokens_per_step:,.0f} tokens"
+            )
+        _ = self.config
+
+    @cached_property
+    def _batches(self) -> TrainingConfig:
+        """Settings with the usual batches, or those of the changes: what a step is."""
+        length = min(_LENGTH, self.start.shape.max_length)
+        usual = {
+            "max_length": length,
+            "min_length": 1,
+            "cut": "fixed",
+            "global_batch": max(1, _TOKENS // length),
+        }
+        return _changed(usual, self.changes)
+
+    @property
+    def updates(self) -> int:
+        """Steps of all stages."""
+        if self.steps is not None:
+            return self.steps
+        assert self.tokens is not None
+        return math.ceil(self.tokens / self._batches.tokens_per_step)
+
+    @property
+    def _decay(self) -> int:
+        return max(1, round(_DECAY * self.updates))
+
+    @cached_property
+    def _stages(self) -> list[StageSpec]:
+        """One stage, or two where the masking ratio falls in the decay."""
+        first = parse_objective(self.objective)
+        falls = first.ratio is not None and first.last_ratio is None and first.ratio > _LAST_RATIO
+        last = first._replace(ratio=_LAST_RATIO) if falls else first
+        decayed = StageSpec(objective=last, end=self.updates, decay_steps=self._decay, curve="sqrt")
+        before = StageSpec(objective=first, end=self.updates - self._decay)
+        return [before, decayed] if falls else [decayed]
+
+    @cached_property
+    def _choices(self) -> tuple[tuple[str, object, str], ...]:
+        """What is chosen: a setting's name in `TrainingConfig` or `decay`, its value, and the reason."""
+        shape, steps = self.start.shape, self.updates
+        length = min(_LENGTH, shape.max_length)
+        batch = max(1, _TOKENS // length)
+        size = shape.encoder_parameters
+        rate = next(rate for most, rate in _RATES if size <= most)
+        total = steps * self._batches.tokens_per_step
+        few = total < _MUCH
+        halved = (
+            f", halved because {total:,.0f} tokens are less than 1 B for a start that has decayed"
+            if few
+            else ""
         )
-    length = min(_LENGTH, shape.max_length)
-    batch = max(1, _TOKENS // length)
-    first = _changed({"max_length": length, "min_length": 1, "cut": "fixed", "global_batch": batch}, changes)
-    steps = math.ceil(tokens / first.tokens_per_step) if steps is None and tokens is not None else steps
-    assert steps is not None
-    if steps < 2:
-        raise UserError(f"give at least 2 steps, not {steps}: one takes {first.tokens_per_step:,.0f} tokens")
-    total = steps * first.tokens_per_step
-    decay, warmup = max(1, round(_DECAY * steps)), round(_WARMUP * steps)
-    falls = first_on.ratio is not None and first_on.last_ratio is None and first_on.ratio > _LAST_RATIO
-    last_on = first_on._replace(ratio=_LAST_RATIO) if falls else first_on
-    size = shape.encoder_parameters
-    rate = next(rate for most, rate in _RATES if size <= most)
-    few = total < _MUCH
-    halved = (
-        f", halved because {total:,.0f} tokens are less than 1 B for a start that has decayed" if few else ""
-    )
-    usual = "as most published encoders"
-    rows: tuple[tuple[str, object, str], ...] = (
-        ("peak_lr", rate / 2 if few else rate, f"for {size / 1e6:,.0f} M parameters {rate:g}{halved}; recipes differ, "
-         "so --sweep tries a third and three times of it"),
-        ("warmup_steps", warmup, "3 % of the steps: the optimizer's moments begin anew"),
-        ("decay", decay, f"1-sqrt to zero over the last 20 % of the steps, with {last_on}"),
-        ("max_length", length, "documents end to end, up to the start's positions"),
-        ("cut", "fixed", "every sequence is full"),
-        ("attention", "document", "no token sees another document"),
-        ("global_batch", batch, f"{batch * length:,} tokens a step"),
-        ("weighting", "token", "the loss is the mean over all predicted tokens"),
-        ("beta2", 0.98, usual),
-        ("eps", 1e-8, usual),
-        ("weight_decay", 0.01, f"{usual}; the start was decayed before"),
-        ("eval_sequences", min(512, 2 * batch), "validation at masks that never change"),
-        ("eval_every", max(1, steps // 10), "ten times"),
-        ("save_every", max(1, min(1000, steps // 10)), "so much is lost at most by a kill"),
-        ("tensorboard", False, "the log has the losses"),
-    )  # fmt: skip
-    chosen = {setting: value for setting, value, _ in rows if setting != "decay"} | {"min_length": 1}
-    config = _changed(chosen, changes)
-    made = values_of(config)
-    advice = {
-        setting: f"{setting} = {f'{value:g}' if isinstance(value, float) else value}: {reason}"
-        for setting, value, reason in rows
-        if setting == "decay" or made[setting] == value
-    }
-    size_name = re.sub(r"[^a-z0-9]+", ".", start.name.lower()).strip(".")[:40] or "start"
-    decayed = StageSpec(objective=last_on, end=steps, decay_steps=decay, curve="sqrt")
-    specs = [StageSpec(objective=first_on, end=steps - decay), decayed] if falls else [decayed]
-    name = f"{size_name}-{first_on}-{format_steps(steps)}"
-    stages = make_stages(size_name, specs, usual_decay=0)
-    model = Model(name=name, size=size_name, stages=stages, start=start.text)
-    design = Design(sizes=(size_name,), decay_steps=decay)
-    study = Study(name="adapt", design=design, shapes={size_name: shape}, models={name: model}, config=config)
-    return Adaptation(targets=targets_of(name, study), config=config, advice=advice)
+        usual = "as most published encoders"
+        return (
+            ("peak_lr", rate / 2 if few else rate, f"for {size / 1e6:,.0f} M parameters {rate:g}{halved}; recipes "
+             "differ, so --sweep tries a third and three times of it"),
+            ("warmup_steps", round(_WARMUP * steps), "3 % of the steps: the optimizer's moments begin anew"),
+            ("decay", self._decay, "1-sqrt to zero over the last 20 % of the steps, with "
+             f"{self._stages[-1].objective}"),
+            ("max_length", length, "documents end to end, up to the start's positions"),
+            ("cut", "fixed", "every sequence is full"),
+            ("attention", "document", "no token sees another document"),
+            ("global_batch", batch, f"{batch * length:,} tokens a step"),
+            ("weighting", "token", "the loss is the mean over all predicted tokens"),
+            ("beta2", 0.98, usual),
+            ("eps", 1e-8, usual),
+            ("weight_decay", 0.01, f"{usual}; the start was decayed before"),
+            ("eval_sequences", min(512, 2 * batch), "validation at masks that never change"),
+            ("eval_every", max(1, steps // 10), "ten times"),
+            ("save_every", max(1, min(1000, steps // 10)), "so much is lost at most by a kill"),
+            ("tensorboard", False, "the log has the losses"),
+        )  # fmt: skip
+
+    @cached_property
+    def config(self) -> TrainingConfig:
+        """Its settings."""
+        chosen = {setting: value for setting, value, _ in self._choices if setting != "decay"}
+        return _changed({**chosen, "min_length": 1}, self.changes)
+
+    @property
+    def advice(self) -> dict[str, str]:
+        """Why each setting was chosen, by its name in `TrainingConfig`, or `decay`: value and reason, in a clause."""
+        made = values_of(self.config)
+        return {
+            setting: f"{setting} = {f'{value:g}' if isinstance(value, float) else value}: {reason}"
+            for setting, value, reason in self._choices
+            if setting == "decay" or made[setting] == value
+        }
+
+    @cached_property
+    def targets(self) -> Targets:
+        """Its stages."""
+        start = self.start
+        size = re.sub(r"[^a-z0-9]+", ".", start.name.lower()).strip(".")[:40] or "start"
+        name = f"{size}-{self._stages[0].objective}-{format_steps(self.updates)}"
+        stages = make_stages(size, self._stages, usual_decay=0)
+        model = Model(name=name, size=size, stages=stages, start=start.text)
+        design = Design(sizes=(size,), decay_steps=self._decay)
+        study = Study(
+            name="adapt", design=design, shapes={size: start.shape}, models={name: model}, config=self.config
+        )
+        return replace(targets_of(name, study), start=start)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,54 +193,48 @@ class _Tried(Settings):
     losses: dict[str, float] = field(default_factory=dict)
 
 
-def tried_rate(
-    start: Start,
-    made: Adaptation,
-    *,
-    objective: str,
-    changes: Sequence[str],
-    data: str,
-    out: Path,
-    stop_file: Path | None = None,
-) -> float | None:
-    """Return the one of three learning rates with the lowest validation loss after 2 % of the steps.
+def at_best_rate(
+    made: Adaptation, *, data: str, out: Path, stop_file: Path | None = None
+) -> Adaptation | None:
+    """Return an adaptation at that of three learning rates with the lowest validation loss after 2 % of the steps.
 
     What was tried is in `out/sweep.json`, and is not tried again.
 
     Args:
-        start: what to start from.
         made: what is to be trained, at the middle one of the rates.
-        objective: as in `adaptation`.
-        changes: as in `adaptation`.
         data: shards.
         out: folder of what is trained.
         stop_file: save and end once this file exists.
 
     Returns:
-        The rate; None when a stop was requested; the same call resumes.
+        The adaptation; None when a stop was requested; the same call resumes.
 
     Raises:
-        UserError: as `train`, or the loss is not finite at any of the rates.
+        UserError: as `train`, there is no validation, or the loss is not finite at any of the rates.
     """
     from pretraining.training.log import LOG, read_log
     from pretraining.training.stage import DivergedError
     from pretraining.training.train import train
 
-    model, peak = made.targets.model, made.config.optimizer.peak_lr
-    steps = max(_FEWEST, round(_SHARE * model.steps))
-    tried_with = {"start": start.identity, "peak_lr": peak, "steps": steps, "changes": (objective, *changes)}
+    if not made.config.record.eval_sequences:
+        raise UserError("--sweep chooses a rate by its validation loss; leave out --set eval_sequences=0")
+    peak = made.config.optimizer.peak_lr
+    steps = max(_FEWEST, round(_SHARE * made.updates))
+    changes = (made.objective, *made.changes)
+    tried_with = {"start": made.start.identity, "peak_lr": peak, "steps": steps, "changes": changes}
     path, folder = out / "sweep.json", out / "sweep"
     found = read_json(path, "remove it") if path.is_file() else {}
     record = read_settings(_Tried, found, str(path), remedy="remove it")
     losses = record.losses if record.tried_with == tried_with else {}
     for factor in () if losses else _FACTORS:
         rate = f"{peak * factor:.2g}"
-        tried = adaptation(start, objective=objective, steps=steps, changes=(*changes, f"peak_lr={rate}"))
-        targets, last = replace(tried.targets, is_model=False), tried.targets.stages[-1][0]
+        tried = replace(made, steps=steps, tokens=None, changes=(*made.changes, f"peak_lr={rate}"))
+        last = tried.targets.stages[-1][0]
         try:
             if not train(
-                targets, data=data, out=folder / rate, config=tried.config, stop_file=stop_file, start=start
-            ):
+                replace(tried.targets, is_model=False), data=data, out=folder / rate, config=tried.config,
+                stop_file=stop_file,
+            ):  # fmt: skip
                 return None
             rows = list(read_log(folder / rate / "stages" / last.name / LOG))
             losses[rate] = next(row["loss"] for row in reversed(rows) if row["split"] == "validation")
@@ -215,7 +250,7 @@ def tried_rate(
         shutil.rmtree(checkpoint, ignore_errors=True)
     found = ", ".join(f"{rate}: {loss:.3f}" for rate, loss in losses.items())
     log.info("peak_lr = %s: the lowest validation loss after %d steps (%s)", best, steps, found)
-    return float(best)
+    return replace(made, changes=(*made.changes, f"peak_lr={float(best)}"))
 
 
 def _changed(chosen: dict[str, object], changes: Sequence[str]) -> TrainingConfig:

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -25,6 +25,9 @@ from pretraining.models import Model, arm_of
 from pretraining.names import ModelName
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import Study, load_study, targets_of
+
+if TYPE_CHECKING:
+    from pretraining.starts import Start
 
 __all__ = [
     "StudyOptions", "adapt", "check", "export", "models", "settings", "shards", "tokenizer", "train", "verify",
@@ -227,6 +230,8 @@ def train(
         warn_of_a_slip(chosen, targets.model)
     if "://" not in data and not Path(data, MANIFEST).is_file():
         raise UserError(f"{data}: no shards here; write them with `clm-or-mlm shards`")
+    if targets.model.start:
+        targets = replace(targets, start=_opened(targets.model.start, data, out))
     # torch takes seconds to import: what is misspelt is reported at once. A fifth of them would be collections.
     gc.disable()
     try:
@@ -237,6 +242,20 @@ def train(
         targets, data=data, out=out, config=replace(config, record=record), stop_file=stop_file
     )
     return None if done else AGAIN
+
+
+def _opened(text: str, data: str, out: Path, revision: str | None = None) -> Start:
+    """Return what to start from; what is wrong with it is said before torch is imported.
+
+    A stage's checkpoint is first written as a model into `out/starts`, which needs the shards for its tokenizer.
+    """
+    from pretraining.starts import is_checkpoint, start_of
+
+    if is_checkpoint(text):
+        from pretraining.training.train import checkpoint_as_model
+
+        text = str(checkpoint_as_model(text, data, out))
+    return start_of(text, revision=revision)
 
 
 def export(
@@ -262,7 +281,7 @@ def export(
         as_: llama: the same encoder in transformers' Llama class, with the same outputs
     """
     if as_ is not None:
-        from pretraining.model.start_weights import export_llama
+        from pretraining.model.start_folder import export_llama
 
         export_llama(checkpoint, out)
         return
@@ -314,12 +333,10 @@ def adapt(
         stop_file: save a checkpoint and exit with code 75 once this file exists
         set_: change a setting, such as global_batch=12 (may be repeated); `clm-or-mlm settings` lists all
     """
-    from pretraining.starts import is_checkpoint, start_of
 
     if merge is not None and not 0 < merge < 1:
         raise UserError(f"--merge must be between 0 and 1, not {merge}")
-    if not is_checkpoint(start):
-        start_of(start, revision=revision)  # what is wrong with it is said before torch is imported
+    opened = _opened(start, data, out, revision)
     if "://" not in data and not Path(data, MANIFEST).is_file():
         raise UserError(
             f"{data}: no shards here; write them with `clm-or-mlm shards --source TEXTS --tokenizer {start} --out "
@@ -327,38 +344,33 @@ def adapt(
         )
     gc.disable()
     try:
-        from pretraining.adapt import adaptation, tried_rate
-        from pretraining.model.start_weights import write_merged
+        from pretraining.adapt import Adaptation, at_best_rate
+        from pretraining.model.start_folder import write_merged
         from pretraining.training import train as training
     finally:
         gc.enable()
-    found = training.open_start(start, data, out, revision=revision)
-    made = adaptation(found, objective=objective, steps=steps, tokens=tokens, changes=set_)
+    made = Adaptation(start=opened, objective=objective, steps=steps, tokens=tokens, changes=set_)
     if sweep:
-        rate = tried_rate(
-            found, made, objective=objective, changes=set_, data=data, out=out, stop_file=stop_file
-        )
-        if rate is None:
+        best = at_best_rate(made, data=data, out=out, stop_file=stop_file)
+        if best is None:
             return AGAIN
-        changes = (*set_, f"peak_lr={rate}")
-        made = adaptation(found, objective=objective, steps=steps, tokens=tokens, changes=changes)
+        made = best
     model, costs = made.targets.model, made.targets.plan.costs()
     log.info(
         "%s: %s steps, %s tokens, %.2g FLOPs, %.2g hours of an H100", model.name, f"{costs.steps:,}",
         f"{costs.tokens:,.0f}", costs.flops["model"], costs.gpu_hours,
     )  # fmt: skip
-    log.info("mask token %s, id %d, %s; licence of the start: %s", found.mask.token, found.mask.id,
-             {"own": "its own", "new": "a new row at the mean of the others"}.get(found.mask.origin, found.mask.origin),
-             found.licence or "unknown")  # fmt: skip
+    mask, licence = made.start.mask, made.start.licence
+    log.info("mask token %s, id %d, %s; licence of the start: %s", mask.token, mask.id,
+             {"own": "its own", "new": "a new row at the mean of the others"}.get(mask.origin, mask.origin),
+             licence or "unknown")  # fmt: skip
     for reason in made.advice.values():
         log.info("%s", reason)
-    if not training.train(
-        made.targets, data=data, out=out, config=made.config, stop_file=stop_file, start=found
-    ):
+    if not training.train(made.targets, data=data, out=out, config=made.config, stop_file=stop_file):
         return AGAIN
     finished = out / "models" / model.name
     if merge is not None:
-        sys.stdout.write(f"{write_merged(found, finished, merge)}\n")
+        sys.stdout.write(f"{write_merged(made.start, finished, merge)}\n")
     sys.stdout.write(f"{finished}\n")
     return None
 

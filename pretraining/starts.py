@@ -7,7 +7,6 @@ is resumed with another start. No torch: what is wrong with a folder is said at 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,27 +15,34 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
-from common.model_files import licence_of, read_config, resolve, tokenizer_hash, weights_hash
+from common.model_files import licence_of, read_config, read_object, resolve, tokenizer_hash, weights_hash
 from common.reading import read_bounded
-from pretraining.data.mask_token import MaskToken, name_a_mask
+from pretraining.data.tokenizer_files import TOKENIZER, MaskToken, TokenizerFiles, read_tokenizer
 from pretraining.paper_settings import Shape
 
 __all__ = ["OWN_TYPES", "Start", "is_checkpoint", "start_of"]
 
 OWN_TYPES = ("eurobert", "sl_model")
 """Values of `model_type` of our own exports and of the authors' folders."""
+_NOTICES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "NOTICE")
+"""Files of a start that its exports have, too."""
 _PARTS = {
     "vision_config": "it has a part for images; give a model of text alone",
     "audio_config": "it has a part for sound; give a model of text alone",
     "quantization_config": "its weights are quantised; give the model in bf16 or fp32",
 }
 """Fields of a configuration that no start can have, and why."""
+_GENERATION = "generation_config.json"
 _CHECKPOINT = re.compile(r"step-\d{8}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """A model whose weights a pretraining starts from."""
+    """A model whose weights a pretraining starts from, and what it is.
+
+    `start_of` reads all its small files, each once, before the first step. Training and export ask this object, and go
+    back to the folder for weights alone: what happens to the other files meanwhile changes nothing.
+    """
 
     text: str
     """Folder or hub id, as given."""
@@ -44,6 +50,12 @@ class Start:
     """Where its files are."""
     config: Mapping[str, Any] = field(repr=False)
     """Its `config.json`."""
+    tokenizer: TokenizerFiles = field(repr=False)
+    """Its tokenizer, with a mask token in it."""
+    licence: str = ""
+    """Its licence; empty if unknown."""
+    notices: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """Texts of its licence and notices, by the name of their file."""
 
     @property
     def name(self) -> str:
@@ -51,30 +63,41 @@ class Start:
         return Path(self.text.rstrip("/")).name
 
     @property
+    def kind(self) -> str:
+        """Its family, as transformers calls it: `model_type`."""
+        return str(self.config.get("model_type", ""))
+
+    @property
     def is_own(self) -> bool:
-        """Whether it is a `eurobert` or one of the authors' models."""
-        return self.config.get("model_type") in OWN_TYPES
+        """Whether it is a `eurobert` or one of the authors' models, which are exported as `eurobert`."""
+        return self.kind in OWN_TYPES
 
-    @cached_property
-    def identity(self) -> dict[str, str]:
-        """Return what makes two starts the same: the hashes of weights with configuration, and of the tokenizer."""
-        return {"weights": weights_hash(self.folder), "tokenizer": tokenizer_hash(self.folder)}
+    @property
+    def is_encoder(self) -> bool:
+        """Whether its family has a head for masked tokens; where not, it is a decoder."""
+        from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
-    @cached_property
-    def tokenizer(self) -> tuple[dict[str, Any], MaskToken]:
-        """The content of its `tokenizer.json` with a mask token in it, and that token."""
-        content: dict[str, Any] = json.loads(read_bounded(self.folder / "tokenizer.json"))
-        return content, name_a_mask(content)
+        return self.is_own or self.kind in MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
     @property
     def mask(self) -> MaskToken:
         """Its mask token, and where that comes from."""
-        return self.tokenizer[1]
+        return self.tokenizer.mask
 
     @cached_property
-    def licence(self) -> str:
-        """Its licence; empty if unknown."""
-        return licence_of(self.folder)
+    def identity(self) -> dict[str, str]:
+        """What makes two starts the same: the hashes of weights with configuration, and of the tokenizer."""
+        return {"weights": weights_hash(self.folder), "tokenizer": tokenizer_hash(self.folder)}
+
+    @property
+    def longest(self) -> int:
+        """Positions of its longest sequence: RoBERTa's kind has two less than its configuration says."""
+        padding, counts_behind = (
+            self.config.get("pad_token_id"),
+            "roberta" in self.kind or self.kind == "camembert",
+        )
+        before = 1 + padding if isinstance(padding, int) else 1
+        return self.shape.max_length - (before if counts_behind else 0)
 
     @cached_property
     def shape(self) -> Shape:
@@ -118,7 +141,7 @@ class Start:
 
 
 def is_checkpoint(text: str) -> bool:
-    """Return whether a text is the folder of a stage's checkpoint, which `training.train.open_start` makes a start."""
+    """Return whether a text is the folder of a stage's checkpoint, which is written as a model before it is a start."""
     path = Path(text).expanduser()
     return bool(_CHECKPOINT.fullmatch(path.name)) and (path / "state.json").is_file()
 
@@ -131,7 +154,7 @@ def start_of(text: str, *, revision: str | None = None) -> Start:
         revision: branch, tag or commit of a hub id.
 
     Raises:
-        UserError: it is none, and why, in one sentence.
+        UserError: it is none, or one of its files is damaged: which, and why, in one sentence.
     """
     folder = resolve(text, revision=revision)
     config = read_config(folder)
@@ -145,7 +168,7 @@ def start_of(text: str, *, revision: str | None = None) -> Start:
             raise UserError(f"{folder} cannot be a start: {why}")
     if config.get("is_encoder_decoder"):
         raise UserError(f"{folder} cannot be a start: it is an encoder-decoder; give a decoder or an encoder")
-    if not (folder / "tokenizer.json").is_file():
+    if not (folder / TOKENIZER).is_file():
         raise UserError(
             f"{folder} has no tokenizer.json; load its tokenizer with transformers' AutoTokenizer and save it there "
             "with save_pretrained"
@@ -155,4 +178,12 @@ def start_of(text: str, *, revision: str | None = None) -> Start:
             f"{folder} has no safetensors; pickled weights (*.bin) are not opened: save the model with transformers' "
             "save_pretrained"
         )
-    return Start(text=text, folder=folder, config=config)
+    if (folder / _GENERATION).is_file():
+        read_object(
+            folder / _GENERATION
+        )  # transformers reads it with the weights, and passes over a damaged one
+    notices = {name: read_bounded(folder / name) for name in _NOTICES if (folder / name).is_file()}
+    return Start(
+        text=text, folder=folder, config=config, tokenizer=read_tokenizer(folder), licence=licence_of(folder),
+        notices=notices,
+    )  # fmt: skip

@@ -35,8 +35,8 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 from common.errors import UserError, first_line
 from common.files import write_text
 from common.packed import unzstd
-from common.reading import MOST_BYTES, read_bounded, strict_json
-from pretraining.data.mask_token import MASKS, name_a_mask
+from common.reading import MOST_BYTES, read_bounded
+from pretraining.data.tokenizer_files import MASKS, TOKENIZER, TokenizerFiles, read_tokenizer
 from pretraining.paper_settings import SPECIAL_TOKENS
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIGEST_BYTES", "LLAMA3_SPLIT", "TextTokenizer", "bpe_model", "encoded", "from_tiktoken",
-    "llama3_special_tokens", "load_tokenizer", "overflows", "read_ranks", "tiktoken_twin", "train_tokenizer",
+    "llama3_special_tokens", "load_tokenizer", "overflows", "read_ranks", "text_tokenizer", "tiktoken_twin",
+    "train_tokenizer",
 ]  # fmt: skip
 
 
@@ -53,7 +54,7 @@ _RESERVED = "<|reserved_special_token_{}|>"
 _ENDS = (END, "<|endoftext|>", "</s>", "[SEP]", "<eos>", "<|im_end|>")
 _BEGINS = (BEGIN, "<s>", "[CLS]", "<bos>")
 
-FILES = ("tokenizer.json", "tokenizer.model", "tokenizer.model.zst")
+FILES = (TOKENIZER, "tokenizer.model", "tokenizer.model.zst")
 """Files that make a folder a tokenizer's, the first one found counts."""
 
 DIGEST_BYTES = 16
@@ -153,11 +154,12 @@ def load_tokenizer(source: str) -> TextTokenizer:
     Raises:
         UserError: nothing is there, or it is no tokenizer this project can use.
     """
-    path = Path(source)
-    if path.is_dir():
-        path = next((path / name for name in FILES if (path / name).is_file()), path)
+    folder = Path(source)
+    path = next((folder / name for name in FILES if (folder / name).is_file()), folder)
+    if path.is_file() and path.suffix == ".json":
+        return text_tokenizer(read_tokenizer(folder), str(path))
     if path.is_file():
-        return _from_json(read_bounded(path), str(path)) if path.suffix == ".json" else from_tiktoken(path)
+        return from_tiktoken(path)
     if not path.exists() and not source.startswith((".", "/")) and source.count("/") == 1:
         return _from_hub(source)
     raise UserError(
@@ -221,14 +223,21 @@ def _pre_tokenizer() -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Sequence([split, level])
 
 
-def _from_json(text: bytes, where: str) -> TextTokenizer:
+def text_tokenizer(files: TokenizerFiles, where: str) -> TextTokenizer:
+    """Return the tokenizer that files describe.
+
+    Args:
+        files: as `read_tokenizer` gives them.
+        where: path or hub id of the `tokenizer.json`, for messages.
+
+    Raises:
+        UserError: the library cannot read it, or it has no end of text.
+    """
+    # Begin and end of text are put by this project alone, never by the tokenizer's own template.
+    content = {**files.content, "post_processor": None}
     try:
-        content: dict[str, Any] = strict_json(text)
-        name_a_mask(content)
-        # Begin and end of text are put by this project alone, never by the tokenizer's own template.
-        content["post_processor"] = None
         inner = tokenizers.Tokenizer.from_str(json.dumps(content))
-    except (UserError, KeyboardInterrupt, SystemExit):
+    except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # where the library's Rust panics, what it raises is no Exception
         raise UserError(f"{where}: not a tokenizer.json: {' '.join(str(error).split())[:300]}") from None
@@ -259,12 +268,12 @@ def _from_hub(source: str) -> TextTokenizer:
     # What it logs on every retry is in the error once.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
-        file = hf_hub_download(repo, "tokenizer.json", revision=revision or None)
+        file = hf_hub_download(repo, TOKENIZER, revision=revision or None)
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise UserError(
             f"{source}: no such folder, and the hub did not return its tokenizer.json: {first_line(error)}"
         ) from None
-    return _from_json(read_bounded(Path(file)), source)
+    return text_tokenizer(read_tokenizer(Path(file)), source)
 
 
 def encoded(

@@ -11,7 +11,7 @@ from transformers import EuroBertConfig
 from common.errors import UserError
 from pretraining.paper_settings import SPECIAL_TOKENS, Shape
 
-__all__ = ["EncoderConfig", "config_of", "native_config", "shape_fields", "shape_of"]
+__all__ = ["EncoderConfig", "config_of", "config_of_llama", "native_config", "shape_fields", "shape_of"]
 
 _OF_SHAPE = {
     "vocab_size": "vocab",
@@ -111,6 +111,28 @@ def config_of(shape: Shape, tokenizer: Mapping[str, Any], *, is_causal: bool = F
         mask_token_id=tokenizer["mask_id"],
         is_causal=is_causal,
     )
+
+
+def config_of_llama(fields: Mapping[str, Any], shape: Shape) -> EncoderConfig | None:
+    """Return the configuration of this package's class for a Llama; None for other models, and where this class lacks
+    what the Llama has.
+
+    Args:
+        fields: the model's `config.json`.
+        shape: its size.
+    """
+    if fields.get("model_type") != "llama":
+        return None
+    others = ("rope_parameters", "rope_scaling", "hidden_act", "attention_bias", "mlp_bias", "head_dim")
+    names = (*shape_fields(shape), *others)
+    kept = {name: fields[name] for name in names if fields.get(name) is not None}
+    kept.setdefault("rms_norm_eps", 1e-6)  # Llama's default, which is not ours
+    # Padding has no row of its own here; which tokens are special, the shards say.
+    kept |= dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"), 0)
+    try:
+        return EncoderConfig(**kept)
+    except UserError:
+        return None  # biases, scaled rotary positions, another width of heads: transformers' class takes it
 
 
 def shape_fields(shape: Shape) -> dict[str, Any]:

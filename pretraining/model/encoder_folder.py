@@ -22,6 +22,7 @@ from transformers.utils import logging as library
 from common.errors import UserError, first_line
 from common.files import atomic_folder, sha256_bytes, sha256_file, write_text
 from common.manifest import FILES, MANIFEST, SEAL, check_files, read_manifest, write_manifest
+from common.model_files import read_object
 from common.provenance import provenance, provenance_path
 from common.reading import read_json
 from pretraining.model.directions import padding_mask, sides
@@ -35,6 +36,10 @@ PACKAGES = ("torch", "mosaicml", "mosaicml-streaming", "transformers")
 """Packages whose versions a model's provenance names."""
 SELF_TEST = "self_test.json"
 """A text and its vector."""
+_READ = (
+    "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+)  # fmt: skip
+"""Files that transformers reads besides weights, not all of them strictly."""
 _TEXT = "An encoder reads this sentence from both ends."
 _CLOSE = 1e-3
 
@@ -215,6 +220,9 @@ def checked_encoder(folder: Path) -> list[str]:
         raise UserError(f"{folder} is no model folder: there is no config.json in it")
     if (manifest := check_model(folder, f"{folder} must be exported or fetched again")) is not None:
         held.append(f"{len(manifest['files'])} files match the manifest")
+    for name in _READ:
+        if (folder / name).is_file():
+            read_object(folder / name)
     vector = _tried(folder, str(folder), "`clm-or-mlm adapt` makes an encoder of a decoder")
     held.append("the first token sees the last, padded or not, and padding changes nothing")
     if (folder / SELF_TEST).is_file():
@@ -222,10 +230,13 @@ def checked_encoder(folder: Path) -> list[str]:
     return held
 
 
-def _compared(stored: Mapping[str, Any], vector: Tensor, name: str) -> str:
-    wanted = torch.tensor(stored["vector"])
-    if stored.get("text") != _TEXT or wanted.shape != vector.shape:
+def _compared(stored: Any, vector: Tensor, name: str) -> str:
+    text, numbers = (stored.get("text"), stored.get("vector")) if isinstance(stored, dict) else (None, None)
+    if not isinstance(numbers, list) or not all(isinstance(number, float) for number in numbers):
+        numbers = []
+    if text != _TEXT or len(numbers) != len(vector):
         raise UserError(f"{name}: {SELF_TEST} belongs to another model or version; export the model again")
+    wanted = torch.tensor(numbers)
     gap = float((wanted - vector).abs().max() / wanted.abs().max())
     if not gap < _CLOSE:
         raise UserError(

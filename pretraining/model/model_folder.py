@@ -25,7 +25,7 @@ from torch import Tensor
 
 from common.errors import UserError, first_line
 from common.files import write_text
-from common.reading import read_json
+from common.model_files import read_object
 from pretraining.model.configuration import EncoderConfig, native_config
 from pretraining.model.encoder_folder import check_model, quiet, write_folder
 from pretraining.model.modeling import HEAD, EuroBertPreTrainedModel
@@ -138,12 +138,9 @@ def read_config(folder: Path) -> EncoderConfig:
         UserError: no readable `config.json`, or another kind of model.
     """
     path = folder / "config.json"
-    try:
-        fields = read_json(path, "fetch the model again")
-    except FileNotFoundError:
-        raise UserError(f"{folder} has no config.json, so it is not a checkpoint") from None
-    if not isinstance(fields, dict):
-        raise UserError(f"{path} cannot be read: it is not a JSON object")
+    if not path.is_file():
+        raise UserError(f"{folder} has no config.json, so it is not a checkpoint")
+    fields = read_object(path)
     kind = fields.pop("model_type", None)
     if kind not in OWN_TYPES:
         raise UserError(f"{path}: model_type is {kind!r}; it must be {' or '.join(OWN_TYPES)}")

@@ -31,7 +31,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from common.errors import UserError, nearest
 from common.reading import read_toml
@@ -42,6 +42,9 @@ from pretraining.plan.config import OPTIMIZER_BYTES, TrainingConfig
 from pretraining.plan.devices import H100, Device, training_gb
 from pretraining.plan.flops import hoffmann_flops_per_token, model_flops_per_token
 from pretraining.plan.model_tables import Shapes, models_of_tables
+
+if TYPE_CHECKING:
+    from pretraining.starts import Start
 
 __all__ = [
     "PAPER_STUDY",
@@ -331,6 +334,8 @@ class Targets:
     """The stages to train, each with the step that it must reach."""
     is_model: bool
     """Whether they are a whole model, not a stage alone."""
+    start: Start | None = None
+    """What the model's `start` names, opened: its weights alone are taken, the optimizer's state is new."""
 
 
 def targets_of(name: str, study: Study) -> Targets:

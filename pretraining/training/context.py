@@ -17,12 +17,11 @@ from common.errors import UserError
 from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.configuration import config_of
-from pretraining.model.start_weights import check_start, data_config
+from pretraining.model.start_weights import data_config
 from pretraining.paper_settings import TRAINING
 from pretraining.plan.config import RESULTS, TrainingConfig
 from pretraining.plan.devices import largest_microbatch
 from pretraining.plan.study_plan import PlannedStage, Targets
-from pretraining.starts import Start
 from pretraining.training import checkpoints
 from pretraining.training.dataloader import Data
 from pretraining.training.ranks import Ranks
@@ -41,8 +40,6 @@ class TrainingContext:
     out: Path
     ranks: Ranks
     stop_file: Path | None = None
-    start: Start | None = None
-    """What the first stage starts from in place of the seed's random weights."""
 
     def __post_init__(self) -> None:
         """Open the data.
@@ -54,6 +51,7 @@ class TrainingContext:
         precision = config.machine.precision
         if precision == "bf16" and not is_gpu:
             raise UserError("precision=bf16 needs a GPU, but there is none here; set precision=auto or fp32")
+        self.start = self.targets.start
         self.bf16 = precision == "bf16" or (precision == "auto" and is_gpu)
         self.plan = self.targets.plan
         self.shape = self.plan.study.shapes[self.targets.model.size]
@@ -62,11 +60,11 @@ class TrainingContext:
             batches = replace(config.batches, microbatch=self._microbatch())
             self.config = config = replace(config, batches=batches)
         tokenizer = load_manifest(self.data_folder)["tokenizer"]
-        if self.start is not None:
-            check_start(self.start, tokenizer, str(self.source))
-        self.model_config = (
-            config_of(self.shape, tokenizer) if self.start is None else data_config(self.start, tokenizer)
-        )
+        if self.start is None:
+            self.model_config = config_of(self.shape, tokenizer)
+        else:
+            _ = self.start.identity  # hashed before the first step, whatever becomes of its files meanwhile
+            self.model_config = data_config(self.start, tokenizer, str(self.source))
         self.data = Data(self.data_folder, config, self.model_config, remote)
         chains = [self.plan.ancestry(stage) for stage, _ in self.targets.stages]
         others = dict.fromkeys(stage.data for chain in chains for stage in chain if stage.data)

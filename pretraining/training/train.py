@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -41,22 +41,21 @@ from common.provenance import provenance
 from common.settings import read_settings
 from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import check_tokenizer, load_manifest
-from pretraining.model.configuration import config_of
 from pretraining.model.encoder_folder import PACKAGES, check_model
-from pretraining.model.model_folder import export
-from pretraining.model.start_weights import export_start
+from pretraining.model.start_folder import export_trained
+from pretraining.model.start_weights import data_config
 from pretraining.models import OBJECTIVES, PREDICTION_SHIFT
 from pretraining.paper_settings import Shape
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import PlannedStage, Targets
-from pretraining.starts import Start, is_checkpoint, start_of
+from pretraining.starts import Start
 from pretraining.training import checkpoints
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import LOG, log_text, read_log
 from pretraining.training.ranks import Ranks
 from pretraining.training.stage import StageTraining
 
-__all__ = ["export_checkpoint", "open_start", "train"]
+__all__ = ["checkpoint_as_model", "export_checkpoint", "train"]
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +67,6 @@ def train(
     out: Path,
     config: TrainingConfig | None = None,
     stop_file: Path | None = None,
-    start: Start | None = None,
 ) -> bool:
     """Train a model, or one stage of the plan such as the trunk `610m-clm`, as far as it is not done.
 
@@ -79,8 +77,6 @@ def train(
         out: folder of checkpoints, logs and models, shared by the models of a study.
         config: settings in place of the study's.
         stop_file: once this file exists, save and end: what a signal does, where signals do not reach.
-        start: what to start from in place of random weights: its weights alone, the optimizer's state is new. Left out:
-            what the model's `start` says.
 
     Returns:
         False when a stop was requested; the same call resumes.
@@ -90,9 +86,10 @@ def train(
     """
     if stop_file is not None and stop_file.exists():
         raise UserError(f"{stop_file} already exists and would stop training at once; remove it first")
-    model = targets.model
-    if start is None and model.start:
-        start = open_start(model.start, data, out)
+    model, start = targets.model, targets.start
+    assert bool(model.start) == (start is not None), (
+        "a model with a start is never trained from random weights"
+    )
     config = config or targets.plan.study.config
     config = replace(config, seed=config.seed + model.seed)
     # Later than the watchdog, whose sentence says more.
@@ -101,9 +98,13 @@ def train(
         # Only the first process logs.
         logging.getLogger("pretraining").setLevel(logging.WARNING)
     context = TrainingContext(
-        targets=targets, config=config, source=data, out=out, ranks=ranks, stop_file=stop_file, start=start
+        targets=targets, config=config, source=data, out=out, ranks=ranks, stop_file=stop_file
     )
-    finished = out / "models" / model.name
+    finished, last = out / "models" / model.name, targets.stages[-1][0]
+    if targets.is_model and start is not None and not start.is_own and OBJECTIVES[last.objective].is_causal:
+        raise UserError(
+            f"{model.name} ends in {last.objective}, but its start is exported as an encoder; end with MLM"
+        )
     if targets.is_model and _is_finished(context, *targets.stages[-1], finished):
         logger.info("%s: nothing to do; the model is complete", finished)
         return True
@@ -156,49 +157,67 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path, *, start: S
         raise UserError(
             f"{checkpoint} was trained with a different tokenizer from the one in {data}; use its original --data"
         )
-    if state.get("start") != (None if start is None else start.identity):
-        what = "was trained from another model" if start is None else f"was not trained from {start.text}"
-        raise UserError(
-            f"{checkpoint} {what}: give that to `clm-or-mlm pretraining export {checkpoint} --start MODEL` (its hashes "
-            "are in state.json)"
-        )
-    causal = OBJECTIVES[state["objective"]].is_causal
+    _check_start(start, state.get("start"), checkpoint, shards["tokenizer"], data)
     shape = read_settings(Shape, state["shape"], str(checkpoint))
-    config = config_of(shape, shards["tokenizer"], is_causal=causal)
     manifest = {
         "model": f"{state['stage']} at step {state['step']}",
         "tokens_seen": state["tokens"],
         **_shift(state["objective"]),
         **{key: value for key, value in state.items() if key not in ("files", "format")},
     }
-    weights = checkpoints.load_weights(saved)
-    if start is None or start.is_own:
-        export(weights, config, folder / "tokenizer", manifest, out)
-    else:
-        # Whatever it was trained on last: another class has no causal form here, and says which it was.
-        export_start(start, weights, manifest, out, rows=shards["tokenizer"]["vocab_size"])
+    export_trained(
+        start, checkpoints.load_weights(saved), manifest, out, shape=shape,
+        is_causal=OBJECTIVES[state["objective"]].is_causal,
+        tokenizer=shards["tokenizer"], tokenizer_dir=folder / "tokenizer",
+    )  # fmt: skip
     logger.info("%s: written", out)
 
 
-def open_start(text: str, data: Path | str, out: Path, *, revision: str | None = None) -> Start:
-    """Return what to start from; a stage's checkpoint is written as a model into `out/starts` first.
-
-    Args:
-        text: a model's folder or hub id, or a `step-...` folder of a stage, decayed or not.
-        data: shards with its tokenizer.
-        out: folder of what is trained.
-        revision: branch, tag or commit of a hub id.
+def _check_start(
+    start: Start | None,
+    recorded: Mapping[str, str] | None,
+    checkpoint: Path,
+    tokenizer: Mapping[str, Any],
+    data: Path | str,
+) -> None:
+    """Refuse another start than a checkpoint's; of one with the same weights, only the tokenizer's ids must agree.
 
     Raises:
-        UserError: it is none, and why.
+        UserError: it is another one, missing, or one too many.
     """
-    if not is_checkpoint(text):
-        return start_of(text, revision=revision)
+    given = None if start is None else start.identity
+    if recorded == given:
+        return
+    if start is None or given is None or (recorded or {}).get("weights") != given["weights"]:
+        what = "was trained from another model" if start is None else f"was not trained from {start.text}"
+        raise UserError(
+            f"{checkpoint} {what}: give that to `clm-or-mlm pretraining export {checkpoint} --start MODEL` (its hashes "
+            "are in state.json)"
+        )
+    data_config(start, tokenizer, str(data))
+    logger.warning(
+        "%s: its weights are those that %s was trained from, but the files of its tokenizer have changed since; "
+        "the export gets them as they are now",
+        start.text, checkpoint,
+    )  # fmt: skip
+
+
+def checkpoint_as_model(text: str, data: Path | str, out: Path) -> Path:
+    """Write a stage's checkpoint as a model into `out/starts`, where others may start from it, and return its folder.
+
+    Args:
+        text: a `step-...` folder of a stage, decayed or not.
+        data: shards with its tokenizer.
+        out: folder of what is trained.
+
+    Raises:
+        UserError: as `export_checkpoint`.
+    """
     checkpoint = Path(text).expanduser().absolute()
     folder = out / "starts" / f"{checkpoint.parent.name}-{checkpoint.name}"
     with wait_for_lock(out / "starts" / ".lock", f"another process is writing {folder}"):
         export_checkpoint(checkpoint, data, folder)
-    return start_of(str(folder))
+    return folder
 
 
 def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> bool:
@@ -249,20 +268,12 @@ def _export(
         "interventions": state["interventions"],
         **_shift(last.objective),
     }
-    weights = checkpoints.load_weights(saved)
-    origin = provenance("full", PACKAGES) | {"machine": f"{ranks.world} x {ranks.device_name}"}
-    causal = OBJECTIVES[last.objective].is_causal
-    if context.start is not None and not context.start.is_own:
-        if causal:
-            raise UserError(
-                f"{name} ends in {last.objective}, but its start is exported as an encoder; end with MLM"
-            )
-        rows = data["tokenizer"]["vocab_size"]
-        export_start(context.start, weights, manifest, finished, rows=rows, texts={LOG: log}, origin=origin)
-    else:
-        config = config_of(context.shape, data["tokenizer"], is_causal=causal)
-        tokenizer = context.data_folder / "tokenizer"
-        export(weights, config, tokenizer, manifest, finished, texts={LOG: log}, origin=origin)
+    export_trained(
+        context.start, checkpoints.load_weights(saved), manifest, finished, shape=context.shape,
+        is_causal=OBJECTIVES[last.objective].is_causal,
+        tokenizer=data["tokenizer"], tokenizer_dir=context.data_folder / "tokenizer", texts={LOG: log},
+        origin=provenance("full", PACKAGES) | {"machine": f"{ranks.world} x {ranks.device_name}"},
+    )  # fmt: skip
     logger.info("%s: written after %d steps and %s tokens", finished, step, f"{state['tokens']:,}")
 
 

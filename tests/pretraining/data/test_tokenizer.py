@@ -178,7 +178,9 @@ def test_the_reserved_token_with_the_masks_id_becomes_the_mask(
     content["added_tokens"].append({**first, "id": 400, "content": "<|reserved_special_token_1|>"})
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(content))
-    monkeypatch.setattr("pretraining.data.mask_token.SPECIAL_TOKENS", replace(SPECIAL_TOKENS, mask_id=400))
+    monkeypatch.setattr(
+        "pretraining.data.tokenizer_files.SPECIAL_TOKENS", replace(SPECIAL_TOKENS, mask_id=400)
+    )
     assert load_tokenizer(str(path)).mask_id == 400
 
 

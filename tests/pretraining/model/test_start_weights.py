@@ -15,7 +15,8 @@ from pretraining.model.encoder_folder import checked_encoder
 from pretraining.model.model_folder import export
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.model.start_weights import export_llama, export_start, load_start
+from pretraining.model.start_folder import export_llama, export_start
+from pretraining.model.start_weights import load_start
 from pretraining.starts import start_of
 from tests.pretraining.documents import make_documents
 from tests.pretraining.families import FAMILIES, save_start

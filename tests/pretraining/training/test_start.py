@@ -16,20 +16,21 @@ from safetensors.torch import load_file, save_file
 from common.errors import UserError
 from common.files import sha256_file
 from common.model_files import read_config
-from pretraining.adapt import Adaptation, adaptation
+from pretraining.adapt import Adaptation
 from pretraining.data.build_shards import build
 from pretraining.data.shard_index import ShardSettings
 from pretraining.data.tokenizer import train_tokenizer
 from pretraining.model.encoder_folder import checked_encoder
 from pretraining.model.model_folder import export
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
-from pretraining.model.start_weights import load_start, write_merged
+from pretraining.model.start_folder import write_merged
+from pretraining.model.start_weights import load_start
 from pretraining.plan.study_plan import targets_of
 from pretraining.starts import Start, start_of
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import read_log
 from pretraining.training.ranks import Ranks
-from pretraining.training.train import export_checkpoint, open_start, train
+from pretraining.training.train import checkpoint_as_model, export_checkpoint, train
 from tests.pretraining.documents import make_documents, write_jsonl
 from tests.pretraining.families import DECODERS, FAMILIES, save_start
 from tests.pretraining.sizes import config_for
@@ -51,11 +52,12 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def made(start: Start, *settings: str, objective: str = "mlm30", steps: int = 20) -> Adaptation:
-    return adaptation(start, objective=objective, steps=steps, changes=(*SETTINGS, *settings))
+    changes = (*SETTINGS, *settings)
+    return Adaptation(start=start, objective=objective, steps=steps, changes=changes)
 
 
 def run(start: Start, what: Adaptation, shards: Path, out: Path) -> bool:
-    return train(what.targets, data=shards, out=out, config=what.config, start=start)
+    return train(replace(what.targets, start=start), data=shards, out=out, config=what.config)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -69,7 +71,7 @@ def test_twenty_losses_are_those_of_a_plain_loop_on_the_same_batches(
     rows = read_log(tmp_path / "out/models" / model.name / "log.jsonl")
     ours = [row["loss"] for row in rows if row["split"] == "train"]
     context = TrainingContext(
-        targets=what.targets, config=what.config, source=shards, out=tmp_path, ranks=Ranks.here(), start=start
+        targets=what.targets, config=what.config, source=shards, out=tmp_path, ranks=Ranks.here()
     )
     torch.testing.assert_close(
         torch.tensor(ours), torch.tensor(_plain_losses(context, start, family)), rtol=0, atol=1e-4
@@ -135,7 +137,6 @@ def test_a_real_decoders_losses_are_those_of_a_plain_loop(tmp_path: Path) -> Non
         source=tmp_path / "data",
         out=tmp_path,
         ranks=Ranks.here(),
-        start=start,
     )
     rows = read_log(tmp_path / "out/models" / what.targets.model.name / "log.jsonl")
     ours = torch.tensor([row["loss"] for row in rows if row["split"] == "train"])
@@ -167,12 +168,13 @@ def test_three_stages_stopped_and_resumed_give_the_same_bytes(
     what = made(start, steps=12)
     study = what.targets.plan.study
     name = f"{what.targets.model.size}-{first}-4-mlm40-12"
-    what = replace(what, targets=targets_of(name, replace(study, models={name: study.design.parse(name)})))
-    assert len(what.targets.stages) == 3
-    assert run(start, what, shards, tmp_path / "whole")
-    stopping = replace(what, config=made(start, f"callbacks={__name__}:StopAtFive", steps=12).config)
-    assert not run(start, stopping, shards, tmp_path / "halves")
-    assert run(start, what, shards, tmp_path / "halves")
+    model = replace(study.design.parse(name), start=start.text)
+    targets = replace(targets_of(name, replace(study, models={name: model})), start=start)
+    assert len(targets.stages) == 3
+    assert train(targets, data=shards, out=tmp_path / "whole", config=what.config)
+    stopping = made(start, f"callbacks={__name__}:StopAtFive", steps=12).config
+    assert not train(targets, data=shards, out=tmp_path / "halves", config=stopping)
+    assert train(targets, data=shards, out=tmp_path / "halves", config=what.config)
     files = [
         f"models/{name}/{file}" for file in ("model.safetensors", "config.json", "log.jsonl", "manifest.json")
     ]
@@ -188,7 +190,7 @@ def test_a_checkpoint_is_not_resumed_with_another_start_or_without_it(shards: Pa
     assert run(start, what, shards, tmp_path / "out")  # the export fits, and is used
     with pytest.raises(UserError, match="original start"):
         run(other, what, shards, tmp_path / "out")
-    alone = replace(what.targets, model=replace(what.targets.model, start=""))
+    alone = replace(what.targets, model=replace(what.targets.model, start=""), start=None)
     with pytest.raises(UserError):
         train(alone, data=shards, out=tmp_path / "out", config=what.config)
 
@@ -234,7 +236,7 @@ def test_an_undecayed_checkpoint_is_exported_with_its_start_and_is_a_start_itsel
     trunk = what.targets.stages[0][0].name
     (checkpoint,) = (tmp_path / "out/stages" / trunk).glob("step-*")
     with pytest.raises(UserError, match=r"pretraining export .*step-0000\d* --start"):
-        open_start(str(checkpoint), shards, tmp_path / "again")
+        checkpoint_as_model(str(checkpoint), shards, tmp_path / "again")
     with pytest.raises(UserError, match="--start"):
         export_checkpoint(checkpoint, shards, tmp_path / "trunk")
     export_checkpoint(checkpoint, shards, tmp_path / "trunk", start=start)
@@ -267,7 +269,7 @@ def test_the_average_lies_between_start_and_encoder(shards: Path, tmp_path: Path
 
 def test_every_choice_is_printed_with_its_reason_unless_it_was_the_users(tmp_path: Path) -> None:
     start = start_of(str(save_start(tmp_path / "a", "qwen2")))
-    found = adaptation(start, tokens=1e6, changes=("peak_lr=3e-4", "max_length=32", "global_batch=8"))
+    found = Adaptation(start=start, tokens=1e6, changes=("peak_lr=3e-4", "max_length=32", "global_batch=8"))
     assert found.targets.model.steps == 3907
     said = found.advice
     assert "peak_lr" not in said
@@ -275,4 +277,4 @@ def test_every_choice_is_printed_with_its_reason_unless_it_was_the_users(tmp_pat
     assert said["decay"].startswith("decay = 781: ")
     for steps, tokens in ((None, None), (3, 1e6), (1, None)):
         with pytest.raises(UserError, match=r"give|leave one"):
-            adaptation(start, steps=steps, tokens=tokens)
+            Adaptation(start=start, steps=steps, tokens=tokens)

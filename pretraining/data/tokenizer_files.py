@@ -1,8 +1,9 @@
-"""Which token of a tokenizer stands for a masked one: its own, a reserved one, or a new one. Standard library only.
+"""A tokenizer's files, each read once, and which token stands for a masked one. Standard library only.
 
-A decoder's tokenizer has no mask. A row of the embedding that no text uses is the best place for one: a reserved token,
-or one that separates files or repositories in code. It is renamed, so that its id stays. Where there is none, a new
-token gets the first id after the last. The end of text, the padding and words of the language are never taken.
+The mask is the tokenizer's own, a reserved one, or a new one. A decoder's tokenizer has none. A row of the embedding
+that no text uses is the best place for one: a reserved token, or one that separates files or repositories in code. It
+is renamed, so that its id stays. Where there is none, a new token gets the first id after the last. The end of text,
+the padding and words of the language are never taken.
 """
 
 from __future__ import annotations
@@ -10,11 +11,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from common.errors import UserError, first_line
+from common.model_files import read_object
 from pretraining.paper_settings import SPECIAL_TOKENS
 
-__all__ = ["MASKS", "MaskToken", "name_a_mask"]
+__all__ = ["MASKS", "TOKENIZER", "MaskToken", "TokenizerFiles", "read_tokenizer"]
+
+TOKENIZER = "tokenizer.json"
+"""The file that says how a fast tokenizer reads texts."""
+_SPECIAL = ("bos_token", "eos_token", "pad_token", "unk_token", "cls_token", "sep_token")
 
 MASKS = (SPECIAL_TOKENS.mask, "[MASK]", "<mask>")
 """Names of tokens that are masks already."""
@@ -33,14 +41,55 @@ class MaskToken:
     """What masked tokens are replaced by."""
 
     token: str
-    """Its text, as `tokenizer.json` has it once `name_a_mask` is done."""
+    """Its text, as `TokenizerFiles.content` has it."""
     id: int
     """Its number."""
     origin: str
     """`own`; `was TOKEN`, of a reserved one; or `new`."""
 
 
-def name_a_mask(content: dict[str, Any]) -> MaskToken:
+@dataclass(frozen=True, kw_only=True)
+class TokenizerFiles:
+    """What the files of a fast tokenizer say."""
+
+    content: Mapping[str, Any]
+    """Its `tokenizer.json`, with a mask token in it."""
+    mask: MaskToken
+    """That token."""
+    special: Mapping[str, str]
+    """The texts of its special tokens, by names such as `eos_token`: those of `tokenizer_config.json`, else of
+    `special_tokens_map.json`; the mask is not among them."""
+
+
+def read_tokenizer(path: Path) -> TokenizerFiles:
+    """Read a tokenizer.
+
+    Args:
+        path: a folder with `tokenizer.json` and perhaps its companions, or such a file alone.
+
+    Raises:
+        FileNotFoundError: there is no `tokenizer.json`.
+        UserError: one of the files is damaged, or no tokenizer's; the sentence names it.
+    """
+    is_folder = path.is_dir()
+    file = path / TOKENIZER if is_folder else path
+    content, special = read_object(file), dict[str, str]()
+    for name in ("special_tokens_map.json", "tokenizer_config.json") if is_folder else ():
+        given = read_object(path / name) if (path / name).is_file() else {}
+        for key in _SPECIAL:
+            token = given.get(key)
+            token = token.get("content") if isinstance(token, dict) else token
+            if isinstance(token, str):
+                special[key] = token
+    try:
+        mask = _name_a_mask(content)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        what = f"no {error}" if isinstance(error, KeyError) else first_line(error)
+        raise UserError(f"{file}: not a tokenizer.json: {what}; fetch the model again") from None
+    return TokenizerFiles(content=content, mask=mask, special=special)
+
+
+def _name_a_mask(content: dict[str, Any]) -> MaskToken:
     """Find the mask in the content of a `tokenizer.json`, or make a token one; the content is changed for that.
 
     The reserved token with the id of the paper's mask is preferred, as the paper did with Llama 3's first; else it is

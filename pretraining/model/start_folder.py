@@ -1,0 +1,239 @@
+"""Trained weights as a folder of their start's own class, so that every library which knows the start reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from common.errors import UserError
+from common.files import write_bytes, write_text
+from common.manifest import FILES
+from pretraining.data.tokenizer import text_tokenizer
+from pretraining.model.configuration import config_of, shape_fields, shape_of
+from pretraining.model.directions import FLAG, SERVERS_READ_FLAG, has_own_flag, is_decoder
+from pretraining.model.encoder_folder import check_model, quiet, write_folder
+from pretraining.model.model_folder import card_rows, copy_tokenizer, export, load_encoder, read_config
+from pretraining.model.modeling import EuroBertForMaskedLM
+from pretraining.model.start_weights import load_start, model_of
+from pretraining.models import PREDICTION_SHIFT
+from pretraining.paper_settings import Shape
+from pretraining.starts import Start, start_of
+
+__all__ = ["export_llama", "export_start", "export_trained", "write_merged"]
+
+MINIMUM = "5.2"
+"""The first version of transformers that reads `is_causal` of every family."""
+
+
+def export_trained(
+    start: Start | None,
+    state: Mapping[str, Tensor],
+    manifest: Mapping[str, Any],
+    out: Path,
+    *,
+    shape: Shape,
+    is_causal: bool,
+    tokenizer: Mapping[str, Any],
+    tokenizer_dir: Path,
+    texts: Mapping[str, str] | None = None,
+    origin: Mapping[str, Any] | None = None,
+) -> None:
+    """Write what was trained as a model's folder: `eurobert`, or of the class of its start where that is another.
+
+    Args:
+        start: what it was trained from; None for random weights.
+        state: a checkpoint's tensors.
+        manifest: what the model was made from; see `pretraining.model.model_folder.export`.
+        out: folder to make.
+        shape: the model's size.
+        is_causal: whether it was trained last to look back only; another class has no causal form here.
+        tokenizer: the shards' manifest's `tokenizer`.
+        tokenizer_dir: the shards' folder with it, for a `eurobert`.
+        texts: further files by name.
+        origin: written to `provenance.json`.
+
+    Raises:
+        UserError: `out` holds other things, or what was written does not see both sides.
+    """
+    if start is None or start.is_own:
+        config = config_of(shape, tokenizer, is_causal=is_causal)
+        export(state, config, tokenizer_dir, manifest, out, texts=texts, origin=origin)
+    else:
+        export_start(start, state, manifest, out, rows=tokenizer["vocab_size"], texts=texts, origin=origin)
+
+
+def export_start(
+    start: Start,
+    state: Mapping[str, Tensor],
+    manifest: Mapping[str, Any],
+    out: Path,
+    *,
+    rows: int,
+    texts: Mapping[str, str] | None = None,
+    origin: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write trained weights as a folder of the start's class and return it; the same one that is there stays.
+
+    Args:
+        start: what was trained, and is not an own model.
+        state: a checkpoint's tensors, as `load_start`'s model names them.
+        manifest: what the model was made from; see `pretraining.model.model_folder.export`.
+        out: folder to make.
+        rows: ids of the tokenizer.
+        texts: further files by name.
+        origin: written to `provenance.json`.
+
+    Raises:
+        UserError: `out` holds other things, or what was written does not see both sides.
+    """
+    about = {
+        **manifest,
+        "start_name": start.name,
+        "start_licence": start.licence or "unknown",
+        "mask_token": {"token": start.mask.token, "id": start.mask.id, "origin": start.mask.origin},
+    }
+    return _write(
+        lambda: model_of(start, state, rows), partial(_write_tokenizer, start=start), about, out,
+        made_from=start.name, licence=start.licence, texts=texts, origin=origin,
+    )  # fmt: skip
+
+
+def export_llama(folder: Path, out: Path) -> Path:
+    """Write the twin of an own export in transformers' Llama class, which servers know, and return it.
+
+    Args:
+        folder: a bidirectional `eurobert` model with a head, as this package exports it.
+        out: folder to make.
+
+    Raises:
+        UserError: it is another model, or a causal one.
+    """
+    own = load_encoder(folder, EuroBertForMaskedLM)
+    config = own.config
+    if config.is_causal:
+        raise UserError(f"{folder} attends causally, so it is no encoder; export a model that ends in MLM")
+    names = {*shape_fields(shape_of(config)), "bos_token_id", "eos_token_id", "pad_token_id"} - {"rope_theta"}
+    fields = {name: getattr(config, name) for name in names}
+
+    def made() -> Any:
+        with torch.device("meta"):
+            inner = LlamaForCausalLM(
+                LlamaConfig(**fields, rope_parameters=config.rope_parameters, is_causal=False)
+            )
+        inner.load_state_dict(own.state_dict(), assign=True)
+        return inner
+
+    manifest = check_model(folder) or {"model": folder.name}
+    about = {key: value for key, value in manifest.items() if key not in (FILES, "records")}
+    return _write(
+        made, partial(copy_tokenizer, folder), about, out, made_from=f"{folder.name} (eurobert)", licence=""
+    )
+
+
+def _write(
+    make: Callable[[], Any],
+    tokenizer: Callable[[Path], None],
+    about: Mapping[str, Any],
+    out: Path,
+    *,
+    made_from: str,
+    licence: str,
+    texts: Mapping[str, str] | None = None,
+    origin: Mapping[str, Any] | None = None,
+) -> Path:
+    inner = make()
+
+    def fill(making: Path) -> None:
+        with quiet():
+            inner.save_pretrained(making, max_shard_size="1000GB")
+        (making / "generation_config.json").unlink(missing_ok=True)
+        _write_config(making, inner)
+        tokenizer(making)
+
+    return write_folder(
+        out, {**about, "transformers": f">={MINIMUM}"}, fill,
+        lambda content: _card(inner, made_from, licence, content, out.name),
+        width=int(inner.config.hidden_size), texts=texts, origin=origin,
+    )  # fmt: skip
+
+
+def write_merged(start: Start, finished: Path, share: float) -> Path:
+    """Write the average of a start and what was trained from it next to the latter, and return the folder.
+
+    Args:
+        start: the start.
+        finished: an export of what was trained.
+        share: that of the start, 0 to 1.
+    """
+    out = finished.with_name(f"{finished.name}-merge{round(100 * share)}")
+    trained = start_of(str(finished))
+    manifest = check_model(finished) or {}
+    rows = text_tokenizer(start.tokenizer, start.text).vocab_size
+    before, after = (load_start(item, rows, 0).state_dict() for item in (start, trained))
+    state = {
+        name: torch.lerp(tensor, before[name], share) if tensor.is_floating_point() else tensor
+        for name, tensor in after.items()
+    }
+    made_here = ("files", "records", "transformers", "start_name", "start_licence", "mask_token")
+    about = {key: value for key, value in manifest.items() if key not in made_here}
+    about |= {"model": out.name, "share_of_the_start": share}
+    if start.is_own:
+        return export(state, read_config(finished), finished, about, out)
+    return export_start(start, state, about, out, rows=rows)
+
+
+def _write_config(folder: Path, inner: nn.Module) -> None:
+    path = folder / "config.json"
+    fields: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    config: Any = inner.config
+    if is_decoder(config):
+        # Servers take `*Model` for an encoder; every class of the family loads it all the same.
+        fields["architectures"] = [type(inner.base_model).__name__]
+    fields.pop(PREDICTION_SHIFT, None)  # the start's, not that of what was trained
+    if has_own_flag(config):
+        fields.pop("is_causal", None)
+    else:
+        fields["is_causal"] = False
+    if config.model_type in SERVERS_READ_FLAG:
+        fields[FLAG] = True
+    write_text(path, json.dumps(fields, indent=2, sort_keys=True) + "\n")
+
+
+def _write_tokenizer(folder: Path, start: Start) -> None:
+    """Write the start's tokenizer with its mask token, which reads texts as the start's did; and its licence."""
+    write_text(folder / "tokenizer.json", json.dumps(start.tokenizer.content, ensure_ascii=False) + "\n")
+    special = {**start.tokenizer.special, "mask_token": start.mask.token}
+    special.setdefault("pad_token", special.get("eos_token") or special.get("sep_token") or start.mask.token)
+    fields = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "clean_up_tokenization_spaces": False,
+        "model_input_names": ["input_ids", "attention_mask"],
+        "model_max_length": start.longest,
+        "padding_side": "right",
+        **special,
+    }
+    write_text(folder / "tokenizer_config.json", json.dumps(fields, indent=2, sort_keys=True) + "\n")
+    write_text(folder / "special_tokens_map.json", json.dumps(special, indent=2, sort_keys=True) + "\n")
+    for name, content in start.notices.items():
+        write_bytes(folder / name, content)
+
+
+def _card(inner: Any, made_from: str, licence: str, manifest: Mapping[str, Any], name: str) -> str:
+    template = Template(Path(__file__).with_name("templates").joinpath("adapted_card.md").read_text("utf-8"))
+    return template.substitute(
+        name=manifest.get("model", name),
+        start=made_from,
+        licence=licence or "unknown",
+        front=f"license: {licence}\n" if licence and " " not in licence else "",
+        kind=inner.config.model_type,
+        minimum=MINIMUM,
+        rows=card_rows(manifest),
+    )
