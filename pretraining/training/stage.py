@@ -217,7 +217,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         return self.done.step == self.target
 
     def _fit(self) -> None:
-        """Have Composer train from the step that is done to the target; what its trainer is given, and why:"""
+        """Have Composer's trainer make the updates up to the target; comments say what its arguments are for."""
         config, ranks, stage, first = self.context.config, self.context.ranks, self.stage, self.done.step
         schedule = stage_schedule(self.context.plan.study.model(stage.models[0]), stage, config.optimizer)
         added = additions(config, stage.name, self.folder / "tensorboard", ranks.rank)

@@ -22,30 +22,28 @@ from pretraining.training import checkpoints
 from pretraining.training.composer_parts import BucketViews, additions
 from pretraining.training.log import read_log
 from pretraining.training.stage import StageTraining
-from tests.pretraining.small_study import MODEL, QUIET, STUDY, changed, science, seal_again, train
+from tests.pretraining.small_study import MODEL, QUIET, STUDY, Run, changed, science, seal_again, train
 
 pytestmark = QUIET
 
 
-def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(
-    study: Study, data: Path, tmp_path: Path
-) -> None:
-    assert train("mini-s-clm-24-5", data=data, out=tmp_path, study=study)
+def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(run: Run, tmp_path: Path) -> None:
+    assert run("mini-s-clm-24-5", tmp_path)
     broken = tmp_path / "stages/mini-s-clm/step-00000005"
     good = load_file(broken / "model.safetensors")
     save_file({name: value * torch.nan for name, value in good.items()}, broken / "model.safetensors")
     seal_again(broken)
     with pytest.raises(UserError, match=r"the loss at step 6 is nan"):
-        train(MODEL, data=data, out=tmp_path, study=study)
+        run(MODEL, tmp_path)
     steps = [item.step for item in checkpoints.checkpoint_steps(tmp_path / "stages/mini-s-clm")]
     assert steps == [5]
     save_file(good, broken / "model.safetensors")
     seal_again(broken)
-    assert train(MODEL, data=data, out=tmp_path, study=study)
+    assert run(MODEL, tmp_path)
 
 
 def test_weights_and_biases_without_an_account_is_reported(
-    study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from wandb.errors import UsageError
 
@@ -54,7 +52,7 @@ def test_weights_and_biases_without_an_account_is_reported(
 
     monkeypatch.setattr("wandb.init", refuse)
     with pytest.raises(UserError, match=r"No API key configured; log in .* WANDB_MODE=offline"):
-        train(MODEL, data=data, out=tmp_path, study=study, config=changed(study, "wandb=p"))
+        run(MODEL, tmp_path, "wandb=p")
 
 
 @pytest.mark.slow
@@ -271,11 +269,10 @@ def test_a_users_own_callback_logger_and_algorithm(
         main([*words[:-1], str(halved)])
 
 
-def test_composers_own_callbacks_write_to_tensorboard(study: Study, data: Path, tmp_path: Path) -> None:
+def test_composers_own_callbacks_write_to_tensorboard(run: Run, tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    config = changed(study, "tensorboard=true")
-    assert train("mini-s-clm", data=data, out=tmp_path, study=study, config=config)
+    assert run("mini-s-clm", tmp_path, "tensorboard=true")
     (file,) = tmp_path.rglob("events.*")
     events = EventAccumulator(str(file))
     events.Reload()
