@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Interval
@@ -131,23 +132,18 @@ class Batches(Group):
         Raises:
             UserError: it is written otherwise, a count is not above 0, or the steps do not rise.
         """
-        skips: list[tuple[int, int]] = []
-        for word in filter(None, self.skip.split(",")):
-            step, _, count = word.partition(":")
-            try:
-                skip = int(step), int(count)
-            except ValueError:
-                raise UserError(
-                    f"skip={self.skip!r}: write STEP:COUNT, with commas between several"
-                ) from None
-            if not (0 <= skip[0] < _MOST and 0 < skip[1] < _MOST):
-                raise UserError(
-                    f"skip={self.skip!r}: steps must be at least 0, counts above 0, and both below 2^40"
-                )
-            if skips and skip[0] <= skips[-1][0]:
-                raise UserError(f"skip={self.skip!r}: the steps must increase")
-            skips.append(skip)
-        return tuple(skips)
+        try:
+            pairs = [word.split(":") for word in self.skip.split(",") if word]
+            skips = tuple((int(step), int(count)) for step, count in pairs)
+            is_in_range = all(0 <= step < _MOST and 0 < count < _MOST for step, count in skips)
+            if not is_in_range or any(after[0] <= before[0] for before, after in pairwise(skips)):
+                raise ValueError
+        except ValueError:
+            raise UserError(
+                f"skip={self.skip!r}: write STEP:COUNT, with commas between several, by rising steps from 0 on; counts "
+                "are above 0, and both below 2^40"
+            ) from None
+        return skips
 
     def number(self, step: int, spans: Iterable[tuple[int, int]] = ((0, _MOST),)) -> int:
         """Return which batch of the order a step trains on.

@@ -31,7 +31,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_types import Interval
 
 from common.errors import UserError, nearest
 from common.reading import read_toml
@@ -106,7 +108,7 @@ class _File(Settings):
 
     prefix: str = ""
     """Put before every name."""
-    decay_steps: int = PAPER_DESIGN.decay_steps
+    decay_steps: Annotated[int, Interval(ge=1, lt=2**31)] = PAPER_DESIGN.decay_steps
     """Length of the decay that closes every budget."""
     models: Any = ()
     """Names of the study's models, or a table for each."""
@@ -122,8 +124,6 @@ class _File(Settings):
                 f"prefix must be at most 60 letters, digits, dots, hyphens and underscores, starting with a letter or "
                 f"digit, not {self.prefix!r:.60}"
             )
-        if not 1 <= self.decay_steps < 2**31:
-            raise UserError(f"decay_steps must be at least 1 and below 2^31, not {self.decay_steps}")
         if not isinstance(self.models, dict | tuple):
             raise UserError(
                 f"models takes a list, not {self.models!r:.60}; give names, or a table [models.NAME] for each"

@@ -266,8 +266,8 @@ class StageBatches:
 
         Args:
             data: what it is trained on.
-            stage: objective and masking ratio.
-            config: which batches are left out, and what passes are padded to.
+            stage: the stage.
+            config: its settings.
             ranks: this process's place.
             spans: the steps [first, end) up to its end that are trained on the same data.
             is_padded: bring passes to few shapes.
