@@ -33,10 +33,9 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from common.errors import UserError, first_line
-from common.files import write_text
 from common.packed import unzstd
 from common.reading import MOST_BYTES, read_bounded
-from pretraining.data.tokenizer_files import MASKS, TOKENIZER, TokenizerFiles, read_tokenizer
+from pretraining.data.tokenizer_files import MASKS, TOKENIZER, TokenizerFiles, read_tokenizer, write_tokenizer
 from pretraining.paper_settings import SPECIAL_TOKENS
 
 if TYPE_CHECKING:
@@ -132,16 +131,7 @@ class TextTokenizer:
         ids = {"eos_token": self.eos_id, "pad_token": self.eos_id, "mask_token": self.mask_id}
         ids |= {} if self.bos_id is None else {"bos_token": self.bos_id}
         names = {name: str(self.inner.id_to_token(token)) for name, token in ids.items()}
-        config = {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "clean_up_tokenization_spaces": False,
-            "model_input_names": ["input_ids", "attention_mask"],
-            "model_max_length": max_length,
-            **names,
-        }
-        write_text(folder / "tokenizer.json", self._json)
-        write_text(folder / "tokenizer_config.json", json.dumps(config, indent=2, sort_keys=True) + "\n")
-        write_text(folder / "special_tokens_map.json", json.dumps(names, indent=2, sort_keys=True) + "\n")
+        write_tokenizer(folder, self._json, names, max_length=max_length)
 
 
 def load_tokenizer(source: str) -> TextTokenizer:

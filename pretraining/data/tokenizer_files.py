@@ -8,6 +8,7 @@ the padding and words of the language are never taken.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,13 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError, first_line
+from common.files import write_text
 from common.model_files import read_object
 from pretraining.paper_settings import SPECIAL_TOKENS
 
-__all__ = ["MASKS", "TOKENIZER", "MaskToken", "TokenizerFiles", "read_tokenizer"]
+__all__ = ["MASKS", "TOKENIZER", "MaskToken", "TokenizerFiles", "read_tokenizer", "write_tokenizer"]
 
 TOKENIZER = "tokenizer.json"
 """The file that says how a fast tokenizer reads texts."""
+_CONFIG, _MAP = "tokenizer_config.json", "special_tokens_map.json"
 _SPECIAL = ("bos_token", "eos_token", "pad_token", "unk_token", "cls_token", "sep_token")
 
 MASKS = (SPECIAL_TOKENS.mask, "[MASK]", "<mask>")
@@ -60,6 +63,12 @@ class TokenizerFiles:
     """The texts of its special tokens, by names such as `eos_token`: those of `tokenizer_config.json`, else of
     `special_tokens_map.json`; the mask is not among them."""
 
+    @property
+    def rows(self) -> int:
+        """Rows that an embedding needs: the largest id plus one."""
+        added = [int(item["id"]) for item in self.content["added_tokens"]]
+        return 1 + max([*added, *_numbers(self.content["model"].get("vocab", {}))])
+
 
 def read_tokenizer(path: Path) -> TokenizerFiles:
     """Read a tokenizer.
@@ -74,7 +83,7 @@ def read_tokenizer(path: Path) -> TokenizerFiles:
     is_folder = path.is_dir()
     file = path / TOKENIZER if is_folder else path
     content, special = read_object(file), dict[str, str]()
-    for name in ("special_tokens_map.json", "tokenizer_config.json") if is_folder else ():
+    for name in (_MAP, _CONFIG) if is_folder else ():
         given = read_object(path / name) if (path / name).is_file() else {}
         for key in _SPECIAL:
             token = given.get(key)
@@ -87,6 +96,31 @@ def read_tokenizer(path: Path) -> TokenizerFiles:
         what = f"no {error}" if isinstance(error, KeyError) else first_line(error)
         raise UserError(f"{file}: not a tokenizer.json: {what}; fetch the model again") from None
     return TokenizerFiles(content=content, mask=mask, special=special)
+
+
+def write_tokenizer(
+    folder: Path, content: str, special: Mapping[str, str], *, max_length: int, **more: object
+) -> None:
+    """Write a folder that `transformers.AutoTokenizer` loads as the fast tokenizer that it is, each file atomically.
+
+    Args:
+        folder: where to.
+        content: its `tokenizer.json`.
+        special: the texts of its special tokens by name.
+        max_length: longest text in tokens.
+        more: further fields of `tokenizer_config.json`.
+    """
+    fields = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "clean_up_tokenization_spaces": False,
+        "model_input_names": ["input_ids", "attention_mask"],
+        "model_max_length": max_length,
+        **more,
+        **special,
+    }
+    write_text(folder / TOKENIZER, content)
+    for name, fields_of_file in ((_CONFIG, fields), (_MAP, special)):
+        write_text(folder / name, json.dumps(fields_of_file, indent=2, sort_keys=True) + "\n")
 
 
 def _name_a_mask(content: dict[str, Any]) -> MaskToken:
@@ -107,7 +141,7 @@ def _name_a_mask(content: dict[str, Any]) -> MaskToken:
     reserved = sorted((ids[name], name) for name in ids if _RESERVED.fullmatch(name))
     reserved += [(ids[name], name) for name in _SEPARATORS if name in ids]
     if not reserved:
-        place = max([*ids.values(), *_numbers(vocabulary)]) + 1
+        place = 1 + max([*ids.values(), *_numbers(vocabulary)])
         kept = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
         added.append({"id": place, "content": mask, **kept})
         return MaskToken(token=mask, id=place, origin="new")

@@ -16,18 +16,17 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from common.errors import UserError
 from common.files import write_bytes, write_text
 from common.manifest import FILES
-from pretraining.data.tokenizer import text_tokenizer
-from pretraining.model.configuration import config_of, shape_fields, shape_of
+from pretraining.data.tokenizer_files import write_tokenizer
+from pretraining.model.configuration import EncoderConfig, shape_fields, shape_of
 from pretraining.model.directions import FLAG, SERVERS_READ_FLAG, has_own_flag, is_decoder
 from pretraining.model.encoder_folder import check_model, quiet, write_folder
 from pretraining.model.model_folder import card_rows, copy_tokenizer, export, load_encoder, read_config
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.model.start_weights import load_start, model_of
 from pretraining.models import PREDICTION_SHIFT
-from pretraining.paper_settings import Shape
 from pretraining.starts import Start, start_of
 
-__all__ = ["export_llama", "export_start", "export_trained", "write_merged"]
+__all__ = ["export_llama", "export_trained", "write_merged"]
 
 MINIMUM = "5.2"
 """The first version of transformers that reads `is_causal` of every family."""
@@ -39,24 +38,20 @@ def export_trained(
     manifest: Mapping[str, Any],
     out: Path,
     *,
-    shape: Shape,
-    is_causal: bool,
-    tokenizer: Mapping[str, Any],
-    tokenizer_dir: Path,
+    config: EncoderConfig | None = None,
+    tokenizer_dir: Path | None = None,
     texts: Mapping[str, str] | None = None,
     origin: Mapping[str, Any] | None = None,
-) -> None:
+) -> Path:
     """Write what was trained as a model's folder: `eurobert`, or of the class of its start where that is another.
 
     Args:
         start: what it was trained from; None for random weights.
-        state: a checkpoint's tensors.
+        state: a checkpoint's tensors, as the trained model names them.
         manifest: what the model was made from; see `pretraining.model.model_folder.export`.
-        out: folder to make.
-        shape: the model's size.
-        is_causal: whether it was trained last to look back only; another class has no causal form here.
-        tokenizer: the shards' manifest's `tokenizer`.
-        tokenizer_dir: the shards' folder with it, for a `eurobert`.
+        out: folder to make; the same model that is there stays.
+        config: a `eurobert`'s configuration; another class has its start's, and no causal form.
+        tokenizer_dir: folder with a `eurobert`'s tokenizer; another class has its start's.
         texts: further files by name.
         origin: written to `provenance.json`.
 
@@ -64,36 +59,8 @@ def export_trained(
         UserError: `out` holds other things, or what was written does not see both sides.
     """
     if start is None or start.is_own:
-        config = config_of(shape, tokenizer, is_causal=is_causal)
-        export(state, config, tokenizer_dir, manifest, out, texts=texts, origin=origin)
-    else:
-        export_start(start, state, manifest, out, rows=tokenizer["vocab_size"], texts=texts, origin=origin)
-
-
-def export_start(
-    start: Start,
-    state: Mapping[str, Tensor],
-    manifest: Mapping[str, Any],
-    out: Path,
-    *,
-    rows: int,
-    texts: Mapping[str, str] | None = None,
-    origin: Mapping[str, Any] | None = None,
-) -> Path:
-    """Write trained weights as a folder of the start's class and return it; the same one that is there stays.
-
-    Args:
-        start: what was trained, and is not an own model.
-        state: a checkpoint's tensors, as `load_start`'s model names them.
-        manifest: what the model was made from; see `pretraining.model.model_folder.export`.
-        out: folder to make.
-        rows: ids of the tokenizer.
-        texts: further files by name.
-        origin: written to `provenance.json`.
-
-    Raises:
-        UserError: `out` holds other things, or what was written does not see both sides.
-    """
+        assert config is not None
+        return export(state, config, tokenizer_dir, manifest, out, texts=texts, origin=origin)
     about = {
         **manifest,
         "start_name": start.name,
@@ -101,7 +68,7 @@ def export_start(
         "mask_token": {"token": start.mask.token, "id": start.mask.id, "origin": start.mask.origin},
     }
     return _write(
-        lambda: model_of(start, state, rows), partial(_write_tokenizer, start=start), about, out,
+        lambda: model_of(start, state), partial(_write_tokenizer, start=start), about, out,
         made_from=start.name, licence=start.licence, texts=texts, origin=origin,
     )  # fmt: skip
 
@@ -176,8 +143,7 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
     out = finished.with_name(f"{finished.name}-merge{round(100 * share)}")
     trained = start_of(str(finished))
     manifest = check_model(finished) or {}
-    rows = text_tokenizer(start.tokenizer, start.text).vocab_size
-    before, after = (load_start(item, rows, 0).state_dict() for item in (start, trained))
+    before, after = (load_start(item, 0).state_dict() for item in (start, trained))
     state = {
         name: torch.lerp(tensor, before[name], share) if tensor.is_floating_point() else tensor
         for name, tensor in after.items()
@@ -185,9 +151,8 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
     made_here = ("files", "records", "transformers", "start_name", "start_licence", "mask_token")
     about = {key: value for key, value in manifest.items() if key not in made_here}
     about |= {"model": out.name, "share_of_the_start": share}
-    if start.is_own:
-        return export(state, read_config(finished), finished, about, out)
-    return export_start(start, state, about, out, rows=rows)
+    config = read_config(finished) if start.is_own else None
+    return export_trained(start, state, about, out, config=config, tokenizer_dir=finished)
 
 
 def _write_config(folder: Path, inner: nn.Module) -> None:
@@ -209,21 +174,12 @@ def _write_config(folder: Path, inner: nn.Module) -> None:
 
 def _write_tokenizer(folder: Path, start: Start) -> None:
     """Write the start's tokenizer with its mask token, which reads texts as the start's did; and its licence."""
-    write_text(folder / "tokenizer.json", json.dumps(start.tokenizer.content, ensure_ascii=False) + "\n")
     special = {**start.tokenizer.special, "mask_token": start.mask.token}
     special.setdefault("pad_token", special.get("eos_token") or special.get("sep_token") or start.mask.token)
-    fields = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "clean_up_tokenization_spaces": False,
-        "model_input_names": ["input_ids", "attention_mask"],
-        "model_max_length": start.longest,
-        "padding_side": "right",
-        **special,
-    }
-    write_text(folder / "tokenizer_config.json", json.dumps(fields, indent=2, sort_keys=True) + "\n")
-    write_text(folder / "special_tokens_map.json", json.dumps(special, indent=2, sort_keys=True) + "\n")
-    for name, content in start.notices.items():
-        write_bytes(folder / name, content)
+    content = json.dumps(start.tokenizer.content, ensure_ascii=False) + "\n"
+    write_tokenizer(folder, content, special, max_length=start.longest, padding_side="right")
+    for name, notice in start.notices.items():
+        write_bytes(folder / name, notice)
 
 
 def _card(inner: Any, made_from: str, licence: str, manifest: Mapping[str, Any], name: str) -> str:

@@ -28,7 +28,7 @@ from pretraining.model.model_folder import load_encoder
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.starts import Start
 
-__all__ = ["Trained", "data_config", "load_start", "model_of"]
+__all__ = ["Trained", "data_config", "load_start", "model_of", "network_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -59,55 +59,74 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
     shape = start.shape
     if start.is_own:
         return config_of(shape, tokenizer)
-    rows = _grown(shape.vocab, tokenizer["vocab_size"])
+    rows = _grown(shape.vocab, start.tokenizer.rows)
     plain = type(shape)(hidden=8, layers=1, heads=1, kv_heads=1, mlp=8, vocab=rows, max_length=start.longest)
     return config_of(plain, tokenizer)
 
 
-def load_start(start: Start, rows: int, seed: int) -> Trained:
+def load_start(start: Start, seed: int) -> Trained:
     """Return a start's model in float32 on the CPU, its direction tried, with rows for its tokenizer.
 
     Args:
         start: the start.
-        rows: ids of its tokenizer, the mask included.
         seed: of weights that the start lacks, such as the head of an encoder without one.
 
     Raises:
         UserError: it cannot be loaded, or not be trained in both directions.
     """
     if start.is_own:
-        return _load_own(start, rows, seed)
+        return _load_own(start, seed)
     if (config := config_of_llama(start.config, start.shape)) is not None:
-        return _load_llama(start, config, rows)
+        return _load_llama(start, config)
     inner = _load_inner(start, seed)
-    _grow(inner, start, rows)
+    _grow(inner, start)
     model = AdaptedModel(inner)
     check_packing(model, start.text)
     return model
 
 
-def _load_own(start: Start, rows: int, seed: int) -> EuroBertForMaskedLM:
+def _load_own(start: Start, seed: int) -> EuroBertForMaskedLM:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = load_encoder(start.folder, EuroBertForMaskedLM, is_causal=False)
     model.float()
-    if rows > (have := model.config.vocab_size):
+    if (rows := start.tokenizer.rows) > (have := model.config.vocab_size):
         raise UserError(
             f"{start.text}: its tokenizer has {rows} ids, but the embedding only {have} rows; they do not match"
         )
     return model
 
 
-def _load_llama(start: Start, config: EncoderConfig, rows: int) -> EuroBertForMaskedLM:
+def _load_llama(start: Start, config: EncoderConfig) -> EuroBertForMaskedLM:
     inner = _load_inner(start, 0)
-    _grow(inner, start, rows)
-    config.vocab_size = inner.config.vocab_size
-    with torch.device("meta"):
+    _grow(inner, start)
+    model = _own_class(start, config)
+    model.load_state_dict(inner.state_dict())
+    return model
+
+
+def _own_class(start: Start, config: EncoderConfig) -> EuroBertForMaskedLM:
+    """Return our own class in the shape of a Llama, with any weights."""
+    config.vocab_size = _grown(config.vocab_size, start.tokenizer.rows)
+    with torch.random.fork_rng(devices=[]):
         model = EuroBertForMaskedLM(config)
-    model.load_state_dict(inner.state_dict(), assign=True)
-    if inner.config.tie_word_embeddings:
+    if start.config.get("tie_word_embeddings"):
         model.lm_head.weight = model.model.embed_tokens.weight
     return model
+
+
+def network_of(start: Start, config: EncoderConfig) -> Trained:
+    """Return what a start's weights are trained in, for a checkpoint's to be put into it; the folder is not read.
+
+    Args:
+        start: the start.
+        config: that of `data_config`, which is an own model's whole one.
+    """
+    if start.is_own:
+        return EuroBertForMaskedLM(config)
+    if (llama := config_of_llama(start.config, start.shape)) is not None:
+        return _own_class(start, llama)
+    return AdaptedModel(_made(start))
 
 
 def _class_of(start: Start) -> tuple[Any, Any]:
@@ -161,21 +180,18 @@ def _load_inner(start: Start, seed: int) -> Any:
     return inner
 
 
-def model_of(start: Start, state: Mapping[str, Tensor], rows: int) -> Any:
+def model_of(start: Start, state: Mapping[str, Tensor]) -> Any:
     """Return a model of the start's class in transformers with trained weights; the start's own are not read.
 
     Args:
         start: what was trained, and is not an own model.
         state: the weights, as `load_start`'s model names them.
-        rows: ids of its tokenizer, the mask included.
 
     Raises:
         UserError: the weights are not of this class.
     """
-    auto, config = _class_of(start)
-    config.vocab_size = _grown(config.vocab_size, rows)
-    with torch.device("meta"), torch.random.fork_rng(devices=[]), quiet():
-        inner = auto.from_config(config, dtype=torch.float32)
+    with torch.device("meta"):
+        inner = _made(start)
     named = {name.removeprefix("inner."): tensor for name, tensor in state.items()}
     try:
         inner.load_state_dict(named, assign=True)
@@ -185,15 +201,23 @@ def model_of(start: Start, state: Mapping[str, Tensor], rows: int) -> Any:
     return inner
 
 
+def _made(start: Start) -> Any:
+    """Return a model of the start's class in transformers with rows for its tokenizer and any weights."""
+    auto, config = _class_of(start)
+    config.vocab_size = _grown(config.vocab_size, start.tokenizer.rows)
+    with torch.random.fork_rng(devices=[]), quiet():
+        return auto.from_config(config, dtype=torch.float32, attn_implementation="eager")
+
+
 def _grown(have: int, rows: int) -> int:
     return have if rows <= have else -(-rows // _MULTIPLE) * _MULTIPLE
 
 
 @torch.no_grad()
-def _grow(inner: Any, start: Start, rows: int) -> None:
+def _grow(inner: Any, start: Start) -> None:
     """Give the model rows for its tokenizer; a new mask's row is the mean of those before it, tied or not."""
     embedding = inner.get_input_embeddings().weight
-    have, mask = embedding.shape[0], start.mask
+    have, rows, mask = embedding.shape[0], start.tokenizer.rows, start.mask
     if rows > have:
         with quiet():
             inner.resize_token_embeddings(_grown(have, rows), mean_resizing=False)

@@ -34,7 +34,7 @@ from common.progress import Meter
 from pretraining.model.adapted import AdaptedModel
 from pretraining.model.attention import BACKENDS, resolve_backend
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
-from pretraining.model.start_weights import Trained, load_start
+from pretraining.model.start_weights import Trained, load_start, network_of
 from pretraining.plan.devices import mfu
 from pretraining.plan.flops import model_flops_per_token
 from pretraining.plan.study_plan import PlannedStage
@@ -451,8 +451,8 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
     config, device = context.config, context.ranks.device
     model: Trained
     if context.start is not None:
-        rows = context.data.manifest["tokenizer"]["vocab_size"]
-        model = load_start(context.start, rows, config.seed).train()
+        start, own = context.start, context.model_config
+        model = (load_start(start, config.seed) if is_seeded else network_of(start, own)).train()
     else:
         model = EuroBertForMaskedLM(context.model_config)
         if is_seeded:

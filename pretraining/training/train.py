@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +41,7 @@ from common.provenance import provenance
 from common.settings import read_settings
 from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import check_tokenizer, load_manifest
+from pretraining.model.configuration import config_of
 from pretraining.model.encoder_folder import PACKAGES, check_model
 from pretraining.model.start_folder import export_trained
 from pretraining.model.start_weights import data_config
@@ -157,7 +158,19 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path, *, start: S
         raise UserError(
             f"{checkpoint} was trained with a different tokenizer from the one in {data}; use its original --data"
         )
-    _check_start(start, state.get("start"), checkpoint, shards["tokenizer"], data)
+    given, recorded = None if start is None else start.identity, state.get("start")
+    if (given or {}).get("weights") != (recorded or {}).get("weights"):
+        what = "was trained from another model" if start is None else f"was not trained from {start.text}"
+        raise UserError(
+            f"{checkpoint} {what}: give that to `clm-or-mlm pretraining export {checkpoint} --start MODEL` (its hashes "
+            "are in state.json)"
+        )
+    if start is not None and given != recorded:
+        data_config(start, shards["tokenizer"], str(data))  # refuses other ids
+        logger.warning(
+            "%s has the weights that %s was trained from, but its tokenizer's files have changed since; the export "
+            "gets what they say now", start.text, checkpoint,
+        )  # fmt: skip
     shape = read_settings(Shape, state["shape"], str(checkpoint))
     manifest = {
         "model": f"{state['stage']} at step {state['step']}",
@@ -165,41 +178,10 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path, *, start: S
         **_shift(state["objective"]),
         **{key: value for key, value in state.items() if key not in ("files", "format")},
     }
-    export_trained(
-        start, checkpoints.load_weights(saved), manifest, out, shape=shape,
-        is_causal=OBJECTIVES[state["objective"]].is_causal,
-        tokenizer=shards["tokenizer"], tokenizer_dir=folder / "tokenizer",
-    )  # fmt: skip
+    config = config_of(shape, shards["tokenizer"], is_causal=OBJECTIVES[state["objective"]].is_causal)
+    weights, tokenizer = checkpoints.load_weights(saved), folder / "tokenizer"
+    export_trained(start, weights, manifest, out, config=config, tokenizer_dir=tokenizer)
     logger.info("%s: written", out)
-
-
-def _check_start(
-    start: Start | None,
-    recorded: Mapping[str, str] | None,
-    checkpoint: Path,
-    tokenizer: Mapping[str, Any],
-    data: Path | str,
-) -> None:
-    """Refuse another start than a checkpoint's; of one with the same weights, only the tokenizer's ids must agree.
-
-    Raises:
-        UserError: it is another one, missing, or one too many.
-    """
-    given = None if start is None else start.identity
-    if recorded == given:
-        return
-    if start is None or given is None or (recorded or {}).get("weights") != given["weights"]:
-        what = "was trained from another model" if start is None else f"was not trained from {start.text}"
-        raise UserError(
-            f"{checkpoint} {what}: give that to `clm-or-mlm pretraining export {checkpoint} --start MODEL` (its hashes "
-            "are in state.json)"
-        )
-    data_config(start, tokenizer, str(data))
-    logger.warning(
-        "%s: its weights are those that %s was trained from, but the files of its tokenizer have changed since; "
-        "the export gets them as they are now",
-        start.text, checkpoint,
-    )  # fmt: skip
 
 
 def checkpoint_as_model(text: str, data: Path | str, out: Path) -> Path:
@@ -268,11 +250,11 @@ def _export(
         "interventions": state["interventions"],
         **_shift(last.objective),
     }
+    config = config_of(context.shape, data["tokenizer"], is_causal=OBJECTIVES[last.objective].is_causal)
+    origin = provenance("full", PACKAGES) | {"machine": f"{ranks.world} x {ranks.device_name}"}
     export_trained(
-        context.start, checkpoints.load_weights(saved), manifest, finished, shape=context.shape,
-        is_causal=OBJECTIVES[last.objective].is_causal,
-        tokenizer=data["tokenizer"], tokenizer_dir=context.data_folder / "tokenizer", texts={LOG: log},
-        origin=provenance("full", PACKAGES) | {"machine": f"{ranks.world} x {ranks.device_name}"},
+        context.start, checkpoints.load_weights(saved), manifest, finished, config=config,
+        tokenizer_dir=context.data_folder / "tokenizer", texts={LOG: log}, origin=origin,
     )  # fmt: skip
     logger.info("%s: written after %d steps and %s tokens", finished, step, f"{state['tokens']:,}")
 

@@ -194,6 +194,70 @@ def test_a_start_that_cannot_be_used_is_refused_in_a_sentence(
     assert not any((tmp_path / "out").rglob("*.safetensors"))
 
 
+@pytest.fixture(scope="module")
+def checkpoint(place: Path) -> Path:
+    """A checkpoint that was trained from the start of this place."""
+    main(adapt(place, place / "out", "--steps", "4", "--set", "save_every=4"))
+    return next((place / "out/stages").glob("*/step-*"))
+
+
+_DAMAGES = (
+    b"",
+    b"[]",
+    b"{",
+    b"\xff\xfe{}",
+    b"\xef\xbb\xbf{}",
+    b"version https://git-lfs.github.com/spec/v1\n",
+)
+"""Empty, another form, cut, not UTF-8, a byte-order mark, a pointer in place of a file."""
+_TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+_ALL = (*_TOKENIZER, "config.json", "generation_config.json")
+_COMMANDS = {
+    "shards --source {place}/texts.txt --tokenizer {start} --out {out}": _TOKENIZER,
+    "adapt {start} --data {place}/shards --steps 4 --out {out}": _ALL,
+    "train mine --study {study} --data {place}/shards --out {out}": _ALL,
+    "plan --study {study}": _ALL,
+    "plan --hours 24 --start {start}": _ALL,
+    "check {start}": _ALL,
+    "pretraining export {checkpoint} --data {place}/shards --start {start} --out {out}": _ALL,
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "file"), [(words, file) for words, files in _COMMANDS.items() for file in files]
+)
+def test_a_damaged_file_of_a_start_is_named_by_every_command_that_reads_it(
+    command: str, file: str, place: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    start, study, out = (
+        shutil.copytree(place / "start", tmp_path / "start"),
+        tmp_path / "s.toml",
+        tmp_path / "out",
+    )
+    study.write_text(f'decay_steps = 2\n[models.mine]\nstart = "{start}"\nstages = ["mlm30:4"]\n')
+    words = command.format(place=place, start=start, study=study, out=out, checkpoint=checkpoint).split()
+    for damage in _DAMAGES:
+        (start / file).write_bytes(damage)
+        with refused(f"{file}"):
+            main(words)
+    assert not out.exists()
+
+
+_NO_TOKENIZERS = (
+    {}, {"added_tokens": {}}, {"added_tokens": [1]}, {"added_tokens": [{"id": 1}]}, {"added_tokens": []},
+    {"added_tokens": [{"id": "a", "content": "b"}], "model": {}}, {"added_tokens": [], "model": []},
+    {"added_tokens": [], "model": {"vocab": {"a": "b"}}}, {"added_tokens": [{"id": 1, "content": []}], "model": {}},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("content", _NO_TOKENIZERS)
+def test_a_tokenizer_json_of_another_form_is_named(content: object, place: Path, tmp_path: Path) -> None:
+    start = shutil.copytree(place / "start", tmp_path / "start")
+    (start / "tokenizer.json").write_text(json.dumps(content))
+    with refused("not a tokenizer.json"):
+        main(adapt(place, tmp_path / "out", "--steps", "4", start=start))
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [
@@ -205,6 +269,7 @@ def test_a_start_that_cannot_be_used_is_refused_in_a_sentence(
         (["--steps", "4", "--merge", "1.5"], ["--merge", "1.5"]),
         (["--steps", "4", "--set", "peak_rl=1"], ["peak_rl", "peak_lr"]),
         (["--steps", "4", "--set", "precision=bf16"], ["GPU"]),
+        (["--steps", "4", "--sweep", "--set", "eval_sequences=0"], ["--sweep", "eval_sequences"]),
         (["--steps", "4", "--set", "max_length=2000"], ["max_length=2000", "96"]),
     ],
 )

@@ -15,7 +15,7 @@ from pretraining.model.encoder_folder import checked_encoder
 from pretraining.model.model_folder import export
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.model.start_folder import export_llama, export_start
+from pretraining.model.start_folder import export_llama, export_trained
 from pretraining.model.start_weights import load_start
 from pretraining.starts import start_of
 from tests.pretraining.documents import make_documents
@@ -26,8 +26,8 @@ from tests.pretraining.sizes import config_for
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_start_comes_back_as_its_own_class_and_sees_both_sides(family: str, tmp_path: Path) -> None:
     start = start_of(str(save_start(tmp_path / family, family)))
-    model = load_start(start, 300, seed=0)
-    out = export_start(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out", rows=300)
+    model = load_start(start, seed=0)
+    out = export_trained(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out")
     fields = json.loads((out / "config.json").read_text())
     assert fields["model_type"] == start.config["model_type"]
     assert fields.get("is_causal") is (None if family == "gemma3" else False)
@@ -41,13 +41,13 @@ def test_a_start_comes_back_as_its_own_class_and_sees_both_sides(family: str, tm
     assert tokenizer.mask_token_id == 299
     assert tokenizer.pad_token is not None
     # The export is a start again.
-    again = load_start(start_of(str(out)), 300, seed=0)
+    again = load_start(start_of(str(out)), seed=0)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
 
 
 def test_a_llama_runs_in_our_own_class_without_any_difference(tmp_path: Path) -> None:
     start = start_of(str(save_start(tmp_path / "llama", "llama")))
-    model = load_start(start, 300, seed=0)
+    model = load_start(start, seed=0)
     assert isinstance(model, EuroBertForMaskedLM)
     assert model.lm_head.weight is model.model.embed_tokens.weight
     plain = AdaptedModel(hf.LlamaForCausalLM.from_pretrained(start.folder, attn_implementation="sdpa"))
@@ -65,7 +65,7 @@ def test_a_new_mask_has_the_mean_row_and_the_vocabulary_a_multiple_of_64(family:
     folder = save_start(tmp_path / family, family, mask="new", rows=299)
     start = start_of(str(folder))
     assert (start.mask.id, start.mask.origin) == (299, "new")
-    model = load_start(start, 300, seed=0)
+    model = load_start(start, seed=0)
     inner = (
         model.model.embed_tokens
         if isinstance(model, EuroBertForMaskedLM)
@@ -76,13 +76,13 @@ def test_a_new_mask_has_the_mean_row_and_the_vocabulary_a_multiple_of_64(family:
     tied = start.config.get("tie_word_embeddings", family in ("bert", "gpt2"))
     head = model.lm_head if isinstance(model, EuroBertForMaskedLM) else model.head
     assert (head.weight is inner.weight) is tied
-    out = export_start(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out", rows=300)
+    out = export_trained(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out")
     assert hf.AutoModel.from_pretrained(out).get_input_embeddings().weight.shape[0] == 320
 
 
 def test_a_new_mask_takes_a_row_that_the_tokenizer_leaves_unused(tmp_path: Path) -> None:
     start = start_of(str(save_start(tmp_path / "qwen2", "qwen2", mask="new")))
-    model = load_start(start, 300, seed=0)
+    model = load_start(start, seed=0)
     assert isinstance(model, AdaptedModel)
     rows = model.inner.get_input_embeddings().weight
     assert rows.shape[0] == 320
@@ -95,47 +95,31 @@ def test_shards_have_the_ids_of_the_start(tmp_path: Path) -> None:
         assert load_tokenizer(str(start.folder)).mask_id == start.mask.id == 299
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"vision_config": {"depth": 2}}, "images"),
-        ({"quantization_config": {"bits": 4}}, "quantised"),
-        ({"is_encoder_decoder": True}, "encoder-decoder"),
-    ],
-)
-def test_what_cannot_be_a_start_is_refused_by_its_configuration(
-    change: dict, says: str, tmp_path: Path
-) -> None:
-    folder = save_start(tmp_path / "a", "qwen2")
-    fields = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(fields | change))
-    with pytest.raises(UserError, match=says):
-        start_of(str(folder))
-
-
-def test_missing_files_are_named(tmp_path: Path) -> None:
-    folder = save_start(tmp_path / "a", "qwen2")
-    (folder / "tokenizer.json").rename(folder / "other.json")
-    with pytest.raises(UserError, match=r"tokenizer\.json"):
-        start_of(str(folder))
-    (folder / "other.json").rename(folder / "tokenizer.json")
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(UserError, match="pickled"):
-        start_of(str(folder))
-    with pytest.raises(UserError, match="no model folder"):
-        start_of(str(tmp_path / "nothing"))
-
-
 def test_a_changed_export_is_found(tmp_path: Path) -> None:
     start = start_of(str(save_start(tmp_path / "a", "qwen2")))
-    model = load_start(start, 300, seed=0)
-    out = export_start(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out", rows=300)
+    model = load_start(start, seed=0)
+    out = export_trained(start, model.state_dict(), {"model": "tiny"}, tmp_path / "out")
     fields = json.loads((out / "config.json").read_text()) | {"is_causal": True}
     (out / "config.json").write_text(json.dumps(fields))
     with pytest.raises(UserError, match="damaged"):
         checked_encoder(out)
     (out / "manifest.json").unlink()
     with pytest.raises(UserError, match=r"does not see both sides.*`clm-or-mlm adapt`"):
+        checked_encoder(out)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [[], {}, {"vector": None}, {"vector": ["a"]}, {"vector": [[0.5], [1.0, 2.0]]}, {"vector": [1.0]}],
+)
+def test_a_self_test_of_another_form_is_refused(stored: object, tmp_path: Path) -> None:
+    start = start_of(str(save_start(tmp_path / "a", "bert")))
+    out = export_trained(start, load_start(start, seed=0).state_dict(), {"model": "tiny"}, tmp_path / "out")
+    (out / "manifest.json").unlink()
+    text = json.loads((out / "self_test.json").read_text())["text"]
+    content = {"text": text, **stored} if isinstance(stored, dict) else stored
+    (out / "self_test.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match="export the model again"):
         checked_encoder(out)
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -182,6 +183,48 @@ def test_three_stages_stopped_and_resumed_give_the_same_bytes(
         assert sha256_file(tmp_path / "whole" / file) == sha256_file(tmp_path / "halves" / file), file
 
 
+SMALL_FILES = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "README.md",
+    "LICENSE",
+)
+
+
+class DamageAtTwo(Callback):
+    """Spoil the small files of a start in the second update."""
+
+    folder: Path
+    spoil: Callable[[Path], object]
+
+    def batch_start(self, state: object, logger: object) -> None:
+        if int(state.timestamp.batch) == 1:  # type: ignore[attr-defined]
+            for name in SMALL_FILES:
+                if (self.folder / name).is_file():
+                    type(self).spoil(self.folder / name)
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_text("{")])
+def test_what_becomes_of_a_starts_small_files_after_the_first_step_changes_nothing(
+    spoil: Callable[[Path], object], shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported = []
+    for place, callbacks in (("whole", ""), ("spoilt", f"{__name__}:DamageAtTwo")):
+        folder = save_start(tmp_path / place / "a", "qwen2")
+        (folder / "LICENSE").write_text("Take it.")
+        monkeypatch.setattr(DamageAtTwo, "folder", folder, raising=False)
+        monkeypatch.setattr(DamageAtTwo, "spoil", staticmethod(spoil), raising=False)
+        start = start_of(str(folder))
+        what = made(start, f"callbacks={callbacks}", steps=4)
+        assert run(start, what, shards, tmp_path / place)
+        out = tmp_path / place / "models" / what.targets.model.name
+        exported.append({path.name: sha256_file(path) for path in out.iterdir() if path.is_file()})
+    assert exported[0].pop("provenance.json") and exported[1].pop("provenance.json")
+    assert exported[0] == exported[1] and "LICENSE" in exported[0]
+
+
 def test_a_checkpoint_is_not_resumed_with_another_start_or_without_it(shards: Path, tmp_path: Path) -> None:
     start = start_of(str(save_start(tmp_path / "a", "qwen2")))
     other = start_of(str(save_start(tmp_path / "a2", "qwen3")))
@@ -228,7 +271,7 @@ def test_an_own_export_and_a_released_model_are_starts_and_stay_eurobert(
 
 
 def test_an_undecayed_checkpoint_is_exported_with_its_start_and_is_a_start_itself(
-    shards: Path, tmp_path: Path
+    shards: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     start = start_of(str(save_start(tmp_path / "a", "qwen2")))
     what = made(start, steps=8)
@@ -239,10 +282,30 @@ def test_an_undecayed_checkpoint_is_exported_with_its_start_and_is_a_start_itsel
         checkpoint_as_model(str(checkpoint), shards, tmp_path / "again")
     with pytest.raises(UserError, match="--start"):
         export_checkpoint(checkpoint, shards, tmp_path / "trunk")
-    export_checkpoint(checkpoint, shards, tmp_path / "trunk", start=start)
+    path = start.folder / "tokenizer_config.json"
+    path.write_text(f"{path.read_text()}\n")
+    repaired = start_of(str(start.folder))
+    with pytest.raises(UserError, match="original start"):
+        run(repaired, what, shards, tmp_path / "out")
+    export_checkpoint(checkpoint, shards, tmp_path / "trunk", start=repaired)
+    assert "tokenizer's files have changed" in caplog.text
     assert len(checked_encoder(tmp_path / "trunk")) == 3
+    train_tokenizer(make_documents(40, seed=5), 300).save(start.folder)
+    with pytest.raises(UserError, match="another tokenizer"):
+        export_checkpoint(checkpoint, shards, tmp_path / "other", start=start_of(str(start.folder)))
     again = start_of(str(tmp_path / "trunk"))
     assert run(again, made(again, steps=4), shards, tmp_path / "again")
+
+
+def test_a_model_that_ends_in_clm_is_refused_before_its_training(shards: Path, tmp_path: Path) -> None:
+    start = start_of(str(save_start(tmp_path / "a", "qwen2")))
+    targets = made(start, steps=4).targets
+    study = targets.plan.study
+    model = replace(study.design.parse(f"{targets.model.size}-clm-4"), start=start.text)
+    targets = replace(targets_of(model.name, replace(study, models={model.name: model})), start=start)
+    with pytest.raises(UserError, match="end with MLM"):
+        train(targets, data=shards, out=tmp_path / "out", config=study.config)
+    assert not (tmp_path / "out/stages").exists()
 
 
 def test_shards_of_another_tokenizer_are_refused_with_the_command(shards: Path, tmp_path: Path) -> None:
@@ -259,8 +322,7 @@ def test_the_average_lies_between_start_and_encoder(shards: Path, tmp_path: Path
     finished = tmp_path / "out/models" / what.targets.model.name
     merged = write_merged(start, finished, 0.25)
     before, after, mean = (
-        load_start(item, 300, 0).state_dict()
-        for item in (start, start_of(str(finished)), start_of(str(merged)))
+        load_start(item, 0).state_dict() for item in (start, start_of(str(finished)), start_of(str(merged)))
     )
     for name, tensor in mean.items():
         torch.testing.assert_close(tensor, 0.75 * after[name] + 0.25 * before[name])
