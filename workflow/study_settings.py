@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -298,8 +298,7 @@ def _read(
     values = {} if path is None else read_toml(path)
     own_tables = {key: values.pop(key) for key in keys_of(_Tables) if key in values}
     tables = values_of(read_settings(_Tables, own_tables, str(path)))
-    own = {item.name for item in fields(StudySettings)} - {item.name for item in fields(kind)}
-    if wrong := [key for key in values if key in own]:
+    if wrong := sorted(values.keys() & (keys_of(StudySettings).keys() - keys_of(kind).keys())):
         raise UserError(
             f"{path}: a site's file cannot set {wrong[0]!r}; set it in the study's own file (--settings)"
         )

@@ -169,7 +169,7 @@ def test_a_group_is_read_from_the_keys_around_it_and_changed_one_by_one() -> Non
     assert "\nwarmup = 5\n    Steps of warm-up.\n" in describe_settings(changed)
 
 
-def test_a_word_without_an_equals_sign_is_refused() -> None:
+def test_words_of_set_are_keys_and_values() -> None:
     assert assignments(["a = 1 ", "b=c=d"]) == {"a": "1", "b": "c=d"}
     with pytest.raises(UserError, match="--set takes key=value, not 'steps'"):
         assignments(["steps"])
