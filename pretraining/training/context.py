@@ -144,7 +144,7 @@ class TrainingContext:
         recorded, ours = map(_stages, found[1:]) if part == "stages" else found[1:]
         raise UserError(
             f"{where} was trained with {key or part}={recorded!r:.200}, not {ours!r:.200}; "
-            f"{_REMEDIES.get(key) or _REMEDIES.get(part, 'restore that value')} or choose another --out"
+            f"{_REMEDIES.get(found[0]) or _REMEDIES.get(part, 'restore that value')} or choose another --out"
         )
 
     def start_of(self, stage: PlannedStage, target: int) -> checkpoints.Checkpoint | None:
@@ -197,6 +197,6 @@ _REMEDIES = {
     "start": "give its original start",
     "stages": "use its original --study and the data that it names",
     "interventions": "change only later steps",
-    "on_spike": "remove it and leave batches out with --set skip=STEP:COUNT, which took its place,",
+    "science.on_spike": "remove it and leave batches out with --set skip=STEP:COUNT, which took its place,",
 }
-"""What else can be done, by the part of the description that differs, or by a setting."""
+"""What else can be done, by what differs of the description, or the part that it is in."""
