@@ -42,7 +42,9 @@ _START = Start(
         "hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
         "intermediate_size": 1536, "vocab_size": _VOCAB,
     },
-    tokenizer=TokenizerFiles(content={}, mask=MaskToken(token="", id=0, origin="new"), special={}),
+    tokenizer=TokenizerFiles(
+        content={}, mask=MaskToken(token="", id=0, origin="new"), special={}, rows=_VOCAB
+    ),
 )  # fmt: skip
 """A small decoder whose licence allows everything; its tokenizer serves networks from random weights, too."""
 _TUNED = ("sst2", "uner_en", "squad", "nq")

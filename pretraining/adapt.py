@@ -84,17 +84,18 @@ class Adaptation:
             )
         _ = self.config
 
+    @property
+    def _usual(self) -> tuple[int, int]:
+        """Tokens of a sequence and sequences of a step, where they are not changed."""
+        length = min(_LENGTH, self.start.shape.max_length)
+        return length, max(1, _TOKENS // length)
+
     @cached_property
     def _batches(self) -> TrainingConfig:
-        """Settings with the usual batches, or those of the changes: what a step is."""
-        length = min(_LENGTH, self.start.shape.max_length)
-        usual = {
-            "max_length": length,
-            "min_length": 1,
-            "cut": "fixed",
-            "global_batch": max(1, _TOKENS // length),
-        }
-        return _changed(usual, self.changes)
+        """Settings that say what a step is."""
+        length, batch = self._usual
+        chosen = {"max_length": length, "min_length": 1, "cut": "fixed", "global_batch": batch}
+        return _changed(chosen, self.changes)
 
     @property
     def updates(self) -> int:
@@ -121,22 +122,16 @@ class Adaptation:
     @cached_property
     def _choices(self) -> tuple[tuple[str, object, str], ...]:
         """What is chosen: a setting's name in `TrainingConfig` or `decay`, its value, and the reason."""
-        shape, steps = self.start.shape, self.updates
-        length = min(_LENGTH, shape.max_length)
-        batch = max(1, _TOKENS // length)
-        size = shape.encoder_parameters
+        (length, batch), steps = self._usual, self.updates
+        size = self.start.shape.encoder_parameters
         rate = next(rate for most, rate in _RATES if size <= most)
         total = steps * self._batches.tokens_per_step
         few = total < _MUCH
-        halved = (
-            f", halved because {total:,.0f} tokens are less than 1 B for a start that has decayed"
-            if few
-            else ""
-        )
+        because = f", halved because {total:,.0f} tokens are less than 1 B for a start that has decayed"
         usual = "as most published encoders"
         return (
-            ("peak_lr", rate / 2 if few else rate, f"for {size / 1e6:,.0f} M parameters {rate:g}{halved}; recipes "
-             "differ, so --sweep tries a third and three times of it"),
+            ("peak_lr", rate / 2 if few else rate, f"for {size / 1e6:,.0f} M parameters {rate:g}{because * few}; "
+             "recipes differ, so --sweep tries a third and three times of it"),
             ("warmup_steps", round(_WARMUP * steps), "3 % of the steps: the optimizer's moments begin anew"),
             ("decay", self._decay, "1-sqrt to zero over the last 20 % of the steps, with "
              f"{self._stages[-1].objective}"),

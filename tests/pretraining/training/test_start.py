@@ -308,13 +308,6 @@ def test_a_model_that_ends_in_clm_is_refused_before_its_training(shards: Path, t
     assert not (tmp_path / "out/stages").exists()
 
 
-def test_shards_of_another_tokenizer_are_refused_with_the_command(shards: Path, tmp_path: Path) -> None:
-    train_tokenizer(make_documents(40, seed=5), 290).save(save_start(tmp_path / "a", "qwen2"))
-    start = start_of(str(tmp_path / "a"))
-    with pytest.raises(UserError, match=r"shards --tokenizer .*a"):
-        run(start, made(start, steps=4), shards, tmp_path / "out")
-
-
 def test_the_average_lies_between_start_and_encoder(shards: Path, tmp_path: Path) -> None:
     start = start_of(str(save_start(tmp_path / "a", "llama")))
     what = made(start, steps=4)
