@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from pretraining.adapt import Adaptation
 from pretraining.data.tokenizer_files import MaskToken, TokenizerFiles
 from pretraining.models import arm_of, format_steps
 from pretraining.paper_settings import TRAINING, Shape
-from pretraining.plan.config import TrainingConfig
 from pretraining.plan.devices import Device, largest_microbatch, training_gb
 from pretraining.plan.study_plan import Study, plan_of, read_study
 from pretraining.plan.study_text import divided_study, study_text
@@ -43,7 +42,9 @@ _START = Start(
         "hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
         "intermediate_size": 1536, "vocab_size": _VOCAB,
     },
-    tokenizer=TokenizerFiles(content={}, mask=MaskToken(token="", id=0, origin="new"), special={}),
+    tokenizer=TokenizerFiles(
+        content={}, mask=MaskToken(token="", id=0, origin="new"), special={}, rows=_VOCAB
+    ),
 )  # fmt: skip
 """A small decoder whose licence allows everything; its tokenizer serves networks from random weights, too."""
 _TUNED = ("sst2", "uner_en", "squad", "nq")
@@ -143,9 +144,7 @@ class Choice:
         """Its study file."""
         passes = {"microbatch": self.microbatch, "loss_group": 12}
         if self.start is not None:
-            base = TrainingConfig()
-            made = Adaptation(start=self.start, steps=self.steps).config
-            settings = {key: value for key, value in asdict(made).items() if value != getattr(base, key)}
+            settings = Adaptation(start=self.start, steps=self.steps).config.changes()
             return {
                 "prefix": _PREFIX, "decay_steps": max(1, self.steps // 5),
                 "models": {
@@ -186,7 +185,7 @@ class Choice:
     @property
     def memory_gb(self) -> float:
         """That training takes."""
-        return training_gb(self.shape, self.study.config.pass_tokens)
+        return training_gb(self.shape, self.study.config.batches.pass_tokens)
 
     @cached_property
     def training_hours(self) -> dict[str, float]:

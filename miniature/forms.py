@@ -14,7 +14,7 @@ from pathlib import Path
 
 from common.errors import UserError
 from common.registry import Registry
-from pretraining.models import MODELS, PAPER, Model, arm_of, format_steps
+from pretraining.models import MODELS, PAPER_DESIGN, Model, arm_of, format_steps
 from pretraining.models import parse as parse_paper
 from pretraining.plan.study_plan import Study, read_study
 from pretraining.plan.study_text import divided_study, study_text
@@ -112,7 +112,7 @@ class Form:
     @property
     def scale(self) -> int:
         """Steps of the paper for one step here."""
-        return PAPER.decay_steps // self.study.design.decay_steps
+        return PAPER_DESIGN.decay_steps // self.study.design.decay_steps
 
     @property
     def models(self) -> dict[str, Model]:

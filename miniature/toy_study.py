@@ -15,9 +15,9 @@ from typing import Any
 from benchmarks.runs import RESULTS, cell_keys
 from common.errors import UserError
 from common.files import write_text
+from common.manifest import MANIFEST
 from miniature.data import DATA, DATASETS, DataSource
 from miniature.forms import FAMILIES, RANDOM, Form
-from pretraining.data.shard_manifest import MANIFEST
 from pretraining.plan.study_plan import plan_of
 from workflow.jobs import JOB_KINDS, Command, Job, Workflow, by_marker, marker
 from workflow.study import model_files, stage_files, train_command

@@ -12,14 +12,15 @@ import math
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from common.errors import UserError
 from common.files import write_text
 from common.reading import read_json
-from common.settings import assignments, read_settings
+from common.settings import Settings, assignments, read_settings, values_of
 from pretraining.models import (
     OBJECTIVES,
     Design,
@@ -83,17 +84,18 @@ class Adaptation:
             )
         _ = self.config
 
+    @property
+    def _usual(self) -> tuple[int, int]:
+        """Tokens of a sequence and sequences of a step, where they are not changed."""
+        length = min(_LENGTH, self.start.shape.max_length)
+        return length, max(1, _TOKENS // length)
+
     @cached_property
     def _batches(self) -> TrainingConfig:
-        """Settings with the usual batches, or those of the changes: what a step is."""
-        length = min(_LENGTH, self.start.shape.max_length)
-        usual = {
-            "max_length": length,
-            "min_length": 1,
-            "cut": "fixed",
-            "global_batch": max(1, _TOKENS // length),
-        }
-        return _changed(usual, self.changes)
+        """Settings that say what a step is."""
+        length, batch = self._usual
+        chosen = {"max_length": length, "min_length": 1, "cut": "fixed", "global_batch": batch}
+        return _changed(chosen, self.changes)
 
     @property
     def updates(self) -> int:
@@ -120,22 +122,16 @@ class Adaptation:
     @cached_property
     def _choices(self) -> tuple[tuple[str, object, str], ...]:
         """What is chosen: a setting's name in `TrainingConfig` or `decay`, its value, and the reason."""
-        shape, steps = self.start.shape, self.updates
-        length = min(_LENGTH, shape.max_length)
-        batch = max(1, _TOKENS // length)
-        size = shape.encoder_parameters
+        (length, batch), steps = self._usual, self.updates
+        size = self.start.shape.encoder_parameters
         rate = next(rate for most, rate in _RATES if size <= most)
         total = steps * self._batches.tokens_per_step
         few = total < _MUCH
-        halved = (
-            f", halved because {total:,.0f} tokens are less than 1 B for a start that has decayed"
-            if few
-            else ""
-        )
+        because = f", halved because {total:,.0f} tokens are less than 1 B for a start that has decayed"
         usual = "as most published encoders"
         return (
-            ("peak_lr", rate / 2 if few else rate, f"for {size / 1e6:,.0f} M parameters {rate:g}{halved}; recipes "
-             "differ, so --sweep tries a third and three times of it"),
+            ("peak_lr", rate / 2 if few else rate, f"for {size / 1e6:,.0f} M parameters {rate:g}{because * few}; "
+             "recipes differ, so --sweep tries a third and three times of it"),
             ("warmup_steps", round(_WARMUP * steps), "3 % of the steps: the optimizer's moments begin anew"),
             ("decay", self._decay, "1-sqrt to zero over the last 20 % of the steps, with "
              f"{self._stages[-1].objective}"),
@@ -162,10 +158,11 @@ class Adaptation:
     @property
     def advice(self) -> dict[str, str]:
         """Why each setting was chosen, by its name in `TrainingConfig`, or `decay`: value and reason, in a clause."""
+        made = values_of(self.config)
         return {
             setting: f"{setting} = {f'{value:g}' if isinstance(value, float) else value}: {reason}"
             for setting, value, reason in self._choices
-            if setting == "decay" or getattr(self.config, setting) == value
+            if setting == "decay" or made[setting] == value
         }
 
     @cached_property
@@ -181,6 +178,14 @@ class Adaptation:
             name="adapt", design=design, shapes={size: start.shape}, models={name: model}, config=self.config
         )
         return replace(targets_of(name, study), start=start)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tried(Settings):
+    """What `sweep.json` says: what the losses depend on, and the validation loss of each rate."""
+
+    tried_with: dict[str, Any] = field(default_factory=dict)
+    losses: dict[str, float] = field(default_factory=dict)
 
 
 def at_best_rate(
@@ -206,15 +211,16 @@ def at_best_rate(
     from pretraining.training.stage import DivergedError
     from pretraining.training.train import train
 
-    if not made.config.eval_sequences:
+    if not made.config.record.eval_sequences:
         raise UserError("--sweep chooses a rate by its validation loss; leave out --set eval_sequences=0")
-    peak = made.config.peak_lr
+    peak = made.config.optimizer.peak_lr
     steps = max(_FEWEST, round(_SHARE * made.updates))
-    changes = [made.objective, *made.changes]
+    changes = (made.objective, *made.changes)
     tried_with = {"start": made.start.identity, "peak_lr": peak, "steps": steps, "changes": changes}
     path, folder = out / "sweep.json", out / "sweep"
-    record = read_json(path, "remove it") if path.is_file() else {}
-    losses: dict[str, float] = record.get("losses", {}) if record.get("tried_with") == tried_with else {}
+    found = read_json(path, "remove it") if path.is_file() else {}
+    record = read_settings(_Tried, found, str(path), remedy="remove it")
+    losses = record.losses if record.tried_with == tried_with else {}
     for factor in () if losses else _FACTORS:
         rate = f"{peak * factor:.2g}"
         tried = replace(made, steps=steps, tokens=None, changes=(*made.changes, f"peak_lr={rate}"))
@@ -243,6 +249,5 @@ def at_best_rate(
 
 
 def _changed(chosen: dict[str, object], changes: Sequence[str]) -> TrainingConfig:
-    known = {item.name for item in fields(TrainingConfig)}
-    base = TrainingConfig(**{key: value for key, value in chosen.items() if key in known})  # type: ignore[arg-type]
-    return read_settings(TrainingConfig, assignments(tuple(changes)), "--set", base=base, typed=False)
+    base = read_settings(TrainingConfig, chosen)
+    return read_settings(TrainingConfig, assignments(changes), "--set", base=base, typed=False)

@@ -16,6 +16,7 @@ from cyclopts import Parameter
 
 from common.cli import MANY, shared_options
 from common.errors import UserError, nearest
+from common.manifest import MANIFEST
 from common.processes import AGAIN
 from common.settings import assignments, describe_settings, read_settings
 from common.tables import PRINTED, Grid, TableDocument, write
@@ -221,11 +222,9 @@ def train(
         callback: your own callback or logger for Composer's Trainer (may be repeated)
         stop_file: save a checkpoint and exit with code 75 once this file exists
     """
-    from pretraining.data.shard_manifest import MANIFEST
-
     chosen = load_study(study.study)
     config = study.config(chosen)
-    config = replace(config, callbacks=",".join([config.callbacks, *callback]))
+    record = replace(config.record, callbacks=",".join([config.record.callbacks, *callback]))
     targets = targets_of(model, chosen)
     if targets.is_model:
         warn_of_a_slip(chosen, targets.model)
@@ -239,7 +238,9 @@ def train(
         from pretraining.training import train as training
     finally:
         gc.enable()
-    done = training.train(targets, data=data, out=out, config=config, stop_file=stop_file)
+    done = training.train(
+        targets, data=data, out=out, config=replace(config, record=record), stop_file=stop_file
+    )
     return None if done else AGAIN
 
 
@@ -332,7 +333,6 @@ def adapt(
         stop_file: save a checkpoint and exit with code 75 once this file exists
         set_: change a setting, such as global_batch=12 (may be repeated); `clm-or-mlm settings` lists all
     """
-    from pretraining.data.shard_manifest import MANIFEST
 
     if merge is not None and not 0 < merge < 1:
         raise UserError(f"--merge must be between 0 and 1, not {merge}")

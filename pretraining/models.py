@@ -18,8 +18,9 @@ Standard library only.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
@@ -30,9 +31,9 @@ from common.registry import Registry
 from pretraining.paper_settings import SHAPES, TRAINING
 
 __all__ = [
-    "CURVES", "FIGURE_MODELS", "MODELS", "OBJECTIVES", "PAPER", "PREDICTION_SHIFT", "TABLES", "Design", "Model",
-    "Objective", "Stage", "StageObjective", "StageSpec", "arm_of", "find_model", "format_steps", "make_stages",
-    "own_model", "parse", "parse_objective", "parse_steps", "short_name",
+    "DECAYS", "FIGURE_MODELS", "LINEAR", "MODELS", "OBJECTIVES", "PAPER_DESIGN", "PREDICTION_SHIFT", "TABLES", "Decay",
+    "Design", "Model", "Objective", "Stage", "StageObjective", "StageSpec", "arm_of", "find_model", "format_steps",
+    "make_stages", "own_model", "parse", "parse_objective", "parse_steps", "short_name",
 ]  # fmt: skip
 
 
@@ -87,8 +88,26 @@ class StageObjective(NamedTuple):
         return f"{self.name.upper()} {self.ratio}{falls} %"
 
 
-CURVES = ("linear", "sqrt")
-"""How the rate of a decay falls to zero: with the share x of its steps by x, or by the square root of x (1-sqrt)."""
+@dataclass(frozen=True, kw_only=True)
+class Decay:
+    """How the learning rate falls at the end of a stage."""
+
+    name: str
+    """Lowercase letters, as study files write it before its steps: `sqrt`."""
+    rate: Callable[[float], float]
+    """The rate as a share of the peak, once a share of the decay's steps is done: falls from 1 at 0 to 0 at 1."""
+
+
+LINEAR = "linear"
+"""The paper's decay, in which every budget of a name ends."""
+DECAYS = Registry(
+    "decay",
+    [
+        Decay(name=LINEAR, rate=lambda done: 1.0 - done),
+        Decay(name="sqrt", rate=lambda done: 1.0 - math.sqrt(done)),
+    ],
+)
+"""The decays that a study file's stages can end in."""
 _STEPS = r"\d+k?"
 _LONGEST = 120
 """Letters of the longest name of a model."""
@@ -146,8 +165,8 @@ class Stage:
     """The last masking ratio, where it changes."""
     ratio_steps: tuple[int, int] | None = None
     """The steps [first, end) over which it changes, of which these may be a part; None where it does not."""
-    curve: str = CURVES[0]
-    """How the rate falls in a decay: one of `CURVES`."""
+    curve: str = LINEAR
+    """How the rate falls in a decay: one of `DECAYS`."""
     data: str = ""
     """Folder or address of the shards, where they are not those of the command."""
 
@@ -185,7 +204,7 @@ class Stage:
     def extras(self) -> dict[str, object]:
         """Return what no stage of the paper has: fields that are not at their defaults."""
         found = {name: getattr(self, name) for name in ("last_ratio", "ratio_steps", "data")}
-        curve = {"curve": self.curve} if self.curve != CURVES[0] else {}
+        curve = {"curve": self.curve} if self.curve != LINEAR else {}
         return {name: value for name, value in found.items() if value} | curve
 
 
@@ -199,8 +218,8 @@ class StageSpec:
     """Step after its last, counted from the start of pretraining."""
     decay_steps: int = 0
     """Length of the decay at its end; 0 for none."""
-    curve: str = CURVES[0]
-    """How the rate falls in it: one of `CURVES`."""
+    curve: str = LINEAR
+    """How the rate falls in it: one of `DECAYS`."""
     data: str = ""
     """Folder or address of the shards, where they are not those of the command."""
     cut: int | None = None
@@ -238,7 +257,7 @@ def make_stages(
                 end=end,
                 phase=phase,
                 parent=stages[-1].name if stages else None,
-                curve=spec.curve if phase == "decay" else CURVES[0],
+                curve=spec.curve if phase == "decay" else LINEAR,
                 data=spec.data,
             )
         )
@@ -249,7 +268,7 @@ def make_stages(
         # Where the ratio changes, another end is other work from the first step on.
         trunk = f"{here}.by.{last}" if spec.objective.last_ratio else here
         add(trunk, spec, span, spec.cut or spec.end - spec.decay_steps, "stable")
-        usual = (spec.decay_steps, spec.curve) == (usual_decay, CURVES[0])
+        usual = (spec.decay_steps, spec.curve) == (usual_decay, LINEAR)
         own = "" if usual or not spec.decay_steps else f".{spec.curve}{spec.decay_steps}"
         if spec.cut is None:
             add(f"{here}-{last}{own}", spec, span, spec.end, "decay")
@@ -369,7 +388,7 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """A family of models in the paper's scheme; the paper itself is `PAPER`, a miniature is another."""
+    """A family of models in the paper's scheme; the paper itself is `PAPER_DESIGN`, a miniature is another."""
 
     sizes: tuple[str, ...]
     """Size names, smallest first."""
@@ -399,7 +418,7 @@ class Design:
         match = re.fullmatch(grammar, arm)
         pairs = [] if match is None else re.findall(rf"-({one})-(dec)?({_STEPS})", match["stages"])
         if match is None or match["size"] not in self.sizes or (match["at"] and len(pairs) > 1):
-            known = tuple(MODELS) if self is PAPER else ()
+            known = tuple(MODELS) if self is PAPER_DESIGN else ()
             raise UserError(
                 f"unknown model {name!r}; a name reads SIZE-OBJECTIVE-STEPS such as "
                 f"{self.prefix}{self.sizes[-1]}-mlm40-42k, with SIZE one of {', '.join(self.sizes)} and masking "
@@ -445,12 +464,12 @@ def parse_steps(text: str) -> int:
     return int(text.removesuffix("k")) * (1000 if text.endswith("k") else 1)
 
 
-PAPER = Design(sizes=tuple(SHAPES))
+PAPER_DESIGN = Design(sizes=tuple(SHAPES))
 """The paper's design: three sizes, decays of 2,000 steps."""
 
 RATIOS = (20, 30, 40, 50)
 STEPS = (1_000, 2_000, 5_000, 10_000, 20_000, 40_000)
-SPLITS = {12: (3, 6, 9), 22: (5, 11, 17), 42: (10, 21, 32)}
+BUDGET_SPLITS = {12: (3, 6, 9), 22: (5, 11, 17), 42: (10, 21, 32)}
 """Budgets in thousands of steps, and the CLM steps of their 25-75, 50-50 and 75-25 splits."""
 CPT_TOTALS = (44, 54, 64)
 
@@ -462,7 +481,7 @@ _BY_BUDGET = {
         *(f"610m-clm-{k}k-mlm40-{budget}k" for k in splits),
         f"610m-clm-{budget}k",
     )
-    for budget, splits in SPLITS.items()
+    for budget, splits in BUDGET_SPLITS.items()
 }
 _BUDGETS = tuple(name for names in _BY_BUDGET.values() for name in names)
 _STARTS = ("610m-mlm40-42k", "610m-clm-42k")
@@ -504,11 +523,11 @@ _NAMES = dict.fromkeys(
     (*_SIZES_AND_RATIOS, *_BUDGETS, *_LATE_SWITCH, *_CONTINUED, *_TRUNK_STEPS, *FIGURE_MODELS[11])
 )
 
-MODELS: dict[str, Model] = {name: PAPER.parse(name) for name in _NAMES}
+MODELS: dict[str, Model] = {name: PAPER_DESIGN.parse(name) for name in _NAMES}
 """All 51 models of the paper by name: 15 base, 17 two-stage and their endpoints, 6 CPT, 12 intermediate, 1 at 1B."""
 
 
-parse = PAPER.parse
+parse = PAPER_DESIGN.parse
 """The model that a name stands for in the paper's scheme."""
 
 

@@ -92,12 +92,10 @@ class Start:
     @property
     def longest(self) -> int:
         """Positions of its longest sequence: RoBERTa's kind has two less than its configuration says."""
-        padding, counts_behind = (
-            self.config.get("pad_token_id"),
-            "roberta" in self.kind or self.kind == "camembert",
-        )
-        before = 1 + padding if isinstance(padding, int) else 1
-        return self.shape.max_length - (before if counts_behind else 0)
+        longest, padding = self.shape.max_length, self.config.get("pad_token_id")
+        if "roberta" not in self.kind and self.kind != "camembert":
+            return longest
+        return longest - 1 - (padding if isinstance(padding, int) else 0)
 
     @cached_property
     def shape(self) -> Shape:

@@ -21,7 +21,6 @@ from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
 from container.runtime import identity_of, version_of
 from container.start import COMPAT, MINIMUM_DRIVER, SCRATCH, driver_problem, scratch_of
-from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_text import study_text
 from workflow.engine import Profile, run_workflow
 from workflow.jobs import Workflow
@@ -165,10 +164,9 @@ def rehearsal_of(settings: StudySettings, folder: Path, image: str = "") -> Work
     # That of a start is in no table.
     sizes = {*study.shapes, *(model.size for model in study.models.values())}
     largest = max((study.shapes[size] for size in sorted(sizes)), key=lambda shape: shape.trained_parameters)
-    changed = {
-        key: value for key, value in asdict(study.config).items() if value != getattr(TrainingConfig(), key)
-    }
-    changed |= {"log_every": 1, "eval_sequences": 0, "warmup_steps": 1, "rewarm_steps": 0}
+    changed = study.config.changes() | {
+        "log_every": 1, "eval_sequences": 0, "warmup_steps": 1, "rewarm_steps": 0,
+    }  # fmt: skip
     content = {"prefix": "rehearsal-", "decay_steps": _DECAY, "models": [_MODEL]}
     tables = {"sizes": {"largest": asdict(largest)}, "settings": changed}
     write_text(folder / "study.toml", study_text(content | tables))

@@ -222,9 +222,9 @@ def _resources(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLin
         yield warn("cores", said)
     study, has = study_of(settings), DEVICES[settings.device].memory_gb
     several = settings.nodes * settings.gpus_per_node > 1
-    microbatch = study.config.microbatch or 1  # where it is not set, training makes the pass fit
+    microbatch = study.config.batches.microbatch or 1  # where it is not set, training makes the pass fit
     for size in _sizes(settings, workflow) if settings.gpus_per_node and has else ():
-        needs = training_gb(study.shapes[size], microbatch * study.config.max_length, several=several)
+        needs = training_gb(study.shapes[size], microbatch * study.config.batches.max_length, several=several)
         if needs > (has or 0):
             yield warn(
                 "memory",

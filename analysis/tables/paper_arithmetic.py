@@ -15,7 +15,7 @@ import numpy as np
 
 from analysis.published_cells import published_cells
 from benchmarks.protocol import AVERAGE, DATASETS, LEARNING_RATES, SEEDS
-from pretraining.models import MODELS, PAPER, Stage
+from pretraining.models import MODELS, PAPER_DESIGN, Stage
 from pretraining.paper_settings import GPU_HOURS, TRAINING
 
 __all__ = ["ArithmeticCheck", "Reference", "check_arithmetic"]
@@ -105,7 +105,7 @@ def _steps() -> Iterator[ArithmeticCheck]:
     new = [m for m in MODELS.values() if m.size == "610m" and (m.kind == "two-stage" or
            (m.kind == "base" and m.name not in base))]  # fmt: skip
     steps = _shared_steps([model.name for model in new], done=base)
-    endpoints = sum(PAPER.decay_steps for model in new if model.kind == "base")
+    endpoints = sum(PAPER_DESIGN.decay_steps for model in new if model.kind == "base")
     yield _compare(
         120_000,
         steps,

@@ -18,12 +18,13 @@ from typing import Any
 from common import manifest as manifests
 from common.errors import UserError
 from common.files import sha256_file
+from common.manifest import MANIFEST
 from common.processes import cores
 from common.progress import Meter
 from common.provenance import provenance, provenance_path
 from pretraining.data.corpus import TextSource, batched, open_source
 from pretraining.data.shard_index import RECORD, SHARDS, ShardSettings, write_index
-from pretraining.data.shard_manifest import MANIFEST, load_manifest, tokenizer_files, write_manifest
+from pretraining.data.shard_manifest import load_manifest, tokenizer_files, write_manifest
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.tokenizer import TextTokenizer, encoded, load_tokenizer
 

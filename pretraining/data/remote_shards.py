@@ -23,10 +23,10 @@ from typing import Any
 
 from common.errors import UserError, first_line
 from common.files import private_folder
-from common.manifest import check_file
+from common.manifest import MANIFEST, check_file
 from common.reading import inside
 from pretraining.data.shard_index import INDEX, read_index
-from pretraining.data.shard_manifest import MANIFEST, SPLITS, check_split, load_manifest
+from pretraining.data.shard_manifest import SHARD_SPLITS, check_split, load_manifest
 from pretraining.data.token_stream import DISK_FULL, Fetch
 
 __all__ = ["RemoteShards", "find_shards"]
@@ -59,7 +59,7 @@ class RemoteShards:
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self._get(MANIFEST, folder / MANIFEST, lambda: load_manifest(folder))
         manifest = load_manifest(folder)
-        for split in SPLITS:
+        for split in SHARD_SPLITS:
             path = private_folder(folder / split) / INDEX
             self._get(f"{split}/{INDEX}", path, partial(_check_index, folder, split, manifest))
         for name, digest in manifest["tokenizer_files"].items():

@@ -13,28 +13,26 @@ from typing import Any
 from common import manifest as manifests
 from common.errors import UserError
 from common.files import sha256_file
-from common.manifest import DamagedError, VerifiedFile
-from common.settings import read_settings
+from common.manifest import MANIFEST, DamagedError, VerifiedFile
+from common.settings import Settings, read_settings
 from pretraining.data.shard_index import INDEX, RECORD, Shard, read_index
 from pretraining.data.tokenizer import load_tokenizer
 
 __all__ = [
-    "MANIFEST", "SPLITS", "UNFINISHED", "check_split", "check_tokenizer", "load_manifest", "tokenizer_files",
+    "SHARD_SPLITS", "UNFINISHED", "check_split", "check_tokenizer", "load_manifest", "tokenizer_files",
     "verify", "write_manifest",
 ]  # fmt: skip
 
-MANIFEST = "manifest.json"
-"""Name of the manifest in a folder of shards; there once they are complete."""
 UNFINISHED = ".state"
-"""Folder next to it while they are not."""
-SPLITS = ("train", "validation")
+"""Folder next to the manifest while the shards are not complete."""
+SHARD_SPLITS = ("train", "validation")
 _REMEDY = "write the shards again"
 
 _FORMAT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Tokenizer:
+class _Tokenizer(Settings):
     """What a manifest says of the tokenizer."""
 
     sha256: str
@@ -115,7 +113,7 @@ def verify(data: Path) -> list[str]:
             raise
         return [str(error)]
     problems: list[str] = []
-    for name in SPLITS:
+    for name in SHARD_SPLITS:
         try:
             shards = read_index(data / name)
             check_split(data, name, manifest, shards)

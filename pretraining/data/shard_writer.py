@@ -22,7 +22,7 @@ from common.files import sha256_bytes, write_bytes
 from common.manifest import FILES, another_shape, check_files, read_manifest, write_manifest
 from pretraining.data.corpus import Document
 from pretraining.data.shard_index import COMPRESSION, MDS_COLUMNS, RECORD, Shard, Tokens
-from pretraining.data.shard_manifest import SPLITS, UNFINISHED
+from pretraining.data.shard_manifest import SHARD_SPLITS, UNFINISHED
 from pretraining.data.tokenizer import DIGEST_BYTES
 
 __all__ = ["ShardPosition", "ShardWriter", "SplitWriter", "write_shard"]
@@ -119,7 +119,7 @@ class ShardWriter:
             UserError: the folder holds the unfinished shards of another request, or its record is damaged.
         """
         self._out, self._scratch, self._request = out, out / UNFINISHED, dict(request)
-        self.splits = {name: SplitWriter(name=name) for name in SPLITS}
+        self.splits = {name: SplitWriter(name=name) for name in SHARD_SPLITS}
         self.position = ShardPosition()
         self._fresh, self._seen = bytearray(), set[bytes]()
         self._digests: dict[str, str] = {}
@@ -180,7 +180,7 @@ class ShardWriter:
 
     def discard(self) -> None:
         """Remove the record, the shards, and the folder if nothing else is in it."""
-        for name in (UNFINISHED, *SPLITS):
+        for name in (UNFINISHED, *SHARD_SPLITS):
             shutil.rmtree(self._out / name, ignore_errors=True)
         with contextlib.suppress(OSError):
             self._out.rmdir()

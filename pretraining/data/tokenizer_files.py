@@ -63,11 +63,8 @@ class TokenizerFiles:
     """The texts of its special tokens, by names such as `eos_token`: those of `tokenizer_config.json`, else of
     `special_tokens_map.json`; the mask is not among them."""
 
-    @property
-    def rows(self) -> int:
-        """Rows that an embedding needs: the largest id plus one."""
-        added = [int(item["id"]) for item in self.content["added_tokens"]]
-        return 1 + max([*added, *_numbers(self.content["model"].get("vocab", {}))])
+    rows: int
+    """Rows that an embedding needs: the largest id plus one."""
 
 
 def read_tokenizer(path: Path) -> TokenizerFiles:
@@ -92,10 +89,12 @@ def read_tokenizer(path: Path) -> TokenizerFiles:
                 special[key] = token
     try:
         mask = _name_a_mask(content)
+        added = [int(item["id"]) for item in content["added_tokens"]]
+        rows = 1 + max([*added, *_numbers(content["model"].get("vocab", {}))])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else first_line(error)
         raise UserError(f"{file}: not a tokenizer.json: {what}; fetch the model again") from None
-    return TokenizerFiles(content=content, mask=mask, special=special)
+    return TokenizerFiles(content=content, mask=mask, special=special, rows=rows)
 
 
 def write_tokenizer(

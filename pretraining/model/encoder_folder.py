@@ -21,7 +21,7 @@ from transformers.utils import logging as library
 
 from common.errors import UserError, first_line
 from common.files import atomic_folder, sha256_bytes, sha256_file, write_text
-from common.manifest import FILES, SEAL, check_files, read_manifest, write_manifest
+from common.manifest import FILES, MANIFEST, SEAL, check_files, read_manifest, write_manifest
 from common.model_files import read_object
 from common.provenance import provenance, provenance_path
 from common.reading import read_json
@@ -29,11 +29,9 @@ from pretraining.model.directions import padding_mask, sides
 from pretraining.models import PREDICTION_SHIFT
 
 __all__ = [
-    "MANIFEST", "PACKAGES", "SELF_TEST", "check_model", "checked_encoder", "pooling_files", "quiet", "write_folder",
+    "PACKAGES", "SELF_TEST", "check_model", "checked_encoder", "pooling_files", "quiet", "write_folder",
 ]  # fmt: skip
 
-MANIFEST = "manifest.json"
-"""Name of the manifest in a folder that this package wrote."""
 PACKAGES = ("torch", "mosaicml", "mosaicml-streaming", "transformers")
 """Packages whose versions a model's provenance names."""
 SELF_TEST = "self_test.json"

@@ -1,27 +1,29 @@
-"""Every setting of a pretraining run, with the paper's values as defaults.
+"""Every setting of a pretraining run, with the paper's values as defaults, in four groups.
 
 One changes a run from a step on: `skip=1200:50` leaves out the 50 batches that step 1200 and those after it would have
 had. Steps count from 0 at random weights. A run may be resumed with skips that begin at its checkpoint or later; the
 earlier ones are what the checkpoint was made with.
 
-`--set key=value` and a study file's `[settings]` change single fields (`common.settings.read_settings`). All are
-recorded in every checkpoint. Imports no torch, so that a misspelt setting is reported at once.
+`--set key=value` and a study file's `[settings]` change single fields by their names alone, whichever group they are in
+(`common.settings.read_settings`). All are recorded in every checkpoint. Imports no torch, so that a misspelt setting is
+reported at once.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import math
-import typing
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Annotated, Literal
 
-from common.errors import UserError, nearest
+from annotated_types import Ge, Gt, Interval
+
+from common.errors import UserError
+from common.settings import Group, Settings, keys_of, values_of
 from pretraining.data.sampler import Cut
 from pretraining.paper_settings import TRAINING
 
-__all__ = ["OPTIMIZER_BYTES", "RESULTS", "TrainingConfig"]
+__all__ = ["OPTIMIZER_BYTES", "RESULTS", "Batches", "Machine", "Optimizer", "Record", "TrainingConfig"]
 
 OPTIMIZER_BYTES = 8
 """Bytes of the optimizer's state for each parameter: AdamW's two moments in float32."""
@@ -32,164 +34,80 @@ the golden losses, and a checkpoint of another version is not resumed."""
 
 _MOST = 2**40
 """Above every step and setting."""
+Count = Annotated[int, Interval(ge=0, lt=_MOST)]
+AtLeastOne = Annotated[int, Interval(ge=1, lt=_MOST)]
+Positive = Annotated[float, Gt(0)]
+NotNegative = Annotated[float, Ge(0)]
+Share = Annotated[float, Interval(ge=0, lt=1)]
+
 _MAY_CHANGE = {"may change": True}
 """Marks a setting of logging, storage or speed: a run may be resumed with another value."""
 _OF_PLACE = {"may change": True, "of a place": True}
 """Marks one of those that says where things are put: it is no part of what a model was made with."""
-_FROM_ZERO = (
-    "warmup_steps",
-    "rewarm_steps",
-    "eval_sequences",
-    "weight_decay",
-    "cache_gb",
-    "save_minutes",
-    "seed",
-    "microbatch",
-)
-_FROM_ONE = (
-    "global_batch", "loss_group", "min_length", "shuffle_block", "shuffle_chunk", "eval_every",
-    "save_every", "log_every",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
-    """How a model is pretrained; defaults are Table 1's and section 3's where the paper says something."""
+class Optimizer(Group):
+    """AdamW and its rate; `pretraining.training.optimizer` reads them."""
 
-    seed: int = 0
-    """Random seed of the initial weights, sequence lengths, data order and masks; the paper does not state its own."""
-    peak_lr: float = TRAINING.peak_lr
+    peak_lr: Positive = TRAINING.peak_lr
     """Learning rate of the stable phase (`lr`, `learning_rate`)."""
-    beta1: float = TRAINING.betas[0]
+    beta1: Share = TRAINING.betas[0]
     """AdamW's decay rate of the first moment (the first of `betas`)."""
-    beta2: float = TRAINING.betas[1]
+    beta2: Share = TRAINING.betas[1]
     """AdamW's decay rate of the second moment (the second of `betas`)."""
-    eps: float = TRAINING.eps
+    eps: Positive = TRAINING.eps
     """AdamW's epsilon."""
-    weight_decay: float = TRAINING.weight_decay
+    weight_decay: NotNegative = TRAINING.weight_decay
     """AdamW's weight decay, on all parameters, norms and embeddings included, as in the paper's trainer."""
-    clip_norm: float = TRAINING.clip_norm
+    clip_norm: Positive = TRAINING.clip_norm
     """Gradient clipping: the largest global norm of the gradient (`max_grad_norm`, `gradient_clipping`)."""
-    warmup_steps: int = TRAINING.warmup_steps
+    warmup_steps: Count = TRAINING.warmup_steps
     """Steps of linear warm-up from random weights."""
-    rewarm_steps: int = TRAINING.warmup_steps // 10
+    rewarm_steps: Count = TRAINING.warmup_steps // 10
     """Steps of linear warm-up after a decayed checkpoint (CPT); the paper does not say how many. 0: no warm-up."""
-    global_batch: int = TRAINING.sequences_per_step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batches(Group):
+    """What an update is trained on and how its loss is weighed; `pretraining.training.dataloader` reads them."""
+
+    global_batch: AtLeastOne = TRAINING.sequences_per_step
     """Sequences per step, over all ranks (`batch_size`, `global_train_batch_size`)."""
-    loss_group: int = TRAINING.device_batch
+    loss_group: AtLeastOne = TRAINING.device_batch
     """Under `weighting=equal`, the loss is the mean of the mean losses of groups of this many consecutive sequences,
     the paper's micro-batches, however the step is split over GPUs. When it does not divide global_batch, the largest
     smaller number that does is used. A study that sets microbatch alone sets this too."""
-    microbatch: int = field(default=0, metadata=_MAY_CHANGE)
+    microbatch: Count = field(default=0, metadata=_MAY_CHANGE)
     """Size of one forward and backward pass, in sequences of max_length (`device_train_microbatch_size`). A pass takes
     more sequences when they are shorter; gradients are accumulated over the passes of a step. It changes speed and
     memory, never the gradient. 0: the largest that fits the GPU's free memory, the paper's 12 on a CPU or for a model
     that is adapted. Set half of what the log says when a GPU runs out of memory (OOM)."""
-    min_length: int = TRAINING.min_length
+    min_length: AtLeastOne = TRAINING.min_length
     """Shortest sequence, in tokens."""
-    max_length: int = TRAINING.max_length
+    max_length: AtLeastOne = TRAINING.max_length
     """Longest sequence, in tokens (`max_seq_len`, `sequence_length`)."""
     cut: Literal["random", "fixed"] = "random"
     """`random`: lengths uniform in [min_length, max_length]; `fixed`: blocks of max_length."""
     attention: Literal["sequence", "document"] = "sequence"
     """`sequence`: a sequence attends to all of itself, as in the paper; `document`: never past end-of-text."""
-    shuffle_block: int = 2**20
+    shuffle_block: AtLeastOne = 2**20
     """Number of sequences shuffled together. Larger blocks mix more and keep more shards open."""
-    shuffle_chunk: int = 2**14
+    shuffle_chunk: AtLeastOne = 2**14
     """A block is gathered from chunks of this many neighbouring sequences, about one shard each, from all of the data.
     At shuffle_block or more, a block is one stretch of the data."""
     weighting: Literal["equal", "token"] = "equal"
     """`equal`: the loss is the mean of the mean losses of groups of loss_group sequences, as in the paper's trainer;
     `token`: the mean over all predicted tokens of the step."""
-    precision: Literal["auto", "fp32", "bf16"] = field(default="auto", metadata=_MAY_CHANGE)
-    """`bf16` is autocast over fp32 weights, `auto` is bf16 on a GPU and fp32 on a CPU."""
-    backend: Literal["auto", "flash2", "flash3", "flash4", "cudnn", "sdpa"] = field(
-        default="auto", metadata=_MAY_CHANGE
-    )
-    """Attention kernel; `auto` uses what docs/performance.md found best for this GPU, sdpa on a CPU."""
-    residual: Literal["fp32", "bf16"] = field(default="fp32", metadata=_MAY_CHANGE)
-    """Type of what blocks add to, under `precision=bf16`; `bf16` moves less memory, and adapted models ignore it."""
-    compile: Literal["auto", "on", "tuned", "off"] = field(default="auto", metadata=_MAY_CHANGE)
-    """torch.compile: `auto` turns it on for a GPU; if it fails, the run continues without it and logs the reason.
-    `tuned` lets Inductor try more variants of each kernel, for minutes (`coordinate_descent_tuning`)."""
-    eval_every: int = field(default=1_000, metadata=_MAY_CHANGE)
-    """Steps between validations (`eval_interval`); there is also one before a new objective and where stages branch."""
-    eval_sequences: int = field(default=TRAINING.sequences_per_step, metadata=_MAY_CHANGE)
-    """Sequences per validation, with masks that never change; 0 for no validation."""
-    save_every: int = field(default=1_000, metadata=_MAY_CHANGE)
-    """Steps between checkpoints to resume from (`save_interval`); only the newest is kept."""
-    save_minutes: float = field(default=10.0, metadata=_OF_PLACE)
-    """Minutes after which a checkpoint is saved, besides those of save_every: what a crash can cost. 0: by steps
-    alone."""
-    timeout_minutes: float = field(default=10.0, metadata=_OF_PLACE)
-    """Minutes that the processes of a job wait for one of them before all end with exit code 75, to be started
-    again."""
-    shard_optimizer: bool = field(default=False, metadata=_OF_PLACE)
-    """Whether each GPU keeps only its share of AdamW's state (ZeRO stage 1, `zero_stage`): 8 bytes a parameter, divided
-    by the number of GPUs. The weights stay the same to the bit; it is for 1B on devices of 64 GB."""
-    log_every: int = field(default=1, metadata=_MAY_CHANGE)
-    """Steps between rows of the log."""
-    cache: str = field(default="", metadata=_OF_PLACE)
-    """Folder for decompressed shards (`cache_dir`), with a subfolder for each user; if empty, $CLM_OR_MLM_SCRATCH,
-    else $SLURM_TMPDIR, else the user's cache folder."""
-    cache_gb: float = field(default=50.0, metadata=_OF_PLACE)
-    """Size in GB above which the least recently opened decompressed shards are removed; 0 keeps all. A shuffled block
-    of the default size opens up to 128 shards (8.6 GB), and the shards of the next block are opened in advance."""
     skip: str = field(default="", metadata={"from a step on": True})
-    """Batches to leave out, `STEP:COUNT,...`, for example after the loss became NaN; later batches move up."""
-    on_spike: Literal["off", "skip"] = "off"
-    """`skip`: when the loss becomes NaN, or rises above the median of the last 64 by more than 6 robust standard
-    deviations, training goes back and leaves out the ten batches up to there; log and checkpoints record it."""
-    callbacks: str = field(
-        default="SpeedMonitor,MemoryMonitor,OptimizerMonitor,RuntimeEstimator", metadata=_OF_PLACE
-    )
-    """Composer's callbacks by name, and your own callbacks and loggers as MODULE:CLASS; Composer's write to TensorBoard
-    and W&B."""
-    algorithms: str = ""
-    """Composer's algorithms by name, or your own as MODULE:CLASS. They may change what is trained; checkpoints do not
-    save their state."""
-    tensorboard: bool = field(default=True, metadata=_OF_PLACE)
-    """Whether TensorBoard files are written next to the log."""
-    wandb: str = field(default="", metadata=_OF_PLACE)
-    """Weights & Biases project to log to; empty: no logging there."""
+    """Batches to leave out, `STEP:COUNT,...`, for example after the loss became NaN; later batches move up. It took the
+    place of `on_spike`."""
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot be."""
-        for key, kind in typing.get_type_hints(type(self)).items():
-            value = getattr(self, key)
-            if (choices := typing.get_args(kind)) and value not in choices:
-                near = nearest(value, choices)
-                raise UserError(f"{key} must be {' or '.join(choices)}, not {value!r}{near}")
-            if kind is float and not math.isfinite(value):
-                raise UserError(f"{key} must be a finite number, not {value}")
-            if kind is int and value >= _MOST:
-                raise UserError(f"{key} must be below 2^40 (about 1.1e12), but has {len(str(value))} digits")
-            if kind is str and (len(value) > 1_000 or not value.isprintable()):
-                raise UserError(f"{key} must be one line of printable text, not {value!r:.60}")
-        for key in (*_FROM_ZERO, *_FROM_ONE):
-            if getattr(self, key) < (lowest := int(key in _FROM_ONE)):
-                raise UserError(f"{key} must be at least {lowest}, not {getattr(self, key)}")
-        for key in ("peak_lr", "eps", "clip_norm", "timeout_minutes"):
-            if not getattr(self, key) > 0:
-                raise UserError(f"{key} must be above 0, not {getattr(self, key)}")
-        for key in ("beta1", "beta2"):
-            if not 0 <= getattr(self, key) < 1:
-                raise UserError(f"{key} must be in [0, 1), not {getattr(self, key)}")
-        if self.seed >= 2**32:
-            raise UserError(f"seed must be below 2^32, not {self.seed}")
-        _ = self.skips
+        """Refuse a range of lengths that is empty, and what is no `skip`."""
         if self.min_length > self.max_length:
             raise UserError(f"min_length={self.min_length} is above max_length={self.max_length}")
-
-    @property
-    def sequences(self) -> Cut:
-        """How the token stream is cut into sequences."""
-        return Cut(mode=self.cut, shortest=self.min_length, longest=self.max_length, seed=self.seed)
-
-    @property
-    def tokens_per_step(self) -> float:
-        """Expected tokens of one step: 2,373,120 with the paper's settings."""
-        return self.global_batch * self.sequences.mean_length
+        _ = self.skips
 
     @property
     def group_size(self) -> int:
@@ -207,20 +125,6 @@ class TrainingConfig:
         tokens = max(256, self.pass_tokens // 64 // 256 * 256)
         return min(tokens, self.max_length), 3 * self.pass_tokens // self.max_length
 
-    def science(self) -> dict[str, object]:
-        """Return the settings that a run must keep when it resumes: all but those of logging, storage and speed, and
-        those left empty or off."""
-        kept = {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if not item.metadata}
-        return {name: value for name, value in kept.items() if value not in ("", "off")}
-
-    def recipe(self) -> dict[str, object]:
-        """Return the settings that a model's manifest names: all but those that say where things are put."""
-        return {
-            item.name: getattr(self, item.name)
-            for item in dataclasses.fields(self)
-            if item.metadata != _OF_PLACE
-        }
-
     @property
     def skips(self) -> tuple[tuple[int, int], ...]:
         """Steps and the number of batches left out there, as `skip` gives them.
@@ -228,29 +132,20 @@ class TrainingConfig:
         Raises:
             UserError: it is written otherwise, a count is not above 0, or the steps do not rise.
         """
-        skips: list[tuple[int, int]] = []
-        for word in filter(None, self.skip.split(",")):
-            step, _, count = word.partition(":")
-            try:
-                skip = int(step), int(count)
-            except ValueError:
-                raise UserError(
-                    f"skip={self.skip!r}: write STEP:COUNT, with commas between several"
-                ) from None
-            if not (0 <= skip[0] < _MOST and 0 < skip[1] < _MOST):
-                raise UserError(
-                    f"skip={self.skip!r}: steps must be at least 0, counts above 0, and both below 2^40"
-                )
-            if skips and skip[0] <= skips[-1][0]:
-                raise UserError(f"skip={self.skip!r}: the steps must increase")
-            skips.append(skip)
-        return tuple(skips)
+        try:
+            pairs = [word.split(":") for word in self.skip.split(",") if word]
+            skips = tuple((int(step), int(count)) for step, count in pairs)
+            is_in_range = all(0 <= step < _MOST and 0 < count < _MOST for step, count in skips)
+            if not is_in_range or any(after[0] <= before[0] for before, after in pairwise(skips)):
+                raise ValueError
+        except ValueError:
+            raise UserError(
+                f"skip={self.skip!r}: write STEP:COUNT, with commas between several, by rising steps from 0 on; counts "
+                "are above 0, and both below 2^40"
+            ) from None
+        return skips
 
-    def leaving_out(self, skips: Iterable[tuple[int, int]]) -> TrainingConfig:
-        """Return these settings with other `skips`."""
-        return replace(self, skip=",".join(f"{at}:{count}" for at, count in sorted(skips)))
-
-    def batch_number(self, step: int, spans: Iterable[tuple[int, int]] = ((0, _MOST),)) -> int:
+    def number(self, step: int, spans: Iterable[tuple[int, int]] = ((0, _MOST),)) -> int:
         """Return which batch of the order a step trains on.
 
         Args:
@@ -262,6 +157,115 @@ class TrainingConfig:
             count for at, count in self.skips if at <= step and any(first <= at < end for first, end in spans)
         )
 
+
+@dataclass(frozen=True, kw_only=True)
+class Machine(Group):
+    """How it is computed, and how processes and disks are used."""
+
+    precision: Literal["auto", "fp32", "bf16"] = field(default="auto", metadata=_MAY_CHANGE)
+    """`bf16` is autocast over fp32 weights, `auto` is bf16 on a GPU and fp32 on a CPU."""
+    backend: Literal["auto", "flash2", "flash3", "flash4", "cudnn", "sdpa"] = field(
+        default="auto", metadata=_MAY_CHANGE
+    )
+    """Attention kernel; `auto` uses what docs/performance.md found best for this GPU, sdpa on a CPU."""
+    residual: Literal["fp32", "bf16"] = field(default="fp32", metadata=_MAY_CHANGE)
+    """Type of what blocks add to, under `precision=bf16`; `bf16` moves less memory, and adapted models ignore it."""
+    compile: Literal["auto", "on", "tuned", "off"] = field(default="auto", metadata=_MAY_CHANGE)
+    """torch.compile: `auto` turns it on for a GPU; if it fails, the run continues without it and logs the reason.
+    `tuned` lets Inductor try more variants of each kernel, for minutes (`coordinate_descent_tuning`)."""
+    timeout_minutes: Positive = field(default=10.0, metadata=_OF_PLACE)
+    """Minutes that the processes of a job wait for one of them before all end with exit code 75, to be started
+    again."""
+    shard_optimizer: bool = field(default=False, metadata=_OF_PLACE)
+    """Whether each GPU keeps only its share of AdamW's state (ZeRO stage 1, `zero_stage`): 8 bytes a parameter, divided
+    by the number of GPUs. The weights stay the same to the bit; it is for 1B on devices of 64 GB."""
+    cache: str = field(default="", metadata=_OF_PLACE)
+    """Folder for decompressed shards (`cache_dir`), with a subfolder for each user; if empty, $CLM_OR_MLM_SCRATCH,
+    else $SLURM_TMPDIR, else the user's cache folder."""
+    cache_gb: NotNegative = field(default=50.0, metadata=_OF_PLACE)
+    """Size in GB above which the least recently opened decompressed shards are removed; 0 keeps all. A shuffled block
+    of the default size opens up to 128 shards (8.6 GB), and the shards of the next block are opened in advance."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(Group):
+    """When a run is validated, saved and logged, and what Composer adds to it."""
+
+    eval_every: AtLeastOne = field(default=1_000, metadata=_MAY_CHANGE)
+    """Steps between validations (`eval_interval`); there is also one before a new objective and where stages branch."""
+    eval_sequences: Count = field(default=TRAINING.sequences_per_step, metadata=_MAY_CHANGE)
+    """Sequences per validation, with masks that never change; 0 for no validation."""
+    save_every: AtLeastOne = field(default=1_000, metadata=_MAY_CHANGE)
+    """Steps between checkpoints to resume from (`save_interval`); only the newest is kept."""
+    save_minutes: NotNegative = field(default=10.0, metadata=_OF_PLACE)
+    """Minutes after which a checkpoint is saved, besides those of save_every: what a crash can cost. 0: by steps
+    alone."""
+    log_every: AtLeastOne = field(default=1, metadata=_MAY_CHANGE)
+    """Steps between rows of the log."""
+    callbacks: str = field(
+        default="SpeedMonitor,MemoryMonitor,OptimizerMonitor,RuntimeEstimator", metadata=_OF_PLACE
+    )
+    """Composer's callbacks by name, and your own callbacks and loggers as MODULE:CLASS; Composer's write to TensorBoard
+    and W&B."""
+    algorithms: str = ""
+    """Composer's algorithms by name, or your own as MODULE:CLASS. They may change what is trained; checkpoints do not
+    save their state."""
+    tensorboard: bool = field(default=True, metadata=_OF_PLACE)
+    """Whether TensorBoard files are written next to the log."""
+    wandb: str = field(default="", metadata=_OF_PLACE)
+    """Weights & Biases project to log to; empty: no logging there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(Settings):
+    """How a model is pretrained; defaults are Table 1's and section 3's where the paper says something."""
+
+    seed: Annotated[int, Interval(ge=0, lt=2**32)] = 0
+    """Random seed of the initial weights, sequence lengths, data order and masks; the paper does not state its own."""
+    optimizer: Optimizer = Optimizer()
+    """AdamW and its rate."""
+    batches: Batches = Batches()
+    """What an update is trained on."""
+    machine: Machine = Machine()
+    """How it is computed."""
+    record: Record = Record()
+    """What is kept of it."""
+
+    def __post_init__(self) -> None:
+        """Refuse text that is no line."""
+        for key, value in values_of(self).items():
+            if isinstance(value, str) and (len(value) > 1_000 or not value.isprintable()):
+                raise UserError(f"{key} must be one line of printable text, not {value!r:.60}")
+
+    @property
+    def sequences(self) -> Cut:
+        """How the token stream is cut into sequences."""
+        cut = self.batches
+        return Cut(mode=cut.cut, shortest=cut.min_length, longest=cut.max_length, seed=self.seed)
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Expected tokens of one step: 2,373,120 with the paper's settings."""
+        return self.batches.global_batch * self.sequences.mean_length
+
+    def changes(self) -> dict[str, object]:
+        """Return the settings that are not the paper's, as a study file has them."""
+        usual = values_of(TrainingConfig())
+        return {key: value for key, value in values_of(self).items() if value != usual[key]}
+
+    def science(self) -> dict[str, object]:
+        """Return the settings that a run must keep when it resumes: all but those of logging, storage and speed, and
+        those left empty."""
+        keys = keys_of(TrainingConfig)
+        values = values_of(self).items()
+        return {key: value for key, value in values if value != "" and not keys[key].field.metadata}
+
+    def recipe(self) -> dict[str, object]:
+        """Return the settings that a model's manifest names: all but those that say where things are put."""
+        keys = keys_of(TrainingConfig)
+        values = values_of(self).items()
+        return {key: value for key, value in values if keys[key].field.metadata != _OF_PLACE}
+
     def interventions(self, step: int) -> dict[str, object]:
         """Return what was changed before a step, as its checkpoint records it."""
-        return {"skip": [[at, count] for at, count in self.skips if at < step]}
+        return {"skip": [[at, count] for at, count in self.batches.skips if at < step]}

@@ -29,9 +29,10 @@ from typing import Any
 
 from common.errors import UserError, nearest
 from common.reading import read_json
-from common.settings import need_table, read_settings
+from common.settings import Settings, read_settings
 from pretraining.models import (
-    CURVES,
+    DECAYS,
+    LINEAR,
     Design,
     Model,
     StageSpec,
@@ -50,7 +51,7 @@ _MOST_STEPS = 2**31
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ModelTable:
+class _ModelTable(Settings):
     """A model's table."""
 
     start: str = ""
@@ -64,7 +65,7 @@ class _ModelTable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _StageTable:
+class _StageTable(Settings):
     """A stage's table."""
 
     train: str
@@ -90,17 +91,15 @@ def models_of_tables(design: Design, tables: Mapping[str, object], path: Path) -
     """
     models: dict[str, Model] = {}
     for name, value in tables.items():
-        key = f"models.{name if _NAME.fullmatch(name) else repr(name[:80])}"
-        where = f"{path} [{key}]"
-        table = need_table(path, key, value)
-        if not table:
+        where = f"{path} [models.{name if _NAME.fullmatch(name) else repr(name[:80])}]"
+        if value == {}:
             try:
                 models[name] = design.parse(name)
             except UserError as error:
                 hint = "; a name of your own needs `stages`" if _NAME.fullmatch(name) else ""
                 raise UserError(f"{path}: {error}{hint}") from None
             continue
-        read = read_settings(_ModelTable, table, where)
+        read = read_settings(_ModelTable, value, where)
         try:
             _check_name(design, name)
             size = _size(design, read)
@@ -200,12 +199,12 @@ def _stage_table(given: object) -> _StageTable:
 def _decay(design: Design, text: str, length: int, *, last: bool) -> tuple[int, str]:
     """Return the steps of a stage's decay and its curve."""
     if text == "none" or (not text and not last):
-        return 0, CURVES[0]
-    curve, colon, much = (text or f"{CURVES[0]}:{design.decay_steps}").partition(":")
-    if curve not in CURVES or not colon:
+        return 0, LINEAR
+    curve, colon, much = (text or f"{LINEAR}:{design.decay_steps}").partition(":")
+    if curve not in DECAYS or not colon:
         raise UserError(
-            f"decay reads {' or '.join(f'{one}:STEPS' for one in CURVES)}, such as sqrt:10 %, or none, not "
-            f"{text!r:.60}{nearest(curve, (*CURVES, 'none'))}"
+            f"decay reads {' or '.join(f'{one}:STEPS' for one in DECAYS)}, such as sqrt:10 %, or none, not "
+            f"{text!r:.60}{nearest(curve, (*DECAYS, 'none'))}"
         )
     steps = _rounded(_steps("decay", much.strip(), Fraction(length)))
     if not 1 <= steps <= length:

@@ -60,7 +60,7 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
     if len(plan.models) == 1 and (len(plan.stages) > 1 or plan.models[0].start):
         lines += [*_added(plan, device, price), ""]
     lines += _totals(plan, device, price)
-    if skip := plan.study.config.skip:
+    if skip := plan.study.config.batches.skip:
         lines.append(f"changes        skip={skip}")
     return "\n".join(lines) + "\n"
 
@@ -121,16 +121,20 @@ def _mfu(costs: Costs, device: Device) -> float:
 def _too_much(plan: Plan, costs: Costs, device: Device) -> str:
     """Return what to do where the largest model does not fit on the device."""
     config = plan.study.config
-    taken = config.pass_tokens // config.max_length
+    taken = config.batches.pass_tokens // config.batches.max_length
     words = f" at {counted(taken, 'sequence')} in a pass"
     if device.memory_gb is None or costs.memory_gb <= device.memory_gb:
         return words
     shapes = [plan.study.shapes[item.size] for item in plan.stages]
-    fits = min(largest_microbatch(shape, device.memory_gb, config.max_length, most=taken) for shape in shapes)
+    fits = min(
+        largest_microbatch(shape, device.memory_gb, config.batches.max_length, most=taken) for shape in shapes
+    )
     words += f", more than the {device.memory_gb:g} GB of one {device.name}; "
     if not fits:
         return f"{words}use another device or a smaller model"
-    return words + (f"set microbatch={fits}" if config.microbatch else f"training takes {fits} by itself")
+    return words + (
+        f"set microbatch={fits}" if config.batches.microbatch else f"training takes {fits} by itself"
+    )
 
 
 def _origin(start: str) -> str:
@@ -171,7 +175,7 @@ def _data(plan: Plan, device: Device, price: float | None) -> dict[str, object]:
             for model in plan.models
         ],
         "stages": [_stage(plan, item, device) for item in plan.stages],
-        "changes": {"skip": skip} if (skip := plan.study.config.skip) else {},
+        "changes": {"skip": skip} if (skip := plan.study.config.batches.skip) else {},
         "costs": asdict(costs)
         | {"device": device.name, "mfu": _mfu(costs, device)}
         | ({} if price is None else {"money": price * costs.gpu_hours})

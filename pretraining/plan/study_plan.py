@@ -31,11 +31,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_types import Interval
 
 from common.errors import UserError, nearest
-from common.settings import need_table, read_settings, read_toml, refuse_code
-from pretraining.models import MODELS, PAPER, Design, Model, Stage, arm_of
+from common.reading import read_toml
+from common.settings import Settings, read_settings, refuse_code
+from pretraining.models import MODELS, PAPER_DESIGN, Design, Model, Stage, arm_of
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import OPTIMIZER_BYTES, TrainingConfig
 from pretraining.plan.devices import H100, Device, training_gb
@@ -95,21 +98,21 @@ class Study:
             raise UserError(f"{why}{own}{nearest(name, [*self.models, *stages])}") from None
 
 
-PAPER_STUDY = Study(name="paper", design=PAPER, shapes=SHAPES, models=MODELS)
+PAPER_STUDY = Study(name="paper", design=PAPER_DESIGN, shapes=SHAPES, models=MODELS)
 """The paper's 51 models in its three sizes, with its settings."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _File:
+class _File(Settings):
     """A study file."""
 
     prefix: str = ""
     """Put before every name."""
-    decay_steps: int = PAPER.decay_steps
+    decay_steps: Annotated[int, Interval(ge=1, lt=2**31)] = PAPER_DESIGN.decay_steps
     """Length of the decay that closes every budget."""
     models: Any = ()
     """Names of the study's models, or a table for each."""
-    sizes: dict[str, Any] = field(default_factory=dict)
+    sizes: dict[str, Shape] = field(default_factory=dict)
     """A table for each size."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings that differ from the paper's."""
@@ -121,8 +124,6 @@ class _File:
                 f"prefix must be at most 60 letters, digits, dots, hyphens and underscores, starting with a letter or "
                 f"digit, not {self.prefix!r:.60}"
             )
-        if not 1 <= self.decay_steps < 2**31:
-            raise UserError(f"decay_steps must be at least 1 and below 2^31, not {self.decay_steps}")
         if not isinstance(self.models, dict | tuple):
             raise UserError(
                 f"models takes a list, not {self.models!r:.60}; give names, or a table [models.NAME] for each"
@@ -146,16 +147,13 @@ def read_study(content: Mapping[str, Any], path: Path) -> Study:
     tables = file.models if isinstance(file.models, dict) else {name: {} for name in file.models}
     if not file.sizes and not all(isinstance(one, dict) and one.get("start") for one in tables.values()):
         raise UserError(f"{path}: a study needs at least one [sizes.NAME] table")
-    shapes = {}
-    for size, fields in file.sizes.items():
-        where = f"sizes.{size}"
-        table = need_table(path, where, fields)
+    for size in file.sizes:
         if not re.fullmatch(r"[a-z0-9][a-z0-9.]{0,39}", size):
             raise UserError(
                 f"{path}: invalid size name {size!r:.60}; use at most 40 lowercase letters, digits and dots, as in "
                 f"model names"
             )
-        shapes[f"{file.prefix}{size}"] = read_settings(Shape, table, f"{path} [{where}]")
+    shapes = {f"{file.prefix}{size}": shape for size, shape in file.sizes.items()}
     design = Design(sizes=tuple(file.sizes), prefix=file.prefix, decay_steps=file.decay_steps)
     models = models_of_tables(design, tables, path)
     settings = file.settings
@@ -222,9 +220,9 @@ class Plan:
             flops["hoffmann"] += tokens * hoffmann_flops_per_token(shape, length=length)
             flops["model"] += tokens * model_flops_per_token(shape, length=length, predicted=share)
             seconds += tokens / device.tokens_per_second(
-                shape, predicted=share, length=length, pass_tokens=config.pass_tokens
+                shape, predicted=share, length=length, pass_tokens=config.batches.pass_tokens
             )
-            memory = max(memory, training_gb(shape, config.pass_tokens))
+            memory = max(memory, training_gb(shape, config.batches.pass_tokens))
             checkpoint_bytes += len(item.keep) * shape.trained_parameters * (_WEIGHT_BYTES + OPTIMIZER_BYTES)
         steps = sum(item.steps for item in chosen)
         names = {item.name for item in chosen}
@@ -350,13 +348,13 @@ def targets_of(name: str, study: Study) -> Targets:
     Raises:
         UserError: neither; the nearest name is given.
     """
-    plan = plan_of(tuple(study.models.values()), study)
-    alone = next((item for item in plan.stages if item.name == name and name not in study.models), None)
-    if alone is not None:
-        model = study.model(alone.models[0])
-        return Targets(model=model, plan=plan, stages=((alone, alone.end),), is_model=False)
-    model = study.model(name, stages=[item.name for item in plan.stages])
-    if name not in study.models:
-        plan = plan_of((*study.models.values(), model), study)
-    stages = tuple((plan.stage(item.name), item.end) for item in model.stages)
-    return Targets(model=model, plan=plan, stages=stages, is_model=True)
+    first_with = {stage.name: model for model in reversed(study.models.values()) for stage in model.stages}
+    is_model = name in study.models or name not in first_with
+    model = study.model(name, stages=first_with) if is_model else first_with[name]
+    # All of the study's models: where others leave a stage, its checkpoints stay.
+    plan = plan_of(tuple({**study.models, model.name: model}.values()), study)
+    if is_model:
+        stages = tuple((plan.stage(item.name), item.end) for item in model.stages)
+    else:
+        stages = ((plan.stage(name), plan.stage(name).end),)
+    return Targets(model=model, plan=plan, stages=stages, is_model=is_model)

@@ -28,7 +28,7 @@ from pretraining.training.optimizer import load_optimizer_state, optimizer_state
 
 __all__ = [
     "Checkpoint", "CheckpointWriter", "Tensors", "check", "checkpoint_steps", "latest", "load_state", "load_weights",
-    "prune", "remove", "restore", "tensors_of", "write",
+    "prune", "restore", "tensors_of", "write",
 ]  # fmt: skip
 
 _NAME = re.compile(r"step-(\d{8})")
@@ -171,22 +171,11 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
     wanted = set(keep)
     for item in checkpoint_steps(folder)[:-1]:
         if item.step not in wanted:
-            _remove(item)
+            # Without its state.json a half-removed folder is no checkpoint any more.
+            (item.path / _STATE).unlink()
+            shutil.rmtree(item.path, ignore_errors=True)
     for path in folder.glob(".step-*.tmp"):
         shutil.rmtree(path, ignore_errors=True)
-
-
-def remove(folder: Path, *, after: int, up_to: int) -> None:
-    """Remove the checkpoints of the steps above `after`, up to `up_to`, the newest first."""
-    for item in reversed(checkpoint_steps(folder)):
-        if after < item.step <= up_to:
-            _remove(item)
-
-
-def _remove(item: Checkpoint) -> None:
-    # Without its state.json a half-removed folder is no checkpoint any more.
-    (item.path / _STATE).unlink()
-    shutil.rmtree(item.path, ignore_errors=True)
 
 
 class CheckpointWriter:

@@ -15,7 +15,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from composer.models import ComposerModel
 from torch.nn.parallel import DistributedDataParallel
 
 from common.errors import UserError, first_line
+from common.settings import values_of
 from pretraining.model.adapted import AdaptedModel
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.plan.config import TrainingConfig
@@ -158,26 +158,27 @@ def additions(config: TrainingConfig, name: str, tensorboard: Path, rank: int = 
     Raises:
         UserError: a class that is not there, is no callback or algorithm, or needs arguments.
     """
-    logged = bool(config.tensorboard or config.wandb)
+    record = config.record
+    logged = bool(record.tensorboard or record.wandb)
     made = [
         part
-        for word, part in _made("callbacks", config.callbacks, Callback)
+        for word, part in _made("callbacks", record.callbacks, Callback)
         if logged or ":" in word  # a user's own may do anything
     ]
     loggers = [part for part in made if isinstance(part, LoggerDestination)]
-    if config.tensorboard and rank == 0:
+    if record.tensorboard and rank == 0:
         loggers.append(TensorboardLogger(log_dir=str(tensorboard), rank_zero_only=True))
-    if config.wandb:
+    if record.wandb:
         import wandb
 
         # Composer 0.32 calls it; wandb 0.31 has no such method any more.
         if not hasattr(wandb.Run, "get_url"):
             wandb.Run.get_url = lambda run: run.url
-        about = {"config": asdict(config)}
-        loggers.append(WandBLogger(project=config.wandb, name=name, init_kwargs=about))
+        about = {"config": values_of(config)}
+        loggers.append(WandBLogger(project=record.wandb, name=name, init_kwargs=about))
     return {
         "callbacks": [part for part in made if not isinstance(part, LoggerDestination)],
-        "algorithms": [part for _, part in _made("algorithms", config.algorithms, Algorithm)],
+        "algorithms": [part for _, part in _made("algorithms", record.algorithms, Algorithm)],
         "loggers": loggers,
     }
 

@@ -5,7 +5,6 @@ The second file of the loop (`train` lists them): `train` makes one of it for a 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,11 +25,8 @@ from pretraining.plan.study_plan import PlannedStage, Targets
 from pretraining.training import checkpoints
 from pretraining.training.dataloader import Data
 from pretraining.training.ranks import Ranks
-from pretraining.training.spikes import LossSpike, with_spike
 
 __all__ = ["TrainingContext"]
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
@@ -52,16 +48,17 @@ class TrainingContext:
             UserError: the data does not fit the model or the settings, or the batch the number of processes.
         """
         config, is_gpu = self.config, self.ranks.device.type == "cuda"
-        if config.precision == "bf16" and not is_gpu:
+        precision = config.machine.precision
+        if precision == "bf16" and not is_gpu:
             raise UserError("precision=bf16 needs a GPU, but there is none here; set precision=auto or fp32")
-        self._asked = config.skips
         self.start = self.targets.start
-        self.bf16 = config.precision == "bf16" or (config.precision == "auto" and is_gpu)
+        self.bf16 = precision == "bf16" or (precision == "auto" and is_gpu)
         self.plan = self.targets.plan
         self.shape = self.plan.study.shapes[self.targets.model.size]
         self.data_folder, remote = find_shards(self.source)
-        if not config.microbatch:
-            self.config = config = replace(config, microbatch=self._microbatch())
+        if not config.batches.microbatch:
+            batches = replace(config.batches, microbatch=self._microbatch())
+            self.config = config = replace(config, batches=batches)
         tokenizer = load_manifest(self.data_folder)["tokenizer"]
         if self.start is None:
             self.model_config = config_of(self.shape, tokenizer)
@@ -72,20 +69,22 @@ class TrainingContext:
         chains = [self.plan.ancestry(stage) for stage, _ in self.targets.stages]
         others = dict.fromkeys(stage.data for chain in chains for stage in chain if stage.data)
         self._others = {text: self._other(text) for text in others}
-        if config.global_batch < self.ranks.world:
+        if config.batches.global_batch < self.ranks.world:
             raise UserError(
-                f"global_batch={config.global_batch} leaves some of {self.ranks.world} processes without a sequence; "
-                f"start fewer processes"
+                f"global_batch={config.batches.global_batch} leaves some of {self.ranks.world} processes without a "
+                "sequence; start fewer processes"
             )
 
     def _microbatch(self) -> int:
         """Return the most sequences of a pass that fit all ranks' free memory, where that is known."""
         ranks, config = self.ranks, self.config
-        if not self.bf16 or config.compile == "off" or self.start is not None:
+        if not self.bf16 or config.machine.compile == "off" or self.start is not None:
             return TRAINING.device_batch
         mine = torch.cuda.mem_get_info(ranks.device)[0] / 1e9
         free = min(ranks.total(*(mine * (rank == ranks.rank) for rank in range(ranks.world))))
-        return max(1, largest_microbatch(self.shape, free, config.max_length, several=ranks.world > 1))
+        return max(
+            1, largest_microbatch(self.shape, free, config.batches.max_length, several=ranks.world > 1)
+        )
 
     def _other(self, text: str) -> Data:
         """Open the data that a study file names, of stages to train or of those before them."""
@@ -130,7 +129,6 @@ class TrainingContext:
             step: updates that it has had.
             where: its path, for messages.
         """
-        self._leave_out_again(state)
         # Of a start there is nothing in what began from random weights.
         mine = {
             "start": None, **self.identity(stage), "interventions": self.config.interventions(step),
@@ -146,31 +144,8 @@ class TrainingContext:
         recorded, ours = map(_stages, found[1:]) if part == "stages" else found[1:]
         raise UserError(
             f"{where} was trained with {key or part}={recorded!r:.200}, not {ours!r:.200}; "
-            f"{_REMEDIES.get(part, 'restore that value')} or choose another --out"
+            f"{_REMEDIES.get(found[0]) or _REMEDIES.get(part, 'restore that value')} or choose another --out"
         )
-
-    def _leave_out_again(self, state: Mapping[str, Any]) -> None:
-        """Leave out what an earlier call left out after a spike."""
-        if self.config.on_spike == "skip":
-            skips = dict(self._asked)
-            for at, count in (state.get("interventions") or {}).get("skip", ()):
-                skips[at] = max(count, skips.get(at, 0))
-            self.config = self.config.leaving_out(skips.items())
-
-    def roll_back(self, stage: PlannedStage, target: int, spike: LossSpike) -> None:
-        """Go back to a checkpoint before a spike's batches and leave them out from now on; all processes call it."""
-        first = max(step for step in (stage.start, *stage.keep) if step <= spike.update)
-        before = self.config.skips
-        skips = with_spike(before, spike, first)
-        ((at, count),) = set(skips) - set(before)
-        if self.ranks.rank == 0:
-            logger.warning(
-                "%s: %s, far above those before; going back to leave out %d batches from step %d on",
-                stage.name, spike, count, at,
-            )  # fmt: skip
-            checkpoints.remove(self.folder(stage.name), after=at, up_to=target)
-        self.ranks.barrier()
-        self.config, self._asked = self.config.leaving_out(skips), tuple(skips)
 
     def start_of(self, stage: PlannedStage, target: int) -> checkpoints.Checkpoint | None:
         """Return the checkpoint to resume a stage from; None for the start, or for random weights.
@@ -222,5 +197,6 @@ _REMEDIES = {
     "start": "give its original start",
     "stages": "use its original --study and the data that it names",
     "interventions": "change only later steps",
+    "science.on_spike": "remove it and leave batches out with --set skip=STEP:COUNT, which took its place,",
 }
-"""What else can be done, by the part of the description that differs."""
+"""What else can be done, by what differs of the description, or the part that it is in."""

@@ -1,6 +1,6 @@
 """The batch of any step, for any rank: read, cut, ordered, masked, laid out in passes and fingerprinted.
 
-The fourth file of the loop (`train` lists them): `stage` asks `Data.step` for each step's batch, in a thread that is
+The fourth file of the loop (`train` lists them): `stage` asks `StageBatches` for each step's batch, in a thread that is
 a few steps ahead.
 
 Everything follows from the settings, the data and the step, so that nothing has to be stored to resume after a
@@ -29,15 +29,17 @@ from torch import Tensor
 from common.errors import UserError
 from pretraining.data.remote_shards import RemoteShards
 from pretraining.data.sampler import Int64s, Order, lay_out, split_documents
-from pretraining.data.shard_manifest import SPLITS, check_split, load_manifest
+from pretraining.data.shard_manifest import SHARD_SPLITS, check_split, load_manifest
 from pretraining.data.token_stream import TokenStream, make_shard_cache_folder
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.masking import MLM_STREAM, VALIDATION_STREAM, MaskRule
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.config import TrainingConfig
+from pretraining.plan.study_plan import PlannedStage
 from pretraining.training.objectives import ObjectiveBatch, prepare
+from pretraining.training.ranks import Ranks
 
-__all__ = ["Data", "StepBatch", "prefetched"]
+__all__ = ["Data", "StageBatches", "StepBatch", "prefetched"]
 
 
 logger = logging.getLogger(__name__)
@@ -93,27 +95,28 @@ class Data:
                 f"for only {model_config.vocab_size}; write shards with the model's tokenizer "
                 f"or choose a model with a larger vocabulary"
             )
-        if config.max_length > model_config.max_position_embeddings:
+        batches = config.batches
+        if batches.max_length > model_config.max_position_embeddings:
             raise UserError(
-                f"max_length={config.max_length} is above the model's limit of "
+                f"max_length={batches.max_length} is above the model's limit of "
                 f"{model_config.max_position_embeddings} tokens"
             )
-        root = make_shard_cache_folder(config.cache)
+        root = make_shard_cache_folder(config.machine.cache)
         self._train, self._validation = (
             TokenStream(
                 folder / name,
                 root / self.manifest["sha256"][:16] / name,
                 root=root,
-                limit_bytes=config.cache_gb * 1e9,
+                limit_bytes=config.machine.cache_gb * 1e9,
                 fetch=None if remote is None else remote.fetcher(name),
             )
-            for name in SPLITS
+            for name in SHARD_SPLITS
         )
-        for name, split in zip(SPLITS, (self._train, self._validation), strict=True):
+        for name, split in zip(SHARD_SPLITS, (self._train, self._validation), strict=True):
             check_split(folder, name, self.manifest, split.shards)
         self._vocab_size = tokenizer["vocab_size"]
         self._cut = config.sequences
-        if config.eval_sequences and not self._cut.count(self._validation.tokens):
+        if config.record.eval_sequences and not self._cut.count(self._validation.tokens):
             raise UserError(
                 f"{folder}: its validation split of {self._validation.tokens} tokens has no whole sequence; write "
                 f"shards with a larger --validation-share or set eval_sequences=0"
@@ -121,10 +124,10 @@ class Data:
         samples = self._cut.count(self._train.tokens)
         self.order = Order(
             samples=samples,
-            batch=config.global_batch,
+            batch=batches.global_batch,
             seed=config.seed,
-            block=config.shuffle_block,
-            chunk=config.shuffle_chunk,
+            block=batches.shuffle_block,
+            chunk=batches.shuffle_chunk,
         )
         """The order of the training sequences."""
         self._opened: set[tuple[int, int]] = set()
@@ -141,12 +144,12 @@ class Data:
             rank: number of the rank.
             world: number of ranks.
         """
-        config = self._config
+        batches = self._config.batches
         epoch, samples = self.order.batch_of(step)
         starts, stops = self._cut.spans(samples)
-        shares = lay_out(stops - starts, world, config.pass_tokens)
+        shares = lay_out(stops - starts, world, batches.pass_tokens)
         # By place in the step, not by rank or pass: the loss is then the same however they are shared.
-        groups = np.arange(len(samples)) // config.group_size
+        groups = np.arange(len(samples)) // batches.group_size
         counts = torch.zeros(int(groups[-1]) + 1, dtype=torch.float64)
         microbatches, tokens, fingerprint = [], 0, 0
         for places in shares[rank]:
@@ -201,8 +204,8 @@ class Data:
         self, objective: str, ratio: float | None = None, *, rank: int = 0, world: int = 1
     ) -> Iterator[ObjectiveBatch]:
         """Yield one rank's share of the validation micro-batches, whose masks never change."""
-        count = min(self._cut.count(self._validation.tokens), self._config.eval_sequences)
-        size = self._config.pass_tokens // self._config.max_length
+        count = min(self._cut.count(self._validation.tokens), self._config.record.eval_sequences)
+        size = self._config.batches.pass_tokens // self._config.batches.max_length
         for number, first in enumerate(range(0, count, size)):
             if number % world == rank:
                 samples = np.arange(first, min(first + size, count))
@@ -224,7 +227,7 @@ class Data:
                     f"write the shards again"
                 )
         ids, of_sample = [start for start, _ in spans], list(range(len(spans)))
-        if self._config.attention == "document":
+        if self._config.batches.attention == "document":
             end = self.manifest["tokenizer"]["eos_id"]
             parts = [
                 (start + part.start, tokens[part], number)
@@ -233,7 +236,7 @@ class Data:
             ]
             ids, sequences = [place for place, _, _ in parts], [tokens for _, tokens, _ in parts]
             of_sample = [number for _, _, number in parts]
-        packed = PackedBatch.of(sequences, ids, epoch=epoch, max_length=self._config.max_length)
+        packed = PackedBatch.of(sequences, ids, epoch=epoch, max_length=self._config.batches.max_length)
         return packed, np.array(of_sample, np.int64)
 
     def _prepare(
@@ -244,6 +247,64 @@ class Data:
             seed = self._config.seed
             rule = MaskRule.of(self._model_config, ratio=ratio / 100, seed=seed, stream=stream)
         return prepare(packed, objective, rule)
+
+
+class StageBatches:
+    """The batches of one stage for this rank, in shapes that the attention kernel takes."""
+
+    def __init__(
+        self,
+        data: Data,
+        stage: PlannedStage,
+        config: TrainingConfig,
+        ranks: Ranks,
+        *,
+        spans: Sequence[tuple[int, int]],
+        is_padded: bool,
+    ) -> None:
+        """Take a stage's batches from its data.
+
+        Args:
+            data: what it is trained on.
+            stage: the stage.
+            config: its settings.
+            ranks: this process's place.
+            spans: the steps [first, end) up to its end that are trained on the same data.
+            is_padded: bring passes to few shapes.
+        """
+        self._data, self._stage, self._config, self._ranks = data, stage, config.batches, ranks
+        self._spans, self._is_padded = spans, is_padded
+
+    def of_step(self, step: int) -> StepBatch:
+        """Return this rank's share of the update that `step` (counted from 0) makes."""
+        data, stage, ranks = self._data, self._stage, self._ranks
+        number = self._config.number(step, self._spans)
+        data.open_ahead(number, ranks.local_rank, ranks.local_world)
+        ratio = stage.ratio_at(step)
+        batch = data.step(number, stage.objective, ratio, rank=ranks.rank, world=ranks.world)
+        return replace(batch, step=step, microbatches=[self._shaped(part) for part in batch.microbatches])
+
+    def validation(self) -> Iterator[ObjectiveBatch]:
+        """Yield this rank's share of the validation passes, whose masks never change."""
+        stage, ranks = self._stage, self._ranks
+        passes = self._data.validation(
+            stage.objective, stage.lasting_ratio, rank=ranks.rank, world=ranks.world
+        )
+        return map(self._shaped, passes)
+
+    def announce_epochs(self, first: int, end: int) -> None:
+        """Say at which of the steps [first, end) the next epoch begins, and in which they end."""
+        each = self._data.order.steps_per_epoch
+        epochs = [self._config.number(step, self._spans) // each + 1 for step in range(first, end)]
+        later = [(step, epoch) for step, epoch in enumerate(epochs, first) if epoch > epochs[0]]
+        if later:
+            logger.warning(
+                "%s: the shards last for %s steps; at step %d epoch %d begins, and the stage ends in epoch %d",
+                self._stage.name, f"{each:,}", *later[0], epochs[-1],
+            )  # fmt: skip
+
+    def _shaped(self, part: ObjectiveBatch) -> ObjectiveBatch:
+        return part.padded(*self._config.pass_multiples) if self._is_padded else part
 
 
 def prefetched(load: Callable[[int], StepBatch], start: int, end: int) -> Generator[StepBatch, None, None]:

@@ -11,7 +11,6 @@ start of pretraining, in every stage and every branch.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +20,8 @@ from torch import Tensor
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from pretraining.models import CURVES, Model, Stage
-from pretraining.plan.config import TrainingConfig
+from pretraining.models import DECAYS, LINEAR, Model, Stage
+from pretraining.plan.config import Optimizer, TrainingConfig
 
 __all__ = [
     "WSD", "build_optimizer", "gather_state", "load_optimizer_state", "optimizer_state", "rates_by_step",
@@ -40,14 +39,15 @@ def build_optimizer(
 
     With `shard_optimizer` each of several processes updates its share of the parameters and sends them to the others.
     """
+    adamw = config.optimizer
     settings: dict[str, Any] = {
-        "lr": config.peak_lr,
-        "betas": (config.beta1, config.beta2),
-        "eps": config.eps,
-        "weight_decay": config.weight_decay,
+        "lr": adamw.peak_lr,
+        "betas": (adamw.beta1, adamw.beta2),
+        "eps": adamw.eps,
+        "weight_decay": adamw.weight_decay,
         "fused": device.type == "cuda",
     }
-    if config.shard_optimizer and processes > 1:
+    if config.machine.shard_optimizer and processes > 1:
         return ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, **settings)
     return torch.optim.AdamW(model.parameters(), **settings)
 
@@ -121,8 +121,8 @@ class WSD:
     """First step of the decay; None for a trunk, which never decays."""
     decay_steps: int = 0
     """Length of the decay to zero."""
-    curve: str = CURVES[0]
-    """How it falls after a share x of its steps: `linear` to 1 - x, `sqrt` to 1 - sqrt(x)."""
+    curve: str = LINEAR
+    """How it falls: one of `DECAYS`."""
     rewarm_start: int | None = None
     """First step after a decayed checkpoint (CPT); None when there is none."""
     rewarm_steps: int = 0
@@ -143,24 +143,24 @@ class WSD:
         if self.rewarm_start is not None and 0 <= step - self.rewarm_start < self.rewarm_steps:
             value = min(value, (step - self.rewarm_start + 1) / self.rewarm_steps)
         if self.decay_start is not None and step >= self.decay_start:
-            share = (step - self.decay_start + 1) / self.decay_steps
-            value = min(value, 1.0 - (math.sqrt(share) if self.curve == "sqrt" else share))
+            done = (step - self.decay_start + 1) / self.decay_steps
+            value = min(value, DECAYS[self.curve].rate(done))
         return value
 
 
-def stage_schedule(model: Model, stage: Stage, *, warmup_steps: int, rewarm_steps: int) -> WSD:
+def stage_schedule(model: Model, stage: Stage, settings: Optimizer) -> WSD:
     """Return the schedule of one stage of the model.
 
     A second stage or a decay that continues an undecayed trunk stays on the trunk's plateau; only what follows
-    a decayed checkpoint is warmed up again, over `rewarm_steps` (the paper does not say how).
+    a decayed checkpoint is warmed up again, over the settings' `rewarm_steps` (the paper does not say how).
     """
     ends = [item.end for item in model.stages if item.phase == "decay" and item.end <= stage.start]
     decays = stage.phase == "decay"
     return WSD(
-        warmup_steps=warmup_steps,
+        warmup_steps=settings.warmup_steps,
         decay_start=stage.start if decays else None,
         decay_steps=stage.steps if decays else 0,
         curve=stage.curve,
         rewarm_start=max(ends, default=None),
-        rewarm_steps=rewarm_steps if ends else 0,
+        rewarm_steps=settings.rewarm_steps if ends else 0,
     )

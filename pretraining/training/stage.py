@@ -19,8 +19,9 @@ import logging
 import math
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 from composer import Trainer
@@ -47,14 +48,13 @@ from pretraining.training.composer_parts import (
     quiet_libraries,
 )
 from pretraining.training.context import TrainingContext
-from pretraining.training.dataloader import StepBatch, prefetched
+from pretraining.training.dataloader import StageBatches, prefetched
 from pretraining.training.log import LOG, LogWriter
 from pretraining.training.objectives import ObjectiveBatch, loss_sum
 from pretraining.training.optimizer import build_optimizer, gather_state, rates_by_step, stage_schedule
-from pretraining.training.spikes import BATCHES, Losses
-from pretraining.training.watchdog import OwnTime, Watchdog
+from pretraining.training.watchdog import OwnTime, Speed, Watchdog
 
-__all__ = ["DivergedError", "StageTraining", "build_model", "compile_model"]
+__all__ = ["DivergedError", "Progress", "Requests", "StageTraining", "build_model", "compile_model"]
 
 logger = logging.getLogger(__name__)
 
@@ -69,42 +69,103 @@ class DivergedError(UserError):
     """A loss or a gradient is not finite."""
 
 
+@dataclass(kw_only=True)
+class Progress:
+    """What has been done of a stage, with its last update."""
+
+    step: int = 0
+    """Updates, counted from the start of pretraining."""
+    tokens: int = 0
+    """Tokens of all ranks that they were trained on."""
+    rate: float = 0.0
+    """Learning rate of the last one."""
+    norm: torch.Tensor = field(default_factory=lambda: torch.zeros(()))
+    """Norm of its gradient before it was clipped, ()."""
+
+
+class Requests:
+    """What this process is asked for while it trains: to stop by a signal or the stop file, to save by the clock."""
+
+    def __init__(self, name: str, *, stop_file: Path | None, minutes: float) -> None:
+        """Wait for requests.
+
+        Args:
+            name: the stage, for messages.
+            stop_file: asks to stop once it exists.
+            minutes: between checkpoints; 0: the clock asks for none.
+        """
+        self._name, self._stop_file, self._minutes = name, stop_file, minutes
+        self.signals: list[int] = []
+        self.looked, self._saved = 0.0, time.monotonic()
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        """Take SIGTERM, SIGUSR1 and the first Ctrl-C as requests while the block runs."""
+        with on_stop_signal(self.signals.append), on_first_interrupt(self._interrupted):
+            yield
+
+    def _interrupted(self, received: signal.Signals) -> None:
+        self.signals.append(received)
+        logger.warning(
+            "%s: saving a checkpoint after this step; press Ctrl-C again to stop at once", self._name
+        )
+
+    def stop(self) -> bool:
+        """Return whether a signal came or, looked for once a second, the stop file exists."""
+        if self._stop_file is not None and time.monotonic() > self.looked + 1:
+            self.looked = time.monotonic()
+            if self._stop_file.exists():
+                return True
+        return bool(self.signals)
+
+    def save(self) -> bool:
+        """Return whether the clock says that a checkpoint is due."""
+        return bool(self._minutes) and time.monotonic() > self._saved + 60 * self._minutes
+
+    def saved(self) -> None:
+        """Note that there is a checkpoint."""
+        self._saved = time.monotonic()
+
+
 class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
     """One stage being trained; Composer calls it around every update."""
+
+    data: StepData
+    speed: Speed
 
     def __init__(self, context: TrainingContext, stage: PlannedStage, target: int) -> None:
         """Take weights and the optimizer's state of the last checkpoint, or the weights of the start or the seed."""
         start = context.start_of(stage, target)
+        config, ranks = context.config, context.ranks
         self.context, self.stage, self.target = context, stage, target
-        self.config, self.ranks = context.config, context.ranks
-        self.folder = context.folder(stage.name)
-        self.stage_data, self.spans = context.data_of(stage), context.plan.steps_on_its_data(stage)
-        self.model, self.attention = build_model(context, is_seeded=start is None)
-        self.fixed_shapes = BACKENDS[self.attention].fixed_shapes
-        self.optimizer = build_optimizer(
-            self.model, self.config, self.ranks.device, processes=self.ranks.world
-        )
-        self.step, self.tokens = 0, 0
-        self.losses = Losses()
+        self.model, attention = build_model(context, is_seeded=start is None)
+        self.optimizer = build_optimizer(self.model, config, ranks.device, processes=ranks.world)
+        self.done = Progress()
         if start is not None:
             checkpoints.restore(start, self.model, self.optimizer)
-            state = checkpoints.load_state(start)
-            self.step, self.tokens = start.step, int(state["tokens"])
-            if start.path.parent == self.folder:
-                self.losses = Losses(state.get("losses", ()))
-        self.log = LogWriter(self.folder / LOG, self._log_until(start)) if self.ranks.rank == 0 else None
-        self.writer = checkpoints.CheckpointWriter(self.folder) if self.ranks.rank == 0 else None
-        self.meter: Meter | None = None
-        self.data: StepData | None = None
-        self.signals: list[int] = []
-        self.stop_file_checked = 0.0
-        self.clock, self.since = time.monotonic(), 0
-        self.saved = time.monotonic()
-        self.watchdog = Watchdog(self.ranks, f"{stage.name}@{self.step}", 60 * self.config.timeout_minutes)
-        self.own_time = OwnTime(self.ranks)
-        self.rate, self.norm = 0.0, torch.zeros(())
-        self.stopping = self.saving = False
-        self.compiled = "off"
+            self.done = Progress(step=start.step, tokens=int(checkpoints.load_state(start)["tokens"]))
+        self.computed = {
+            "precision": "bf16" if context.bf16 else "fp32", "compile": "off", "attention": attention,
+        }  # fmt: skip
+        self.batches = StageBatches(
+            context.data_of(stage), stage, config, ranks,
+            spans=context.plan.steps_on_its_data(stage), is_padded=BACKENDS[attention].fixed_shapes,
+        )  # fmt: skip
+        self.log: LogWriter | None = None
+        self.writer: checkpoints.CheckpointWriter | None = None
+        # The first rank alone writes, looks for the stop file and keeps time; the others hear of it (`StepData.sums`).
+        is_first = ranks.rank == 0
+        self.requests = Requests(
+            stage.name, stop_file=context.stop_file if is_first else None,
+            minutes=config.record.save_minutes if is_first else 0,
+        )  # fmt: skip
+        self.folder = context.folder(stage.name)
+        if is_first:
+            self.log = LogWriter(self.folder / LOG, self._log_until(start))
+            self.writer = checkpoints.CheckpointWriter(self.folder)
+        self.watchdog = Watchdog(ranks, f"{stage.name}@{self.done.step}", 60 * config.machine.timeout_minutes)
+        self.own_time = OwnTime(ranks)
+        self.meter = Meter(stage.name, target, done=self.done.step, unit="step")
 
     def run(self) -> bool:
         """Train to the target; return whether it was reached.
@@ -114,30 +175,29 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         Raises:
             UserError: a loss or a gradient that is not finite, a disk without room, or Weights & Biases cannot be
                 reached.
-            LossSpike: with `on_spike=skip`, on all processes.
         """
-        first = self.step
+        first, name, config = self.done.step, self.stage.name, self.context.config
         logger.info(
             "%s: step %d to %d, attention %s, microbatch %d",
-            self.stage.name, first, self.target, self.attention, self.config.microbatch,
+            name, first, self.target, self.computed["attention"], config.batches.microbatch,
         )  # fmt: skip
-        self._announce_epochs()
-        batches = prefetched(self._batch, first, self.target)
+        self.batches.announce_epochs(first, self.target)
+        batches = prefetched(self.batches.of_step, first, self.target)
         try:
-            with Meter(self.stage.name, self.target, done=first, unit="step") as self.meter:
-                self.compiled = compile_model(
-                    self.model, lambda: self._batch(first).microbatches[0], self.context
+            with self.meter:
+                self.computed["compile"] = compile_model(
+                    self.model, lambda: self.batches.of_step(first).microbatches[0], self.context
                 )
                 if first == self.stage.start and self._starts_with_validation():
                     self._validate()
                 self.data = StepData(
-                    batches, self.ranks, weighting=self.config.weighting,
-                    stop=self._wants_to_stop, save=self._wants_to_save,
+                    batches, self.context.ranks, weighting=config.batches.weighting,
+                    stop=self.requests.stop, save=self.requests.save,
                 )  # fmt: skip
-                self._fit(self.data)
+                self._fit()
             self._agree(None if self.writer is None else self.writer.finish())
             # Saved as after the other signals, whose exit code asks for another start; this one's does not.
-            if signal.SIGINT in self.signals:
+            if signal.SIGINT in self.requests.signals:
                 raise KeyboardInterrupt
         except (KeyboardInterrupt, SystemExit) as ended:  # Composer makes the second of the first
             if getattr(ended, "code", None) == AGAIN:
@@ -150,52 +210,54 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 self.writer.finish()
             if self.log is not None:
                 self.log.close()
-        if self.step < self.target:
+        if self.done.step < self.target:
             logger.info(
-                "%s: stopped and saved at step %d; run the same command to resume", self.stage.name, self.step
+                "%s: stopped and saved at step %d; run the same command to resume", name, self.done.step
             )
-        return self.step == self.target
+        return self.done.step == self.target
 
-    def _fit(self, data: StepData) -> None:
-        config, device = self.config, self.ranks.device
-        model = self.context.plan.study.model(self.stage.models[0])
-        schedule = stage_schedule(
-            model, self.stage, warmup_steps=config.warmup_steps, rewarm_steps=config.rewarm_steps
-        )
-        added = additions(config, self.stage.name, self.folder / "tensorboard", self.ranks.rank)
+    def _fit(self) -> None:
+        """Have Composer's trainer make the updates up to the target; comments say what its arguments are for."""
+        config, ranks, stage, first = self.context.config, self.context.ranks, self.stage, self.done.step
+        schedule = stage_schedule(self.context.plan.study.model(stage.models[0]), stage, config.optimizer)
+        added = additions(config, stage.name, self.folder / "tensorboard", ranks.rank)
         with contextlib.ExitStack() as stack:
-            stack.enter_context(on_stop_signal(self.signals.append))
-            stack.enter_context(on_first_interrupt(self._interrupted))
+            stack.enter_context(self.requests.taken())
             stack.enter_context(quiet_libraries())
             trainer = Trainer(
+                # What is trained, on which batches, up to which update.
                 model=PretrainingModel(self.model),
-                train_dataloader=data,
+                train_dataloader=self.data,
+                max_duration=f"{self.target}ba",
                 # The first batch is that of the step to come: there are none before it to run through.
                 spin_dataloaders=False,
-                max_duration=f"{self.target}ba",
+                # AdamW with the state of the checkpoint, and the rate of each update, not of each epoch.
                 optimizers=self.optimizer,
-                schedulers=rates_by_step(self.optimizer, schedule, self.step, self.target),
+                schedulers=rates_by_step(self.optimizer, schedule, first, self.target),
                 step_schedulers_every_batch=True,
+                # Clipping, the log, validation and checkpoints are this object; the rest is what settings add.
                 callbacks=[BucketViews(), self, *added["callbacks"]],
                 algorithms=added["algorithms"],
                 loggers=added["loggers"],
-                run_name=self.stage.name,
+                run_name=stage.name,
                 progress_bar=False,
-                device="gpu" if device.type == "cuda" else "cpu",
+                # float32 weights, and autocast in their passes.
+                device="gpu" if ranks.device.type == "cuda" else "cpu",
                 precision="amp_bf16" if self.context.bf16 else "fp32",
                 # Not read: the data loader has made the passes (`StepData`).
                 device_train_microbatch_size=1,
                 # Passes are averaged by their "tokens that generate loss", which are 1 for each (`StepData`).
                 accumulate_train_batch_on_tokens=True,
+                # Of Python, NumPy and torch, for algorithms: batches, masks and weights have generators of their own.
                 seed=config.seed,
                 # As in `Ranks.here`.
-                dist_timeout=120 * config.timeout_minutes,
+                dist_timeout=120 * config.machine.timeout_minutes,
             )
             stack.callback(close, trainer)
             # Its clock, which would begin at zero: `max_duration`, callbacks and dashboards count from random weights.
-            trainer.state.timestamp = Timestamp(batch=self.step, token=self.tokens)
+            trainer.state.timestamp = Timestamp(batch=first, token=self.done.tokens)
             stack.enter_context(self.watchdog)
-            self.clock = time.monotonic()
+            self.speed = Speed()
             try:
                 trainer.fit()
             except RuntimeError as error:
@@ -204,110 +266,86 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 logger.error(
                     "%s: another process of this job has ended, or does not answer, after step %d (%s); this one ends "
                     "with exit code %d; the same command resumes from the last checkpoint",
-                    self.stage.name, self.step, first_line(error), AGAIN,
+                    stage.name, self.done.step, first_line(error), AGAIN,
                 )  # fmt: skip
                 raise SystemExit(AGAIN) from None
-
-    def _interrupted(self, received: signal.Signals) -> None:
-        self.signals.append(received)
-        logger.warning(
-            "%s: saving a checkpoint after this step; press Ctrl-C again to stop at once", self.stage.name
-        )
 
     def batch_start(self, state: State, logger: Logger) -> None:
         """Note the rate of the update to come: at its end the optimizer has the next one's."""
         del logger
-        assert state.batch.step == self.step
-        self.rate = state.optimizers[0].param_groups[0]["lr"]
-        self.watchdog.mark(self.step, 1)
+        assert state.batch.step == self.done.step
+        self.done.rate = state.optimizers[0].param_groups[0]["lr"]
+        self.watchdog.mark(self.done.step, 1)
         self.own_time.begin()
 
     def before_backward(self, state: State, logger: Logger) -> None:
         """Note how far this process came by itself: the last backward pass waits for the others."""
         del state, logger
-        self.watchdog.mark(self.step, 2)
+        self.watchdog.mark(self.done.step, 2)
         self.own_time.backward()
 
     def after_train_batch(self, state: State, logger: Logger) -> None:
         """Clip the whole gradient; Composer's own clipping does not report its norm."""
         del state, logger
-        self.norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
+        most = self.context.config.optimizer.clip_norm
+        self.done.norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), most)
 
     def batch_end(self, state: State, logger: Logger) -> None:
         """Log an update, and validate when it is time."""
-        assert self.data is not None
+        done, config = self.done, self.context.config.record
         # Composer's clock has counted this update, so that the first one ends as step 1.
-        before, self.step, self.tokens = self.tokens, int(state.timestamp.batch), int(state.timestamp.token)
-        loss, norm = float(state.total_loss_dict["loss/train/total"]), float(self.norm)
-        if self.config.on_spike == "skip":
-            self.losses.add(self.step - 1, loss, norm)
-        elif not (math.isfinite(loss) and math.isfinite(norm)):
+        before, done.step, done.tokens = done.tokens, int(state.timestamp.batch), int(state.timestamp.token)
+        loss, norm = float(state.total_loss_dict["loss/train/total"]), float(done.norm)
+        if not (math.isfinite(loss) and math.isfinite(norm)):
             raise DivergedError(
-                f"the loss at step {self.step} is {loss} and the gradient norm is {norm}; "
+                f"the loss at step {done.step} is {loss} and the gradient norm is {norm}; "
                 + (
                     "at the first step, the weights to start from are not finite or the rate is far too high"
-                    if self.step == 1
+                    if done.step == 1
                     else "earlier checkpoints are untouched; to resume from the last one, rerun the command with one "
-                    f"change, for example --set skip={self.step - 1}:10 (skips ten batches); on_spike=skip does so by "
-                    "itself"
+                    f"change, for example --set skip={done.step - 1}:10 (skips ten batches)"
                 )
             )
-        self.watchdog.mark(self.step, 0)
+        self.watchdog.mark(done.step, 0)
         self.own_time.count()
-        predicted, fingerprint, self.stopping, self.saving = self.data.sums()
-        self.since += self.tokens - before
+        self.speed.count(done.tokens - before)
+        predicted, fingerprint, _, _ = self.data.sums()
         row: Row = {
-            "loss": loss, "lr": self.rate, "grad_norm": norm, "predicted": predicted, "batch": f"{fingerprint:016x}",
+            "loss": loss, "lr": done.rate, "grad_norm": norm, "predicted": predicted, "batch": f"{fingerprint:016x}",
         }  # fmt: skip
-        if self.config.on_spike == "skip" and (left_out := dict(self.config.skips).get(self.step - 1)):
-            row["skipped"] = left_out
-        if self.step % self.config.log_every == 0 or self.step == self.target:
+        if done.step % config.log_every == 0 or done.step == self.target:
             row |= self._measured()
             self._write("train", row)
-        if self.meter is not None and self.ranks.rank == 0:
+        if self.context.ranks.rank == 0:
             speed = f", {row['tokens_per_second']:,.0f} tokens/s" if "tokens_per_second" in row else ""
             share = f", MFU {row['mfu']:.1%}" if "mfu" in row else ""
-            self.meter.update(self.step, f"loss {loss:.3f}, rate {self.rate:.3g}{speed}{share}")
+            self.meter.update(done.step, f"loss {loss:.3f}, rate {done.rate:.3g}{speed}{share}")
         metrics = {key: value for key, value in row.items() if isinstance(value, float | int)}
-        paused = time.monotonic()
-        if self.config.eval_sequences and (self.step % self.config.eval_every == 0 or self._lasting()):
-            metrics["validation_loss"] = self._validate()
-        self.clock += time.monotonic() - paused
+        if config.eval_sequences and (done.step % config.eval_every == 0 or self._lasting()):
+            with self.speed.paused():
+                metrics["validation_loss"] = self._validate()
         logger.log_metrics({f"{self.stage.objective}/{key}": value for key, value in metrics.items()})
 
     def batch_checkpoint(self, state: State, logger: Logger) -> None:
         """Save when it is time or somebody asks to stop, and then stop."""
         del logger
-        if self.ranks.world == 1:
+        step = self.done.step
+        _, _, stopping, saving = self.data.sums()
+        if self.context.ranks.world == 1:
             # Nobody else has to agree, so a signal that came meanwhile counts.
-            self.stopping = self.stopping or self._wants_to_stop()
-        paused = time.monotonic()
-        if self.stopping or self.saving or self.step % self.config.save_every == 0 or self._lasting():
-            self._save()
-            self.watchdog.mark(self.step, 0)
-            self.saved = time.monotonic()
-        self.clock += time.monotonic() - paused
-        if self.stopping and self.step < self.target:
+            stopping = stopping or self.requests.stop()
+        if stopping or saving or step % self.context.config.record.save_every == 0 or self._lasting():
+            with self.speed.paused():
+                self._save()
+            self.watchdog.mark(step, 0)
+            self.requests.saved()
+        if stopping and step < self.target:
             state.stop_training()
 
     def _lasting(self) -> bool:
         """Return whether this step stays: where other stages branch off, too, so that the log does not depend on
         which model was trained first."""
-        return self.step == self.target or self.step in self.stage.keep
-
-    def _wants_to_stop(self) -> bool:
-        """Return whether a signal came or, on the first rank and checked once a second, the stop file exists."""
-        stop_file = self.context.stop_file
-        if stop_file is not None and not self.ranks.rank and time.monotonic() > self.stop_file_checked + 1:
-            self.stop_file_checked = time.monotonic()
-            if stop_file.exists():
-                return True
-        return bool(self.signals)
-
-    def _wants_to_save(self) -> bool:
-        """Return whether the first rank's clock says that a checkpoint is due."""
-        minutes = self.config.save_minutes
-        return bool(minutes) and not self.ranks.rank and time.monotonic() > self.saved + 60 * minutes
+        return self.done.step == self.target or self.done.step in self.stage.keep
 
     def _log_until(self, start: checkpoints.Checkpoint | None) -> int | None:
         """Return the step after which the log's rows go, since they are written again; None where they stay."""
@@ -318,53 +356,45 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
 
     def _measured(self) -> Row:
         """Return what was measured on the clock since the last time, of all ranks."""
-        now = time.monotonic()
-        speed = self.since / (now - self.clock)
-        self.clock, self.since = now, 0
+        ranks, speed = self.context.ranks, self.speed.tokens_per_second()
         flops = model_flops_per_token(
             self.context.shape,
-            length=self.config.sequences.attended_length,
+            length=self.context.config.sequences.attended_length,
             predicted=self.stage.predicted_share,
         )
-        used = mfu(speed, flops, self.ranks.device_name, self.ranks.world)
+        used = mfu(speed, flops, ranks.device_name, ranks.world)
         measured: Row = {
             "tokens_per_second": speed,
-            "memory_gb": self.ranks.peak_memory(),
-            "device": self.ranks.device_name,
-            "processes": self.ranks.world,
+            "memory_gb": ranks.peak_memory(),
+            "device": ranks.device_name,
+            "processes": ranks.world,
         }
-        if self.ranks.world > 1 and self.own_time.steps >= _STEPS_BY_RANK:
-            measured["seconds_by_rank"] = self.own_time.by_rank(self.stage.name, self.step)
+        if ranks.world > 1 and self.own_time.steps >= _STEPS_BY_RANK:
+            measured["seconds_by_rank"] = self.own_time.by_rank(self.stage.name, self.done.step)
         return measured if used is None else measured | {"mfu": used}
 
     def _save(self) -> None:
         """Have the checkpoint written while training continues, and those no longer needed removed."""
+        step, stage, writer = self.done.step, self.stage, self.writer
         state = {
-            "stage": self.stage.name,
-            "objective": self.stage.objective,
-            "ratio": self.stage.ratio,
-            "tokens": self.tokens,
-            "precision": "bf16" if self.context.bf16 else "fp32",
-            "compile": self.compiled,
-            "attention": self.attention,
-            **self.context.identity(self.stage),
-            "interventions": self.config.interventions(self.step),
+            "stage": stage.name,
+            "objective": stage.objective,
+            "ratio": stage.ratio,
+            "tokens": self.done.tokens,
+            **self.computed,
+            **self.context.identity(stage),
+            "interventions": self.context.config.interventions(step),
         }
-        writer, keep = self.writer, list(self.stage.keep)
-        if self.config.on_spike == "skip":
-            state["losses"] = list(self.losses.last)
-            saved = (item.step for item in checkpoints.checkpoint_steps(self.folder))
-            keep += [step for step in saved if step <= self.step - 2 * BATCHES][-1:]
         gather_state(self.optimizer)
         self._agree(
-            None if writer is None else writer.begin(self.step, self.model, self.optimizer, state, keep)
+            None if writer is None else writer.begin(step, self.model, self.optimizer, state, stage.keep)
         )
 
     def _agree(self, error: UserError | OSError | None) -> None:
         """End on all processes where the first one could not write a checkpoint."""
-        if self.ranks.total(float(error is not None))[0]:
+        if self.context.ranks.total(float(error is not None))[0]:
             raise error or UserError(
-                f"the first process could not write a checkpoint at or before step {self.step}"
+                f"the first process could not write a checkpoint at or before step {self.done.step}"
             )
 
     def _say_what_is_saved(self) -> None:
@@ -373,36 +403,13 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.writer.finish()
         saved = checkpoints.latest(self.folder, self.target)
         logger.warning(
-            "%s: interrupted after step %d; %s; run the same command to resume", self.stage.name, self.step,
+            "%s: interrupted after step %d; %s; run the same command to resume", self.stage.name, self.done.step,
             "no checkpoint has been saved yet" if saved is None else f"step {saved.step} is saved in {saved.path}",
         )  # fmt: skip
 
-    def _batch(self, step: int) -> StepBatch:
-        stage, ranks, data = self.stage, self.ranks, self.stage_data
-        number = self.config.batch_number(step, self.spans)
-        data.open_ahead(number, ranks.local_rank, ranks.local_world)
-        ratio = stage.ratio_at(step)
-        batch = data.step(number, stage.objective, ratio, rank=ranks.rank, world=ranks.world)
-        return replace(batch, step=step, microbatches=[self._shaped(part) for part in batch.microbatches])
-
-    def _shaped(self, part: ObjectiveBatch) -> ObjectiveBatch:
-        return part.padded(*self.config.pass_multiples) if self.fixed_shapes else part
-
-    def _announce_epochs(self) -> None:
-        """Say at which step the next epoch begins, and in which the stage ends."""
-        each = self.stage_data.order.steps_per_epoch
-        steps = range(self.step, self.target)
-        epochs = [self.config.batch_number(step, self.spans) // each + 1 for step in steps]
-        later = [(step, epoch) for step, epoch in enumerate(epochs, self.step) if epoch > epochs[0]]
-        if later:
-            logger.warning(
-                "%s: the shards last for %s steps; at step %d epoch %d begins, and the stage ends in epoch %d",
-                self.stage.name, f"{each:,}", *later[0], epochs[-1],
-            )  # fmt: skip
-
     def _starts_with_validation(self) -> bool:
         """Return whether to validate before the first step: not where the parent's objective continues."""
-        if not self.config.eval_sequences:
+        if not self.context.config.record.eval_sequences:
             return False
         if self.stage.parent is None:
             return True
@@ -412,17 +419,14 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
 
     def _validate(self) -> float:
         """Log the loss on the validation split at its fixed masks and return it."""
-        stage, ranks = self.stage, self.ranks
-        batches = self.stage_data.validation(
-            stage.objective, stage.lasting_ratio, rank=ranks.rank, world=ranks.world
-        )
+        ranks = self.context.ranks
         self.model.eval()
         total = count = 0.0
         with torch.no_grad(), torch.autocast(ranks.device.type, torch.bfloat16, enabled=self.context.bf16):
-            for batch in batches:
-                part = loss_sum(self.model, self._shaped(batch).to(ranks.device))
+            for batch in self.batches.validation():
+                part = loss_sum(self.model, batch.to(ranks.device))
                 total, count = total + float(part.total), count + part.count
-                self.watchdog.mark(self.step, 0)
+                self.watchdog.mark(self.done.step, 0)
         self.model.train()
         total, count = ranks.total(total, count)
         loss = total / max(count, 1)
@@ -431,10 +435,10 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
 
     def _write(self, split: str, row: Row) -> None:
         if self.log is not None:
-            stage = self.stage
-            ratio = stage.ratio_at(self.step - 1) if split == "train" else stage.lasting_ratio
+            stage, step = self.stage, self.done.step
+            ratio = stage.ratio_at(step - 1) if split == "train" else stage.lasting_ratio
             of_stage = {"objective": stage.objective, "ratio": ratio, "stage": stage.name}
-            self.log.write({"step": self.step, "split": split} | of_stage | row | {"tokens": self.tokens})
+            self.log.write({"step": step, "split": split} | of_stage | row | {"tokens": self.done.tokens})
 
 
 def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, str]:
@@ -457,11 +461,11 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
     dtype = torch.bfloat16 if context.bf16 else torch.float32
     if isinstance(model, EuroBertForMaskedLM):
         model.fuse_projections(device.type == "cuda")
-        model.body.residual_is_narrow = config.residual == "bf16"
+        model.body.residual_is_narrow = config.machine.residual == "bf16"
         head_dim = model.config.head_dim
     else:
         head_dim = model.head_dim
-    attention = resolve_backend(config.backend, device, dtype, head_dim).name
+    attention = resolve_backend(config.machine.backend, device, dtype, head_dim).name
     model.set_attention_backend(attention)
     return model, attention
 
@@ -477,10 +481,10 @@ def compile_model(model: Trained, batch: Callable[[], ObjectiveBatch], context: 
     Raises:
         torch.OutOfMemoryError: the pass does not fit.
     """
-    wanted, device = context.config.compile, context.ranks.device
+    wanted, device = context.config.machine.compile, context.ranks.device
     if wanted == "off" or (wanted == "auto" and device.type != "cuda") or isinstance(model, AdaptedModel):
         return "off"
-    tuned = {"coordinate_descent_tuning": True} if context.config.compile == "tuned" else None
+    tuned = {"coordinate_descent_tuning": True} if wanted == "tuned" else None
     model.compile_blocks(options=tuned)
     try:
         with torch.autocast(device.type, torch.bfloat16, enabled=context.bf16):

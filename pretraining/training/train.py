@@ -11,7 +11,7 @@ The loop is read from top to bottom in seven files:
     optimizer        AdamW, its state in a checkpoint, and the rate of a step
 
 Next to them: `checkpoints` and `log` write what is kept, `ranks` says which process of the job this is, `watchdog`
-which of them hangs or is slow, `spikes` which batches are left out after a spike of the loss.
+which of them hangs or is slow.
 
 <out>/stages/<stage>/step-<n>/   checkpoints: the newest, and those at which other stages branch off
 <out>/stages/<stage>/log.jsonl   its log; TensorBoard's files are next to it
@@ -36,12 +36,13 @@ import torch
 from common.errors import UserError
 from common.files import sha256_file, write_text
 from common.locks import try_lock, wait_for_lock
+from common.manifest import MANIFEST
 from common.provenance import provenance
 from common.settings import read_settings
 from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import check_tokenizer, load_manifest
 from pretraining.model.configuration import config_of
-from pretraining.model.encoder_folder import MANIFEST, PACKAGES, check_model
+from pretraining.model.encoder_folder import PACKAGES, check_model
 from pretraining.model.start_folder import export_trained
 from pretraining.model.start_weights import data_config
 from pretraining.models import OBJECTIVES, PREDICTION_SHIFT
@@ -53,7 +54,6 @@ from pretraining.training import checkpoints
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import LOG, log_text, read_log
 from pretraining.training.ranks import Ranks
-from pretraining.training.spikes import LossSpike
 from pretraining.training.stage import StageTraining
 
 __all__ = ["checkpoint_as_model", "export_checkpoint", "train"]
@@ -94,7 +94,7 @@ def train(
     config = config or targets.plan.study.config
     config = replace(config, seed=config.seed + model.seed)
     # Later than the watchdog, whose sentence says more.
-    ranks = Ranks.here(timeout=120 * config.timeout_minutes)
+    ranks = Ranks.here(timeout=120 * config.machine.timeout_minutes)
     if ranks.rank:
         # Only the first process logs.
         logging.getLogger("pretraining").setLevel(logging.WARNING)
@@ -210,22 +210,13 @@ def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> 
     with _only_process(context.folder(stage.name), stage.name, context.ranks):
         if context.is_done(stage, target):
             return True
-        while isinstance(reached := _run(context, stage, target), LossSpike):
-            context.roll_back(stage, target, reached)
-    return reached
-
-
-def _run(context: TrainingContext, stage: PlannedStage, target: int) -> bool | LossSpike:
-    """Train a stage; return whether it got there, or the spike that ended it."""
-    try:
-        return StageTraining(context, stage, target).run()
-    except LossSpike as spike:
-        return spike.with_traceback(None)
-    finally:
-        if context.ranks.device.type == "cuda":
-            # Composer's trainer is full of cycles, and what comes next needs the memory.
-            gc.collect()
-            torch.cuda.empty_cache()
+        try:
+            return StageTraining(context, stage, target).run()
+        finally:
+            if context.ranks.device.type == "cuda":
+                # Composer's trainer is full of cycles, and what comes next needs the memory.
+                gc.collect()
+                torch.cuda.empty_cache()
 
 
 def _export(

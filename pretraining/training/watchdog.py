@@ -13,7 +13,8 @@ import platform
 import statistics
 import threading
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -23,7 +24,7 @@ from torch.distributed import distributed_c10d
 from common.processes import AGAIN
 from pretraining.training.ranks import Ranks
 
-__all__ = ["OwnTime", "Watchdog"]
+__all__ = ["OwnTime", "Speed", "Watchdog"]
 
 logger = logging.getLogger(__name__)
 
@@ -127,6 +128,32 @@ class Watchdog(AbstractContextManager["Watchdog"]):
             f"{self._name}: nothing has moved for {self._seconds / 60:.3g} minutes after step {self._at[0]}: {who}; "
             "every process ends now with exit code 75; the same command resumes from the last checkpoint"
         )
+
+
+class Speed:
+    """Tokens a second of all processes since the last row of the log, but for the time of what is `paused`."""
+
+    def __init__(self) -> None:
+        """Begin to count."""
+        self._began, self._tokens = time.monotonic(), 0
+
+    def count(self, tokens: int) -> None:
+        """Add the tokens of an update."""
+        self._tokens += tokens
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave out the time of the block."""
+        paused = time.monotonic()
+        yield
+        self._began += time.monotonic() - paused
+
+    def tokens_per_second(self) -> float:
+        """Return the speed, and begin to count anew."""
+        now = time.monotonic()
+        speed = self._tokens / (now - self._began)
+        self._began, self._tokens = now, 0
+        return speed
 
 
 class OwnTime:

@@ -24,11 +24,9 @@ def test_objects_come_by_name_in_the_order_of_registration() -> None:
     assert len(colours) == 2
 
 
-def test_a_name_is_taken_once() -> None:
+def test_a_name_is_taken_once_and_the_nearest_suggested() -> None:
+    colours = Registry("colour", [Colour("red"), Colour("blue")])
     with pytest.raises(ValueError, match="already a colour called 'red'"):
-        Registry("colour", [Colour("red"), Colour("red")])
-
-
-def test_the_nearest_name_is_suggested() -> None:
+        colours.register(Colour("red"))
     with pytest.raises(UserError, match=r"unknown colour 'bleu'; use one of red, blue; did you mean 'blue'"):
-        Registry("colour", [Colour("red"), Colour("blue")])["bleu"]
+        colours["bleu"]

@@ -29,12 +29,11 @@ optimizer = build_optimizer(model.to(ranks.device), config, ranks.device)
 for stage in planned.stages:
     share = {"objective": stage.objective, "ratio": stage.ratio, "rank": ranks.rank, "world": ranks.world}
     batches = (data.step(step, **share) for step in range(stage.start, stage.end))
-    warmups = {"warmup_steps": config.warmup_steps, "rewarm_steps": config.rewarm_steps}
-    schedule, losses = stage_schedule(planned, stage, **warmups), InMemoryLogger()
+    schedule, losses = stage_schedule(planned, stage, config.optimizer), InMemoryLogger()
     trainer = Trainer(
         model=PretrainingModel(model), train_dataloader=StepData(batches, ranks), optimizers=optimizer,
         schedulers=rates_by_step(optimizer, schedule, stage.start, stage.end), step_schedulers_every_batch=True,
-        algorithms=[GradientClipping("norm", config.clip_norm)], callbacks=[BucketViews()], loggers=[losses],
+        algorithms=[GradientClipping("norm", config.optimizer.clip_norm)], callbacks=[BucketViews()], loggers=[losses],
         max_duration=f"{stage.end}ba", spin_dataloaders=False, progress_bar=False,
         device_train_microbatch_size=1, accumulate_train_batch_on_tokens=True,
     )  # fmt: skip

@@ -262,6 +262,27 @@ def test_an_objective_is_trained(
     assert not json.loads((tmp_path / "out" / "models" / model / "config.json").read_text())["is_causal"]
 
 
+def test_a_decay_is_planned_and_trained_at_its_rates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, train = commands("A decay")
+    (function,), (page,) = blocks("A decay"), blocks("A decay", "toml")
+    (tmp_path / "build").mkdir()
+    (tmp_path / plan[-1]).write_text(page)
+    shape_and_settings = STUDY[STUDY.index("[sizes.s]") :]
+    tables = page[: page.index("[sizes")].replace("10k", "4").replace("32k", "8")
+    (tmp_path / "mini.toml").write_text(f"{tables}\n{shape_and_settings}")
+    places = {"shards": str(make_shards(tmp_path)), plan[-1]: "mini.toml"}
+    monkeypatch.chdir(tmp_path)
+    with added(models, function, models.DECAYS):
+        assert not main(plan)
+        assert re.search(r"cosine8000.* decay, 34k to 42k", capsys.readouterr().out)
+        assert not main([places.get(word, word) for word in train])
+    rows = read_log(tmp_path / "pretrained" / "models" / "mine" / "log.jsonl")
+    rates = [row["lr"] / 3e-3 for row in rows if row["split"] == "train"]
+    assert rates == pytest.approx([1 / 3, 2 / 3, *[1.0] * 8, 0.5, 0.0], abs=1e-15)
+
+
 @pytest.mark.slow
 def test_a_callback_of_ones_own_and_a_script_with_composers_trainer(tmp_path: Path) -> None:
     """Run in processes of their own, in a folder that holds the page's modules; the script's losses are `train`'s."""

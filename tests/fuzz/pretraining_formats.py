@@ -21,10 +21,12 @@ from pretraining.model.model_folder import export, read_config
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import load_study, plan_of
+from pretraining.starts import start_of
 from pretraining.training import checkpoints
 from pretraining.training.log import LOG, LogWriter, read_log
 from tests.fuzz.mutations import FileFormat
 from tests.pretraining.documents import make_documents, write_jsonl
+from tests.pretraining.families import save_start
 from tests.pretraining.sizes import TINY, config_for
 from tests.pretraining.small_study import STUDY
 
@@ -115,6 +117,11 @@ def tokenizer(folder: Path) -> Path:
     return folder / "tokenizer.json"
 
 
+def opened(path: Path) -> Any:
+    start = start_of(str(path.parent))
+    return start.mask, start.tokenizer.rows, start.tokenizer.special, start.shape
+
+
 def unfinished(folder: Path) -> Path:
     writer = ShardWriter(folder / "out", REQUEST)
     for number, text in enumerate(DOCUMENTS[:5]):
@@ -161,6 +168,13 @@ FORMATS = [
     FileFormat(
         "tokenizer", tokenizer, lambda path: load_tokenizer(str(path)).encode_batch(["a b"]),
         "tokenizer --convert {file} --out {new}/made", sealed=False, share=0.25,
+    ),
+    *(
+        FileFormat(
+            f"start's {file}", lambda at, file=file: save_start(at / "start", "qwen2") / file, opened,
+            "plan --hours 24 --start {at}/start", sealed=False, share=0.5,
+        )
+        for file in ("tokenizer.json", "tokenizer_config.json")
     ),
     FileFormat("unfinished shards", unfinished, resumed, share=0.25),
 ]  # fmt: skip

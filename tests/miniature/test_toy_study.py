@@ -100,8 +100,8 @@ def test_every_step_is_the_papers_divided_by_the_scale(name: str) -> None:
     for shape in study.shapes.values():  # initial weights keep the paper's ratio to 1 / sqrt(width)
         assert shape.init_std == round(0.02 * (SHAPES["610m"].hidden / shape.hidden) ** 0.5, 3)
     # warm-up and decay keep their proportion to the budget
-    assert study.config.warmup_steps * form.scale == study.design.decay_steps * form.scale == 2_000
-    assert study.config.rewarm_steps * form.scale == 200
+    assert study.config.optimizer.warmup_steps * form.scale == study.design.decay_steps * form.scale == 2_000
+    assert study.config.optimizer.rewarm_steps * form.scale == 200
 
 
 def test_the_example_has_the_whole_design() -> None:

@@ -1,6 +1,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,9 +72,21 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def done(study: Study, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(study: Study, data: Path) -> small_study.Run:
+    """Trains a model of the study on its shards."""
+
+    def trained(name: str, out: Path, *words: str, **others: Any) -> bool:
+        config = small_study.changed(others.get("study", study), *words)
+        given = {"study": study, "data": data, "config": config, **others}
+        return small_study.train(name, out=out, **given)
+
+    return trained
+
+
+@pytest.fixture(scope="session")
+def done(run: small_study.Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its two-stage model, trained without interruption."""
     torch.set_num_threads(1)
     out = tmp_path_factory.mktemp("out")
-    assert small_study.train(small_study.MODEL, data=data, out=out, study=study)
+    assert run(small_study.MODEL, out)
     return out

@@ -5,7 +5,7 @@ import os
 import random
 import signal
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import torch
@@ -77,6 +77,13 @@ def train(name: str, *, study: Study, **places: Any) -> bool:
     from pretraining.training import train as training
 
     return training.train(targets_of(name, study), **places)
+
+
+class Run(Protocol):
+    """Trains a model of the study, or a stage of its plan, with settings as `key=value` words."""
+
+    def __call__(self, name: str, out: Path, *words: str, **others: Any) -> bool:
+        """Return whether it is done; `others` take the place of the study, its data or the settings."""
 
 
 def open_data(study: Study, data: Path, *words: str) -> Data:

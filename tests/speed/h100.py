@@ -37,7 +37,7 @@ from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.paper_settings import SHAPES, Shape
-from pretraining.plan.config import TrainingConfig
+from pretraining.plan.config import Batches, TrainingConfig
 from pretraining.plan.devices import largest_microbatch, mfu
 from pretraining.plan.flops import model_flops_per_token
 from pretraining.training.objectives import ObjectiveBatch, clm, group_weights, loss_sum, mlm
@@ -111,14 +111,16 @@ def passes(config: TrainingConfig, steps: int) -> Iterator[list[np.ndarray[Any, 
     """Yield the lengths of each pass of each step, by the product's order and layout."""
     order = Order(
         samples=2**20,
-        batch=config.global_batch,
+        batch=config.batches.global_batch,
         seed=0,
-        block=config.shuffle_block,
-        chunk=config.shuffle_chunk,
+        block=config.batches.shuffle_block,
+        chunk=config.batches.shuffle_chunk,
     )
     for step in range(steps):
         starts, stops = config.sequences.spans(order.batch_of(step)[1])
-        yield [(stops - starts)[places] for places in lay_out(stops - starts, 1, config.pass_tokens)[0]]
+        yield [
+            (stops - starts)[places] for places in lay_out(stops - starts, 1, config.batches.pass_tokens)[0]
+        ]
 
 
 def _sizes(small: bool) -> dict[str, Shape]:
@@ -128,11 +130,11 @@ def _sizes(small: bool) -> dict[str, Shape]:
 def kernels(part: Part, small: bool) -> None:
     """Time attention alone, over the passes of a step; of cuDNN, too, what a new shape costs."""
     config = (
-        TrainingConfig(global_batch=16, max_length=48, microbatch=2)
+        TrainingConfig(batches=Batches(global_batch=16, max_length=48, microbatch=2))
         if small
-        else TrainingConfig(global_batch=SEQUENCES)
+        else TrainingConfig(batches=Batches(global_batch=SEQUENCES))
     )
-    tokens, sequences = config.pass_multiples
+    tokens, sequences = config.batches.pass_multiples
     lengths = next(passes(config, 1))
     sizes = _sizes(small)
     for (size, shape), causal, name in itertools.product(sizes.items(), (False, True), BACKENDS):
@@ -140,7 +142,7 @@ def kernels(part: Part, small: bool) -> None:
             continue  # one sequence after the other
         for exact in (True, False) if name == "cudnn" else (True,):
             batches = [
-                PackedBatch.of([np.zeros(n, np.int64) for n in one], max_length=config.max_length)
+                PackedBatch.of([np.zeros(n, np.int64) for n in one], max_length=config.batches.max_length)
                 for one in lengths
             ]
             batches = batches if exact else [batch.padded(tokens, sequences) for batch in batches]
@@ -222,20 +224,20 @@ def step_parts(
 ) -> Iterator[list[ObjectiveBatch]]:
     """Yield the passes of each step as the data loader makes them, with the weights of their tokens."""
     rng, rule = np.random.default_rng(0), MaskRule.of(config, ratio=0.4, seed=0)
-    number = 0
+    number, batches = 0, settings.batches
     for lengths in passes(settings, steps):
-        made, counts = [], torch.zeros(settings.global_batch // settings.group_size, dtype=torch.float64)
+        made, counts = [], torch.zeros(batches.global_batch // batches.group_size, dtype=torch.float64)
         for one in lengths:
             ids = np.arange(number, number + len(one))
             number += len(one)
             packed = PackedBatch.of(
-                [made_up(rng, n, config.vocab_size) for n in one], ids, max_length=settings.max_length
+                [made_up(rng, n, config.vocab_size) for n in one], ids, max_length=batches.max_length
             )
             part = (clm(packed) if objective == "clm" else mlm(packed, rule)).grouped(
                 torch.from_numpy(ids % len(counts))
             )
             counts += part.counts(len(counts))
-            made.append(part.padded(*settings.pass_multiples) if fixed else part)
+            made.append(part.padded(*batches.pass_multiples) if fixed else part)
         weights = group_weights(counts, "equal")
         yield [replace(part, weights=weights) for part in made]
 
@@ -273,7 +275,7 @@ def trained(
         if small
         else {"global_batch": SEQUENCES, "microbatch": variant.microbatch}
     )
-    settings = TrainingConfig(**given)  # type: ignore[arg-type]
+    settings = TrainingConfig(batches=Batches(**given))  # type: ignore[arg-type]
     dtype = torch.bfloat16
     backend = resolve_backend(variant.backend, device, dtype, shape.head_dim)
     model: EuroBertForMaskedLM = ours(config).to(device)
@@ -297,7 +299,7 @@ def trained(
                 total = loss_sum(model, part.to(device, non_blocking=True)).total
             total.backward()  # type: ignore[no-untyped-call]
             loss += total.detach()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.optimizer.clip_norm)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         losses.append(loss)
@@ -333,9 +335,7 @@ def kinds(profiler: Any, seconds: float) -> dict[str, float]:
 def all_variants(part: Part, small: bool) -> Variant:
     """Time 30 steps of 610M by variant; return the fastest, with the residual that the losses allow."""
     shape = _sizes(small)["tiny" if small else "610m"]
-    most = (
-        max(1, largest_microbatch(shape, _free(part.device), TrainingConfig().max_length)) if not small else 4
-    )
+    most = max(1, largest_microbatch(shape, _free(part.device), Batches().max_length)) if not small else 4
 
     def run(variant: Variant) -> Row:
         return part.measure(variant.label, lambda: trained(part.device, shape, variant, small=small))
@@ -386,7 +386,7 @@ def best_of(part: Part, small: bool, options: Any) -> None:
     base = Variant(backend="sdpa") if part.device.type == "cpu" else Variant()
     chosen = Variant(**json.loads(file.read_text())) if file.is_file() else base
     for (size, shape), objective in itertools.product(_sizes(small).items(), ("mlm", "clm")):
-        micro = max(1, largest_microbatch(shape, _free(part.device), TrainingConfig().max_length))
+        micro = max(1, largest_microbatch(shape, _free(part.device), Batches().max_length))
         variant = chosen if small or chosen.microbatch == 12 else replace(chosen, microbatch=micro)
         row = part.measure(
             f"{size} {objective} {variant.label}",

@@ -187,9 +187,9 @@ def test_it_is_the_largest_model_with_the_studys_settings_and_the_sites_jobs(tmp
     study = load_study(tmp_path / "study.toml")
     assert study.shapes["rehearsal-largest"] == PAPER_STUDY.shapes["1b"]
     assert study.config.science().keys() == PAPER_STUDY.config.science().keys()
-    assert (study.config.global_batch, study.config.loss_group) == (
-        PAPER_STUDY.config.global_batch,
-        PAPER_STUDY.config.loss_group,
+    assert (study.config.batches.global_batch, study.config.batches.loss_group) == (
+        PAPER_STUDY.config.batches.global_batch,
+        PAPER_STUDY.config.batches.loss_group,
     )
     assert {job.kind.name for job in workflow.jobs.values()} == {"shards", "stage", "model"}
     assert {(job.nodes, job.gpus) for job in workflow.jobs.values() if job.checkpoints} == {(2, 4)}

@@ -8,7 +8,7 @@ from analysis.claims.catalogue.terms import ALL, within
 from analysis.claims.statements import AtLeast, Finding, all_of, any_of, difference
 from analysis.claims.titles import ANSWER
 from analysis.evidence.contrasts import Spread
-from pretraining.models import RATIOS, SPLITS
+from pretraining.models import BUDGET_SPLITS, RATIOS
 
 __all__ = ["ANSWERS", "FINDINGS"]
 
@@ -17,7 +17,7 @@ def _split(budget: int, place: int) -> str:
     """Model of a budget (thousands of steps) by place: 0 is MLM only, 1-3 are 25, 50, 75 % CLM, 4 is CLM only."""
     if place in (0, 4):
         return f"610m-{'mlm40' if place == 0 else 'clm'}-{budget}k"
-    return f"610m-clm-{SPLITS[budget][place - 1]}k-mlm40-{budget}k"
+    return f"610m-clm-{BUDGET_SPLITS[budget][place - 1]}k-mlm40-{budget}k"
 
 
 def _best_split(budget: int, task: str) -> AtLeast:
@@ -54,7 +54,7 @@ def _beats_mlm_alone(place: int) -> AtLeast:
                 _split(budget, 0),
                 task,
             )
-            for budget in SPLITS
+            for budget in BUDGET_SPLITS
             for task in ALL
         ],
     )
@@ -80,7 +80,7 @@ FINDINGS = (
                         task,
                         **within(task),
                     )
-                    for budget in SPLITS
+                    for budget in BUDGET_SPLITS
                     for task in ALL
                 ],
             ),
@@ -95,7 +95,7 @@ FINDINGS = (
         family="two-stage",
         body=all_of(
             "25 or 50 % is the best split",
-            [_best_split(budget, task) for budget in SPLITS for task in ALL],
+            [_best_split(budget, task) for budget in BUDGET_SPLITS for task in ALL],
         ),
     ),
     Finding(

@@ -15,7 +15,7 @@ from analysis.evidence.contrasts import AnyContrast, Contrast, Result
 from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, open_source
-from pretraining.models import SPLITS, parse
+from pretraining.models import BUDGET_SPLITS, parse
 from tests.analysis.adjusted import multipletests
 
 
@@ -89,7 +89,9 @@ def test_the_headline_names_split_models_budgets_and_tasks(assessment: Assessmen
     assert {(m.size, m.ratio) for m in (*better, *alone)} == {("610m", 40)}
     assert {m.objective for m in better} == {"clm+mlm"} and {m.objective for m in alone} == {"mlm"}
     assert [m.steps for m in better] == [m.steps for m in alone]
-    assert {m.steps for m in better} == {1_000 * budget for budget in SPLITS} == {12_000, 22_000, 42_000}
+    assert (
+        {m.steps for m in better} == {1_000 * budget for budget in BUDGET_SPLITS} == {12_000, 22_000, 42_000}
+    )
     headline = answer(assessment).headline
     assert (
         "at equal budget, 25 % CLM followed by 75 % MLM is shown to score higher than MLM alone in "

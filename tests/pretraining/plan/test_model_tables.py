@@ -9,7 +9,7 @@ import pytest
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from pretraining.models import Model, find_model, parse, parse_objective
-from pretraining.plan.config import TrainingConfig
+from pretraining.plan.config import Batches
 from pretraining.plan.study_plan import Study, load_study, plan_of, targets_of
 from tests.pretraining.small_study import STUDY
 
@@ -96,11 +96,11 @@ def test_stages_of_shares_decays_and_data(tmp_path: Path) -> None:
     assert (plan.data_tokens, plan.tokens_of("other-shards")) == (100 * each, 100 * each)
     last = plan.stages[-1]
     assert plan.steps_on_its_data(last) == ((0, 25), (125, 200))
-    config = TrainingConfig(skip="10:3,50:7,130:2")
-    numbers = [config.batch_number(step, plan.steps_on_its_data(last)) for step in (125, 129, 130, 199)]
+    batches = Batches(skip="10:3,50:7,130:2")
+    numbers = [batches.number(step, plan.steps_on_its_data(last)) for step in (125, 129, 130, 199)]
     assert numbers == [28, 32, 35, 104]
     inside = plan.steps_on_its_data(plan.stages[2])
-    assert [config.batch_number(step, inside) for step in (25, 49, 50, 124)] == [0, 24, 32, 106]
+    assert [batches.number(step, inside) for step in (25, 49, 50, 124)] == [0, 24, 32, 106]
 
 
 def test_a_ratio_falls_in_a_straight_line_over_its_stage() -> None:
@@ -182,18 +182,25 @@ def test_a_mistake_is_one_sentence_with_its_place(tmp_path: Path, table: str) ->
     assert f"{tmp_path / 'own.toml'} [models.mine]" in said and "\n" not in said
 
 
+STAGES = 'stages = ["clm:9"]'
+
+
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("text", "message"),
     [
-        ("mine-s2", "means another pretraining of mine"),
-        ("../mine", "at most 80 letters"),
-        ("a\\nb", r"'a\\nb'.*at most 80 letters"),
-        ("mini-s-clm-24", "already says size, stages and steps"),
+        (f"[models.mine-s2]\n{STAGES}", "means another pretraining of mine"),
+        (f'[models."../mine"]\n{STAGES}', "at most 80 letters"),
+        (f'[models."a\\nb"]\n{STAGES}', r"'a\\nb'.*at most 80 letters"),
+        (f"[models.mini-s-clm-24]\n{STAGES}", "already says size, stages and steps"),
+        ("[models.mine]", "unknown model 'mine'.*a name of your own needs `stages`"),
+        ("[models]\nmine = 3", r"\[models.mine\]: there must be a table of keys and values, not 3"),
     ],
 )
-def test_a_name_that_means_something_else_is_refused(tmp_path: Path, name: str, message: str) -> None:
+def test_a_name_that_means_something_else_or_nothing_is_refused(
+    tmp_path: Path, text: str, message: str
+) -> None:
     with pytest.raises(UserError, match=message):
-        study_of(tmp_path, f'[models."{name}"]\nstages = ["clm:9"]')
+        study_of(tmp_path, text)
 
 
 def test_a_start_that_is_not_here_stops_only_its_own_plan(tmp_path: Path) -> None:
@@ -206,13 +213,6 @@ def test_a_start_that_is_not_here_stops_only_its_own_plan(tmp_path: Path) -> Non
         load_study(tmp_path / "none.toml").model("mina")
     with pytest.raises(UserError, match="absent"):
         plan_of([study.models["mine"]], study).costs()
-
-
-def test_a_name_of_ones_own_needs_stages(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"unknown model 'mine'.*a name of your own needs `stages`"):
-        study_of(tmp_path, "[models.mine]")
-    with pytest.raises(UserError, match=r"models\.mine takes a table"):
-        study_of(tmp_path, "[models]\nmine = 3")
 
 
 def test_the_plan_prints_what_each_stage_adds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,5 +26,8 @@ def test_a_divided_study_is_a_study_in_proportion(content: dict[str, object]) ->
     for one, other in zip(whole.models.values(), small.models.values(), strict=True):
         assert other.objectives == one.objectives and other.steps == one.steps // 50
         assert [stage.phase for stage in other.stages] == [stage.phase for stage in one.stages]
-    assert small.config.peak_lr == whole.config.peak_lr and small.config.global_batch == 4
+    assert (
+        small.config.optimizer.peak_lr == whole.config.optimizer.peak_lr
+        and small.config.batches.global_batch == 4
+    )
     assert divided_study(content, 1) == content

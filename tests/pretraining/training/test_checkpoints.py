@@ -11,13 +11,13 @@ from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.plan.study_plan import Study
 from pretraining.training import checkpoints
 from tests.flips import flips
-from tests.pretraining.small_study import MODEL, QUIET, model_config, seal_again, train, weights_hash
+from tests.pretraining.small_study import MODEL, QUIET, Run, model_config, seal_again, weights_hash
 
 pytestmark = QUIET
 
 
 def test_a_full_disk_keeps_the_last_checkpoint(
-    done: Path, study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original, calls = checkpoints.save_file, {"left": 6}
 
@@ -29,14 +29,16 @@ def test_a_full_disk_keeps_the_last_checkpoint(
 
     monkeypatch.setattr(checkpoints, "save_file", filling)
     with pytest.raises(UserError, match=r"step-00000006 could not .* No space .* free some space"):
-        train(MODEL, data=data, out=tmp_path, study=study)
+        run(MODEL, tmp_path)
     monkeypatch.undo()
     assert [i.step for i in checkpoints.checkpoint_steps(tmp_path / "stages/mini-s-clm")] == [5]
-    assert train(MODEL, data=data, out=tmp_path, study=study)
+    assert run(MODEL, tmp_path)
     assert weights_hash(tmp_path) == weights_hash(done)
 
 
-def test_damaged_checkpoints_are_reported(done: Path, study: Study, data: Path, tmp_path: Path) -> None:
+def test_damaged_checkpoints_are_reported(
+    run: Run, done: Path, study: Study, data: Path, tmp_path: Path
+) -> None:
     out = shutil.copytree(done, tmp_path / "out")
     shutil.rmtree(out / "models")
     for folder in (MODEL, "mini-s-clm-9-mlm40"):
@@ -47,10 +49,10 @@ def test_damaged_checkpoints_are_reported(done: Path, study: Study, data: Path, 
         content = (saved.path / file).read_bytes()
         (saved.path / file).write_bytes(content[:20])
         with pytest.raises(UserError, match=r"step-00000009.* is damaged.*; remove its folder to resume"):
-            train(MODEL, data=data, out=out, study=study)
+            run(MODEL, out)
         (saved.path / file).unlink()
         with pytest.raises(UserError, match=f"{file} is missing|no checkpoint at that step|damaged"):
-            train("mini-s-clm-9-mlm40", data=data, out=out, study=study)
+            run("mini-s-clm-9-mlm40", out)
         (saved.path / file).write_bytes(content)
     with pytest.raises(UserError, match="belongs to another architecture"):
         config = model_config(study, data)
@@ -76,12 +78,10 @@ def test_no_flipped_bit_of_a_checkpoint_passes(
     assert flips(folder / file, count, believe) == 0
 
 
-def test_a_finished_stage_is_looked_at_before_it_is_believed(
-    done: Path, study: Study, data: Path, tmp_path: Path
-) -> None:
+def test_a_finished_stage_is_looked_at_before_it_is_believed(run: Run, done: Path, tmp_path: Path) -> None:
     out = Path(shutil.copytree(done, tmp_path / "out"))
     path = out / "stages/mini-s-clm/step-00000009/optimizer.safetensors"
-    assert train("mini-s-clm-9-mlm40", data=data, out=out, study=study)
+    assert run("mini-s-clm-9-mlm40", out)
     saved = out / "stages/mini-s-clm-9-mlm40/step-00000018/model.safetensors"
     for damaged, stage in ((saved, "mini-s-clm-9-mlm40"), (path, "mini-s-clm")):
         content = bytearray(damaged.read_bytes())
@@ -89,9 +89,9 @@ def test_a_finished_stage_is_looked_at_before_it_is_believed(
         damaged.write_bytes(content)
         if stage == "mini-s-clm-9-mlm40":
             with pytest.raises(UserError, match="its content has changed"):
-                train(stage, data=data, out=out, study=study)
+                run(stage, out)
     with pytest.raises(UserError, match="its content has changed"):
-        train("mini-s-clm-9-mlm20-24", data=data, out=out, study=study)
+        run("mini-s-clm-9-mlm20-24", out)
 
 
 def test_a_forged_optimizer_state_is_refused(done: Path, study: Study, data: Path, tmp_path: Path) -> None:

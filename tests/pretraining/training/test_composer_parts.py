@@ -15,36 +15,35 @@ from torch.nn.parallel import DistributedDataParallel
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from common.processes import AGAIN
-from pretraining.plan.config import TrainingConfig
+from common.settings import read_settings
+from pretraining.plan.config import Record, TrainingConfig
 from pretraining.plan.study_plan import Study
 from pretraining.training import checkpoints
 from pretraining.training.composer_parts import BucketViews, additions
 from pretraining.training.log import read_log
 from pretraining.training.stage import StageTraining
-from tests.pretraining.small_study import MODEL, QUIET, STUDY, changed, science, seal_again, train
+from tests.pretraining.small_study import MODEL, QUIET, STUDY, Run, changed, science, seal_again, train
 
 pytestmark = QUIET
 
 
-def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(
-    study: Study, data: Path, tmp_path: Path
-) -> None:
-    assert train("mini-s-clm-24-5", data=data, out=tmp_path, study=study)
+def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(run: Run, tmp_path: Path) -> None:
+    assert run("mini-s-clm-24-5", tmp_path)
     broken = tmp_path / "stages/mini-s-clm/step-00000005"
     good = load_file(broken / "model.safetensors")
     save_file({name: value * torch.nan for name, value in good.items()}, broken / "model.safetensors")
     seal_again(broken)
     with pytest.raises(UserError, match=r"the loss at step 6 is nan"):
-        train(MODEL, data=data, out=tmp_path, study=study)
+        run(MODEL, tmp_path)
     steps = [item.step for item in checkpoints.checkpoint_steps(tmp_path / "stages/mini-s-clm")]
     assert steps == [5]
     save_file(good, broken / "model.safetensors")
     seal_again(broken)
-    assert train(MODEL, data=data, out=tmp_path, study=study)
+    assert run(MODEL, tmp_path)
 
 
 def test_weights_and_biases_without_an_account_is_reported(
-    study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from wandb.errors import UsageError
 
@@ -53,7 +52,7 @@ def test_weights_and_biases_without_an_account_is_reported(
 
     monkeypatch.setattr("wandb.init", refuse)
     with pytest.raises(UserError, match=r"No API key configured; log in .* WANDB_MODE=offline"):
-        train(MODEL, data=data, out=tmp_path, study=study, config=changed(study, "wandb=p"))
+        run(MODEL, tmp_path, "wandb=p")
 
 
 @pytest.mark.slow
@@ -95,7 +94,7 @@ def _at_step(monkeypatch: pytest.MonkeyPatch, step: int, act: Callable[[StageTra
     batch_start = StageTraining.batch_start
 
     def acting(self: StageTraining, state: State, logger: Logger) -> None:
-        if self.step == step:
+        if self.done.step == step:
             act(self)
         batch_start(self, state, logger)
 
@@ -156,7 +155,7 @@ def test_a_signal_or_the_stop_file_saves_and_the_next_call_resumes(
             signal.raise_signal(number)
         else:
             stop.touch()
-            training.stop_file_checked = 0.0
+            training.requests.looked = 0.0
 
     _at_step(monkeypatch, 12, stopped)
     words = [*_words(data, tmp_path), "--stop-file", str(stop)]
@@ -201,8 +200,8 @@ def test_names_are_checked() -> None:
         "loggers": ["TensorboardLogger"],
     }
     assert not additions(TrainingConfig(), "stage", Path("tensorboard"), rank=1)["loggers"]
-    assert not any(made(TrainingConfig(tensorboard=False)).values())
-    assert not made(TrainingConfig(callbacks=""))["callbacks"]
+    assert not any(made(TrainingConfig(record=Record(tensorboard=False))).values())
+    assert not made(TrainingConfig(record=Record(callbacks="")))["callbacks"]
     for setting, word, problem in (
         ("callbacks", "SpedMonitor", "module 'composer.callbacks' has no attribute 'SpedMonitor'"),
         ("callbacks", "ThresholdStopper", "missing 3 required positional arguments"),
@@ -212,7 +211,7 @@ def test_names_are_checked() -> None:
         ("algorithms", "SpeedMonitor", "module 'composer.algorithms' has no attribute 'SpeedMonitor'"),
     ):
         with pytest.raises(UserError, match=f"{setting}: {word} cannot be created: .*{problem}"):
-            additions(TrainingConfig(**{setting: word}), "stage", Path("tensorboard"))  # type: ignore[arg-type]
+            additions(read_settings(TrainingConfig, {setting: word}), "stage", Path("tensorboard"))
 
 
 def test_a_class_of_ones_own_is_found_in_the_current_folder(
@@ -224,7 +223,7 @@ def test_a_class_of_ones_own_is_found_in_the_current_folder(
     monkeypatch.chdir(tmp_path)
     # As for an installed command.
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
-    assert "Watch" in made(TrainingConfig(callbacks="watch_here:Watch"))["callbacks"]
+    assert "Watch" in made(TrainingConfig(record=Record(callbacks="watch_here:Watch")))["callbacks"]
 
 
 OWN = """
@@ -270,11 +269,10 @@ def test_a_users_own_callback_logger_and_algorithm(
         main([*words[:-1], str(halved)])
 
 
-def test_composers_own_callbacks_write_to_tensorboard(study: Study, data: Path, tmp_path: Path) -> None:
+def test_composers_own_callbacks_write_to_tensorboard(run: Run, tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    config = changed(study, "tensorboard=true")
-    assert train("mini-s-clm", data=data, out=tmp_path, study=study, config=config)
+    assert run("mini-s-clm", tmp_path, "tensorboard=true")
     (file,) = tmp_path.rglob("events.*")
     events = EventAccumulator(str(file))
     events.Reload()

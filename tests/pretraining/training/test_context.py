@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from common.errors import UserError
+from common.manifest import read_manifest
 from pretraining.data.shard_manifest import load_manifest, write_manifest
 from pretraining.paper_settings import SHAPES
-from pretraining.plan.config import TrainingConfig
-from pretraining.plan.study_plan import Study, load_study
+from pretraining.plan.config import Machine, TrainingConfig
+from pretraining.plan.study_plan import load_study
 from pretraining.training import context
 from pretraining.training.ranks import Ranks
-from tests.pretraining.small_study import MODEL, QUIET, STUDY, changed, seal_again, train, weights_hash
+from tests.pretraining.small_study import MODEL, QUIET, STUDY, Run, seal_again, weights_hash
 
 pytestmark = QUIET
 
@@ -28,11 +29,9 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("words", "message"), MISTAKES)
-def test_wrong_settings_are_reported(
-    study: Study, data: Path, tmp_path: Path, words: list[str], message: str
-) -> None:
+def test_wrong_settings_are_reported(run: Run, tmp_path: Path, words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        train(MODEL, data=data, out=tmp_path, study=study, config=changed(study, *words))
+        run(MODEL, tmp_path, *words)
 
 
 def change_manifest(data: Path, change: Callable[[dict[str, Any]], None]) -> None:
@@ -42,29 +41,29 @@ def change_manifest(data: Path, change: Callable[[dict[str, Any]], None]) -> Non
     write_manifest(data, content)
 
 
-def test_another_run_is_never_resumed(done: Path, study: Study, data: Path, tmp_path: Path) -> None:
+def test_another_run_is_never_resumed(run: Run, done: Path, data: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"was trained with peak_lr=0.003, not 0.001"):
-        train(MODEL, data=data, out=done, study=study, config=changed(study, "peak_lr=1e-3"))
+        run(MODEL, done, "peak_lr=1e-3")
     with pytest.raises(UserError, match="was trained with peak_lr"):
-        train("mini-s-clm-24", data=data, out=done, study=study, config=changed(study, "peak_lr=1e-3"))
+        run("mini-s-clm-24", done, "peak_lr=1e-3")
     other = Path(shutil.copytree(data, tmp_path / "other"))
     change_manifest(other, lambda content: content["splits"]["train"].__setitem__("documents", 7))
     with pytest.raises(UserError, match=r"with data='.*; use its original --data or choose"):
-        train(MODEL, data=other, out=done, study=study)
+        run(MODEL, done, data=other)
     change_manifest(other, lambda content: content["tokenizer"].__setitem__("sha256", "1" * 64))
     with pytest.raises(UserError, match=r"with tokenizer='.*; use its original --data or choose"):
-        train(MODEL, data=other, out=done, study=study)
+        run(MODEL, done, data=other)
     change_manifest(other, lambda content: content["tokenizer"].__setitem__("vocab_size", 50_000))
     with pytest.raises(UserError, match=r"has 50000 ids, but the model has rows for only 400"):
-        train(MODEL, data=other, out=tmp_path / "new", study=study)
+        run(MODEL, tmp_path / "new", data=other)
     with pytest.raises(UserError, match="no shards here"):
-        train(MODEL, data=tmp_path, out=tmp_path / "new", study=study)
+        run(MODEL, tmp_path / "new", data=tmp_path)
     with pytest.raises(UserError, match="did you mean 'mini-s-clm'"):
-        train("mini-s-cml", data=data, out=tmp_path, study=study)
+        run("mini-s-cml", tmp_path)
 
 
 def test_a_trunk_of_another_design_is_never_reused(
-    done: Path, study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The names are the same: where stages begin, and the decay, are not."""
     (tmp_path / "mini.toml").write_text(STUDY.replace("decay_steps = 6", "decay_steps = 5"))
@@ -72,44 +71,48 @@ def test_a_trunk_of_another_design_is_never_reused(
     with pytest.raises(
         UserError, match=rf"models/{MODEL} was trained with stages=.*{MODEL} from step 18 to 24', not"
     ):
-        train(MODEL, data=data, out=done, study=other)
+        run(MODEL, done, study=other)
     out = Path(shutil.copytree(done, tmp_path / "out"))
     shutil.rmtree(out / "models")
     with pytest.raises(UserError, match=rf"stages/{MODEL}/step-00000024 was trained with stages="):
-        train(MODEL, data=data, out=out, study=other)
+        run(MODEL, out, study=other)
     shutil.rmtree(out / "stages" / MODEL)
-    assert train(MODEL, data=data, out=out, study=other)
+    assert run(MODEL, out, study=other)
     monkeypatch.setattr(context, "RESULTS", context.RESULTS + 1)
     for model in (MODEL, "mini-s-clm-24"):
         with pytest.raises(UserError, match="was trained with results=1, not 2; continue with the version"):
-            train(model, data=data, out=done, study=study)
+            run(model, done)
 
 
-def test_a_checkpoint_of_another_stage_is_never_taken(
-    done: Path, study: Study, data: Path, tmp_path: Path
-) -> None:
+def test_a_checkpoint_of_another_stage_is_never_taken(run: Run, done: Path, tmp_path: Path) -> None:
     out = Path(shutil.copytree(done, tmp_path / "out"))
     shutil.rmtree(out / "models")
     for name in ("mini-s-clm-9-mlm40", MODEL):
         shutil.rmtree(out / "stages" / name)
     shutil.copytree(done / "stages/mini-s-clm-9-mlm40", out / "stages/mini-s-mlm40")
     with pytest.raises(UserError, match="stages/mini-s-mlm40/step-00000018 was trained with stages="):
-        train("mini-s-mlm40-24", data=data, out=out, study=study)
+        run("mini-s-mlm40-24", out)
     saved = out / "stages/mini-s-clm/step-00000009"
-    for field, value in (
-        ("science", {"peak_lr": 3e-3}),
-        ("shape", {"hidden": 32}),
-        ("stages", []),
-        ("interventions", {"skip": [], "peak_lr_from": [[2, 1e-3]]}),
+    settings = read_manifest(saved / "state.json", "")["science"]
+    for field, value, message in (
+        ("science", {"peak_lr": 3e-3}, "was trained with"),
+        (
+            "science",
+            settings | {"on_spike": "skip"},
+            "on_spike='skip'.* leave batches out with --set skip=STEP:COUNT",
+        ),
+        ("shape", {"hidden": 32}, "was trained with"),
+        ("stages", [], "was trained with stages="),
+        ("interventions", {"skip": [], "peak_lr_from": [[2, 1e-3]]}, "was trained with"),
     ):
         before = (saved / "state.json").read_bytes()
         seal_again(saved, **{field: value})
-        with pytest.raises(UserError, match="step-00000009"):
-            train(MODEL, data=data, out=out, study=study)
+        with pytest.raises(UserError, match=f"step-00000009 .*{message}"):
+            run(MODEL, out)
         (saved / "state.json").write_bytes(before)
     # Version 1 recorded a setting that is gone; where it changed nothing, its checkpoints are taken.
     seal_again(saved, interventions={"skip": [], "peak_lr_from": []})
-    assert train(MODEL, data=data, out=out, study=study)
+    assert run(MODEL, out)
     assert weights_hash(out) == weights_hash(done)
 
 
@@ -118,7 +121,7 @@ def test_a_checkpoint_of_another_stage_is_never_taken(
     [
         ({}, 24),
         ({"bf16": False}, 12),
-        ({"config": TrainingConfig(compile="off")}, 12),
+        ({"config": TrainingConfig(machine=Machine(compile="off"))}, 12),
         ({"start": "an adapted model"}, 12),
     ],
 )

@@ -49,7 +49,7 @@ def test_ranks_share_batches_and_masks(study: Study, data: Path) -> None:
     masked = torch.cat([part.inputs.tokens for part in mlm.microbatches])
     assert ((originals == masked) | (masked == 389)).all()
     assert source.step(1, "mlm", 20).fingerprint != mlm.fingerprint
-    assert len(read_of([whole])) == study.config.global_batch
+    assert len(read_of([whole])) == study.config.batches.global_batch
     assert len(whole.counts) == 2
 
 

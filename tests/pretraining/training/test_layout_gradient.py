@@ -4,7 +4,6 @@ import multiprocessing
 from datetime import timedelta
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,13 +15,12 @@ from pretraining.data.sampler import Order, lay_out
 from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.plan.config import TrainingConfig
+from pretraining.plan.config import Batches, TrainingConfig
 from pretraining.plan.study_plan import Study
 from pretraining.training.composer_parts import PretrainingModel, StepData
 from pretraining.training.dataloader import Data
 from pretraining.training.objectives import group_weights, loss_sum, mlm
 from pretraining.training.ranks import Ranks
-from pretraining.training.stage import StageTraining
 from tests.pretraining.packed import sequences
 from tests.pretraining.small_study import changed, model_config
 
@@ -158,11 +156,11 @@ def test_a_padded_pass_has_the_same_gradient(study: Study, data: Path, objective
     share = source.step(STEP, objective, 40 if objective == "mlm" else None)
     share = share.weighed(group_weights(share.counts, "equal"))
     config = changed(study, *SETTINGS, "microbatch=32")
-    tokens, sequences = config.pass_multiples
+    tokens, sequences = config.batches.pass_multiples
     assert (tokens, sequences) == (48, 96)
-    stages = (SimpleNamespace(config=config, fixed_shapes=fixed) for fixed in (False, True))
+    padded = [part.padded(tokens, sequences) for part in share.microbatches]
     losses, found = [], []
-    for parts in ([StageTraining._shaped(stage, part) for part in share.microbatches] for stage in stages):
+    for parts in (share.microbatches, padded):
         total = torch.stack([loss_sum(model, part).total for part in parts]).sum()
         total.backward()
         losses.append(float(total.detach()))
@@ -178,13 +176,13 @@ def test_a_padded_pass_has_the_same_gradient(study: Study, data: Path, objective
 @pytest.mark.parametrize(("microbatch", "world"), [(12, 1), (12, 8), (24, 1), (32, 1)])
 def test_padded_passes_have_few_shapes(microbatch: int, world: int) -> None:
     """400 steps of 288 sequences a rank, by lengths alone: thousands of shapes as they are, 16 at most as padded."""
-    config = TrainingConfig(global_batch=288 * world, microbatch=microbatch)
-    order = Order(samples=2**20, batch=config.global_batch, seed=0, block=2**20, chunk=2**14)
-    tokens, sequences = config.pass_multiples
+    config = TrainingConfig(batches=Batches(global_batch=288 * world, microbatch=microbatch))
+    order = Order(samples=2**20, batch=config.batches.global_batch, seed=0, block=2**20, chunk=2**14)
+    tokens, sequences = config.batches.pass_multiples
     exact, shapes, added, total = set(), set(), 0, 0
     for step in range(400 // world):
         starts, stops = config.sequences.spans(order.batch_of(step)[1])
-        for places in lay_out(stops - starts, world, config.pass_tokens)[0]:
+        for places in lay_out(stops - starts, world, config.batches.pass_tokens)[0]:
             size, count = int((stops - starts)[places].sum()), len(places)
             exact.add((size, count))
             shapes.add((size + -size % tokens, count + sequences - count % sequences))

@@ -4,9 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pretraining.models import CURVES, MODELS, Model, StageSpec, make_stages, parse, parse_objective
-from pretraining.paper_settings import TRAINING
-from pretraining.plan.config import TrainingConfig
+from pretraining.models import DECAYS, MODELS, Model, StageSpec, make_stages, parse, parse_objective
+from pretraining.plan.config import Optimizer, TrainingConfig
 from pretraining.training.optimizer import (
     WSD,
     build_optimizer,
@@ -34,7 +33,8 @@ def update(model: torch.nn.Module, optimizer: torch.optim.Optimizer, steps: int)
 
 
 def test_the_settings_reach_it() -> None:
-    config = TrainingConfig(peak_lr=2e-3, beta1=0.8, beta2=0.9, eps=1e-6, weight_decay=0.2)
+    adamw = Optimizer(peak_lr=2e-3, beta1=0.8, beta2=0.9, eps=1e-6, weight_decay=0.2)
+    config = TrainingConfig(optimizer=adamw)
     group = build_optimizer(torch.nn.Linear(3, 2), config, CPU).param_groups[0]
     assert (group["lr"], group["betas"], group["eps"], group["weight_decay"]) == (2e-3, (0.8, 0.9), 1e-6, 0.2)
     assert not group["fused"]
@@ -62,9 +62,7 @@ def test_the_state_is_named_by_parameter_and_holds_no_scalar() -> None:
 
 def schedules(name: str) -> list[WSD]:
     model = parse(name)
-    return [
-        stage_schedule(model, s, warmup_steps=TRAINING.warmup_steps, rewarm_steps=200) for s in model.stages
-    ]
+    return [stage_schedule(model, s, Optimizer()) for s in model.stages]
 
 
 def test_the_same_values_by_the_loop_the_paper_used() -> None:
@@ -104,7 +102,7 @@ def test_whatever_follows_a_decay_is_warmed_up_again() -> None:
     ]
     model = Model(name="mine", size="s", stages=make_stages("s", specs, usual_decay=4))
     rates = [
-        stage_schedule(model, stage, warmup_steps=2, rewarm_steps=3)(step)
+        stage_schedule(model, stage, Optimizer(warmup_steps=2, rewarm_steps=3))(step)
         for stage in model.stages
         for step in range(stage.start, stage.end)
     ]
@@ -122,13 +120,13 @@ def test_branches_share_one_curve() -> None:
     seen: dict[tuple[str, int], float] = {}
     for model in MODELS.values():
         for stage in model.stages:
-            schedule = stage_schedule(model, stage, warmup_steps=2_000, rewarm_steps=200)
+            schedule = stage_schedule(model, stage, Optimizer())
             for step in {stage.start, (stage.start + stage.end) // 2, stage.end - 1}:
                 key = stage.name, step
                 assert seen.setdefault(key, schedule(step)) == schedule(step)
 
 
-@given(st.integers(0, 50), st.integers(0, 200), st.integers(1, 50), st.sampled_from(CURVES))
+@given(st.integers(0, 50), st.integers(0, 200), st.integers(1, 50), st.sampled_from([*DECAYS]))
 def test_multipliers_lie_in_zero_to_one_and_only_fall_in_the_decay(
     warmup: int, start: int, decay: int, curve: str
 ) -> None:

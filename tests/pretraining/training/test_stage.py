@@ -13,18 +13,17 @@ from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.study_plan import Study
 from pretraining.training import checkpoints
-from pretraining.training.dataloader import Data
 from pretraining.training.log import TIMINGS, read_log
 from pretraining.training.objectives import ObjectiveBatch, clm, loss_sum, mlm
 from pretraining.training.optimizer import stage_schedule
 from tests.pretraining.packed import sequences
-from tests.pretraining.small_study import MODEL, QUIET, changed, model_config, train, weights_hash
+from tests.pretraining.small_study import MODEL, QUIET, Run, model_config, open_data, weights_hash
 
 pytestmark = QUIET
 
 
 def test_compile_falls_back_and_logs_why(
-    study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: Path
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: Path
 ) -> None:
     def broken(self: EuroBertForMaskedLM, **options: object) -> None:
         for block in self.body.layers:
@@ -33,7 +32,7 @@ def test_compile_falls_back_and_logs_why(
             )
 
     monkeypatch.setattr(EuroBertForMaskedLM, "compile_blocks", broken)
-    assert train(MODEL, data=data, out=tmp_path, study=study, config=changed(study, "compile=on"))
+    assert run(MODEL, tmp_path, "compile=on")
     manifest = json.loads((tmp_path / "models" / MODEL / "manifest.json").read_text())
     assert manifest["compile"] == "off: no compiler here"
     assert weights_hash(tmp_path) == weights_hash(done)
@@ -63,7 +62,7 @@ def test_a_plain_torch_loop_gives_the_same_losses(done: Path, study: Study, data
     """The same run without Composer: the loop written out, rates from the formula, loss by the weighing rule."""
     settings, torch_model = study.config, study.models[MODEL]
     config = model_config(study, data)
-    source, model = Data(data, settings, config), EuroBertForMaskedLM(config)
+    source, model = open_data(study, data), EuroBertForMaskedLM(config)
     initialise(model, settings.seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1.0, betas=(0.9, 0.95), eps=1e-5, weight_decay=0.1)
 
@@ -80,7 +79,7 @@ def test_a_plain_torch_loop_gives_the_same_losses(done: Path, study: Study, data
 
     expected = []
     for stage in torch_model.stages:
-        schedule = stage_schedule(torch_model, stage, warmup_steps=3, rewarm_steps=2)
+        schedule = stage_schedule(torch_model, stage, settings.optimizer)
         for step in range(stage.start, stage.end):
             optimizer.zero_grad()
             loss = torch.stack([loss_sum(model, group).mean for group in groups(step, stage.ratio)]).mean()
@@ -99,9 +98,8 @@ def test_a_plain_torch_loop_gives_the_same_losses(done: Path, study: Study, data
         assert torch.allclose(value, final[name], atol=2e-5), name
 
 
-def test_validation_can_be_left_out(study: Study, data: Path, tmp_path: Path, done: Path) -> None:
-    config = changed(study, "eval_sequences=0", "log_every=4", "save_every=7")
-    assert train(MODEL, data=data, out=tmp_path, study=study, config=config)
+def test_validation_can_be_left_out(run: Run, tmp_path: Path, done: Path) -> None:
+    assert run(MODEL, tmp_path, "eval_sequences=0", "log_every=4", "save_every=7")
     rows = read_log(tmp_path / "models" / MODEL / "log.jsonl")
     assert {row["split"] for row in rows} == {"train"}
     assert [row["step"] for row in rows] == [4, 8, 9, 12, 16, 18, 20, 24]
@@ -109,7 +107,7 @@ def test_validation_can_be_left_out(study: Study, data: Path, tmp_path: Path, do
 
 
 def test_checkpoints_come_by_the_clock_too_and_change_nothing(
-    study: Study, data: Path, tmp_path: Path, done: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved, original = [], checkpoints.write
 
@@ -120,19 +118,17 @@ def test_checkpoints_come_by_the_clock_too_and_change_nothing(
     monkeypatch.setattr(checkpoints, "write", noted)
     for minutes, steps in (("0", [5, 9, 18, 24]), ("1e-9", list(range(1, 25)))):
         saved.clear()
-        config = changed(study, "save_every=1000", f"save_minutes={minutes}")
-        assert train(MODEL, data=data, out=tmp_path / minutes, study=study, config=config)
+        assert run(MODEL, tmp_path / minutes, "save_every=1000", f"save_minutes={minutes}")
         assert saved == steps
         assert weights_hash(tmp_path / minutes) == weights_hash(done)
         last = Path("stages", MODEL, "step-00000024", "state.json")
         assert (tmp_path / minutes / last).read_bytes() == (done / last).read_bytes()
 
 
-def test_batches_are_left_out_from_a_step_on(study: Study, data: Path, tmp_path: Path, done: Path) -> None:
+def test_batches_are_left_out_from_a_step_on(run: Run, tmp_path: Path, done: Path) -> None:
     """After a stop at step 9, for steps to come; what was done before must stay what it was."""
-    assert train("mini-s-clm", data=data, out=tmp_path, study=study)
-    config = changed(study, "skip=10:3")
-    assert train(MODEL, data=data, out=tmp_path, study=study, config=config)
+    shutil.copytree(done / "stages/mini-s-clm", tmp_path / "stages/mini-s-clm")
+    assert run(MODEL, tmp_path, "skip=10:3")
     plain, ours = (
         {
             row["step"]: row
@@ -147,20 +143,20 @@ def test_batches_are_left_out_from_a_step_on(study: Study, data: Path, tmp_path:
     manifest = json.loads((tmp_path / "models" / MODEL / "manifest.json").read_text())
     assert manifest["recipe"]["skip"] == "10:3"
     with pytest.raises(UserError, match=rf"models/{MODEL} was trained with skip=\[\[10, 3\]\], not \[\]"):
-        train(MODEL, data=data, out=tmp_path, study=study)
+        run(MODEL, tmp_path)
     shutil.rmtree(tmp_path / "models")
     shutil.rmtree(tmp_path / "stages" / MODEL)
     with pytest.raises(
         UserError, match=r"was trained with skip=\[\[10, 3\]\], not \[\]; change only later steps"
     ):
-        train(MODEL, data=data, out=tmp_path, study=study)
+        run(MODEL, tmp_path)
 
 
 def test_another_pass_over_the_data_is_announced(
-    study: Study, data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    run: Run, study: Study, data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    config = changed(study, "global_batch=512", "microbatch=512", "eval_sequences=0")
-    each = Data(data, config, model_config(study, data)).order.steps_per_epoch
+    words = ("global_batch=512", "microbatch=512", "eval_sequences=0")
+    each = open_data(study, data, *words).order.steps_per_epoch
     assert 0 < each < 9
-    assert train("mini-s-clm", data=data, out=tmp_path, study=study, config=config)
+    assert run("mini-s-clm", tmp_path, *words)
     assert f"the shards last for {each} steps; at step {each} epoch 2 begins" in caplog.text

@@ -20,10 +20,9 @@ from pretraining.training.stage import StageTraining
 from tests.pretraining.small_study import (
     MODEL,
     QUIET,
-    changed,
+    Run,
     same_run,
     science,
-    train,
     train_and_kill,
     weights_hash,
 )
@@ -43,7 +42,7 @@ def test_the_model_is_a_folder_others_load(done: Path, data: Path) -> None:
     assert all(torch.equal(value, saved[name]) for name, value in model.state_dict().items())
 
 
-def test_nothing_of_a_stage_is_kept_for_the_next(study: Study, data: Path, tmp_path: Path) -> None:
+def test_nothing_of_a_stage_is_kept_for_the_next(run: Run, tmp_path: Path) -> None:
     """Neither model nor optimizer: on a GPU the next stage needs the room."""
 
     def alive() -> dict[int, object]:
@@ -52,46 +51,37 @@ def test_nothing_of_a_stage_is_kept_for_the_next(study: Study, data: Path, tmp_p
         return {id(one): one for one in gc.get_objects() if issubclass(type(one), kinds)}
 
     before = alive()
-    assert train(MODEL, data=data, out=tmp_path / "out", study=study)
+    assert run(MODEL, tmp_path / "out")
     gc.collect()
     assert alive().keys() <= before.keys()
 
 
-def test_another_pretraining_is_the_same_model_with_another_seed(
-    study: Study, data: Path, tmp_path: Path
-) -> None:
+def test_another_pretraining_is_the_same_model_with_another_seed(run: Run, tmp_path: Path) -> None:
     name = "mini-s-clm-24"
-    assert train(f"{name}-s3", data=data, out=tmp_path / "named", study=study)
-    assert train(name, data=data, out=tmp_path / "set", study=study, config=changed(study, "seed=3"))
-    assert train(name, data=data, out=tmp_path / "first", study=study)
-    named, by_hand = weights_hash(tmp_path / "named", f"{name}-s3"), weights_hash(tmp_path / "set", name)
-    assert named == by_hand != weights_hash(tmp_path / "first", name)
+    assert run(name, tmp_path / "set", "seed=3")
+    assert run(name, tmp_path / "first")
     # It has a trunk of its own, next to the first one's.
-    assert train(f"{name}-s3", data=data, out=tmp_path / "first", study=study)
-    assert weights_hash(tmp_path / "first", f"{name}-s3") == named
+    assert run(f"{name}-s3", tmp_path / "first")
+    named, by_hand = weights_hash(tmp_path / "first", f"{name}-s3"), weights_hash(tmp_path / "set", name)
+    assert named == by_hand != weights_hash(tmp_path / "first", name)
 
 
-def test_a_second_call_does_nothing_and_trunks_are_shared(
-    done: Path, study: Study, data: Path, tmp_path: Path
-) -> None:
-    before = {
-        path: path.stat().st_mtime_ns for path in done.rglob("*") if path.is_file() and path.name != ".lock"
-    }
-    assert train(MODEL, data=data, out=done, study=study)
-    after = {
-        path: path.stat().st_mtime_ns for path in done.rglob("*") if path.is_file() and path.name != ".lock"
-    }
-    assert after == before
+def test_a_second_call_does_nothing_and_trunks_are_shared(run: Run, done: Path, tmp_path: Path) -> None:
+    files = [path for path in done.rglob("*") if path.is_file() and path.name != ".lock"]
+    before = [path.stat().st_mtime_ns for path in files]
+    assert run(MODEL, done)
+    assert [path.stat().st_mtime_ns for path in files] == before
+    assert {path for path in done.rglob("*") if path.is_file() and path.name != ".lock"} == {*files}
     out = shutil.copytree(done, tmp_path / "out")
     log = out / "models" / MODEL / "log.jsonl"
     log.unlink()
-    assert train(MODEL, data=data, out=out, study=study)
+    assert run(MODEL, out)
     assert log.read_bytes() == (done / "models" / MODEL / "log.jsonl").read_bytes()
     trunk = (out / "stages/mini-s-clm/log.jsonl").read_bytes()
-    assert train("mini-s-clm-24", data=data, out=out, study=study)
+    assert run("mini-s-clm-24", out)
     assert (out / "stages/mini-s-clm/log.jsonl").read_bytes().startswith(trunk)
     alone = tmp_path / "alone"
-    assert train("mini-s-clm-24", data=data, out=alone, study=study)
+    assert run("mini-s-clm-24", alone)
     log = "stages/mini-s-clm/log.jsonl"
     assert science(out / log) == science(alone / log)
     assert weights_hash(out, "mini-s-clm-24") == weights_hash(alone, "mini-s-clm-24")
@@ -101,7 +91,7 @@ def test_a_second_call_does_nothing_and_trunks_are_shared(
 
 
 def test_a_model_made_elsewhere_at_another_time_has_the_same_bytes(
-    done: Path, study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, done: Path, study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All but provenance.json and the timings: other folders, words, commit, cache, clock, user and machine."""
     monkeypatch.setattr("sys.argv", ["pretraining", "train", "--elsewhere"])
@@ -111,8 +101,7 @@ def test_a_model_made_elsewhere_at_another_time_has_the_same_bytes(
     original = time.monotonic
     monkeypatch.setattr(time, "monotonic", lambda: 1e6 + 3 * original())
     moved = shutil.copytree(data, tmp_path / "moved")
-    config = changed(study, f"cache={tmp_path / 'cache'}", "cache_gb=1")
-    assert train(MODEL, data=moved, out=tmp_path / "out", study=study, config=config)
+    assert run(MODEL, tmp_path / "out", f"cache={tmp_path / 'cache'}", "cache_gb=1", data=moved)
     stages = (done / "stages" / stage.name for stage in study.models[MODEL].stages)
     names = {
         path.relative_to(done)
@@ -136,9 +125,7 @@ def test_a_model_made_elsewhere_at_another_time_has_the_same_bytes(
         assert str(tmp_path) not in text and "tokens_per_second" not in text and "command" not in text
 
 
-def test_a_damaged_model_is_never_called_finished(
-    done: Path, study: Study, data: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_model_is_never_called_finished(run: Run, done: Path, tmp_path: Path) -> None:
     out = Path(shutil.copytree(done, tmp_path / "out"))
     folder = out / "models" / MODEL
     for name in ("model.safetensors", "config.json", "tokenizer.json", "log.jsonl", "manifest.json"):
@@ -147,20 +134,20 @@ def test_a_damaged_model_is_never_called_finished(
         for bad in (good[:-1], good[:-3] + bytes([good[-3] ^ 1]) + good[-2:]):
             path.write_bytes(bad)
             with pytest.raises(UserError, match=rf"{name}.*; remove .* to write it again"):
-                train(MODEL, data=data, out=out, study=study)
+                run(MODEL, out)
         if name != "log.jsonl":
             path.unlink()
             if name != "manifest.json":
                 with pytest.raises(UserError, match=f"{name} is missing"):
-                    train(MODEL, data=data, out=out, study=study)
+                    run(MODEL, out)
         path.write_bytes(good)
     shutil.rmtree(folder)
-    assert train(MODEL, data=data, out=out, study=study)
+    assert run(MODEL, out)
     assert weights_hash(out) == weights_hash(done)
 
 
-def test_continued_and_intermediate_models(done: Path, study: Study, data: Path, tmp_path: Path) -> None:
-    assert train("mini-s-clm-dec24-mlm40-36", data=data, out=tmp_path, study=study)
+def test_continued_and_intermediate_models(run: Run, done: Path, tmp_path: Path) -> None:
+    assert run("mini-s-clm-dec24-mlm40-36", tmp_path)
     rows = read_log(tmp_path / "models/mini-s-clm-dec24-mlm40-36/log.jsonl")
     rates = {row["step"]: row["lr"] / 3e-3 for row in rows if row["split"] == "train"}
     assert [rates[step] for step in (24, 25, 26, 30)] == pytest.approx([0, 0.5, 1, 1])
@@ -168,33 +155,31 @@ def test_continued_and_intermediate_models(done: Path, study: Study, data: Path,
         row["objective"]: row["loss"] for row in rows if row["step"] == 24 and row["split"] == "validation"
     }
     assert switch["mlm"] > switch["clm"]
-    assert train("mini-s-clm-24-5", data=data, out=tmp_path, study=study)
+    assert run("mini-s-clm-24-5", tmp_path)
     trunk = tmp_path / "stages/mini-s-clm/step-00000005/model.safetensors"
     ours = load_file(tmp_path / "models/mini-s-clm-24-5/model.safetensors")
     assert all(torch.equal(value, ours[name]) for name, value in load_file(trunk).items())
 
 
 @pytest.mark.slow
-def test_a_longer_trunk_is_trained_again_where_its_checkpoint_was_not_kept(
-    study: Study, data: Path, tmp_path: Path
-) -> None:
+def test_a_longer_trunk_is_trained_again_where_its_checkpoint_was_not_kept(run: Run, tmp_path: Path) -> None:
     other = "mini-s-clm-7-mlm40-24"
-    assert train("mini-s-clm-24", data=data, out=tmp_path / "late", study=study)
+    assert run("mini-s-clm-24", tmp_path / "late")
     trunk = tmp_path / "late/stages/mini-s-clm"
     assert 7 not in [item.step for item in checkpoints.checkpoint_steps(trunk)]
-    assert train(other, data=data, out=tmp_path / "late", study=study)
+    assert run(other, tmp_path / "late")
     assert {5, 9, 18} <= {item.step for item in checkpoints.checkpoint_steps(trunk)}
-    assert train(other, data=data, out=tmp_path / "alone", study=study)
+    assert run(other, tmp_path / "alone")
     assert weights_hash(tmp_path / "late", other) == weights_hash(tmp_path / "alone", other)
     name = f"models/{other}/log.jsonl"
     assert science(tmp_path / "late" / name) == science(tmp_path / "alone" / name)
 
 
-def test_one_stage_alone(study: Study, data: Path, done: Path, tmp_path: Path) -> None:
+def test_one_stage_alone(run: Run, done: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"branches off mini-s-clm at step 9.* first run `train mini-s-clm`"):
-        train("mini-s-clm-9-mlm40", data=data, out=tmp_path, study=study)
-    assert train("mini-s-clm", data=data, out=tmp_path, study=study)
-    assert train("mini-s-clm-9-mlm40", data=data, out=tmp_path, study=study)
+        run("mini-s-clm-9-mlm40", tmp_path)
+    assert run("mini-s-clm", tmp_path)
+    assert run("mini-s-clm-9-mlm40", tmp_path)
     assert not (tmp_path / "models").exists()
     ours = science(tmp_path / "stages/mini-s-clm-9-mlm40/log.jsonl")
     assert ours == science(done / "stages/mini-s-clm-9-mlm40/log.jsonl")
@@ -224,7 +209,7 @@ def test_a_checkpoint_is_exported(done: Path, data: Path, tmp_path: Path) -> Non
         main([*words, str(tmp_path / "absent")])
 
 
-def test_two_jobs_never_train_one_trunk(study: Study, data: Path, tmp_path: Path) -> None:
+def test_two_jobs_never_train_one_trunk(run: Run, tmp_path: Path) -> None:
     import fcntl
 
     folder = tmp_path / "stages/mini-s-clm"
@@ -232,4 +217,4 @@ def test_two_jobs_never_train_one_trunk(study: Study, data: Path, tmp_path: Path
     with (folder / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(UserError, match="another process is training mini-s-clm"):
-            train(MODEL, data=data, out=tmp_path, study=study)
+            run(MODEL, tmp_path)
