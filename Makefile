@@ -136,8 +136,9 @@ test: $(FULL)/.installed ## lint, types and the tests, in parallel (minutes)
 test-all: $(FULL)/.installed ## lint, types and all tests, including the long ones
 	@$(MAKE) -j 2 lint all-tests
 
-# One thread a worker; on two cores a third worker fills the time in which tests wait.
-PYTEST := OMP_NUM_THREADS=1 $(FULL)/bin/python -m pytest -n 3 --dist worksteal
+# One thread a worker; on two cores a third worker fills the time in which tests wait. Every worker, and every process
+# that a test starts, would compile these modules again where the user's shell forbids Python to keep the result.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(FULL)/bin/python -m pytest -n 3 --dist worksteal
 quick-tests: $(FULL)/.installed ## the tests without lint and types
 	@MAKEFLAGS=--no-print-directory $(PYTEST) -m "not slow" $(ARGS)
 

@@ -1,4 +1,4 @@
-"""Reading what others wrote: regular files of bounded size, JSON with nothing to be guessed, paths that stay inside.
+"""Reading what others wrote: bounded regular files, JSON and TOML with nothing to be guessed, paths that stay inside.
 
 Nothing here waits on a pipe, opens a device, or needs more memory than the file's format allows.
 """
@@ -9,6 +9,7 @@ import json
 import math
 import os
 import stat
+import tomllib
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
@@ -17,7 +18,7 @@ from common.plain_text import name_fault
 
 __all__ = [
     "MOST_BYTES", "MOST_LARGE", "BadJsonError", "ChangingError", "UnreadableError", "inside", "open_plain",
-    "read_bounded", "read_json", "strict_json",
+    "read_bounded", "read_json", "read_toml", "strict_json",
 ]  # fmt: skip
 
 MOST_BYTES = 2**28
@@ -132,6 +133,21 @@ def read_json(path: Path, remedy: str) -> Any:
         return strict_json(read_bounded(path))
     except BadJsonError as error:
         raise UserError(f"{path}: {error}; {remedy}") from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file; TOML itself lets no key occur twice.
+
+    Raises:
+        FileNotFoundError: there is none.
+        UserError: it is not TOML, no regular file, or too large.
+    """
+    content = read_bounded(path)
+    try:
+        return tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
+        reason = " ".join(str(error).split()) or "nested too deep"
+        raise UserError(f"{path}: not a TOML file: {reason}") from None
 
 
 def inside(folder: Path, name: str) -> Path:

@@ -1,28 +1,29 @@
-"""Settings as frozen keyword-only dataclasses with a docstring under each field, read from TOML and `key=value` words.
+"""Files of settings and records as frozen keyword-only dataclasses with a docstring under each field.
 
-Values are checked by pydantic, which is imported once there is something to check.
+A file's content comes from `common.reading`, and is then held against a class by pydantic, which is imported once there
+is something to check. What is wrong is said here, in one sentence for every kind of file.
 """
 
 from __future__ import annotations
 
 import textwrap
-import tomllib
 import typing
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields, is_dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import Field, fields, is_dataclass
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-from docstring_parser import parse_from_object
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from common.errors import UserError, nearest
-from common.reading import read_bounded
 
 if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
+    from pydantic import TypeAdapter
+    from pydantic_core import CoreSchema, ErrorDetails
 
-__all__ = ["assignments", "describe_settings", "need_table", "read_settings", "read_toml", "refuse_code"]
+__all__ = [
+    "Group", "Key", "Settings", "assignments", "describe_settings", "keys_of", "read_settings", "refuse_code",
+    "values_of",
+]  # fmt: skip
 
 S = TypeVar("S")
 
@@ -30,58 +31,138 @@ _WANTED = {
     "int": "a whole number", "float": "a number", "bool": "true or false", "string": "text", "tuple": "a list",
 }  # fmt: skip
 """What the library's kinds of errors begin with, and what a message calls what was wanted."""
+_BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+"""What the library calls the bounds of a number, and what a message does."""
 _hints = cache(typing.get_type_hints)
 """The types of a class's fields, which are compiled from their text."""
 
 
+class Settings:
+    """Base of the dataclasses that are read from files: values have their fields' types, and numbers are finite.
+
+    A field is text, a number, true or false, a `Literal`, a tuple or a `dict` of these, or another such class, which
+    is a table of its own in the file. A bound stands in the type, `Annotated[int, Ge(1)]`; what no type says,
+    `__post_init__` refuses with a `UserError`.
+    """
+
+    __pydantic_config__ = MappingProxyType({"strict": True, "extra": "forbid", "allow_inf_nan": False})
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: object, handler: Callable[[object], CoreSchema]
+    ) -> dict[str, object]:
+        # A table is no instance of the class, which strictness would ask for; its fields stay strict.
+        return {**handler(source), "strict": False}
+
+
+class Group(Settings):
+    """Settings that belong together in the code; in a file and after `--set` they stand among those around them.
+
+        @dataclass(frozen=True, kw_only=True)
+        class Optimizer(Group):
+            peak_lr: Annotated[float, Gt(0)] = 5e-4
+
+        @dataclass(frozen=True, kw_only=True)
+        class Config(Settings):
+            optimizer: Optimizer = Optimizer()
+            seed: int = 0
+
+    `read_settings(Config, {"peak_lr": 1e-3, "seed": 1}).optimizer.peak_lr` is 1e-3. `values_of` goes back,
+    `keys_of` gives the fields' metadata by key, and `read_settings(Config, {"peak_lr": 1.0}, base=config)` changes one.
+    """
+
+
+class Key(NamedTuple):
+    """One setting of a class, as a file names it."""
+
+    group: str
+    """The field of the class that holds its group; empty where it is a field of the class itself."""
+    hint: Any
+    """Its type, without bounds."""
+    field: Field[Any]
+    """Its field, with default and metadata."""
+
+
+@cache
+def keys_of(kind: type) -> dict[str, Key]:
+    """Return the settings of a class by the key that a file has for each; those of a group stand in its place."""
+    found: dict[str, Key] = {}
+    for item in fields(kind):
+        hint = _hints(kind)[item.name]
+        if _is(hint, Group):
+            found |= {key: inner._replace(group=item.name) for key, inner in keys_of(hint).items()}
+        else:
+            found[item.name] = Key("", hint, item)
+    return found
+
+
+def values_of(settings: object) -> dict[str, Any]:
+    """Return the values of settings by the keys of `keys_of`, as `read_settings` takes them."""
+    return {
+        key: getattr(getattr(settings, group) if group else settings, key)
+        for key, (group, _, _) in keys_of(cast(Any, type(settings))).items()
+    }
+
+
 def read_settings(
     kind: type[S],
-    values: Mapping[str, object],
+    values: object,
     where: str = "",
     *,
     base: S | None = None,
     typed: bool = True,
+    remedy: str = "",
 ) -> S:
     """Return settings of a class.
 
     Args:
-        kind: a dataclass whose fields are numbers, words, booleans or tuples of them.
-        values: by field.
+        kind: a dataclass that is a `Settings`.
+        values: a mapping by key, as a file or `assignments` has it.
         where: where the values stand, for messages: a file, or `--set`.
         base: settings to start from; None: the class's defaults.
         typed: refuse words for numbers and numbers for words, as in a file of typed values; else words are converted.
+        remedy: what the user can do, for messages; left out where correcting the value is all there is.
 
     Raises:
         UserError: an unknown key, with the field whose docstring names it in backquotes, or else the nearest; a
             missing one; or a value that the field cannot take.
     """
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
-    hints = _hints(cast(Any, kind))
-    prefix = f"{where}: " if where else ""
-    given: dict[str, Any] = {}
+    before, after = f"{where}: " if where else "", f"; {remedy}" if remedy else ""
+    if not isinstance(values, Mapping):
+        raise UserError(f"{before}there must be a table of keys and values, not {values!r:.60}{after}")
+    known = keys_of(cast(Any, kind))
+    flat = {} if base is None else values_of(base)
     for key, value in values.items():
-        if key not in hints:
-            raise UserError(f"{prefix}unknown key {key!r}{_known_as(key, kind) or nearest(key, hints)}")
-        plain = _plain(value, number=hints[key] is int and not typed)
-        try:
-            given[key] = TypeAdapter(hints[key]).validate_python(plain, strict=typed)
-        except ValidationError as error:
-            raise UserError(f"{prefix}{_sentence(key, error.errors()[0])}") from None
-    if base is None:
-        needed = (item.name for item in fields(cast(Any, kind)) if item.default is MISSING)
-        if missing := [name for name in needed if name not in given]:
-            raise UserError(f"{prefix}{missing[0]} is missing")
+        if key not in known:
+            raise UserError(f"{before}{_unknown(key, kind)}{after}")
+        flat[key] = _plain(value, number=known[key].hint is int and not typed)
+    table: dict[str, Any] = {key.group: {} for key in known.values() if key.group}
+    for key, value in flat.items():
+        (table[known[key].group] if known[key].group else table)[key] = value
     try:
-        return kind(**given) if base is None else replace(cast(Any, base), **given)
-    except UserError as error:
-        raise UserError(f"{prefix}{error}") from None
+        return cast(S, _adapter(cast(Any, kind)).validate_python(table, strict=None if typed else False))
+    except ValidationError as error:
+        # A misspelt key comes before what is missing because of it.
+        first = min(error.errors(), key=lambda one: one["type"] != "unexpected_keyword_argument")
+        raise UserError(f"{before}{_refusal(kind, first)}{after}") from None
 
 
-def _plain(value: object, *, number: bool) -> object:
+@cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    """Return what checks values of a class: it is compiled once, which takes a thousand times what a check does."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def _plain(value: object, *, number: bool = False) -> object:
     """Return a value as the library takes it: lists as tuples, 1e6 as a whole number, also as a word for one."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
-        return tuple(_plain(item, number=number) for item in value)
+        return tuple(_plain(item) for item in value)
     if isinstance(value, str) and number:
         try:
             value = float(value) if "e" in value.lower() else value
@@ -90,41 +171,56 @@ def _plain(value: object, *, number: bool) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _sentence(key: str, error: ErrorDetails) -> str:
-    """Return what is wrong with a field in one sentence."""
-    value = error["input"]
+def _refusal(kind: type, error: ErrorDetails) -> str:
+    """Return what is wrong in one sentence: its table, its key, what it can be and what it is."""
+    hint, holder, tables, key, each = cast(Any, kind), kind, "", "", ""
+    for part in error["loc"]:
+        if isinstance(part, int):
+            each, hint = "a list; each ", typing.get_args(hint)[0]
+            continue
+        if _is(hint, Settings):
+            holder, hint = hint, _hints(hint).get(part)
+        elif typing.get_origin(hint) is dict:
+            hint = typing.get_args(hint)[1]
+        else:  # the name of one type of several
+            continue
+        if not _is(hint, Group):
+            tables, key = f"{tables}.{key}".strip("."), part
+    place, path = f"[{tables}]: " if tables else "", f"[{tables}.{key}]".replace("[.", "[")
+    value, context = error["input"], error.get("ctx", {})
+    if error["type"] == "value_error":
+        return f"{path}: {context['error']}".removeprefix("[]: ")
+    if error["type"] == "missing":
+        return f"{place}{key} is missing"
+    if error["type"] == "unexpected_keyword_argument":
+        return f"{place}{_unknown(key, holder)}"
+    if error["type"] in ("dict_type", "dataclass_type"):
+        return f"{place}{key} takes a table, {path}, not {value!r:.60}"
     if isinstance(value, dict):
-        return f"{key} takes a value, not a table"
+        return f"{place}{key} takes a value, not a table"
     if error["type"] == "literal_error":
-        known = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
-        return f"unknown {key} {value!r:.60}; use one of {', '.join(known)}{nearest(str(value), known)}"
+        known = [str(one) for one in typing.get_args(hint)]
+        return (
+            f"{place}unknown {key} {value!r:.60}; use one of {', '.join(known)}{nearest(str(value), known)}"
+        )
+    if error["type"] == "finite_number":
+        return f"{place}{key} must be a finite number, not {value}"
+    for name, words in _BOUNDS.items():
+        if name in context:
+            return f"{place}{key} must be {words} {_plain(context[name]):,}, not {value!r:.60}"
     wanted = _WANTED.get(error["type"].partition("_")[0], error["msg"])
-    return f"{key} takes {'a list; each ' if error['loc'] else ''}{wanted}, not {value!r:.60}"
+    return f"{place}{key} takes {each}{wanted}, not {value!r:.60}"
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """Return the content of a TOML file.
-
-    Raises:
-        UserError: it is not TOML, no regular file, or too large.
-    """
-    content = read_bounded(path)
-    try:
-        return tomllib.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
-        reason = " ".join(str(error).split()) or "nested too deep"
-        raise UserError(f"{path}: not a TOML file: {reason}") from None
+def _unknown(key: str, kind: type) -> str:
+    """Return that a class has no such key, with what another library calls so, or else the nearest."""
+    called = (name for name, text in _texts(kind).items() if f"`{key}`" in text)
+    hint = next((f"; did you mean {name!r}?" for name in called), "") or nearest(key, keys_of(kind))
+    return f"unknown key {key!r:.80}{hint}"
 
 
-def need_table(path: Path, key: str, value: object) -> dict[str, Any]:
-    """Return a value of a TOML file that has to be a table.
-
-    Raises:
-        UserError: it is none.
-    """
-    if not isinstance(value, dict):
-        raise UserError(f"{path}: {key} takes a table, [{key}], not {value!r:.60}")
-    return value
+def _is(hint: object, kind: type) -> bool:
+    return isinstance(hint, type) and issubclass(hint, kind)
 
 
 def assignments(words: Iterable[str]) -> dict[str, str]:
@@ -167,23 +263,19 @@ def describe_settings(settings: object, words: Iterable[str] = ()) -> str:
         settings: a settings object.
         words: only settings whose name or docstring contains all of them, in upper or lower case.
     """
-    lines = []
+    lines, values = [], values_of(settings)
     for name, text in _texts(type(settings)).items():
         if all(word.casefold() in f"{name} {text}".casefold() for word in words):
-            lines.append(f"{name} = {getattr(settings, name)!r}")
+            lines.append(f"{name} = {values[name]!r}")
             lines += textwrap.wrap(text, 96, initial_indent="    ", subsequent_indent="    ")
     return "".join(f"{line}\n" for line in lines)
 
 
 def _texts(kind: type) -> dict[str, str]:
-    """Return the docstring under each field, inherited ones included."""
-    kinds = [one for one in reversed(kind.__mro__) if is_dataclass(one)]
+    """Return the docstring under each field by its key, inherited ones and those of groups included."""
+    from docstring_parser import parse_from_object  # for a description or a mistake alone
+
+    groups = [hint for hint in _hints(kind).values() if _is(hint, Group)]
+    kinds = [one for top in (kind, *groups) for one in reversed(top.__mro__) if is_dataclass(one)]
     found = {item.arg_name: item.description or "" for one in kinds for item in parse_from_object(one).params}
-    return {name: " ".join(found.get(name, "").split()) for name in _hints(kind)}
-
-
-def _known_as(key: str, kind: type) -> str:
-    """Return a hint at the field that another library calls `key`, if a docstring says so."""
-    return next(
-        (f"; did you mean {name!r}?" for name, text in _texts(kind).items() if f"`{key}`" in text), ""
-    )
+    return {key: " ".join(found.get(key, "").split()) for key in keys_of(kind)}

@@ -12,13 +12,14 @@ import math
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
 from common.errors import UserError
 from common.files import write_text
 from common.reading import read_json
-from common.settings import assignments, read_settings
+from common.settings import Settings, assignments, read_settings
 from pretraining.models import (
     OBJECTIVES,
     Design,
@@ -142,6 +143,14 @@ def adaptation(
     return Adaptation(targets=targets_of(name, study), config=config, advice=advice)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Tried(Settings):
+    """What `sweep.json` says: what the losses depend on, and the validation loss of each rate."""
+
+    tried_with: dict[str, Any] = field(default_factory=dict)
+    losses: dict[str, float] = field(default_factory=dict)
+
+
 def tried_rate(
     start: Start,
     made: Adaptation,
@@ -177,10 +186,11 @@ def tried_rate(
 
     model, peak = made.targets.model, made.config.peak_lr
     steps = max(_FEWEST, round(_SHARE * model.steps))
-    tried_with = {"start": start.identity, "peak_lr": peak, "steps": steps, "changes": [objective, *changes]}
+    tried_with = {"start": start.identity, "peak_lr": peak, "steps": steps, "changes": (objective, *changes)}
     path, folder = out / "sweep.json", out / "sweep"
-    record = read_json(path, "remove it") if path.is_file() else {}
-    losses: dict[str, float] = record.get("losses", {}) if record.get("tried_with") == tried_with else {}
+    found = read_json(path, "remove it") if path.is_file() else {}
+    record = read_settings(_Tried, found, str(path), remedy="remove it")
+    losses = record.losses if record.tried_with == tried_with else {}
     for factor in () if losses else _FACTORS:
         rate = f"{peak * factor:.2g}"
         tried = adaptation(start, objective=objective, steps=steps, changes=(*changes, f"peak_lr={rate}"))

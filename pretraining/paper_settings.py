@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from common.errors import UserError
+from common.settings import Settings
 
 __all__ = [
     "GPU_HOURS", "SHAPES", "SPECIAL_TOKENS", "TRAINING", "Shape", "SpecialTokens", "TrainingSettings",
@@ -16,7 +17,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
+class Shape(Settings):
     """One size of the encoder: a pre-norm Llama block without biases and an untied head (Table 1)."""
 
     hidden: int

@@ -18,12 +18,15 @@ import re
 import shlex
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, get_dataset
 from benchmarks.sweep.request import learning_rates, seeds_of
 from common.errors import UserError, first_line, nearest
-from common.settings import assignments, need_table, read_settings, read_toml, refuse_code
+from common.reading import read_toml
+from common.settings import Settings, assignments, keys_of, read_settings, refuse_code, values_of
 from container.start import COMPAT
 from pretraining.plan.devices import DEVICES
 from workflow.jobs import QUEUES
@@ -61,7 +64,7 @@ _SBATCH = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Queue:
+class Queue(Settings):
     """What Slurm is asked for one kind of jobs; what is empty is left to the site's default."""
 
     partition: str = ""
@@ -100,7 +103,7 @@ class Queue:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Site:
+class Site(Settings):
     """One cluster, or the machine here."""
 
     site: str = ""
@@ -131,21 +134,21 @@ class Site:
     """Whether compute nodes lack network access outside the site."""
     device: str = "H100"
     """GPU that hours are estimated for: a name in `pretraining.plan.devices.DEVICES`."""
-    gpus_per_node: int = 8
+    gpus_per_node: Annotated[int, Ge(0)] = 8
     """GPUs per node; a pretraining job uses all of them. 0: compute on CPUs."""
-    nodes: int = 1
+    nodes: Annotated[int, Ge(1)] = 1
     """Nodes per pretraining job."""
-    cpus: int = 8
+    cpus: Annotated[int, Ge(1)] = 8
     """CPU cores per GPU, or per job without GPUs."""
-    memory_gb: float = 64.0
+    memory_gb: Annotated[float, Ge(0)] = 64.0
     """Memory per GPU, or per job without GPUs, in GB; 0 if the site refuses --mem."""
-    limit_hours: float = 20.0
+    limit_hours: Annotated[float, Gt(0)] = 20.0
     """Longest job that the site allows, in hours; longer stages are saved and resume in the next job."""
     tuning_gpus: int = 1
     """GPUs per fine-tuning job, all kept busy: 1 makes one job per cell, more make one job per model."""
-    max_jobs: int = 200
+    max_jobs: Annotated[int, Ge(1)] = 200
     """Most jobs of the study in Slurm's queue at a time."""
-    jobs_per_minute: int = 60
+    jobs_per_minute: Annotated[int, Ge(1)] = 60
     """Most jobs that are submitted in a minute."""
     environment: dict[str, str] = field(default_factory=dict)
     """Environment variables of every job; $NAME is expanded in the job."""
@@ -167,11 +170,6 @@ class Site:
             raise UserError(
                 f"binds: {wrong[0]!r} is not one folder; give its full path, or one that begins with $NAME"
             )
-        for key in ("nodes", "cpus", "max_jobs", "jobs_per_minute"):
-            if getattr(self, key) < 1:
-                raise UserError(f"{key} must be at least 1, not {getattr(self, key)}")
-        if self.gpus_per_node < 0 or self.limit_hours <= 0 or self.memory_gb < 0:
-            raise UserError("limit_hours must be above 0, and gpus_per_node and memory_gb at least 0")
         if self.tuning_gpus < 1 or self.tuning_gpus > max(1, self.gpus_per_node):
             raise UserError(
                 f"tuning_gpus must be from 1 to gpus_per_node ({self.gpus_per_node}), not {self.tuning_gpus}: a "
@@ -245,6 +243,14 @@ class StudySettings(Site):
         return tuple(dict.fromkeys(n for name in self.datasets for n in (DATASETS[name].trained_on, name)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Tables(Settings):
+    """The tables of a file, as it has them."""
+
+    jobs: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, str | int | float] = field(default_factory=dict)
+
+
 def load_settings(path: Path | None, site: str = "") -> StudySettings:
     """Return the settings of a file over those of the site that it names.
 
@@ -290,7 +296,8 @@ def _read(
         raise UserError(f"{path} names itself as its site, through {', '.join(map(str, before))}")
     folder = Path() if path is None else path.parent.resolve()
     values = {} if path is None else read_toml(path)
-    tables = {key: need_table(path or folder, key, values.pop(key, {})) for key in ("jobs", "environment")}
+    own_tables = {key: values.pop(key) for key in keys_of(_Tables) if key in values}
+    tables = values_of(read_settings(_Tables, own_tables, str(path)))
     own = {item.name for item in fields(StudySettings)} - {item.name for item in fields(kind)}
     if wrong := [key for key in values if key in own]:
         raise UserError(

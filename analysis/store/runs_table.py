@@ -21,7 +21,7 @@ import json
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from common.files import sha256_bytes, write_together
 from common.manifest import FILES, DamagedError, another_shape, manifest_text, read_manifest
 from common.plain_text import name_fault
 from common.reading import MOST_LARGE, BadJsonError, read_bounded, strict_json
-from common.settings import read_settings
+from common.settings import Settings, read_settings
 from pretraining.models import MODELS, parse
 
 __all__ = [
@@ -107,10 +107,10 @@ class RunsTable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Record:
+class _Record(Settings):
     """The record in a Parquet file that says what the names in it mean."""
 
-    datasets: dict[str, Any]
+    datasets: dict[str, Any] = field(default_factory=dict)
     added_models: tuple[str, ...] = ()
     protocol: str | None = PAPER
 
@@ -300,12 +300,9 @@ def _check_header(header: Sequence[str], path: Path) -> None:
 def _record_of(table: pa.Table, path: Path) -> _Record:
     content = (table.schema.metadata or {}).get(_METADATA, b"{}")
     try:
-        record = strict_json(content)
-        if not isinstance(record, dict):
-            raise BadJsonError("it is not a JSON object")
+        return read_settings(_Record, strict_json(content), f"{path}: its record is damaged", remedy=_AGAIN)
     except BadJsonError as error:
-        raise UserError(f"{path}: its record is damaged ({error}); {_AGAIN}") from None
-    return read_settings(_Record, {"datasets": {}} | record, f"{path}: its record is damaged")
+        raise UserError(f"{path}: its record is damaged: {error}; {_AGAIN}") from None
 
 
 def _column(table: pa.Table, name: str, path: Path) -> pd.Series:

@@ -10,14 +10,14 @@ these places, say so in every caption, and print none of the paper's numbers wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
 from benchmarks.protocol import AVERAGE, datasets_of
-from common.errors import UserError
 from common.reading import inside, read_json
+from common.settings import Settings, read_settings
 
 __all__ = ["RECORDED_AS", "STAND_INS", "StandIns", "averaged_datasets", "read_stand_ins"]
 
@@ -31,7 +31,7 @@ _FAMILY = "family"
 
 
 @dataclass(frozen=True, kw_only=True)
-class StandIns:
+class StandIns(Settings):
     """How a small study's names map onto the paper's."""
 
     title: str
@@ -81,13 +81,7 @@ def read_stand_ins(source: Path) -> StandIns | None:
     path = (source if source.is_dir() else source.parent) / STAND_INS
     if not path.is_file():
         return None
-    from pydantic import TypeAdapter, ValidationError  # not for those who have no such file
-
     content = read_json(path, remedy := "make it again or remove it")
-    try:
-        read = TypeAdapter(StandIns).validate_python(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        why = ": ".join([*map(repr, first["loc"]), first["msg"]])
-        raise UserError(f"{path} is not a valid record of stand-ins ({why}); {remedy}") from None
-    return replace(read, logs=inside(path.parent, str(read.logs)) if read.logs else None)
+    if isinstance(content, dict) and "logs" in content:
+        content["logs"] = inside(path.parent, str(content["logs"])) if content["logs"] else None
+    return read_settings(StandIns, content, str(path), remedy=remedy)

@@ -7,15 +7,18 @@ docs/add-a-dataset.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, make_dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Ge
 
 from benchmarks.protocol import OUTPUTS, Dataset, DatasetFiles, Pin
 from common.errors import UserError, nearest
+from common.reading import read_toml
 from common.registry import Registry
-from common.settings import read_settings, read_toml
+from common.settings import Settings, read_settings
 
 __all__ = ["DATASET_KINDS", "READY", "DatasetKind", "definition_of", "read_definitions", "ready_text"]
 
@@ -139,8 +142,12 @@ def _tables_of(path: Path) -> list[Dataset]:
     return [definition_of(name, table, f"{path}: [{name}]", path.parent) for name, table in tables.items()]
 
 
+_Paths = tuple[str, ...] | str
+"""Files of a role, of which one may stand without brackets."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class _Table:
+class _Table(Settings):
     """What the table of a dataset may say."""
 
     kind: str
@@ -148,13 +155,13 @@ class _Table:
     labels: tuple[str | int, ...] = ()
     metric: str = ""
     prompt: str = ""
-    columns: Any = None
+    columns: dict[str, str] = field(default_factory=dict)
     header: tuple[str, ...] = ()
     quotes: bool | None = None
     ids: str = ""
-    files: Any = None
-    hub: Any = ()
-    epochs: int | None = None
+    files: dict[str, _Paths] = field(default_factory=dict)
+    hub: tuple[dict[str, _Paths], ...] = ()
+    epochs: Annotated[int, Ge(1)] | None = None
     range: tuple[float, ...] = ()
     trained_on: str = ""
     licence: str = "not stated"
@@ -177,7 +184,8 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         raise UserError(
             f"{where} is not a table; put a header with the dataset's name, such as [reviews], above its keys"
         )
-    given = read_settings(_Table, table, where)
+    one = isinstance(table.get("hub"), dict)  # else a list, where the roles are in several repositories
+    given = read_settings(_Table, {**table, "hub": [table["hub"]]} if one else table, where)
     try:
         kind = DATASET_KINDS[given.kind]
     except UserError as error:
@@ -186,11 +194,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
     metric = given.metric or kind.metrics[0]
     for sentence in _faults(name, given, kind, labels, metric):
         raise UserError(f"{where}: {sentence}")
-    columns = _part(dict.fromkeys((*kind.columns, *kind.optional), str), given.columns, f"{where}: columns")
-    files = _part(dict.fromkeys(kind.roles, _PATHS), given.files, f"{where}: files")
-    pins = tuple(_pins(given.hub, kind, where))
-    named = {name: (columns[name],) if name in columns else usual for name, usual in kind.columns.items()}
-    named |= {name: (columns[name],) for name in kind.optional if name in columns}
+    named = {**kind.columns, **{name: (column,) for name, column in given.columns.items()}}
     words = ", ".join(" or ".join(names) for names in named.values())
     return Dataset(
         name=name,
@@ -211,8 +215,10 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
             quotes=given.quotes,
             ids=given.ids,
             originals=" and ".join(kind.roles) + (f" with the columns {words}" if named else ""),
-            paths={role: tuple(folder / path for path in paths) for role, paths in files.items()},
-            pins=pins,
+            paths={
+                role: tuple(folder / path for path in _listed(paths)) for role, paths in given.files.items()
+            },
+            pins=tuple(_pins(given.hub, kind)),
             licence=given.licence,
             citation=given.citation,
             content=table,
@@ -238,8 +244,6 @@ def _faults(name: str, given: _Table, kind: DatasetKind, labels: Sequence[str], 
         yield f"{metric!r} is not a metric of {kind.name!r}; use one of {known}{nearest(metric, kind.metrics)}"
     if metric == "f1" and kind.form == "SC" and len(labels) != 2:
         yield f"f1 is that of the second of two labels; with {len(labels)} labels use macro_f1"
-    if given.epochs is not None and given.epochs < 1:
-        yield f"epochs must be at least 1, not {given.epochs}"
     if given.trained_on not in ("", name) and (kind.task != "IR" or given.trained_on != "msmarco"):
         yield f"trained_on = {given.trained_on!r}; only retrieval can name another dataset, msmarco"
     if kind.form != "SC-value" and given.range:
@@ -257,41 +261,31 @@ def _faults(name: str, given: _Table, kind: DatasetKind, labels: Sequence[str], 
         yield f"ids = {given.ids!r}; only answers have ids, and the only value is 'none', which ignores them"
     if given.files and given.hub:
         yield "give `files` or `hub`, not both"
-
-
-_PATHS = tuple[str, ...]
-
-
-def _part(hints: Mapping[str, Any], given: Any, where: str) -> dict[str, Any]:
-    """Return what a table inside a table says: texts, and lists of paths, of which one may stand without brackets."""
-    if given is None:
-        return {}
-    if not isinstance(given, dict):
-        raise UserError(f"{where} takes a table in braces, not {given!r:.60}")
-    listed = {
-        key: [value] if isinstance(value, str) and hints.get(key) is _PATHS else value
-        for key, value in given.items()
-    }
-    kind: Any = make_dataclass("Part", [(key, hint, field(default=None)) for key, hint in hints.items()])
-    found = vars(read_settings(kind, listed, where))
-    return {key: found[key] for key in given}
-
-
-def _pins(given: Any, kind: DatasetKind, where: str) -> Iterator[Pin]:
-    """Yield the files on hubs: of one repository, or of a list where the roles are in several."""
-    hints = {"repo": str, "revision": str, **dict.fromkeys(kind.roles, _PATHS)}
-    tables = given if isinstance(given, tuple) else (given,)
-    for part in (_part(hints, table, f"{where}: hub") for table in tables):
-        repo, revision = part.pop("repo", ""), part.pop("revision", "")
-        if repo.count("/") != 1:
-            raise UserError(f"{where}: hub.repo must have the form OWNER/NAME")
-        if revision != _AT_FETCH and not _COMMIT.fullmatch(revision):
-            raise UserError(
-                f"{where}: hub.revision must be a commit of 40 hexadecimal digits, which fixes the version, or "
+    for part, known, said in (
+        ("columns", (*kind.columns, *kind.optional), given.columns),
+        ("files", kind.roles, given.files),
+        *(("hub", ("repo", "revision", *kind.roles), hub) for hub in given.hub),
+    ):
+        if wrong := [key for key in said if key not in known]:
+            yield f"{part}: unknown key {wrong[0]!r}; it can have {', '.join(known)}{nearest(wrong[0], known)}"
+    for hub in given.hub:
+        if not isinstance(repo := hub.get("repo"), str) or repo.count("/") != 1:
+            yield "hub.repo must have the form OWNER/NAME"
+        if hub.get("revision") != _AT_FETCH and not _COMMIT.fullmatch(str(hub.get("revision"))):
+            yield (
+                "hub.revision must be a commit of 40 hexadecimal digits, which fixes the version, or "
                 f"{_AT_FETCH!r}, with which the first fetch finds the commit and records it in the manifest"
             )
+
+
+def _listed(paths: _Paths) -> tuple[str, ...]:
+    return (paths,) if isinstance(paths, str) else paths
+
+
+def _pins(hubs: Iterable[Mapping[str, _Paths]], kind: DatasetKind) -> Iterator[Pin]:
+    """Yield the files on hubs, those of a repository together."""
+    for hub in hubs:
+        commit = None if hub["revision"] == _AT_FETCH else str(hub["revision"])
         for role in kind.roles:
-            if role in part:
-                yield Pin(
-                    role=role, repo=repo, commit=None if revision == _AT_FETCH else revision, files=part[role]
-                )
+            if role in hub:
+                yield Pin(role=role, repo=str(hub["repo"]), commit=commit, files=_listed(hub[role]))

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from common.errors import UserError, nearest
+from common.settings import Settings
 from pretraining.data.sampler import Cut
 from pretraining.paper_settings import TRAINING
 
@@ -53,7 +54,7 @@ _FROM_ONE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
+class TrainingConfig(Settings):
     """How a model is pretrained; defaults are Table 1's and section 3's where the paper says something."""
 
     seed: int = 0

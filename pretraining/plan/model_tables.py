@@ -29,7 +29,7 @@ from typing import Any
 
 from common.errors import UserError, nearest
 from common.reading import read_json
-from common.settings import need_table, read_settings
+from common.settings import Settings, read_settings
 from pretraining.models import (
     CURVES,
     Design,
@@ -50,7 +50,7 @@ _MOST_STEPS = 2**31
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ModelTable:
+class _ModelTable(Settings):
     """A model's table."""
 
     start: str = ""
@@ -64,7 +64,7 @@ class _ModelTable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _StageTable:
+class _StageTable(Settings):
     """A stage's table."""
 
     train: str
@@ -90,17 +90,15 @@ def models_of_tables(design: Design, tables: Mapping[str, object], path: Path) -
     """
     models: dict[str, Model] = {}
     for name, value in tables.items():
-        key = f"models.{name if _NAME.fullmatch(name) else repr(name[:80])}"
-        where = f"{path} [{key}]"
-        table = need_table(path, key, value)
-        if not table:
+        where = f"{path} [models.{name if _NAME.fullmatch(name) else repr(name[:80])}]"
+        if value == {}:
             try:
                 models[name] = design.parse(name)
             except UserError as error:
                 hint = "; a name of your own needs `stages`" if _NAME.fullmatch(name) else ""
                 raise UserError(f"{path}: {error}{hint}") from None
             continue
-        read = read_settings(_ModelTable, table, where)
+        read = read_settings(_ModelTable, value, where)
         try:
             _check_name(design, name)
             size = _size(design, read)

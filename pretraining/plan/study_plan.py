@@ -34,7 +34,8 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError, nearest
-from common.settings import need_table, read_settings, read_toml, refuse_code
+from common.reading import read_toml
+from common.settings import Settings, read_settings, refuse_code
 from pretraining.models import MODELS, PAPER, Design, Model, Stage, arm_of
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import OPTIMIZER_BYTES, TrainingConfig
@@ -97,7 +98,7 @@ PAPER_STUDY = Study(name="paper", design=PAPER, shapes=SHAPES, models=MODELS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _File:
+class _File(Settings):
     """A study file."""
 
     prefix: str = ""
@@ -106,7 +107,7 @@ class _File:
     """Length of the decay that closes every budget."""
     models: Any = ()
     """Names of the study's models, or a table for each."""
-    sizes: dict[str, Any] = field(default_factory=dict)
+    sizes: dict[str, Shape] = field(default_factory=dict)
     """A table for each size."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings that differ from the paper's."""
@@ -143,16 +144,13 @@ def read_study(content: Mapping[str, Any], path: Path) -> Study:
     tables = file.models if isinstance(file.models, dict) else {name: {} for name in file.models}
     if not file.sizes and not all(isinstance(one, dict) and one.get("start") for one in tables.values()):
         raise UserError(f"{path}: a study needs at least one [sizes.NAME] table")
-    shapes = {}
-    for size, fields in file.sizes.items():
-        where = f"sizes.{size}"
-        table = need_table(path, where, fields)
+    for size in file.sizes:
         if not re.fullmatch(r"[a-z0-9][a-z0-9.]{0,39}", size):
             raise UserError(
                 f"{path}: invalid size name {size!r:.60}; use at most 40 lowercase letters, digits and dots, as in "
                 f"model names"
             )
-        shapes[f"{file.prefix}{size}"] = read_settings(Shape, table, f"{path} [{where}]")
+    shapes = {f"{file.prefix}{size}": shape for size, shape in file.sizes.items()}
     design = Design(sizes=tuple(file.sizes), prefix=file.prefix, decay_steps=file.decay_steps)
     models = models_of_tables(design, tables, path)
     settings = file.settings

@@ -1,17 +1,19 @@
 """Typed settings from TOML and `key=value` words."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
+from annotated_types import Ge, Gt, Lt
 
 from common.errors import UserError
-from common.settings import assignments, describe_settings, read_settings, read_toml
+from common.reading import read_toml
+from common.settings import Group, Settings, assignments, describe_settings, keys_of, read_settings, values_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(Settings):
     """A plan."""
 
     peak_lr: float = 5e-4
@@ -36,13 +38,40 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
+class Shape(Settings):
     """A shape."""
 
-    hidden: int
+    hidden: Annotated[int, Ge(1), Lt(2**16)]
     """Width."""
     layers: int = 2
     """Depth."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimizer(Group):
+    """How weights are changed."""
+
+    peak_lr: Annotated[float, Gt(0)] = 5e-4
+    """Highest learning rate (`lr`)."""
+    warmup: int = field(default=0, metadata={"may change": True})
+    """Steps of warm-up."""
+
+    def __post_init__(self) -> None:
+        if self.peak_lr > 1 and not self.warmup:
+            raise UserError(f"peak_lr={self.peak_lr} needs a warmup")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(Settings):
+    """A study: a group, whose settings stand among its own, and tables."""
+
+    seed: int = 0
+    """Seed."""
+    optimizer: Optimizer = Optimizer()
+    sizes: dict[str, Shape] = field(default_factory=dict)
+    """A table for each size."""
+    labels: tuple[str | int, ...] = ()
+    """Labels."""
 
 
 @pytest.mark.parametrize(
@@ -83,6 +112,7 @@ def test_values_have_their_fields_type(values: dict[str, object], field: str, va
         ),
         ({"wandb": "maybe"}, "mine.toml: wandb takes true or false, not 'maybe'"),
         ({"note": {}}, "mine.toml: note takes a value, not a table"),
+        ({"peak_lr": "nan"}, "mine.toml: peak_lr must be a finite number, not nan"),
     ],
 )
 def test_what_a_field_cannot_take_is_refused_in_a_sentence(values: dict[str, object], sentence: str) -> None:
@@ -100,10 +130,43 @@ def test_later_settings_start_from_earlier_ones_and_are_checked_together() -> No
     assert read_settings(Plan, {}, base=base) == base
 
 
-def test_a_missing_value_is_named() -> None:
-    assert read_settings(Shape, {"hidden": 3}) == Shape(hidden=3)
-    with pytest.raises(UserError, match=r"mine.toml \[sizes.s\]: hidden is missing"):
-        read_settings(Shape, {"layers": 3}, "mine.toml [sizes.s]")
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"sizes": {"s": {"layers": 3}}}, "[sizes.s]: hidden is missing"),
+        (
+            {"sizes": {"s": {"hiden": 3}}},
+            "[sizes.s]: unknown key 'hiden'; did you mean 'hidden'?",
+        ),
+        ({"sizes": {"s": {"hidden": 0}}}, "[sizes.s]: hidden must be at least 1, not 0"),
+        ({"sizes": {"s": {"hidden": 65536}}}, "[sizes.s]: hidden must be below 65,536, not 65536"),
+        ({"sizes": {"s": 3}}, "[sizes]: s takes a table, [sizes.s], not 3"),
+        ({"sizes": [3]}, "sizes takes a table, [sizes], not (3,)"),
+        ({"labels": [1, 2.5]}, "labels takes a list; each text, not 2.5"),
+        ({"warmup": "3"}, "warmup takes a whole number, not '3'"),
+        ({"lr": 3.0}, "unknown key 'lr'; did you mean 'peak_lr'?"),
+        ({"optimizer": {"warmup": 3}}, "unknown key 'optimizer'"),
+        ({"peak_lr": 0}, "peak_lr must be above 0, not 0"),
+        ({"peak_lr": 2.5}, "peak_lr=2.5 needs a warmup"),
+        ([3], "there must be a table of keys and values, not [3]"),
+    ],
+)
+def test_tables_and_groups_are_refused_by_their_place(values: object, sentence: str) -> None:
+    with pytest.raises(UserError) as refused:
+        read_settings(Study, values, "f.toml", remedy="write it again")
+    assert str(refused.value) == f"f.toml: {sentence}; write it again"
+
+
+def test_a_group_is_read_from_the_keys_around_it_and_changed_one_by_one() -> None:
+    read = read_settings(Study, {"seed": 3, "warmup": 5, "sizes": {"s": {"hidden": 8}}}, "f.toml")
+    assert read == Study(seed=3, optimizer=Optimizer(warmup=5), sizes={"s": Shape(hidden=8)})
+    changed = read_settings(Study, assignments(["peak_lr=2.5"]), "--set", base=read, typed=False)
+    assert changed == replace(read, optimizer=Optimizer(peak_lr=2.5, warmup=5))
+    assert values_of(changed) == {
+        "seed": 3, "peak_lr": 2.5, "warmup": 5, "sizes": {"s": Shape(hidden=8)}, "labels": (),
+    }  # fmt: skip
+    assert [key for key, one in keys_of(Study).items() if one.field.metadata] == ["warmup"]
+    assert "\nwarmup = 5\n    Steps of warm-up.\n" in describe_settings(changed)
 
 
 def test_a_word_without_an_equals_sign_is_refused() -> None:

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import TokenHead, token_head
 from clm_or_mlm.__main__ import main
+from common.errors import UserError
 from pretraining.data.tokenizer import train_tokenizer
 from pretraining.model.encoder_folder import checked_encoder
 from pretraining.training.log import read_log
@@ -88,6 +89,9 @@ def test_three_rates_are_tried_once_and_a_shift_is_recorded_for_heads(
     assert isinstance(head, TokenHead) and head.shift == 1
     main(words)
     assert caplog.text.count("step 0 to") == 4 and "nothing to do" in caplog.text
+    (tmp_path / "sweep.json").write_text('{"losses": [3]}')
+    with pytest.raises(UserError, match=r"sweep\.json: losses takes a table, .*; remove it"):
+        main(words)
 
 
 def test_a_trunks_checkpoint_is_a_start(place: Path, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_without_the_file_the_runs_keep_their_names(table: Path) -> None:
 
 def test_a_damaged_file_is_told(table: Path) -> None:
     (table.parent / STAND_INS).write_text("{}")
-    with pytest.raises(UserError, match=r"stand_ins\.json is not a valid record of stand-ins"):
+    with pytest.raises(UserError, match=r"stand_ins\.json: title is missing; make it again or remove it"):
         open_source(str(table))
 
 

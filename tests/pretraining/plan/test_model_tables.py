@@ -211,7 +211,7 @@ def test_a_start_that_is_not_here_stops_only_its_own_plan(tmp_path: Path) -> Non
 def test_a_name_of_ones_own_needs_stages(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"unknown model 'mine'.*a name of your own needs `stages`"):
         study_of(tmp_path, "[models.mine]")
-    with pytest.raises(UserError, match=r"models\.mine takes a table"):
+    with pytest.raises(UserError, match=r"\[models.mine\]: there must be a table of keys and values, not 3"):
         study_of(tmp_path, "[models]\nmine = 3")
 
 

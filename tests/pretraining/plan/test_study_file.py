@@ -6,6 +6,8 @@ from common.errors import UserError
 from pretraining.plan.study_plan import load_study, plan_of
 from tests.pretraining.small_study import STUDY
 
+MODELS = STUDY[STUDY.index("models = ") : STUDY.index("[sizes")]
+
 
 def test_a_study_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mini.toml"
@@ -37,7 +39,7 @@ def test_a_study_that_sets_microbatch_means_its_groups_too(tmp_path: Path) -> No
         ("prefix =", "prefix", "not a TOML file"),
         ("decay_steps = 6", "decay_steps = 4.5", "decay_steps takes a whole number"),
         ("[settings]", "[setting]", "did you mean 'settings'"),
-        ("[sizes.s]", "[sizes]", "sizes.hidden takes a table"),
+        ("[sizes.s]", "[sizes]", r"hidden takes a table, \[sizes.hidden\], not 32"),
         ("warmup_steps = 3", "warmup_steps = -2", "warmup_steps must be at least 0"),
         ("warmup_steps = 3", 'warmup_steps = "2"', "warmup_steps takes a whole number, not '2'"),
         ("warmup_steps = 3", "warmup_steps = 1" + 400 * "0", r"warmup_steps must be below 2\^40"),
@@ -49,13 +51,14 @@ def test_a_study_that_sets_microbatch_means_its_groups_too(tmp_path: Path) -> No
         ("heads = 4", "heads = 3", "hidden=32 is not a multiple of heads=3"),
         ("kv_heads = 2", "kv_heads = 3", "heads=4 is not a multiple of kv_heads=3"),
         ("heads = 4", "heads = 32", "hidden / heads must be even"),
-        ("vocab = 400", "rope_theta = nan", "rope_theta must be above 0"),
-        ("vocab = 400", "norm_eps = inf", "norm_eps must be above 0 and at most 1"),
+        ("vocab = 400", "rope_theta = nan", "rope_theta must be a finite number, not nan"),
+        ("vocab = 400", "norm_eps = inf", "norm_eps must be a finite number, not inf"),
         ("decay_steps = 6", "decay_steps = -3", "decay_steps must be at least 1"),
         ('"mini-"', '"../../../esc-"', "prefix must be at most 60 letters"),
         ('"mini-"', '"/tmp/"', "prefix must be"),
         ("[sizes.s]", '[sizes."../s"]', "invalid size name '../s'"),
-        ("models = [", "models = 0\n[sizes.t]\nhidden = [", "models takes a list, not 0"),
+        (MODELS, "models = 0\n", "models takes a list, not 0"),
+        ("models = [", "models = [3, ", "models takes a list; each text, not 3"),
         ("mini-s-clm-24", "mini-s-clm-1" + "2" * 5000, "a model's name has at most 120 characters"),
     ],
 )
