@@ -28,7 +28,8 @@ from benchmarks.sweep.keep import Keeper
 from benchmarks.sweep.kept import best_run, kept_folder
 from benchmarks.sweep.status import COMPLETE, folder_of
 from common.errors import UserError
-from tests.benchmarks.sweep.stores import replaced, results, run, started, words_of
+from tests.benchmarks.sweep.stores import replaced, results, run, words_of
+from tests.commands import started
 from tests.results import write_results
 
 KEEP = ["--keep", "best"]

@@ -38,10 +38,10 @@ from tests.benchmarks.sweep.stores import (
     request_of,
     results,
     run,
-    started,
     status,
 )
 from tests.benchmarks.tiny import make_tokenizer, save_model
+from tests.commands import started
 
 
 def locks(store: Path) -> list[Path]:
