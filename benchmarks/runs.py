@@ -26,7 +26,7 @@ from common.reading import UnreadableError, read_bounded
 
 __all__ = [
     "AGAIN", "CLUSTERS", "DETAILS", "RESULTS", "RESULTS_VERSION", "RUN", "SCORED_SPLITS", "NotItselfError", "RunKey",
-    "cell_keys", "clusters_hash", "found_keys", "key_of", "read_run", "record_of", "results_text",
+    "cell_keys", "clusters_hash", "found_keys", "key_of", "read_run", "record_of", "results_text", "store_of",
 ]  # fmt: skip
 
 RESULTS = "results.json"
@@ -67,6 +67,11 @@ class RunKey:
         """The run's folder, relative to the `results` folder of a store."""
         name = f"{TASKS[self.task].run_prefix}lr{format_lr(self.lr)}_sd{self.seed}"
         return Path(self.model, self.task, self.dataset, name)
+
+
+def store_of(given: Path) -> Path:
+    """Return the store that is meant by its folder or by the `results` in it."""
+    return given.parent if given.name == "results" else given
 
 
 def cell_keys(

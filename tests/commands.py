@@ -1,9 +1,14 @@
 """Python in a process of its own, as a user starts it, and made-up programs for it to find."""
 
+import multiprocessing
 import os
 import subprocess
 import sys
+import warnings
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 from common.provenance import ROOT
 
@@ -25,6 +30,15 @@ def python(
     )  # fmt: skip
     assert code in (None, done.returncode), done.stdout[-6000:] + done.stderr[-6000:]
     return done
+
+
+def started(call: Callable[..., Any], *args: Any) -> BaseProcess:
+    """A process that makes a call, forked as a worker is, so that it need not import everything again."""
+    process = multiprocessing.get_context("fork").Process(target=call, args=args)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)  # from Python 3.12 on
+        process.start()
+    return process
 
 
 def program(path: Path, text: str) -> Path:

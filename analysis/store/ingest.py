@@ -30,6 +30,7 @@ from analysis.store.runs_table import COLUMNS, RunsTable, sort_runs, write_runs
 from analysis.store.scan import DOUBTFUL, Problem, Scan, scan_store, summary
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, Dataset, format_lr
+from benchmarks.runs import store_of
 from common.errors import UserError
 from common.files import cache_folder
 from common.locks import wait_for_lock
@@ -199,7 +200,7 @@ def _reading(
     jobs: int | None = None,
 ) -> Iterator[StoreTable]:
     """Yield a store, read; afterwards the folder `instances` is there."""
-    datasets = known_datasets(stored_definitions(store.parent if store.name == "results" else store))
+    datasets = known_datasets(stored_definitions(store_of(store)))
     scan = scan_store(store, add_models, datasets=datasets, models=models)
     with contextlib.ExitStack() as stack:
         folder, hashes = None, dict[str, str]()

@@ -15,7 +15,7 @@ from analysis.store.scan import results_folder
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.protocol import TASKS
 from benchmarks.run_fields import RUN_FIELDS
-from benchmarks.runs import RESULTS, key_of, read_run
+from benchmarks.runs import RESULTS, key_of, read_run, store_of
 from common.errors import UserError
 from common.manifest import check_crate
 from common.progress import progress
@@ -79,10 +79,10 @@ def audit_provenance(store: Path) -> Provenance:
             RO-Crate and not what that says.
     """
     results = results_folder(store)
-    folder_above = store.parent if store.name == "results" else store
-    check_crate(folder_above)
-    datasets = known_datasets(stored_definitions(folder_above))
-    logs = folder_above / "logs" / "cell"
+    root = store_of(store)
+    check_crate(root)
+    datasets = known_datasets(stored_definitions(root))
+    logs = root / "logs" / "cell"
     # What each run says, by task, field and the table in which the runs would stand together.
     said: dict[tuple[int, int, str], dict[str, str]] = {}
     runs, recorded, failed = 0, 0, []

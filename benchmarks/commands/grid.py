@@ -17,6 +17,7 @@ from benchmarks.commands import DATA, DatasetName, Definitions
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.protocol import FINE_TUNING, Dataset, HeadName  # noqa: F401  (inherited options are read here)
+from benchmarks.runs import store_of
 from benchmarks.sweep.request import (
     Computation,
     Keep,  # noqa: F401  (inherited options are read here)
@@ -25,7 +26,6 @@ from benchmarks.sweep.request import (
     learning_rates,
     model_name,
     seeds_of,
-    store_of,
 )
 from benchmarks.sweep.status import cell_status, models_of, status_code, status_table, touched
 from common.cli import MANY, shared_options

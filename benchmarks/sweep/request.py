@@ -32,7 +32,6 @@ __all__ = [
     "learning_rates",
     "model_name",
     "seeds_of",
-    "store_of",
 ]
 
 Keep = Literal["none", "best"]
@@ -97,11 +96,6 @@ class RunRequest(Computation):
         """The datasets that have to be there: what is trained on, and what is evaluated."""
         names = (part for name in self.datasets for part in (self.known[name].trained_on, name))
         return tuple(dict.fromkeys(names))
-
-
-def store_of(out: Path) -> Path:
-    """Return the store that `--out` names: the folder that holds `results/`."""
-    return out.parent if out.name == "results" else out
 
 
 def model_name(model: str, name: str | None) -> str:

@@ -1,8 +1,6 @@
 """The local form: written whole, read back, and every fault found."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,11 +8,11 @@ import pytest
 
 from benchmarks.datasets.local_dataset import DatasetContent, cluster_ids, load, table, verify, write
 from benchmarks.datasets.schema import SPLIT_TABLES
+from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import get_dataset
 from common.errors import UserError
 from common.manifest import SEAL, manifest_text
-from common.provenance import ROOT
-from tests.commands import python
+from tests.commands import python, started
 
 
 def sc_content(n: int = 6, label: int = 1) -> DatasetContent:
@@ -147,9 +145,10 @@ def test_no_torch() -> None:
 
 def test_writers_at_the_same_time(tmp_path: Path) -> None:
     """Three processes write one dataset: all succeed, one folder is there, and it is whole."""
-    command = [sys.executable, "-m", "clm_or_mlm", "synthetic", "squad", "--out", str(tmp_path)]
-    processes = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) for _ in range(3)]
-    assert [process.wait() for process in processes] == [0, 0, 0]
+    processes = [started(make_synthetic, tmp_path, "squad") for _ in range(3)]
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0]
     assert [path.name for path in tmp_path.iterdir()] == ["squad"]
     assert verify(tmp_path, "squad") == []
 

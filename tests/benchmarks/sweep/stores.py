@@ -1,11 +1,7 @@
 """Run stores that a test made."""
 
 import json
-import multiprocessing
-import warnings
-from collections.abc import Callable
 from dataclasses import replace
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +15,6 @@ from benchmarks.sweep.request import RunRequest
 from tests.benchmarks.command import command
 
 run, status = command("benchmarks", "run"), command("benchmarks", "status")
-
-
-def started(call: Callable[..., Any], *args: Any) -> BaseProcess:
-    """A process that makes a call, forked as a worker is, so that it need not import everything again."""
-    process = multiprocessing.get_context("fork").Process(target=call, args=args)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)  # from Python 3.12 on
-        process.start()
-    return process
 
 
 def validate(words: list[str]) -> int:

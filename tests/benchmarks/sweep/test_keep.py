@@ -28,7 +28,8 @@ from benchmarks.sweep.keep import Keeper
 from benchmarks.sweep.kept import best_run, kept_folder
 from benchmarks.sweep.status import COMPLETE, folder_of
 from common.errors import UserError
-from tests.benchmarks.sweep.stores import replaced, results, run, started, words_of
+from tests.benchmarks.sweep.stores import replaced, results, run, words_of
+from tests.commands import started
 from tests.results import write_results
 
 KEEP = ["--keep", "best"]
@@ -334,42 +335,28 @@ def test_an_unknown_value_names_the_known_ones(words: list[str], capfd: pytest.C
         run([*words, "--keep", "worst"])
 
 
-def no_disk(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("shutil.disk_usage", lambda place: shutil._ntuple_diskusage(10**9, 10**9, 10))
-
-
-def no_right_to_write(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(os, "access", lambda place, mode: False)
-
-
-def another_ending(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("benchmarks.finetuning.plain_folder._ending", lambda before, *_: before)
-
-
-def nothing(patch: pytest.MonkeyPatch) -> None:
-    pass
+FOLDER = "benchmarks.finetuning.plain_folder"
+FULL = shutil._ntuple_diskusage(10**9, 10**9, 10)
 
 
 @pytest.mark.parametrize(
-    ("change", "more", "said"),
+    ("place", "instead", "said"),
     [
-        (no_disk, (), ("GB free", "--keep best needs", "--dataset")),
-        (no_right_to_write, (), ("cannot be written", "--out")),
-        (another_ending, (), ("tokenizer", "reads", "--keep")),
-        (nothing, ("--trust-remote-code",), ("--trust-remote-code", "without code")),
+        ("shutil.disk_usage", lambda place: FULL, ("GB free", "--keep best needs", "--dataset")),
+        ("os.access", lambda place, mode: False, ("cannot be written", "--out")),
+        (f"{FOLDER}._ending", lambda before, *_: before, ("tokenizer", "reads", "--keep")),
     ],
 )
 def test_what_cannot_be_kept_is_said_before_anything_is_computed(
-    change: Callable[[pytest.MonkeyPatch], None],
-    more: tuple[str, ...],
-    said: tuple[str, ...],
-    words: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    place: str, instead: Any, said: tuple[str, ...], words: list[str], tmp_path: Path, monkeypatch: Any
 ) -> None:
-    change(monkeypatch)
-    refused([*words, *more], *said)
+    monkeypatch.setattr(place, instead)
+    refused(words, *said)
     assert not results(tmp_path)
+
+
+def test_code_of_strangers_is_not_kept(words: list[str]) -> None:
+    refused([*words, "--trust-remote-code"], "--trust-remote-code", "without code")
 
 
 def test_cells_of_a_release_are_refused(words: list[str], tmp_path: Path) -> None:

@@ -38,10 +38,10 @@ from tests.benchmarks.sweep.stores import (
     request_of,
     results,
     run,
-    started,
     status,
 )
 from tests.benchmarks.tiny import make_tokenizer, save_model
+from tests.commands import started
 
 
 def locks(store: Path) -> list[Path]:
@@ -154,10 +154,6 @@ def test_a_run_that_a_call_with_other_settings_made_meanwhile_is_not_counted(
         run(grid)
 
 
-def command(arguments: list[str]) -> list[str]:
-    return [sys.executable, "-m", "clm_or_mlm", "benchmarks", "run", *arguments]
-
-
 @pytest.mark.parametrize(
     ("kills", "workers"), [((5,), 1), pytest.param((1, 3, 5, 9), 2, marks=pytest.mark.slow)]
 )
@@ -186,10 +182,9 @@ def test_killed_it_goes_on_to_the_same_bytes(
 def test_several_processes_share_every_cell_and_do_no_run_twice(arguments: list[str], tmp_path: Path) -> None:
     """Three calls at once, one of which is killed: each run is written once, but for the one the kill cost."""
     grid = [*arguments, "--dataset", "uner_en", "sst2", "--lr", "1e-3", "2e-3", "3e-3", "--seed", "0", "1"]
+    words = [sys.executable, "-m", "clm_or_mlm", "benchmarks", "run", *grid]
     calls = [
-        subprocess.Popen(
-            command(grid), cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-        )
+        subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         for _ in range(3)
     ]
     while len(results(tmp_path)) < 2 and all(call.poll() is None for call in calls):

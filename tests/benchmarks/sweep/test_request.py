@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.protocol import DATASETS
-from benchmarks.runs import RUN, RunKey
-from benchmarks.sweep.request import dataset_names, store_of
+from benchmarks.runs import RUN, RunKey, store_of
+from benchmarks.sweep.request import dataset_names
 from benchmarks.sweep.status import RunState, folder_of, state_of
 from common.errors import UserError
 from tests.benchmarks.sweep.stores import run
