@@ -83,12 +83,12 @@ class Key(NamedTuple):
     """Its field, with default and metadata."""
 
 
-@cache
 def keys_of(kind: type) -> dict[str, Key]:
     """Return the settings of a class by the key that a file has for each; those of a group stand in its place."""
     found: dict[str, Key] = {}
+    hints = _hints(cast(Any, kind))
     for item in fields(kind):
-        hint = _hints(kind)[item.name]
+        hint = hints[item.name]
         if _is(hint, Group):
             found |= {key: inner._replace(group=item.name) for key, inner in keys_of(hint).items()}
         else:
@@ -100,7 +100,7 @@ def values_of(settings: object) -> dict[str, Any]:
     """Return the values of settings by the keys of `keys_of`, as `read_settings` takes them."""
     return {
         key: getattr(getattr(settings, group) if group else settings, key)
-        for key, (group, _, _) in keys_of(cast(Any, type(settings))).items()
+        for key, (group, _, _) in keys_of(type(settings)).items()
     }
 
 
@@ -132,7 +132,7 @@ def read_settings(
     before, after = f"{where}: " if where else "", f"; {remedy}" if remedy else ""
     if not isinstance(values, Mapping):
         raise UserError(f"{before}there must be a table of keys and values, not {values!r:.60}{after}")
-    known = keys_of(cast(Any, kind))
+    known = keys_of(kind)
     flat = {} if base is None else values_of(base)
     for key, value in values.items():
         if key not in known:
