@@ -91,8 +91,9 @@ def keys_of(kind: type) -> dict[str, Key]:
 @cache
 def _keys_of(kind: type) -> dict[str, Key]:
     found: dict[str, Key] = {}
+    hints = _hints(cast(Any, kind))
     for item in fields(kind):
-        hint = _hints(kind)[item.name]
+        hint = hints[item.name]
         if _is(hint, Group):
             found |= {key: inner._replace(group=item.name) for key, inner in keys_of(hint).items()}
         else:
@@ -146,7 +147,7 @@ def read_settings(
     for key, value in flat.items():
         (table[known[key].group] if known[key].group else table)[key] = value
     try:
-        return cast(S, _adapter(kind).validate_python(table, strict=None if typed else False))
+        return cast(S, _adapter(cast(Any, kind)).validate_python(table, strict=None if typed else False))
     except ValidationError as error:
         # A misspelt key comes before what is missing because of it.
         first = min(error.errors(), key=lambda one: one["type"] != "unexpected_keyword_argument")

@@ -1,5 +1,6 @@
 """A whole small store, and the libraries of the paper's fine-tunings."""
 
+import atexit
 import gc
 import os
 import shutil
@@ -23,14 +24,15 @@ settings.load_profile("tests")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Import the tests without looking for garbage, and spare every later search what they are: such searches are a
-    fifth of the time of a collection, and statsmodels asks for one in every adjustment."""
+    """Import the tests without looking for garbage, and spare every later search what they are: such searches take a
+    fifth of a collection's time, and statsmodels asks for one in every adjustment."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
         gc.enable()
+        atexit.register(gc.unfreeze)  # else triton takes what is frozen for a leak, and lists it
 
 
 @pytest.fixture(scope="session")

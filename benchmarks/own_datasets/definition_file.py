@@ -261,14 +261,15 @@ def _faults(name: str, given: _Table, kind: DatasetKind, labels: Sequence[str], 
         yield f"ids = {given.ids!r}; only answers have ids, and the only value is 'none', which ignores them"
     if given.files and given.hub:
         yield "give `files` or `hub`, not both"
-    tables: list[tuple[str, Sequence[str], Iterable[str]]] = [
+    parts: list[tuple[str, tuple[str, ...], Mapping[str, object]]] = [
         ("columns", (*kind.columns, *kind.optional), given.columns),
         ("files", kind.roles, given.files),
         *(("hub", ("repo", "revision", *kind.roles), hub) for hub in given.hub),
     ]
-    for part, keys, said in tables:
-        for key in sorted(set(said) - set(keys)):
-            yield f"{part}: unknown key {key!r}; it can have {', '.join(keys)}{nearest(key, keys)}"
+    for part, keys, said in parts:
+        if others := [key for key in said if key not in keys]:
+            can = ", ".join(keys) or "none"
+            yield f"{part}: unknown key {others[0]!r}; it can have {can}{nearest(others[0], keys)}"
     for hub in given.hub:
         if not isinstance(repo := hub.get("repo"), str) or repo.count("/") != 1:
             yield "hub.repo must have the form OWNER/NAME"
