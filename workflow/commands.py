@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -104,22 +105,8 @@ def study(
         words = (*_OFTEN, *words)
 
     def announce(todo: list[Job]) -> None:
-        sys.stdout.write(Progress(workflow=workflow, folder=folder, todo=tuple(todo)).text())
-        if values.title:
-            sys.stdout.write(f"site: {values.title} ({values.checked or 'not checked'})\n")
-        if values.gpus_per_node:
-            sys.stdout.write(
-                f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device}; "
-                "describe your own site in --settings FILE\n"
-            )
-        if values.billed != 1:
-            hours = values.billed * sum(job.gpu_hours for job in todo if job.gpus)
-            sys.stdout.write(f"the site bills {hours:,.0f} hours for these, {values.billed:g} per GPU hour\n")
-        for job in workflow.of_kind("shards"):
-            if job.tokens and not values.study:
-                text = f"text: {job.tokens / 1e9:.1f} B tokens, of FineWeb-Edu {sample_of(job.tokens)}\n"
-                sys.stdout.write(text)
-        sys.stdout.writelines(warned)
+        progress = Progress(workflow=workflow, folder=folder, todo=tuple(todo))
+        sys.stdout.writelines([progress.text(), *_about_the_site(values, progress), *warned])
         sys.stdout.flush()
 
     place_stand_ins(folder, whole)
@@ -135,6 +122,23 @@ def study(
     if not dry_run:
         sys.stdout.write(f"all done; tables and figures are in {folder / 'analysis'}\n")
     return 0
+
+
+def _about_the_site(values: StudySettings, progress: Progress) -> Iterator[str]:
+    """Yield lines on what a study's jobs cost where they run, and how much text they take."""
+    if values.title:
+        yield f"site: {values.title} ({values.checked or 'not checked'})\n"
+    if values.gpus_per_node:
+        yield (
+            f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device}; "
+            "describe your own site in --settings FILE\n"
+        )
+    if values.billed != 1:
+        hours = values.billed * sum(job.gpu_hours for job in progress.todo if job.gpus)
+        yield f"the site bills {hours:,.0f} hours for these, {values.billed:g} per GPU hour\n"
+    for job in progress.workflow.of_kind("shards"):
+        if job.tokens and not values.study:
+            yield f"text: {job.tokens / 1e9:.1f} B tokens, of FineWeb-Edu {sample_of(job.tokens)}\n"
 
 
 def _image(values: StudySettings, given: Path | None) -> str:
