@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +20,7 @@ from workflow.crate import write_crate
 from workflow.doctor import examine, try_steps
 from workflow.engine import Profile, run_workflow
 from workflow.jobs import JOB_KINDS, Job
-from workflow.study import place_stand_ins, workflow_of
+from workflow.study import place_stand_ins, study_of, workflow_of
 from workflow.study_checks import check_start, sample_of
 from workflow.study_progress import Progress, progress_of
 from workflow.study_settings import StudySettings, load_settings
@@ -78,10 +80,7 @@ def study(
     if detach and profile != "slurm":
         raise UserError("--detach needs --profile slurm; on this machine, use nohup or tmux instead")
     values, whole = _settings(target, settings, folder, site), "all" if target == "tiny" else target
-    if image is None and values.counts_files:
-        image = Image(name="full").path
-    file = "" if image is None else str(image.resolve())
-    workflow = workflow_of(whole, values, file)
+    workflow = workflow_of(whole, values, _image(values, image))
     workflow, lines = check_start(values, workflow, folder, profile, dry_run=dry_run)
     warned = [
         f"warning: {line.sentence} (the start refuses this)\n" for line in lines if line.status == "fail"
@@ -106,22 +105,8 @@ def study(
         words = (*_OFTEN, *words)
 
     def announce(todo: list[Job]) -> None:
-        sys.stdout.write(Progress(workflow=workflow, folder=folder, todo=tuple(todo)).text())
-        if values.title:
-            sys.stdout.write(f"site: {values.title} ({values.checked or 'not checked'})\n")
-        if values.gpus_per_node:
-            sys.stdout.write(
-                f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device}; "
-                "describe your own site in --settings FILE\n"
-            )
-        if values.billed != 1:
-            hours = values.billed * sum(job.gpu_hours for job in todo if job.gpus)
-            sys.stdout.write(f"the site bills {hours:,.0f} hours for these, {values.billed:g} per GPU hour\n")
-        for job in workflow.of_kind("shards"):
-            if job.tokens and not values.study:
-                text = f"text: {job.tokens / 1e9:.1f} B tokens, of FineWeb-Edu {sample_of(job.tokens)}\n"
-                sys.stdout.write(text)
-        sys.stdout.writelines(warned)
+        progress = Progress(workflow=workflow, folder=folder, todo=tuple(todo))
+        sys.stdout.writelines([progress.text(), *_about_the_site(values, progress), *warned])
         sys.stdout.flush()
 
     place_stand_ins(folder, whole)
@@ -137,6 +122,29 @@ def study(
     if not dry_run:
         sys.stdout.write(f"all done; tables and figures are in {folder / 'analysis'}\n")
     return 0
+
+
+def _about_the_site(values: StudySettings, progress: Progress) -> Iterator[str]:
+    """Yield lines on what a study's jobs cost where they run, and how much text they take."""
+    if values.title:
+        yield f"site: {values.title} ({values.checked or 'not checked'})\n"
+    if values.gpus_per_node:
+        yield (
+            f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device}; "
+            "describe your own site in --settings FILE\n"
+        )
+    if values.billed != 1:
+        hours = values.billed * sum(job.gpu_hours for job in progress.todo if job.gpus)
+        yield f"the site bills {hours:,.0f} hours for these, {values.billed:g} per GPU hour\n"
+    for job in progress.workflow.of_kind("shards"):
+        if job.tokens and not values.study:
+            yield f"text: {job.tokens / 1e9:.1f} B tokens, of FineWeb-Edu {sample_of(job.tokens)}\n"
+
+
+def _image(values: StudySettings, given: Path | None) -> str:
+    """Return the image that jobs run in: that of `make image-full` where the site limits the number of files."""
+    used = Image(name="full").path if given is None and values.counts_files else given
+    return "" if used is None else str(used.resolve())
 
 
 def _controller(values: StudySettings) -> Job:
@@ -227,18 +235,22 @@ def doctor(
     Args:
         study: folder of the planned study
         rehearse: train the largest model for a few steps: speed, memory and network
-        settings: with --rehearse, the study's settings (TOML; default: the paper's)
-        profile: with --rehearse, where jobs run
-        image_file: with --rehearse, the image that jobs run in (default: this environment)
+        settings: the study's settings (TOML): what its start would refuse is listed too
+        profile: with --settings or --rehearse, where jobs run
+        image_file: with --settings or --rehearse, the image that jobs run in (default: this environment)
     """
     images = [one.path for one in IMAGES if one.path.is_file()]
-    text, code = report(examine(study, images))
+    values, folder, lines = load_settings(settings), study.resolve(), examine(study, images)
+    image = _image(values, image_file)
+    if settings is not None and study_of(values).models:
+        # How much text it takes follows from what is made of it, which the dry run knows.
+        planned = replace(values, repeat_text=True)
+        workflow = workflow_of("all", planned, image)
+        lines += check_start(planned, workflow, folder, profile, dry_run=True)[1]
+    text, code = report(lines)
     sys.stdout.write(text)
     if rehearse:
-        image = str(image_file.resolve()) if image_file else ""
-        steps = try_steps(
-            load_settings(settings), study.resolve() / "rehearsal", profile=profile, image=image
-        )
+        steps = try_steps(values, folder / "rehearsal", profile=profile, image=image)
         text, failed = report(list(steps))
         sys.stdout.write(text)
         code = max(code, failed)

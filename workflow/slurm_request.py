@@ -76,11 +76,11 @@ def sbatch_options(request: Request) -> list[str]:
     return words[words.index("NAMED") + 1 :]
 
 
-def _settings(queue: Mapping[str, str], name: str) -> dict[str, str]:
-    """Return by resource the setting that it comes from, for a kind of jobs to the site."""
-    own = {_RESOURCES.get(key, key): f"{key} of [jobs.{name}]" for key in queue}
+def _settings(workflow: Workflow, job: Job) -> dict[str, str]:
+    """Return by resource the setting that it comes from."""
+    own = {_RESOURCES.get(key, key): f"{key} of [jobs.{job.queue}]" for key in workflow.queue(job)}
     return own | {
-        "slurm_account": "account", "runtime": f"limit_hours, or hours of [jobs.{name}]", "nodes": "nodes",
+        "slurm_account": "account", "runtime": f"limit_hours, or hours of [jobs.{job.queue}]", "nodes": "nodes",
         "mem_mb": "memory_gb", "cpus_per_task": "cpus", "gres": "gpus_per_node, or gres",
     }  # fmt: skip
 
@@ -92,46 +92,48 @@ def _without(request: Request, resource: str) -> Request:
 
 
 def check_requests(workflow: Workflow, machine: Machine | None = None) -> Iterator[CheckLine]:
-    """Ask Slurm about the longest job of every kind to the site, before anything is submitted; yield its answers.
-
-    A refusal says what was asked, why not, and which setting is wrong: that without which Slurm would take the job.
-    Where nodes are down and no other setting than their number can be wrong, it is a warning.
-    """
+    """Ask Slurm about the longest job of every kind to the site, before anything is submitted; yield its answers."""
     here = machine or Machine()
     if missing := [name for name in ("sbatch", "squeue") if here.which(name) is None]:
-        yield fail(
-            "Slurm", f"{missing[0]} is not on PATH, so this is not a Slurm login node; use --profile local"
-        )
+        said = f"{missing[0]} is not on PATH, so this is not a Slurm login node; use --profile local"
+        yield fail("Slurm", said)
         return
     longest = {job.queue: job for job in sorted(workflow.jobs.values(), key=lambda job: job.minutes)}
     for name, job in longest.items():
-        request, what, queue = request_of(workflow, job), f"{name} jobs", workflow.queue(job)
         try:
-            options = sbatch_options(request)
+            yield _answer(workflow, job, here)
         except UserError as error:
-            yield fail(what, str(error))
-            continue
-        asked = f"sbatch {shlex.join(options)}"
-        if not (why := _refusal(request, here)):
-            yield ok(what, f"Slurm takes {asked}")
-            continue
-        settings = _settings(queue, name)
-        others = {key: _without(request, key) for key in settings}
-        changed = {key: other for key, other in others.items() if sbatch_options(other) != options}
-        wrong = [key for key, other in changed.items() if not _refusal(other, here)]
-        if set(wrong) <= {"nodes"} and (down := _down(queue, here)):
-            yield warn(what, f"Slurm would not take {what} now ({why}), while {', '.join(down)} are down")
-            continue
-        correct = " or ".join(settings[key] for key in wrong) or f"[jobs.{name}], nodes and cpus"
-        if job.gpus > 1 and not wrong:  # cores and memory are asked for each GPU
-            one = replace(job, gpus=1, cpus=job.cpus // job.gpus, memory_gb=job.memory_gb / job.gpus)
-            if not _refusal(request_of(workflow, one), here):
-                correct = "gpus_per_node"
-        yield fail(
-            what,
-            f"Slurm refuses {what} ({why}) submitted as `{asked}`; correct {correct} in the site's file or the "
-            "settings (docs/hpc.md); `sinfo -o '%R %l %c %m %f %G'` shows what the site has",
-        )
+            yield fail(f"{name} jobs", str(error))
+
+
+def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
+    """Return whether Slurm would take a job.
+
+    Where nodes are down and no other setting than their number can be wrong, it is a warning.
+
+    Raises:
+        UserError: it would not; the sentence says what was asked, why not, and which setting is wrong: that without
+            which Slurm would take the job.
+    """
+    request, what, settings = request_of(workflow, job), f"{job.queue} jobs", _settings(workflow, job)
+    options = sbatch_options(request)
+    asked = f"sbatch {shlex.join(options)}"
+    if not (why := _refusal(request, machine)):
+        return ok(what, f"Slurm takes {asked}")
+    others = {key: _without(request, key) for key in settings}
+    changed = {key: other for key, other in others.items() if sbatch_options(other) != options}
+    wrong = [key for key, other in changed.items() if not _refusal(other, machine)]
+    if set(wrong) <= {"nodes"} and (down := _down(workflow.queue(job), machine)):
+        return warn(what, f"Slurm would not take {what} now ({why}), while {', '.join(down)} are down")
+    correct = " or ".join(settings[key] for key in wrong) or f"[jobs.{job.queue}], nodes and cpus"
+    if job.gpus > 1 and not wrong:  # cores and memory are asked for each GPU
+        one = replace(job, gpus=1, cpus=job.cpus // job.gpus, memory_gb=job.memory_gb / job.gpus)
+        if not _refusal(request_of(workflow, one), machine):
+            correct = "gpus_per_node"
+    raise UserError(
+        f"Slurm refuses {what} ({why}) submitted as `{asked}`; correct {correct} in the site's file or the settings "
+        "(docs/hpc.md); `sinfo -o '%R %l %c %m %f %G'` shows what the site has"
+    )
 
 
 def _refusal(request: Request, machine: Machine) -> str | None:

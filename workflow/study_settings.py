@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -65,11 +65,7 @@ _SBATCH = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Queue(Settings):
-    """What Slurm is asked for one kind of jobs; what is empty is left to the site's default.
-
-    A field that has the name of a resource of Snakemake's Slurm executor is asked for without more ado
-    (`workflow.slurm_request`).
-    """
+    """What Slurm is asked for one kind of jobs; what is empty is left to the site's default."""
 
     partition: str = ""
     """Slurm partition."""
@@ -85,8 +81,12 @@ class Queue(Settings):
     """More options for sbatch, such as --reservation=NAME."""
 
     def options(self) -> dict[str, str]:
-        """Return what of it is set, but for the time limit, which follows from each job's estimate as well."""
-        return {name: value for name, value in asdict(self).items() if value and name != "hours"}
+        """Return what of it is set, but for the time limit, which follows from each job's estimate as well.
+
+        A field with the name of a resource of Snakemake's Slurm executor is asked for by being here
+        (`workflow.slurm_request`).
+        """
+        return {name: value for name, value in vars(self).items() if value and name != "hours"}
 
     def __post_init__(self) -> None:
         """Quote the words that a shell will read; Snakemake's executor quotes the other values itself."""

@@ -23,34 +23,39 @@ from tests.flips import flip
 ANALYSIS, FULL = Image(name="analysis"), Image(name="full")
 
 
-def _apt(folder: Path, **files: str) -> Path:
-    (folder / "sources.list.d").mkdir(parents=True)
+LIST = (
+    "# deb http://old.example/debian bookworm main\n"
+    "deb [arch=amd64] http://near.example/debian bookworm main\n"
+)
+DEB822 = (
+    "Types: deb\n# http://dated.example/archive/debian/20250520T000000Z\nURIs: http://near.example/debian\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("files", "named", "mirror"),
+    [
+        ({"sources.list": LIST}, {}, "http://near.example/debian"),
+        ({"sources.list": LIST}, {"DEBIAN_MIRROR": "http://given.example/debian"}, "http://given.example/debian"),
+        # deb822; other repositories are passed over.
+        ({"sources.list.d/a.list": "deb http://packages.example/tool stable main\n",
+          "sources.list.d/debian.sources": DEB822}, {}, "http://near.example/debian"),
+        ({}, {}, None),
+    ],
+)  # fmt: skip
+def test_the_mirror_is_the_environments_then_the_machines(
+    tmp_path: Path, files: dict[str, str], named: dict[str, str], mirror: str | None
+) -> None:
+    (tmp_path / "sources.list.d").mkdir()
     for name, text in files.items():
-        (folder / name.replace("__", "/").replace("_", ".")).write_text(text)
-    return folder
-
-
-def test_the_mirror_is_the_environments_then_the_machines(tmp_path: Path) -> None:
-    apt = _apt(tmp_path, sources_list="# deb http://old.example/debian bookworm main\n"
-                                      "deb [arch=amd64] http://near.example/debian bookworm main\n")  # fmt: skip
-    assert mirror_of({}, apt) == "http://near.example/debian"
-    assert mirror_of({"DEBIAN_MIRROR": "http://given.example/debian"}, apt) == "http://given.example/debian"
-
-
-def test_deb822_sources_are_read_and_other_repositories_passed_over(tmp_path: Path) -> None:
-    apt = _apt(tmp_path)
-    (apt / "sources.list.d" / "a.list").write_text("deb http://packages.example/tool stable main\n")
-    (apt / "sources.list.d" / "debian.sources").write_text(
-        "Types: deb\n# http://dated.example/archive/debian/20250520T000000Z\nURIs: http://near.example/debian/\n"
-    )
-    assert mirror_of({}, apt) == "http://near.example/debian/"
-
-
-def test_no_mirror_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(
-        UserError, match="no Debian mirror is configured on this machine; give one with --mirror"
-    ):
-        mirror_of({}, tmp_path)
+        (tmp_path / name).write_text(text)
+    if mirror:
+        assert mirror_of(named, tmp_path) == mirror
+    else:
+        with pytest.raises(
+            UserError, match="no Debian mirror is configured on this machine; give one with --mirror"
+        ):
+            mirror_of(named, tmp_path)
 
 
 def test_the_recorded_date_is_read(tmp_path: Path) -> None:

@@ -201,14 +201,14 @@ def test_nothing_is_rehearsed_in_an_image_that_cannot_be_used(
 ) -> None:
     monkeypatch.setattr(doctor, "run_workflow", lambda *_, **__: pytest.fail("jobs were started"))
     monkeypatch.setattr("workflow.commands.examine", lambda *_: [ok("home", "all is well")])
-    words = ("--study", str(tmp_path), "--image", str(tmp_path / "none.sif"))
-    assert main(["doctor", "--rehearse", *words]) == 1
+    words = ["doctor", "--study", str(tmp_path), "--image", str(tmp_path / "none.sif")]
+    assert main([*words, "--rehearse"]) == 1
     said = capsys.readouterr().out
-    assert (
-        "fail  image  " in said
-        and "none.sif does not exist\n" in said
-        and "-> build it (make image-full)" in said
-    )
+    assert "fail  image  " in said and "-> build it (make image-full)" in said and "no text" not in said
+    (tmp_path / "s.toml").write_text("gpus_per_node = 0\n")
+    assert main([*words, "--settings", str(tmp_path / "s.toml")]) == 1
+    said = capsys.readouterr().out
+    assert all(word in said for word in ("ok    home ", "fail  text ", "none.sif does not exist\n"))
 
 
 @pytest.mark.slow
