@@ -12,7 +12,7 @@ from benchmarks.costs import TOKENS, runs_at_a_time, tuning_hours
 from benchmarks.protocol import DATASETS
 from clm_or_mlm.__main__ import main
 from clm_or_mlm.budget_plan import Choice, choices_of, chosen_study
-from pretraining.adapt import adaptation
+from pretraining.adapt import Adaptation
 from pretraining.data.tokenizer import load_tokenizer
 from pretraining.paper_settings import SHAPES
 from pretraining.plan.devices import DEVICES, H100
@@ -62,7 +62,7 @@ def test_every_command_says_the_same_hours_of_the_same_model_length_and_pass(
     # The model's own job only exports, which is in no plan.
     [shown] = [float(line.split()[-4]) for line in lines if line.startswith("trunks and stages")]
     file.write_text(text.replace("microbatch = 48", f"microbatch = {taken}"))
-    adapted = adaptation(start_of(str(smollm2)), steps=choice.steps, changes=settings)
+    adapted = Adaptation(start=start_of(str(smollm2)), steps=choice.steps, changes=settings)
     hours = {
         "plan": planned(choice.arms[0]),
         "adapt": adapted.targets.plan.costs().gpu_hours,
