@@ -150,7 +150,7 @@ def _pretrained_again(found: pd.DataFrame, assessment: Assessment) -> tuple[str,
 def _moved(assessment: Assessment, sd: float) -> pd.DataFrame:
     """Return the answer's rows if pretraining again moved task scores by `sd` points."""
     result_of = with_pretraining_spread(assessment.result_of, sd, SHARED_LUCK["models"])
-    return of_finding(judge(ANSWERS.values(), result_of, roles=("finding", "verdict")), ANSWER)
+    return of_finding(judge(ANSWERS.values(), result_of), ANSWER)
 
 
 def _mean_up_to(mean: Row | None, assessment: Assessment) -> float:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from analysis.claims.frame import Row, result_row
+from analysis.claims.frame import Row, frame_of, result_row
 from analysis.claims.statements import AtLeast, Finding, Node, comparisons
 from analysis.claims.verdicts import ALPHA, ResultOf
 from analysis.evidence.contrasts import AnyContrast, Contrast, Result, Spread, Term
@@ -87,12 +87,14 @@ def effects_by_dataset(
     """
     contrasts = dict.fromkeys(one for one in comparisons(finding.body) if isinstance(one, Contrast))
     made = [row for one in contrasts for row in _effects(finding, one, result_of, datasets)]
-    return pd.DataFrame(made, columns=[*Row._fields, *SPREAD])
+    spread = pd.DataFrame([more for _, more in made], columns=list(SPREAD))
+    return pd.concat([frame_of([row for row, _ in made]), spread.astype({"makes_the_result": bool})], axis=1)
 
 
 def _effects(
     finding: Finding, contrast: Contrast, result_of: ResultOf, datasets: Datasets
-) -> Iterator[tuple[object, ...]]:
+) -> Iterator[tuple[Row, tuple[object, ...]]]:
+    """Yield the rows of a comparison, each with its columns of `SPREAD`."""
     tasks = contrast.tasks
     if len(tasks) != 1 or any(term.dataset != AVERAGE for term in contrast.terms):
         return
@@ -110,7 +112,7 @@ def _effects(
         for name, result in results.items():
             row = result_row(result, finding.id, finding.family, role)
             makes = role == "dataset" and name in without and makes_the_result(average, without[name])
-            yield (*row._replace(label=contrast.label, dataset=name), *spread, makes)
+            yield row._replace(label=contrast.label, dataset=name), (*spread, makes)
 
 
 def makes_the_result(average: Result, rest: Result) -> bool:

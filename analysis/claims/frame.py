@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, get_type_hints
 
 import pandas as pd
 
@@ -18,18 +18,9 @@ from analysis.evidence.contrasts import AnyContrast, Contrast, Result
 from analysis.statistics.inference import holm
 
 __all__ = [
-    "ROLES",
-    "Row",
-    "comparisons_of",
-    "decisive_of",
-    "judge",
-    "known_of",
-    "main_of",
-    "mean_of",
-    "of_finding",
-    "result_row",
-    "rows",
-]
+    "ROLES", "Row", "by_finding", "comparisons_of", "decisive_of", "frame_of", "judge", "judged_rows", "known_of",
+    "main_of", "mean_of", "of_finding", "result_row", "rows",
+]  # fmt: skip
 
 ROLES = ("finding", "verdict", "reported", "mean")
 """What a row stands for: a finding; a statement or comparison that its verdict rests on; one that is judged next to it,
@@ -143,10 +134,24 @@ class Row(NamedTuple):
         return self.region_low < effect < self.region_high
 
 
+_NUMBERS = {name: kind for name, kind in get_type_hints(Row).items() if kind in (int, float, bool)}
+
+
+def frame_of(made: Iterable[Row]) -> pd.DataFrame:
+    """Return rows as a frame."""
+    # Texts stay objects, and alike columns one block: to filter a frame of text columns takes four times as long.
+    return pd.DataFrame(made, columns=Row._fields, dtype=object).astype(_NUMBERS).copy()
+
+
 def rows(frame: pd.DataFrame) -> list[Row]:
-    """Return the rows of a frame of findings, typed."""
+    """Return the rows of a frame of findings, typed; further columns follow those of `Row`."""
     # As one array of objects: a list of each of the columns takes ten times as long.
-    return list(map(Row._make, frame[list(Row._fields)].to_numpy(dtype=object)))
+    return list(map(Row._make, frame.to_numpy(dtype=object)[:, : len(Row._fields)]))
+
+
+def by_finding(frame: pd.DataFrame) -> dict[str, Row]:
+    """Return each finding's row of a frame that has one for each, such as `frame[frame["role"] == "mean"]`."""
+    return {row.id: row for row in rows(frame)}
 
 
 def of_finding(frame: pd.DataFrame, finding: str) -> pd.DataFrame:
@@ -179,14 +184,19 @@ def decisive_of(found: pd.DataFrame) -> Row:
     return rows(found[found["decisive"]][:1])[0]
 
 
-def judge(
+def judge(findings: Iterable[Finding], result_of: ResultOf) -> pd.DataFrame:
+    """Return the frame of findings, in their order; `result_of` says what the source says about a comparison."""
+    return frame_of(judged_rows(findings, result_of))
+
+
+def judged_rows(
     findings: Iterable[Finding],
     result_of: ResultOf,
     *,
     family_of: Callable[[Finding], str] = lambda finding: finding.family,
     roles: Container[str] = ROLES,
-) -> pd.DataFrame:
-    """Return the frame of findings.
+) -> list[Row]:
+    """Return the rows of the frame, for those who judge hundreds of times.
 
     A finding can be wrongly held true or wrongly held false, never both, so the p's for and against are adjusted apart.
 
@@ -229,7 +239,7 @@ def judge(
                 made += (row for _, row in _branch_rows(main, evaluate(node, result_of), "reported"))
         if "mean" in roles and (mean := _mean(tree)) is not None:
             made.append(result_row(result_of(mean), main.id, main.family, "mean"))
-    return pd.DataFrame([row for row in made if row.role in roles], columns=Row._fields)
+    return [row for row in made if row.role in roles]
 
 
 def result_row(result: Result, finding: str, family: str, role: str) -> Row:

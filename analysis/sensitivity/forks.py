@@ -14,7 +14,7 @@ from functools import cached_property
 import pandas as pd
 
 from analysis.claims.catalogue import FINDINGS
-from analysis.claims.frame import judge, rows
+from analysis.claims.frame import judged_rows
 from analysis.claims.statements import Finding
 from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS, too_narrow
@@ -96,8 +96,10 @@ def explore(source: Source, settings: Settings, *, standard: Source | None = Non
         head = {"protocol": given.protocol, "selection": how.selection, "interval": how.interval}
         for adjustment, family_of in ADJUSTMENTS.items():
             why_not = "; ".join(filter(None, (narrow, _UNADJUSTED if adjustment == "none" else "")))
-            frame = judge(FINDINGS.values(), result_of, family_of=family_of, roles=("finding", "verdict"))
-            decisive = {row.id: row for row in rows(frame[frame["decisive"]])}
+            judged = judged_rows(
+                FINDINGS.values(), result_of, family_of=family_of, roles=("finding", "verdict")
+            )
+            decisive = {row.id: row for row in judged if row.decisive}
             made += (
                 {
                     "id": one.id, **head, "adjustment": adjustment, "verdict": one.verdict, "state": one.outcome,
@@ -105,7 +107,7 @@ def explore(source: Source, settings: Settings, *, standard: Source | None = Non
                     "p": one.p_raw if one.known else math.nan, "p_adjusted": one.p_holm if one.known else math.nan,
                     "valid": not why_not, "why_not": why_not,
                 }
-                for one in rows(frame[frame["role"] == "finding"])
+                for one in judged if one.role == "finding"
             )  # fmt: skip
     options = source.protocol, settings.selection, settings.interval, "family"
     base = dict(zip(FORKS, options, strict=True))

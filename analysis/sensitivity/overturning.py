@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from analysis.claims.catalogue import FINDINGS
-from analysis.claims.frame import Row, judge, rows
+from analysis.claims.frame import Row, judged_rows
 from analysis.claims.pretraining_spread import SHARED_LUCK, with_pretraining_spread
 from analysis.claims.statements import comparisons
 from analysis.claims.verdicts import OUTCOMES, Outcome, ResultOf
@@ -86,7 +86,7 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
         """Return the rows of a family's findings and means by id and role."""
         results = with_pretraining_spread(result_of, sd, SHARED_LUCK[sharing])
         members = [finding for finding in FINDINGS.values() if finding.family == family]
-        return {(row.id, row.role): row for row in rows(judge(members, results, roles=("finding", "mean")))}
+        return {(row.id, row.role): row for row in judged_rows(members, results, roles=("finding", "mean"))}
 
     def gone_at(main: Row, sharing: str) -> float | None:
         def gone(place: int) -> bool:
@@ -107,7 +107,7 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
             spread={sharing: gone_at(main, sharing) for sharing in SHARED_LUCK},
             moved={(sharing, sd): at(main, sharing, sd) for sharing in SHARED_LUCK for sd in MOVED},
         )
-        for main in rows(judge(FINDINGS.values(), result_of, roles=("finding",)))
+        for main in judged_rows(FINDINGS.values(), result_of, roles=("finding",))
     ]  # fmt: skip
 
 

@@ -35,8 +35,10 @@ def dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
     some = f" {main.known} of {main.parts} parts can be computed." if main.known < main.parts else ""
     lines = [f"By dataset: {readout(found)}.{some}"]
     effects = assessment.effects_by_dataset(finding)
-    at = {(row.role, row.label, row.dataset): format_effect(row) for row in rows(effects)}
-    for name, labels in _makers(effects).items():
+    makers = _makers(effects)
+    needed = effects[effects["label"].isin([label for labels in makers.values() for label in labels])]
+    at = {(row.role, row.label, row.dataset): format_effect(row) for row in rows(needed)}
+    for name, labels in makers.items():
         named = "; ".join(
             f"{label} ({at['average', label, AVERAGE]} with it, {at['without', label, name]} without)"
             for label in labels[:_MOST_NAMED]
@@ -58,7 +60,7 @@ def short_dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
 
 def _makers(effects: pd.DataFrame) -> dict[str, list[str]]:
     """Return by dataset the comparisons whose average holds with it alone."""
-    made = effects[effects["makes_the_result"].astype(bool)]
+    made = effects[effects["makes_the_result"]]
     return {str(name): list(group["label"]) for name, group in made.groupby("dataset", sort=False)}
 
 

@@ -14,8 +14,8 @@ import pandas as pd
 
 from analysis.claims.answer import QUESTION, answer
 from analysis.claims.assessment import Assessment
-from analysis.claims.catalogue import ANSWERS, FAMILIES, FINDINGS, SHOWN, STATEMENTS
-from analysis.claims.frame import Row, decisive_of, main_of, mean_of, of_finding, rows
+from analysis.claims.catalogue import ANSWERS, FAMILIES, SHOWN, STATEMENTS
+from analysis.claims.frame import Row, by_finding, decisive_of, main_of, mean_of, of_finding, rows
 from analysis.claims.pages.dataset_tables import dataset_sentences, short_dataset_sentences
 from analysis.claims.pages.finding_records import contrasts_frame, verdicts_data, verdicts_frame
 from analysis.claims.titles import ANSWER
@@ -68,17 +68,16 @@ def verdicts_document(
 def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
     """Return how many findings have each verdict, one row a finding, and what the columns mean."""
     grid = [["id", "finding", "verdict", "typical [95 %]", "p (Holm)"]]
-    by_id = {finding: of_finding(assessment.frame, finding) for finding in shown}
-    for finding, found in by_id.items():
-        main, mean = main_of(found), format_effect(mean_of(found))
+    frame = assessment.frame[assessment.frame["id"].isin(list(shown))]
+    mains, means = (by_finding(frame[frame["role"] == role]) for role in ("finding", "mean"))
+    for finding, main in mains.items():
+        mean = format_effect(means.get(finding))
         grid.append([finding, STATEMENTS[finding].short, main.verdict, mean, p_texts(main)[1]])
-    papers = [finding for finding in shown if finding in FINDINGS]
-    lead = [counted(assessment.frame[assessment.frame["id"].isin(papers)])]
-    if {ANSWER, "F8"} <= set(shown) and (main := main_of(by_id[ANSWER])).known:
-        alone = main_of(by_id["F8"]).holds_in
+    lead = [counted(frame[frame["id"] != ANSWER])]
+    if {ANSWER, "F8"} <= set(shown) and (main := mains[ANSWER]).known:
         lead.append(
             f"CLM then MLM beats MLM alone in {main.holds_in} of {main.parts} comparisons after allowing for the "
-            f"{len(ANSWERS)} shares of CLM that were tried (answer), in {alone} without that (F8)."
+            f"{len(ANSWERS)} shares of CLM that were tried (answer), in {mains['F8'].holds_in} without that (F8)."
         )
     return [
         *lead,

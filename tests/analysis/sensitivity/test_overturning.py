@@ -27,7 +27,7 @@ def test_the_spread_is_the_first_that_overturns(name: str, sharing: str) -> None
     before = SPREADS[SPREADS.index(spread) - 1]
     for sd, holds in ((before, True), (spread, False)):
         results = with_pretraining_spread(FOUND, sd, SHARED_LUCK[sharing])
-        found = main_of(of_finding(judge(FINDINGS.values(), results, roles=("finding",)), name))
+        found = main_of(of_finding(judge(FINDINGS.values(), results), name))
         assert (found.outcome == "holds") == holds
 
 
