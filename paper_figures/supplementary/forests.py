@@ -84,7 +84,7 @@ def _on_one_task(assessment: Assessment, finding: str) -> pd.DataFrame:
     pairs = averages.groupby(averages["comparison"].map(_pair), sort=False)
     labels = averages.loc[pairs["p_for"].idxmin(), "label"]
     known = effects[(effects["role"] != "without") & (effects["missing"] == "")]
-    shown = pd.concat([known[known["label"] == label] for label in labels])
+    shown: pd.DataFrame = pd.concat([known[known["label"] == label] for label in labels])
     return shown.assign(contrast=shown["label"])
 
 
