@@ -61,7 +61,7 @@ new-environment:
 reproduce-figure3: $(SMALL)/.installed ## Figure 3, its numbers and where they come from (SOURCE=published|released|miniature|PATH)
 	@$(SMALL)/bin/python -m clm_or_mlm figure 3 --source "$(SOURCE)" --out "$(OUT)/figures" $(ARGS)
 
-reproduce: $(SMALL)/.installed ## every table and figure that the source allows, and the audit
+reproduce: $(SMALL)/.installed ## every table and figure that the source allows, the audit, and a page with links to them: build/index.html
 	@$(SMALL)/bin/python -m clm_or_mlm reproduce --source "$(SOURCE)" --out "$(OUT)" $(ARGS)
 
 report: $(SMALL)/.installed ## one self-contained page of everything: build/report/index.html

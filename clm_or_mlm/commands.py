@@ -13,7 +13,7 @@ from analysis.options import SelectionRule, SourceOptions
 from common.files import sha256_bytes, write_text
 from common.manifest import write_manifest
 from common.plain_text import redacted
-from common.provenance import OF_A_CALL, provenance, provenance_path
+from common.provenance import provenance, provenance_path
 
 __all__ = ["report", "reproduce"]
 
@@ -47,7 +47,7 @@ def report(
     inputs = FigureInputs(source=opened, settings=scores, logs=logs)
     content = gather(inputs, draw_figures([figure.load() for figure in FIGURES.values()], inputs, []))
     around = {"source": redacted(opened.long_label)} | provenance("analysis", PACKAGES)
-    page = render_page(content, {name: value for name, value in around.items() if name not in OF_A_CALL})
+    page = render_page(content, around)
     write_text(out, page)
     if out.is_file() and not out.is_symlink():
         write_manifest(provenance_path(out), around, {out.name: sha256_bytes(page.encode())})

@@ -21,7 +21,7 @@ from common.files import sha256_file, write_text
 from common.manifest import write_manifest
 from common.plain_text import counted, redacted
 from common.progress import progress
-from common.provenance import OF_A_CALL, PROVENANCE, provenance
+from common.provenance import PROVENANCE, provenance
 from common.tables import FORMATS, TableDocument, write
 from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import DrawnFigure, draw_figures
@@ -106,7 +106,7 @@ def reproduce(
     around = {"source": redacted(source.long_label), **provenance("analysis", PACKAGES)}
     page = render_page(
         gather(inputs, figures),
-        {name: value for name, value in around.items() if name not in OF_A_CALL},
+        around,
         files=outcome.made,
         missing=outcome.missing,
         not_applicable=outcome.not_applicable,

@@ -25,6 +25,7 @@ from analysis.tables.paper_arithmetic import Reference
 from analysis.tables.render import recomputed_text
 from clm_or_mlm.report.content import PageContent
 from clm_or_mlm.report.small_forest import SmallForest
+from common.provenance import OF_A_CALL
 from common.tables import signed
 
 __all__ = ["render_page"]
@@ -117,9 +118,11 @@ def _effect(row: Row) -> str:
 
 
 def _provenance(record: dict[str, object]) -> list[tuple[str, str]]:
-    """Return what a provenance says as pairs of a name and a text."""
+    """Return what a provenance says as pairs of a name and a text, without what only one call has."""
     pairs = []
     for name, value in record.items():
+        if name in OF_A_CALL:
+            continue
         if isinstance(value, dict):
             text = ", ".join(f"{key} {one}" for key, one in value.items())
         else:

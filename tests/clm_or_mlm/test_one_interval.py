@@ -7,7 +7,6 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,15 @@ def sources() -> dict[str, Source]:
     return {"published": PUBLISHED, "runs": Source(label="mine", runs=runs)}
 
 
+@pytest.fixture(scope="module")
+def given(sources: dict[str, Source], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What `--source` is given for each kind."""
+    runs, path = sources["runs"].runs, tmp_path_factory.mktemp("source") / "runs.parquet"
+    assert runs is not None
+    write_runs(path, runs[runs["model"].isin(MODELS[:5])])
+    return {"published": "published", "runs": str(path)}
+
+
 @pytest.mark.parametrize("kind", ["published", pytest.param("runs", marks=pytest.mark.slow)])
 def test_the_report_names_the_default_and_its_coverage(kind: str, sources: dict[str, Source]) -> None:
     from clm_or_mlm.report.html_page import render_page
@@ -56,7 +64,7 @@ ELSEWHERE = {
     "export": "writes scores as model cards",
     "certify": "prints prediction intervals",
 }
-WORDS = {"compare": MODELS[2:4], "design": ["--effect", "0.5"], "table": ["3"]}
+WORDS = {"compare": MODELS[2:4], "design": ["--effect", "5"], "table": ["3"]}
 """What a command needs besides its source."""
 
 
@@ -104,20 +112,11 @@ def every_command() -> Iterator[Any]:
 @pytest.mark.parametrize("kind", ["published", "runs"])
 @pytest.mark.parametrize(("name", "form"), list(every_command()))
 def test_every_command_that_reads_scores_names_the_default_wherever_it_prints_an_interval(
-    name: str,
-    form: str,
-    kind: str,
-    sources: dict[str, Source],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    name: str, form: str, kind: str, given: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = kind
-    if kind == "runs":
-        runs = sources["runs"].runs
-        assert runs is not None
-        given = str(tmp_path / "runs.parquet")
-        write_runs(Path(given), runs[runs["model"].isin(MODELS[:5])])
-    main([*name.split(), *WORDS.get(name, []), "--source", given, *(["--format", form] if form else [])])
+    main(
+        [*name.split(), *WORDS.get(name, []), "--source", given[kind], *(["--format", form] if form else [])]
+    )
     said = capsys.readouterr().out
     text = " ".join(said.replace("\u00a0", " ").replace("\\%", "%").split())
     default = INTERVALS[DEFAULTS[kind]]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from common.cli import run
 from common.errors import UserError
 from common.files import (
     atomic_folder,
@@ -152,10 +153,12 @@ def test_a_folder_that_was_being_replaced_comes_back(tmp_path: Path) -> None:
     ).read_text() == "old"
 
 
-WRITE = (
-    "import sys; from pathlib import Path; from common.cli import run; from common.files import write_text\n"
-    "print('before'); run(lambda words: write_text(Path(words[0]), 'x' * 100_000 + '\\n'))"
-)
+def refused(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """What a command says that is to write to `path` and cannot."""
+    with pytest.raises(SystemExit) as stop:
+        run(lambda words: write_text(Path(words[0]), "x" * 100_000 + "\n"), [str(path)])
+    assert stop.value.code == 2
+    return capsys.readouterr().err
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
@@ -173,13 +176,12 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "folder").is_symlink() and [p.name for p in (tmp_path / "deep").iterdir()] == ["a"]
 
 
-def test_devices_are_written_to_and_not_replaced(tmp_path: Path) -> None:
+def test_devices_are_written_to_and_not_replaced(capsys: pytest.CaptureFixture[str]) -> None:
     write_text(Path(os.devnull), "x")
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
-    done = python("-c", WRITE, "/dev/full")
-    assert (done.returncode, done.stderr) == (
-        2, "error: /dev/full: No space left on device; free some space and run the same command again\n",
-    )  # fmt: skip
+    assert refused(Path("/dev/full"), capsys) == (
+        "error: /dev/full: No space left on device; free some space and run the same command again\n"
+    )
     assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
 
 
@@ -194,7 +196,9 @@ def test_a_pipe_gets_all_of_it(tmp_path: Path) -> None:
     assert read == ["x" * 200_000] and stat.S_ISFIFO(pipe.stat().st_mode)
 
 
-def test_every_refusal_names_the_users_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_refusal_names_the_users_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "folder").mkdir()
     for path, why in (
@@ -202,10 +206,10 @@ def test_every_refusal_names_the_users_file(tmp_path: Path, monkeypatch: pytest.
         (tmp_path / "folder", "Is a directory"),
         (tmp_path / ("long" * 100), "File name too long"),
     ):
-        done = python("-c", WRITE, path)
+        said = refused(path, capsys)
         named = path.parent if path.name == "below" else path
-        assert (done.returncode, done.stderr) == (2, f"error: {done.stderr.split(': ')[1]}: {why}\n")
-        assert str(named) in done.stderr and ".tmp" not in done.stderr
+        assert said == f"error: {said.split(': ')[1]}: {why}\n"
+        assert str(named) in said and ".tmp" not in said
     real = os.fsync
 
     def full(descriptor: int) -> None:

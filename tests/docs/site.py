@@ -14,7 +14,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
-FIGURES = ROOT / "build" / "site-figures"
+DRAWN = ROOT / "build" / "site-figures"
 """Where `make docs` has drawn the figures, a folder for each source."""
 SOURCES = {
     "published": "From the paper's printed scores",
@@ -28,8 +28,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = {"index.md": readme(), "gallery.md": gallery(), "tutorial.md": notebook(), "python.md": python()}
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
-    for path in sorted(FIGURES.glob("*/*.svg")):
-        name = f"figures/{path.relative_to(FIGURES)}"
+    for path in sorted(DRAWN.glob("*/*.svg")):
+        name = f"figures/{path.relative_to(DRAWN)}"
         files.append(File.generated(config, name, abs_src_path=str(path)))
     return files
 
@@ -70,7 +70,7 @@ def gallery() -> str:
     parts = ["# All figures\n\nEach figure is also a PDF, a PNG and a CSV: `clm-or-mlm figure NAME`.\n"]
     for source, title in SOURCES.items():
         parts.append(f"## {title}\n")
-        for path in sorted((FIGURES / source).glob("*.svg"), key=_in_order):
+        for path in sorted((DRAWN / source).glob("*.svg"), key=_in_order):
             said = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
             alt = html.escape(path.with_suffix(".txt").read_text(encoding="utf-8").strip())
             parts.append(f'### {said["title"]}\n\n<img src="figures/{source}/{path.name}" alt="{alt}">\n')

@@ -9,10 +9,9 @@ import pytest
 from PIL import Image
 
 import clm_or_mlm as cm
-from analysis.claims.answer import answer
-from analysis.claims.assessment import assess
-from analysis.evidence.evidence import Settings
-from analysis.sources import PUBLISHED, open_source
+from analysis.claims.answer import Answer
+from analysis.claims.pretraining_spread import measured_spreads
+from analysis.sources import open_source
 from clm_or_mlm.__main__ import main
 from common.provenance import ROOT
 from paper_figures.drawing.style import paper_style
@@ -40,8 +39,8 @@ def test_the_readmes_picture_is_the_one_drawn_now() -> None:
     assert np.abs(one - two).mean() == pytest.approx(0, abs=0.05)
 
 
-def test_the_pages_give_the_answer_that_the_commands_give() -> None:
-    findings, found = cm.claims("published"), answer(assess(PUBLISHED, Settings()))
+def test_the_pages_give_the_answer_that_the_commands_give(published: Answer) -> None:
+    findings, found = cm.claims("published"), published
     sure = words_of("docs/how-sure.md")
     counts = re.findall(r"(\d+) for the (\d+)", found.cautions[0])
     assert len(counts) == 4 and all(
@@ -57,14 +56,12 @@ def test_the_pages_give_the_answer_that_the_commands_give() -> None:
 
 
 def test_every_number_of_the_readmes_first_screen_is_what_a_command_prints(
-    capsys: pytest.CaptureFixture[str],
+    published: Answer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def printed(*words: str) -> dict:
-        assert main([*words, "--format", "json"]) == 0
-        return json.loads(capsys.readouterr().out)
-
+    assert main(["claims", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)["findings"]
     screen = words_of("README.md").split("## Start")[0].replace("**", "")
-    [row] = printed("claims", "answer")["findings"]
+    [row] = [one for one in found if one["id"] == "answer"]
     effects = [one["effect"] for one in row["contrasts"]]
     assert (
         row["verdict"] == "holds"
@@ -74,12 +71,12 @@ def test_every_number_of_the_readmes_first_screen_is_what_a_command_prints(
     assert row["fails_in"] == 0 and "and clearly lower in none" in screen
     assert f"mean gain is {row['typical_effect']:.1f} points" in screen
     assert f"half of the gains are below {np.median(effects):.1f}" in screen
-    spreads = [one["sd"] + 1e-9 for one in printed("sensitivity")["measured"] if one["parameters"] >= 200]
+    spreads = [one.sd + 1e-9 for one in measured_spreads() if one.parameters >= 200]
     assert f"(by {min(spreads):.2f} to {max(spreads):.2f} points)" in screen
-    [left] = re.findall(r"\), (\d to \d) of 12 would", answer(assess(PUBLISHED, Settings())).pretraining)
+    [left] = re.findall(r"\), (\d to \d) of 12 would", published.pretraining)
     assert f"only {left} of the 12 comparisons would still be clear" in screen
     assert f"Without that noise {row['holds_in']} are" in screen
-    verdicts = [one["verdict"] for one in printed("claims")["findings"] if one["id"] != "answer"]
+    verdicts = [one["verdict"] for one in found if one["id"] != "answer"]
     counts = [
         sum(one.startswith(word) for one in verdicts) for word in ("holds", "fails", "open", "holds in")
     ]

@@ -4,10 +4,7 @@ import re
 
 import pytest
 
-from analysis.claims.answer import answer
-from analysis.claims.assessment import assess
-from analysis.evidence.evidence import Settings
-from analysis.sources import PUBLISHED
+from analysis.claims.answer import Answer
 from common.provenance import ROOT
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?(\d+(?:,\d{3})*(?:\.\d+)?)(?=[KM%]?\b|\s|$|\])")
@@ -26,10 +23,10 @@ def numbers(text: str) -> set[str]:
     return set(NUMBER.findall(text))
 
 
-@pytest.fixture(scope="module")
-def printed() -> set[str]:
+@pytest.fixture
+def printed(published: Answer) -> set[str]:
     """The numbers of the sentences that `claims --format markdown` and the report print."""
-    return numbers(" ".join(answer(assess(PUBLISHED, Settings())).sentences))
+    return numbers(" ".join(published.sentences))
 
 
 def test_each_number_of_the_answer_is_printed_by_a_command(printed: set[str]) -> None:
