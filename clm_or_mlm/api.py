@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from analysis.claims.assessment import assess
+from analysis.claims.catalogue import SHOWN
+from analysis.claims.frame import of_finding
 from analysis.claims.pages.explain import explanations
 from analysis.claims.pages.finding_records import as_record
 from analysis.comparisons.comparison import compare as compare_models
@@ -149,7 +151,8 @@ def claims(
     """
     opened = load(source)
     assessed = assess(opened, _settings(opened, interval, selection))
-    frame = pd.DataFrame([as_record(verdict) for verdict in assessed.rows]).set_index("id")
+    found = [as_record(of_finding(assessed.frame, name)) for name in SHOWN]
+    frame = pd.DataFrame(found).set_index("id")
     short = ["short", "verdict", "typical_effect", "typical_low", "typical_high", "p_holm"]
     return frame if full else frame[short]
 
@@ -162,12 +165,11 @@ def explain(finding: str, source: SourceLike = "published", *, interval: str = "
     """
     opened = load(source)
     assessed = assess(opened, _settings(opened, interval, "seed"))
-    known = {verdict.finding.id: verdict for verdict in assessed.rows}
-    if finding not in known:
+    if finding not in SHOWN:
         raise UserError(
-            f"there is no finding {finding!r}; the findings are {', '.join(known)}{nearest(finding, known)}"
+            f"there is no finding {finding!r}; the findings are {', '.join(SHOWN)}{nearest(finding, SHOWN)}"
         )
-    return explanations(assessed, [known[finding]])
+    return explanations(assessed, [finding])
 
 
 def audit(source: SourceLike = "published", *, selection: str = "seed") -> pd.DataFrame:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from analysis.claims.catalogue import SHOWN
 from analysis.claims.pages.explain import verdicts_document
 from analysis.evidence.evidence import Settings
 from analysis.sources import Source
@@ -138,7 +139,7 @@ def _audit(inputs: FigureInputs) -> Documents:
 
 def _findings(inputs: FigureInputs) -> Documents:
     assessment = inputs.assessment
-    yield "claims", verdicts_document(assessment, assessment.rows), ("markdown", "json", "csv")
+    yield "claims", verdicts_document(assessment, SHOWN), ("markdown", "json", "csv")
 
 
 _DOCUMENTS: dict[str, Callable[[FigureInputs], Documents]] = {

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
-from analysis.claims.by_dataset import DatasetReading, read_by_dataset
-from analysis.claims.catalogue import ANSWERS, FINDINGS
-from analysis.claims.statements import Finding
-from analysis.claims.verdicts import ResultOf, Verdict, judge
+import pandas as pd
+
+from analysis.claims.by_dataset import effects_by_dataset, finding_by_dataset
+from analysis.claims.catalogue import FINDINGS, STATEMENTS
+from analysis.claims.frame import judge, known_of, rows
+from analysis.claims.verdicts import ResultOf
 from analysis.claims.wording import how_tested
 from analysis.evidence.evidence import Settings
 from analysis.sources import Source
@@ -28,39 +30,33 @@ class Assessment:
     settings: Settings
     result_of: ResultOf = field(repr=False)
     """What it says about a comparison."""
-    verdicts: tuple[Verdict, ...]
-    """One for each finding, in the catalogue's order."""
 
     @cached_property
-    def answers(self) -> dict[int, Verdict]:
-        """By percent of CLM, the verdict on the statement that answers the paper's question."""
-        return dict(
-            zip(ANSWERS, judge({one.id: one for one in ANSWERS.values()}, self.result_of), strict=True)
-        )
-
-    @property
-    def rows(self) -> tuple[Verdict, ...]:
-        """The verdict on the answer, and after it those on the findings."""
-        return (self.answers[SPLIT], *self.verdicts)
+    def frame(self) -> pd.DataFrame:
+        """The frame of what answers the paper's question and of the findings (`analysis.claims.frame.Row`)."""
+        return judge(STATEMENTS.values(), self.result_of)
 
     @cached_property
-    def datasets(self) -> dict[str, DatasetReading]:
-        """By id, each finding and answer read for each dataset instead of task averages."""
-        return self.by_dataset({one.id: one for one in (*ANSWERS.values(), *FINDINGS.values())})
+    def frame_by_dataset(self) -> pd.DataFrame:
+        """The same with a part for each dataset that the source has, in place of a part for a task."""
+        placed = [finding_by_dataset(one, self.source.datasets_of) for one in STATEMENTS.values()]
+        return judge(placed, self.result_of)
 
-    def by_dataset(self, findings: Mapping[str, Finding]) -> dict[str, DatasetReading]:
-        """Return findings read for each dataset that the source has."""
-        return read_by_dataset(findings, self.result_of, self.source.datasets_of)
+    @cached_property
+    def effects_by_dataset(self) -> Callable[[str], pd.DataFrame]:
+        """From a finding's id to its comparisons on each dataset (`analysis.claims.by_dataset.effects_by_dataset`)."""
+        datasets = self.source.datasets_of
+        return cache(lambda finding: effects_by_dataset(STATEMENTS[finding], self.result_of, datasets))
 
     @property
     def tests(self) -> tuple[str, str, str]:
         """How it was tested: the test with the interval's measured coverage, what it is about, multiplicity."""
-        tested = (result for verdict in self.verdicts for result in verdict.known)
-        return how_tested(self.settings.interval, tested, published=self.source.is_published)
+        tested = known_of(self.frame[self.frame["id"].isin(FINDINGS)])
+        return how_tested(self.settings.interval, rows(tested), published=self.source.is_published)
 
 
 def assess(source: Source, settings: Settings) -> Assessment:
-    """Judge every finding.
+    """Return every finding as judged by a source.
 
     Args:
         source: published cells or runs.
@@ -70,7 +66,4 @@ def assess(source: Source, settings: Settings) -> Assessment:
         UserError: a selection rule or interval that the source cannot give.
     """
     settings = source.with_interval(settings)
-    result_of = cache(source.evidence(settings).result)
-    return Assessment(
-        source=source, settings=settings, result_of=result_of, verdicts=tuple(judge(FINDINGS, result_of)),
-    )  # fmt: skip
+    return Assessment(source=source, settings=settings, result_of=cache(source.evidence(settings).result))

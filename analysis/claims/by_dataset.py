@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
+from analysis.claims.frame import Row, frame_of, result_row
 from analysis.claims.statements import AtLeast, Finding, Node, comparisons
-from analysis.claims.verdicts import ALPHA, ResultOf, Verdict, judge
+from analysis.claims.verdicts import ALPHA, ResultOf
 from analysis.evidence.contrasts import AnyContrast, Contrast, Result, Spread, Term
 from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
 
 __all__ = [
-    "DatasetReading", "Heterogeneity", "RandomEffects", "finding_by_dataset", "heterogeneity", "random_effects",
-    "read_by_dataset",
+    "SPREAD", "RandomEffects", "effects_by_dataset", "finding_by_dataset", "makes_the_result", "random_effects",
 ]  # fmt: skip
+
+SPREAD = (
+    "q", "q_p", "i_squared", "mean_over_datasets", "low_over_datasets", "high_over_datasets", "makes_the_result",
+)  # fmt: skip
+"""Columns on how much the datasets of a comparison differ: Cochran's Q, its p, I2, the mean over datasets like them
+with its 95 % interval (`RandomEffects`); and of a dataset, whether the comparison holds with it alone."""
 
 Datasets = Callable[[str], tuple[str, ...]]
 """From a task to its datasets."""
@@ -64,115 +70,66 @@ def random_effects(results: Sequence[Result]) -> RandomEffects:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class Heterogeneity:
-    """One contrast on a task's average and on each of its datasets."""
-
-    average: Result
-    single: Mapping[str, Result]
-    """By dataset, those that are known."""
-    without: Mapping[str, Result]
-    """By dataset, the contrast on the mean of the others; empty unless all are known."""
-    between: RandomEffects
-    """How much the datasets differ, and the mean over datasets like them."""
-
-    @property
-    def made_by(self) -> tuple[str, ...]:
-        """The datasets without which the average, which holds, would not, its effect being halved or turned.
-
-        Fewer data alone cost significance: a dataset makes a result only where the effect is its own.
-        """
-        if self.average.p_for > ALPHA:
-            return ()
-        return tuple(
-            name for name, rest in self.without.items()
-            if rest.p_for > ALPHA and self._is_other(rest)
-        )  # fmt: skip
-
-    def _is_other(self, rest: Result) -> bool:
-        comparison, whole = self.average.comparison, self.average.effect
-        if comparison.is_range:
-            return not comparison.holds(rest.effect)
-        return abs(rest.effect) <= abs(whole) / 2 or rest.effect * whole < 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class DatasetReading:
-    """A finding by dataset."""
-
-    verdict: Verdict
-    """On the finding's parts by dataset."""
-    finding: Finding
-    """As it is worded."""
-    result_of: ResultOf = field(repr=False)
-    datasets: Datasets = field(repr=False)
-
-    @cached_property
-    def contrasts(self) -> tuple[Heterogeneity, ...]:
-        """For each contrast on one task of which any dataset is known."""
-        different = dict.fromkeys(one for one in comparisons(self.finding.body) if isinstance(one, Contrast))
-        found = (heterogeneity(one, self.result_of, self.datasets) for one in different)
-        return tuple(one for one in found if one is not None)
-
-    @property
-    def makers(self) -> dict[str, list[Heterogeneity]]:
-        """By dataset, the contrasts whose average holds with it alone."""
-        found: dict[str, list[Heterogeneity]] = {}
-        for contrast in self.contrasts:
-            for name in contrast.made_by:
-                found.setdefault(name, []).append(contrast)
-        return found
-
-    @property
-    def silent(self) -> dict[str, int]:
-        """By dataset that shows it in none of its contrasts, their number; of findings with two or more."""
-        tally: dict[str, list[bool]] = {}
-        for contrast in self.contrasts:
-            for name, result in contrast.single.items():
-                tally.setdefault(name, []).append(result.p_for <= ALPHA)
-        return {name: len(held) for name, held in tally.items() if len(held) > 1 and not any(held)}
-
-
-def read_by_dataset(
-    findings: Mapping[str, Finding], result_of: ResultOf, datasets: Datasets = datasets_of
-) -> dict[str, DatasetReading]:
-    """Return every finding by dataset; p's are adjusted over the findings of a family, as for averages."""
-    result_of = cache(result_of)
-    verdicts = judge(
-        {name: finding_by_dataset(finding, datasets) for name, finding in findings.items()}, result_of
-    )
-    return {
-        name: DatasetReading(verdict=verdict, finding=finding, result_of=result_of, datasets=datasets)
-        for (name, finding), verdict in zip(findings.items(), verdicts, strict=True)
-    }
-
-
 def finding_by_dataset(finding: Finding, datasets: Datasets = datasets_of) -> Finding:
     """Return the finding with a part for each dataset in place of a part for a task."""
     return replace(finding, body=_by_dataset(finding.body, datasets), reported=())
 
 
-def heterogeneity(
-    contrast: Contrast, result_of: ResultOf, datasets: Datasets = datasets_of
-) -> Heterogeneity | None:
-    """Return a contrast's effects by dataset; None where it is about several tasks or no dataset of it is known."""
+def effects_by_dataset(
+    finding: Finding, result_of: ResultOf, datasets: Datasets = datasets_of
+) -> pd.DataFrame:
+    """Return each comparison of a finding that is on one task, on every dataset of it.
+
+    Returns:
+        The columns of the frame of findings and `SPREAD`. Of each comparison a row for each dataset that is known (role
+        `dataset`), one for the task's average (`average`), and, if all are known, one for each dataset with the mean of
+        the others (`without`); none where no dataset is known.
+    """
+    contrasts = dict.fromkeys(one for one in comparisons(finding.body) if isinstance(one, Contrast))
+    made = [row for one in contrasts for row in _effects(finding, one, result_of, datasets)]
+    spread = pd.DataFrame([more for _, more in made], columns=list(SPREAD))
+    return pd.concat([frame_of([row for row, _ in made]), spread.astype({"makes_the_result": bool})], axis=1)
+
+
+def _effects(
+    finding: Finding, contrast: Contrast, result_of: ResultOf, datasets: Datasets
+) -> Iterator[tuple[Row, tuple[object, ...]]]:
+    """Yield the rows of a comparison, each with its columns of `SPREAD`."""
     tasks = contrast.tasks
     if len(tasks) != 1 or any(term.dataset != AVERAGE for term in contrast.terms):
-        return None
+        return
     names = datasets(tasks[0])
     single = {name: result_of(_on(contrast, {tasks[0]: name})) for name in names}
     known = {name: result for name, result in single.items() if result.known}
     if not known:
-        return None
-    without: dict[str, Result] = {}
+        return
+    average, without = result_of(contrast), dict[str, Result]()
     if len(known) == len(names) > 1:
         without = {name: result_of(_mean_of(contrast, [n for n in names if n != name])) for name in names}
-    return Heterogeneity(
-        average=result_of(contrast),
-        single=known,
-        without=without,
-        between=random_effects(list(known.values())),
-    )
+    between = random_effects(list(known.values()))
+    spread = (between.q, between.p, between.i_squared, between.mean, between.low, between.high)
+    for role, results in (("dataset", known), ("average", {AVERAGE: average}), ("without", without)):
+        for name, result in results.items():
+            row = result_row(result, finding.id, finding.family, role)
+            makes = role == "dataset" and name in without and makes_the_result(average, without[name])
+            yield row._replace(label=contrast.label, dataset=name), (*spread, makes)
+
+
+def makes_the_result(average: Result, rest: Result) -> bool:
+    """Return whether an average that holds would not without a dataset, its effect being halved or turned.
+
+    Fewer data alone cost significance: a dataset makes a result only where the effect is its own.
+
+    Args:
+        average: over all datasets.
+        rest: over the others.
+    """
+    if average.p_for > ALPHA or rest.p_for <= ALPHA:
+        return False
+    comparison, whole = average.comparison, average.effect
+    if comparison.is_range:
+        return not comparison.holds(rest.effect)
+    return abs(rest.effect) <= abs(whole) / 2 or rest.effect * whole < 0
 
 
 def _by_dataset(node: Node, datasets: Datasets) -> Node:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from analysis.claims.titles import ANSWER, ANSWER_TITLE, TITLES
-from analysis.evidence.contrasts import AnyContrast, Contrast, Result, Term
+from analysis.evidence.contrasts import AnyContrast, Contrast, Term
 from common.errors import UserError
 from pretraining.models import parse
 
@@ -140,13 +140,13 @@ def comparisons(node: Node) -> Iterator[AnyContrast]:
         yield node
 
 
-def typical_contrast(known: Iterable[Result]) -> Contrast | None:
+def typical_contrast(known: Iterable[AnyContrast]) -> Contrast | None:
     """Return the mean of a finding's contrasts as a contrast of its own, so that it has an interval of its own.
 
     Contrasts that claim a range ("comparable") have no direction; they count only where there are no others. A
     contrast and its reverse (F5a searches both ways) have no mean, nor have ratios of spreads.
     """
-    contrasts = [result.comparison for result in known if isinstance(result.comparison, Contrast)]
+    contrasts = [one for one in known if isinstance(one, Contrast)]
     directed = [one for one in contrasts if not one.is_range]
     chosen = directed or contrasts
     if not chosen:
@@ -174,13 +174,13 @@ def typical_contrast(known: Iterable[Result]) -> Contrast | None:
     return Contrast(label=f"{many}, in the claimed direction", terms=terms, low=low, high=high, unit=unit)
 
 
-def shared_trunks(known: Iterable[Result]) -> str:
+def shared_trunks(known: Iterable[AnyContrast]) -> str:
     """Return `the 6 models compared branch from 2 trunks (610m-clm, 610m-mlm40)`; empty where each has its own.
 
     A trunk starts from random weights. Models of one trunk were not pretrained independently of each other: what luck
     the trunk had is in all of them, and their mean does not average it out.
     """
-    models = dict.fromkeys(model for result in known for model in result.comparison.models)
+    models = dict.fromkeys(model for comparison in known for model in comparison.models)
     trunks = dict.fromkeys(trunk_of(model) for model in models)
     if len(trunks) == len(models):
         return ""

@@ -1,20 +1,27 @@
-"""A verdict in words: p, effect with its interval, the sentence that says why, and what a finding lacks."""
+"""The frame of findings in words: p's, effects, counts, and the sentences that say why.
+
+`found` is a finding's rows of the frame.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 
+import pandas as pd
+
+from analysis.claims.catalogue import STATEMENTS
 from analysis.claims.catalogue.terms import MARGINS
+from analysis.claims.frame import Row, comparisons_of, decisive_of, known_of, main_of, mean_of
 from analysis.claims.statements import shared_trunks
-from analysis.claims.verdicts import ALPHA, IN_PART, OPEN, Verdict
-from analysis.evidence.contrasts import Result
+from analysis.claims.verdicts import ALPHA, IN_PART, OPEN, OUTCOMES
 from analysis.evidence.intervals import INTERVALS, coverage_words
 from analysis.published_cells import N_SEEDS
 
 __all__ = [
-    "format_effect", "format_p", "format_typical", "how_tested", "levels_in_words", "p_texts",
-    "readout", "says", "seeds_in_words", "seeds_that_decide", "sentence", "three_lines",
+    "counted", "counted_verdict", "format_effect", "format_p", "how_tested", "levels_in_words", "not_run", "p_texts",
+    "readout", "seeds_in_words", "seeds_that_decide", "sentence", "three_lines",
 ]  # fmt: skip
 
 
@@ -27,43 +34,29 @@ def format_p(p: float) -> str:
     return f"{p:.4f}" if p < 0.001 else f"{p:.3f}"
 
 
-def p_texts(verdict: Verdict) -> tuple[str, str]:
+def p_texts(main: Row) -> tuple[str, str]:
     """Return p and Holm's p of the direction the evidence leans to; `-` when the source knows nothing."""
-    if not verdict.known:
-        return "-", "-"
-    return format_p(verdict.p), format_p(verdict.p_adjusted)
+    return (format_p(main.p_raw), format_p(main.p_holm)) if main.known else ("-", "-")
 
 
-def format_effect(result: Result) -> str:
-    """Return `+2.09 [+1.67, +2.51]`, a ratio without signs, or `-`."""
-    if not result.known:
+def format_effect(row: Row | None) -> str:
+    """Return `+2.09 [+1.67, +2.51]`, a ratio without signs, or `-` for none."""
+    if row is None or row.missing:
         return "-"
-    sign = "" if result.comparison.unit.startswith("ratio") else "+"
-    return f"{result.effect:{sign}.2f} [{result.low:{sign}.2f}, {result.high:{sign}.2f}]"
+    sign = "" if row.unit.startswith("ratio") else "+"
+    return f"{row.effect:{sign}.2f} [{row.low:{sign}.2f}, {row.high:{sign}.2f}]"
 
 
-def says(result: Result) -> str:
-    """Return `holds`, `fails` or `open`: what a comparison says of its region on its own."""
-    if result.p_for <= ALPHA:
-        return "holds"
-    return "fails" if result.p_against <= ALPHA else "open"
-
-
-def format_typical(verdict: Verdict) -> str:
-    """Return the typical effect like `format_effect`, or `-` where a finding has none."""
-    return "-" if verdict.typical is None else format_effect(verdict.typical)
-
-
-def how_tested(interval: str, results: Iterable[Result], *, published: bool) -> tuple[str, str, str]:
+def how_tested(interval: str, tested: Iterable[Row], *, published: bool) -> tuple[str, str, str]:
     """Return a sentence each on the test behind p's and intervals, on what they are about, and on multiplicity.
 
-    `results`: what was tested; a kind of interval gives way to Student's t where seeds or cells are few.
+    `tested`: the comparisons; a kind of interval gives way to Student's t where seeds or cells are few.
     """
     used: dict[str, int] = {}
-    for result in results:
-        if result.interval and result.seeds:
-            fewest = min(result.seeds)
-            used[result.interval] = min(used.get(result.interval, fewest), fewest)
+    for row in tested:
+        if row.interval and row.seeds:
+            fewest = min(row.seeds)
+            used[row.interval] = min(used.get(row.interval, fewest), fewest)
     used = used or {interval: N_SEEDS}
     over = "fine-tuning seeds on the same test instances"
     if published:
@@ -87,21 +80,41 @@ def how_tested(interval: str, results: Iterable[Result], *, published: bool) -> 
     )
 
 
-def readout(verdict: Verdict) -> str:
+def counted(frame: pd.DataFrame) -> str:
+    """Return how many findings hold, fail, hold in some of their parts and are open, in a sentence."""
+    findings = frame[frame["role"] == "finding"]
+    counts = Counter(findings["outcome"])
+    parts = [f"{n} {one.counted[n != 1]}" for one in OUTCOMES.values() if (n := counts[one.name])]
+    unknown = ((findings["outcome"] == OPEN.name) & (findings["missing"] != "")).sum()
+    if unknown:
+        parts[-1] += f" ({unknown} for lack of scores in this source)"
+    listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return f"Of {len(findings)} findings, {listed}."
+
+
+def not_run(main: Row) -> str:
+    """Return ` (8 not run)` where the source lacks some of a finding's parts."""
+    return f" ({main.parts - main.known} not run)" if 0 < main.known < main.parts else ""
+
+
+def counted_verdict(main: Row) -> str:
+    """Return the verdict with the parts that the source has: `holds in 1 of 4 (8 not run)`."""
+    if main.outcome != IN_PART.name:
+        return main.verdict
+    return f"holds in {main.holds_in} of {main.known}{not_run(main)}"
+
+
+def readout(found: pd.DataFrame) -> str:
     """Return `holds in at least 8 of 12, none shown to fail (simultaneous 95 %)`, and how many do so uncorrected."""
-    tree = verdict.tree
-    total = len(tree.units)
-    alone = sum(unit.p_for <= ALPHA for unit in tree.units)
-    failing = sum(unit.p_against <= ALPHA for unit in tree.units)
-    judged = (
-        f"; without correction {alone} hold and {failing} fail"
-        if (alone, failing) != (verdict.hold, verdict.fail)
-        else ""
-    )
-    holds = (
-        f"holds in at least {verdict.hold} of {total}" if verdict.hold else f"none of {total} shown to hold"
-    )
-    fails = f"fails in at least {verdict.fail}" if verdict.fail else "none shown to fail"
+    main, parts = main_of(found), found[found["counted"] != ""]
+    alone = (parts["p_for"] <= ALPHA).sum(), (parts["p_against"] <= ALPHA).sum()
+    judged = ""
+    if alone != (main.holds_in, main.fails_in):
+        judged = f"; without correction {alone[0]} hold and {alone[1]} fail"
+    holds = f"none of {main.parts} shown to hold"
+    if main.holds_in:
+        holds = f"holds in at least {main.holds_in} of {main.parts}"
+    fails = f"fails in at least {main.fails_in}" if main.fails_in else "none shown to fail"
     return f"{holds}, {fails} (simultaneous 95 %{judged})"
 
 
@@ -114,93 +127,85 @@ def levels_in_words() -> str:
     )
 
 
-def seeds_that_decide(result: Result) -> int | None:
-    """Return the seeds with which a contrast as large as it was seen would be decided, with power 80 %.
+def seeds_that_decide(row: Row) -> int | None:
+    """Return the seeds with which a comparison as large as it was seen would be decided, with power 80 %.
 
     None: not known, or more than `design.MOST_SEEDS`. Decided for the finding where the effect is in the claimed
     region, else against it; the error shrinks with the root of the number of seeds.
     """
     distance = min(
-        (abs(result.effect - end) for end in result.comparison.ends if math.isfinite(end)), default=0.0
+        (abs(row.effect - end) for end in (row.region_low, row.region_high) if math.isfinite(end)),
+        default=0.0,
     )
-    if not (_has_error(result) and distance > 0):
+    if not (_has_error(row) and distance > 0):
         return None
     from analysis.precision.design import seeds_needed
 
-    seeds, inside = min(result.seeds), result.comparison.is_range and result.comparison.holds(result.effect)
+    seeds, inside = min(row.seeds), row.is_range and row.claims(row.effect)
     alpha = 2 * ALPHA if inside else ALPHA
-    return seeds_needed(distance, result.error, seeds, paired=result.df <= seeds - 1, alpha=alpha)
+    return seeds_needed(distance, row.standard_error, seeds, paired=row.df <= seeds - 1, alpha=alpha)
 
 
-def seeds_in_words(result: Result, comparison: str) -> str:
+def seeds_in_words(row: Row, comparison: str) -> str:
     """Return `About 18 seeds would decide <comparison>` or that none would; empty without a standard error.
 
     A percentile bootstrap and a spread have none: how their errors shrink with seeds is not known.
     """
-    if not _has_error(result):
+    if not _has_error(row):
         return ""
     from analysis.precision.design import MOST_SEEDS
 
-    seeds = seeds_that_decide(result)
+    seeds = seeds_that_decide(row)
     number = f"No number of seeds up to {MOST_SEEDS:,}" if seeds is None else f"About {seeds:,} seeds"
     return f"{number} would decide {comparison}"
 
 
-def _has_error(result: Result) -> bool:
-    return result.known and bool(result.seeds) and result.error > 0
+def _has_error(row: Row) -> bool:
+    return not row.missing and bool(row.seeds) and row.standard_error > 0
 
 
-def sentence(verdict: Verdict) -> str:
+def sentence(found: pd.DataFrame) -> str:
     """Return the verdict in a few sentences: itself, readout, typical and most adverse effect, what would decide it."""
-    outcome, results, missing = verdict.outcome, verdict.tree.results, _missing(verdict)
-    name = f"{verdict.verdict[0].upper()}{verdict.verdict[1:]}"
-    if not verdict.known:
-        return f"{name}: {missing}."
-    counted = readout(verdict)
-    parts = [f"{counted[0].upper()}{counted[1:]}." if outcome is IN_PART else f"{name}: {counted}."]
-    if missing:
-        different = len(set(results)), len(set(verdict.known))
-        parts.append(f"{different[1]} of {different[0]} comparisons can be computed; {missing}.")
-    if 0 < verdict.p <= ALPHA < verdict.p_adjusted:
-        way = "fails" if verdict.leans_against else "holds"
+    main = main_of(found)
+    name = f"{main.verdict[0].upper()}{main.verdict[1:]}"
+    if not main.known:
+        return f"{name}: {main.missing}."
+    said = readout(found)
+    parts = [f"{said[0].upper()}{said[1:]}." if main.outcome == IN_PART.name else f"{name}: {said}."]
+    if main.missing:
+        different = known_of(found)["label"].nunique(), comparisons_of(found)["label"].nunique()
+        parts.append(f"{different[0]} of {different[1]} comparisons can be computed; {main.missing}.")
+    if 0 < main.p_raw <= ALPHA < main.p_holm:
+        way = "fails" if main.direction == "against" else "holds"
         parts.append(
-            f"The whole statement {way} on its own (p {format_p(verdict.p)}) but not after Holm's adjustment over the "
-            f"{verdict.family_size} findings of its family ({format_p(verdict.p_adjusted)})."
+            f"The whole statement {way} on its own (p {format_p(main.p_raw)}) but not after Holm's adjustment over the "
+            f"{main.holm_over} findings of its family ({format_p(main.p_holm)})."
         )
-    parts.append(_effects(verdict))
-    if outcome is OPEN and (words := seeds_in_words(verdict.decisive, "that comparison")):
+    parts.append(_effects(found))
+    if main.outcome == OPEN.name and (words := seeds_in_words(decisive_of(found), "that comparison")):
         parts.append(f"{words} if its effect is as large as observed (power 80 %).")
     return " ".join(parts)
 
 
-def three_lines(verdict: Verdict) -> tuple[str, str, str]:
+def three_lines(found: pd.DataFrame) -> tuple[str, str, str]:
     """Return a verdict for whoever asks about one finding: the verdict, its numbers, and how sure it is."""
-    head = f"{verdict.finding.id}, {verdict.finding.short}: {verdict.verdict}."
+    main, finding = main_of(found), STATEMENTS[found["id"].iloc[0]]
+    head = f"{main.id}, {finding.short}: {main.verdict}."
     once = "Each model was pretrained once, so this is about other fine-tuning seeds, not other pretrainings."
-    if not verdict.known:
-        return head, f"Not tested: {_missing(verdict)}.", verdict.finding.remark or once
-    way, (p, adjusted) = "against" if verdict.leans_against else "for", p_texts(verdict)
-    counted = readout(verdict)
-    sure = f"{counted[0].upper()}{counted[1:]}; p {way} the whole statement {p} (Holm {adjusted})"
-    return head, _effects(verdict), " ".join(filter(None, (f"{sure}.", verdict.finding.remark, once)))
+    if not main.known:
+        return head, f"Not tested: {main.missing}.", finding.remark or once
+    said, (p, adjusted) = readout(found), p_texts(main)
+    sure = f"{said[0].upper()}{said[1:]}; p {main.direction} the whole statement {p} (Holm {adjusted})"
+    return head, _effects(found), " ".join(filter(None, (f"{sure}.", finding.remark, once)))
 
 
-def _missing(verdict: Verdict) -> str:
-    """Return why the source lacks some of a finding's comparisons; empty if it has all."""
-    return next((result.missing for result in verdict.tree.results if not result.known), "")
-
-
-def _effects(verdict: Verdict) -> str:
+def _effects(found: pd.DataFrame) -> str:
     """Return a finding's typical effect, where there is one, and its most adverse comparison."""
-    parts, decisive = [], verdict.decisive
-    if verdict.typical is not None and verdict.typical.known and len(verdict.tree.results) > 1:
-        typical, shared = verdict.typical, shared_trunks(verdict.known)
-        parts.append(
-            f"Typical: {format_effect(typical)} {typical.comparison.unit} ({typical.comparison.label}"
-            f"{shared and f'; {shared}'})."
-        )
-    comparison = decisive.comparison
+    parts, decisive, mean = [], decisive_of(found), mean_of(found)
+    if mean is not None and not mean.missing:
+        shared = shared_trunks(known_of(found)["comparison"])
+        parts.append(f"Typical: {format_effect(mean)} {mean.unit} ({mean.label}{shared and f'; {shared}'}).")
     parts.append(
-        f"Most adverse: {comparison.label}, {format_effect(decisive)} {comparison.unit} (claimed: {comparison.region})."
+        f"Most adverse: {decisive.label}, {format_effect(decisive)} {decisive.unit} (claimed: {decisive.claimed})."
     )
     return " ".join(parts)

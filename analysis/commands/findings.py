@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from analysis.claims.assessment import assess
-from analysis.claims.catalogue import FINDINGS
+from analysis.claims.catalogue import SHOWN
 from analysis.claims.pages.dataset_tables import datasets_document
 from analysis.claims.pages.explain import verdicts_document
-from analysis.claims.titles import ANSWER
 from analysis.evidence.evidence import Settings
 from analysis.options import OutFile, SourceOptions
 from analysis.sensitivity.sensitivity_page import sensitivity_document, sensitivity_of
@@ -25,7 +24,7 @@ _SHOWN = "what to show"
 if TYPE_CHECKING:
     FindingName = str
 else:
-    FindingName = offered([ANSWER, *FINDINGS])
+    FindingName = offered(SHOWN)
 
 
 def claims(
@@ -61,11 +60,10 @@ def claims(
         raise UserError("--datasets cannot be combined with --explain; use one of them")
     opened = source.open(need_instances=score.method.needs_instances)
     assessment = assess(opened, opened.with_interval(score))
-    shown = [verdict for verdict in assessment.rows if verdict.finding.id in wanted]
     if datasets:
-        document = datasets_document(assessment, shown)
+        document = datasets_document(assessment, wanted)
     else:
-        document = verdicts_document(assessment, shown, explain=explain)
+        document = verdicts_document(assessment, wanted, explain=explain)
     write(document, format, out)
 
 
@@ -75,7 +73,7 @@ def choose(ids: Sequence[str] | None) -> list[str]:
     Raises:
         UserError: no such finding.
     """
-    names = [ANSWER, *FINDINGS]
+    names = [*SHOWN]
     if not ids:
         return names
     known = {name.lower(): name for name in names}

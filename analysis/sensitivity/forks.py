@@ -6,20 +6,21 @@ that covers 84 %, or no adjustment for 19 findings. Both are shown, marked as wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pandas as pd
 
 from analysis.claims.catalogue import FINDINGS
-from analysis.claims.verdicts import Verdict, judge_finding
+from analysis.claims.frame import judged_rows
+from analysis.claims.statements import Finding
 from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS, too_narrow
 from analysis.published_cells import N_SEEDS
 from analysis.sensitivity.overturning import evidence_of
 from analysis.sources import Source
-from analysis.statistics.inference import holm
 from analysis.statistics.learning_rate_selection import SELECTIONS
 from common.errors import UserError
 from common.progress import progress
@@ -29,8 +30,12 @@ __all__ = ["ADJUSTMENTS", "FORKS", "Multiverse", "explore"]
 FORKS = ("protocol", "selection", "interval", "adjustment")
 """The columns that name an analysis."""
 
-ADJUSTMENTS = ("family", "all findings", "none")
-"""Holm within the finding's family (the package's), over all findings, or not at all."""
+ADJUSTMENTS: dict[str, Callable[[Finding], str]] = {
+    "family": lambda finding: finding.family,
+    "all findings": lambda _: "",
+    "none": lambda finding: finding.id,
+}
+"""Holm within the finding's family (the package's), over all findings, or not at all: what is adjusted together."""
 
 _UNADJUSTED = f"{len(FINDINGS)} findings at a level of 0.05 each"
 """Why an analysis without adjustment is invalid."""
@@ -79,7 +84,7 @@ def explore(source: Source, settings: Settings, *, standard: Source | None = Non
         UserError: no runs, or an interval or selection rule that the source cannot give.
     """
     settings = source.with_interval(settings)
-    rows: list[dict[str, object]] = []
+    made: list[dict[str, object]] = []
     plan = [
         (given, replace(settings, selection=rule, interval=interval), narrow)
         for given in (source, *([] if standard is None else [standard]))
@@ -88,13 +93,25 @@ def explore(source: Source, settings: Settings, *, standard: Source | None = Non
     ]
     for given, how, narrow in progress(plan, "analyses", unit="analysis"):
         result_of = evidence_of(given, how)
-        verdicts = [judge_finding(finding, result_of) for finding in FINDINGS.values()]
         head = {"protocol": given.protocol, "selection": how.selection, "interval": how.interval}
-        for adjustment in ADJUSTMENTS:
-            rows += _rows(head | {"adjustment": adjustment}, verdicts, narrow)
-    options = source.protocol, settings.selection, settings.interval, ADJUSTMENTS[0]
+        for adjustment, family_of in ADJUSTMENTS.items():
+            why_not = "; ".join(filter(None, (narrow, _UNADJUSTED if adjustment == "none" else "")))
+            judged = judged_rows(
+                FINDINGS.values(), result_of, family_of=family_of, roles=("finding", "verdict")
+            )
+            decisive = {row.id: row for row in judged if row.decisive}
+            made += (
+                {
+                    "id": one.id, **head, "adjustment": adjustment, "verdict": one.verdict, "state": one.outcome,
+                    **{name: getattr(decisive[one.id], name) for name in ("effect", "low", "high")},
+                    "p": one.p_raw if one.known else math.nan, "p_adjusted": one.p_holm if one.known else math.nan,
+                    "valid": not why_not, "why_not": why_not,
+                }
+                for one in judged if one.role == "finding"
+            )  # fmt: skip
+    options = source.protocol, settings.selection, settings.interval, "family"
     base = dict(zip(FORKS, options, strict=True))
-    return Multiverse(base=base, analyses=pd.DataFrame(rows))
+    return Multiverse(base=base, analyses=pd.DataFrame(made))
 
 
 def _intervals(source: Source) -> dict[str, str]:
@@ -109,35 +126,3 @@ def _intervals(source: Source) -> dict[str, str]:
     known = source.instances is not None
     names = [name for name, one in INTERVALS.items() if known or not one.needs_instances]
     return {name: too_narrow(name, n_seeds) for name in names}
-
-
-def _rows(head: Mapping[str, str], verdicts: Sequence[Verdict], narrow: str) -> Iterator[dict[str, object]]:
-    adjustment = head["adjustment"]
-    p_for = _adjusted(verdicts, adjustment, lambda one: one.p_for)
-    p_against = _adjusted(verdicts, adjustment, lambda one: one.p_against)
-    why_not = "; ".join(filter(None, (narrow, _UNADJUSTED if adjustment == "none" else "")))
-    for raw in verdicts:
-        name = raw.finding.id
-        verdict = replace(raw, p_for_adjusted=p_for[name], p_against_adjusted=p_against[name])
-        decisive = verdict.decisive
-        yield {
-            "id": name, **head, "verdict": verdict.verdict, "state": verdict.outcome.name, "effect": decisive.effect,
-            "low": decisive.low, "high": decisive.high, "p": verdict.p if verdict.known else float("nan"),
-            "p_adjusted": verdict.p_adjusted if verdict.known else float("nan"), "valid": not why_not,
-            "why_not": why_not,
-        }  # fmt: skip
-
-
-def _adjusted(
-    verdicts: Sequence[Verdict], adjustment: str, p_of: Callable[[Verdict], float]
-) -> dict[str, float]:
-    """Return the adjusted p's by finding."""
-    found = {one.finding.id: p_of(one) for one in verdicts}
-    groups: dict[str, list[str]] = {}
-    for one in verdicts if adjustment != "none" else ():
-        if one.known:
-            family = one.finding.family if adjustment == "family" else ""
-            groups.setdefault(family, []).append(one.finding.id)
-    for names in groups.values():
-        found |= dict(zip(names, holm([found[name] for name in names]), strict=True))
-    return found

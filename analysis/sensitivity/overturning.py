@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from analysis.claims.catalogue import FINDINGS
+from analysis.claims.frame import Row, judged_rows
 from analysis.claims.pretraining_spread import SHARED_LUCK, with_pretraining_spread
 from analysis.claims.statements import comparisons
-from analysis.claims.verdicts import Outcome, ResultOf, Verdict, judge
-from analysis.evidence.contrasts import Contrast, Result
+from analysis.claims.verdicts import OUTCOMES, Outcome, ResultOf
+from analysis.evidence.contrasts import Contrast
 from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import T
 from analysis.sources import Source
@@ -32,7 +33,7 @@ class Moved:
     hold: int
     """Parts that hold at least."""
     parts: int
-    mean: Result | None
+    mean: Row | None
     """The mean of its comparisons; None where they have none."""
 
 
@@ -81,36 +82,33 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
     """Return, for every finding, what overturns its verdict; `result_of` says what a source says about a comparison."""
 
     @cache
-    def family(name: str, sharing: str, sd: float) -> dict[str, Verdict]:
+    def moved(family: str, sharing: str, sd: float) -> dict[tuple[str, str], Row]:
+        """Return the rows of a family's findings and means by id and role."""
         results = with_pretraining_spread(result_of, sd, SHARED_LUCK[sharing])
-        members = {key: finding for key, finding in FINDINGS.items() if finding.family == name}
-        return {one.finding.id: one for one in judge(members, results)}
+        members = [finding for finding in FINDINGS.values() if finding.family == family]
+        return {(row.id, row.role): row for row in judged_rows(members, results, roles=("finding", "mean"))}
 
-    def gone_at(verdict: Verdict, sharing: str) -> float | None:
-        finding = verdict.finding
-
+    def gone_at(main: Row, sharing: str) -> float | None:
         def gone(place: int) -> bool:
-            return family(finding.family, sharing, SPREADS[place])[finding.id].outcome is not verdict.outcome
+            return moved(main.family, sharing, SPREADS[place])[main.id, "finding"].outcome != main.outcome
 
-        if not verdict.outcome.sided or not gone(len(SPREADS) - 1):
+        if not OUTCOMES[main.outcome].sided or not gone(len(SPREADS) - 1):
             return None
         return SPREADS[_first(gone)]
 
-    found = []
-    for verdict in judge(FINDINGS, result_of):
-        name = verdict.finding.id
-        moved = {}
-        for sharing in SHARED_LUCK:
-            for sd in MOVED:
-                one = family(verdict.finding.family, sharing, sd)[name]
-                moved[sharing, sd] = Moved(hold=one.tree.hold, parts=len(one.tree.units), mean=one.typical)
-        found.append(
-            Overturned(
-                id=name, outcome=verdict.outcome, p=verdict.p_adjusted if verdict.known else math.nan,
-                spread={sharing: gone_at(verdict, sharing) for sharing in SHARED_LUCK}, moved=moved,
-            )
-        )  # fmt: skip
-    return found
+    def at(main: Row, sharing: str, sd: float) -> Moved:
+        found = moved(main.family, sharing, sd)
+        there = found[main.id, "finding"]
+        return Moved(hold=there.holds_in, parts=there.parts, mean=found.get((main.id, "mean")))
+
+    return [
+        Overturned(
+            id=main.id, outcome=OUTCOMES[main.outcome], p=main.p_holm if main.known else math.nan,
+            spread={sharing: gone_at(main, sharing) for sharing in SHARED_LUCK},
+            moved={(sharing, sd): at(main, sharing, sd) for sharing in SHARED_LUCK for sd in MOVED},
+        )
+        for main in judged_rows(FINDINGS.values(), result_of, roles=("finding",))
+    ]  # fmt: skip
 
 
 def _first(gone: Callable[[int], bool]) -> int:

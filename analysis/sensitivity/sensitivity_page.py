@@ -206,7 +206,7 @@ def _moved_rows(sensitivity: Sensitivity) -> Rows:
             cells = tuple(
                 f"{at.hold} of {at.parts}, [{at.mean.low:+.2f}, {at.mean.high:+.2f}]"
                 for at in moved
-                if at.mean is not None and at.mean.known
+                if at.mean is not None and not at.mean.missing
             )
             if cells:
                 by_cells.setdefault(cells, []).append(sharing)

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from html import escape
 
 import matplotlib as mpl
+import pandas as pd
 
 from analysis.claims.answer import Answer, answer
 from analysis.claims.assessment import Assessment
-from analysis.claims.catalogue import FAMILIES
+from analysis.claims.catalogue import FAMILIES, SHOWN, STATEMENTS
+from analysis.claims.frame import Row, comparisons_of, decisive_of, main_of, mean_of, of_finding, rows
 from analysis.claims.pages.dataset_tables import dataset_sentences
+from analysis.claims.statements import Finding
 from analysis.claims.titles import ANSWER
-from analysis.claims.verdicts import OUTCOMES, Outcome, Verdict
-from analysis.evidence.contrasts import Result
+from analysis.claims.verdicts import OUTCOMES, Outcome
 from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
@@ -59,7 +61,17 @@ class Picture:
 class FindingEntry:
     """A finding on the page."""
 
-    verdict: Verdict
+    finding: Finding
+    """As it is worded."""
+    found: pd.DataFrame
+    """Its rows of the frame."""
+    main: Row
+    """Its own row."""
+    mean: Row | None
+    """The mean of its comparisons."""
+    decisive: Row
+    """The most adverse comparison."""
+    comparisons: tuple[Row, ...]
     datasets: tuple[str, ...]
     """Sentences about single datasets."""
     by_dataset: Picture | None
@@ -68,7 +80,7 @@ class FindingEntry:
     @property
     def id(self) -> str:
         """The finding's."""
-        return self.verdict.finding.id
+        return self.finding.id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,24 +136,28 @@ class PageContent:
     def families(self) -> dict[str, list[FindingEntry]]:
         """The findings by the question that they are about, in the order of the argument."""
         return {
-            FAMILIES[name]: [entry for entry in self.findings if entry.verdict.finding.family == name]
+            FAMILIES[name]: [entry for entry in self.findings if entry.finding.family == name]
             for name in sorted(FAMILIES, key=_ARGUMENT.index)
         }
 
     @property
-    def strip_rows(self) -> dict[str, list[tuple[str, Result]]]:
-        """The answer's comparisons by task, each with its budget."""
-        rows: dict[str, list[tuple[str, Result]]] = {task.title: [] for task in TASKS.values()}
-        for result in self.answer.main.tree.results:
-            budget = result.comparison.label.rpartition(", ")[2]
-            rows[TASKS[result.comparison.tasks[0]].title].append((budget.upper(), result))
-        return rows
+    def strip(self) -> tuple[Row, ...]:
+        """The comparisons of the answer."""
+        return next(entry.comparisons for entry in self.findings if entry.id == ANSWER)
+
+    @property
+    def strip_rows(self) -> dict[str, list[tuple[str, Row]]]:
+        """The same by task, each with its budget."""
+        by_task: dict[str, list[tuple[str, Row]]] = {task.title: [] for task in TASKS.values()}
+        for row in self.strip:
+            by_task[TASKS[row.task].title].append((row.label.rpartition(", ")[2].upper(), row))
+        return by_task
 
     @property
     def outcomes(self) -> dict[Outcome, list[FindingEntry]]:
         """The paper's findings by what the source says of them."""
         own = [entry for entry in self.findings if entry.id != ANSWER]
-        return {one: [entry for entry in own if entry.verdict.outcome is one] for one in OUTCOMES.values()}
+        return {one: [entry for entry in own if entry.main.outcome == one.name] for one in OUTCOMES.values()}
 
 
 def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
@@ -159,7 +175,7 @@ def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
     audited = audit(source, selection=settings.selection) if source.comparable else audit(PUBLISHED)
     scores = None if source.is_published else source.scores(settings)
     cells = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
-    findings = tuple(_entry(verdict, assessment, pictures) for verdict in assessment.rows)
+    findings = tuple(_entry(name, assessment, pictures) for name in SHOWN)
     forests = {entry.by_dataset.name for entry in findings if entry.by_dataset is not None}
     return PageContent(
         source=source,
@@ -180,12 +196,17 @@ def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
     )
 
 
-def _entry(verdict: Verdict, assessment: Assessment, pictures: Mapping[str, Picture]) -> FindingEntry:
-    finding = verdict.finding
+def _entry(name: str, assessment: Assessment, pictures: Mapping[str, Picture]) -> FindingEntry:
+    found = of_finding(assessment.frame, name)
     return FindingEntry(
-        verdict=verdict,
-        datasets=tuple(dataset_sentences(assessment.datasets[finding.id])),
-        by_dataset=pictures.get(f"forest-{finding.id.lower()}"),
+        finding=STATEMENTS[name],
+        found=found,
+        main=main_of(found),
+        mean=mean_of(found),
+        decisive=decisive_of(found),
+        comparisons=tuple(rows(comparisons_of(found))),
+        datasets=tuple(dataset_sentences(assessment, name)),
+        by_dataset=pictures.get(f"forest-{name.lower()}"),
     )
 
 

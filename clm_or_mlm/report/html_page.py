@@ -11,11 +11,11 @@ import jinja2
 
 from analysis.claims.answer import QUESTION
 from analysis.claims.assessment import SPLIT
+from analysis.claims.frame import Row
 from analysis.claims.pages.explain import comparison_lines
 from analysis.claims.titles import ANSWER
-from analysis.claims.verdicts import FAILS, HOLDS, IN_PART, OPEN, Outcome
-from analysis.claims.wording import format_effect, p_texts, sentence
-from analysis.evidence.contrasts import Result
+from analysis.claims.verdicts import FAILS, HOLDS, IN_PART, OPEN
+from analysis.claims.wording import counted_verdict, format_effect, p_texts, sentence
 from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS
 from analysis.palette import OBJECTIVE, SIGN, VERDICT
@@ -27,7 +27,6 @@ from clm_or_mlm.report.content import PageContent
 from clm_or_mlm.report.small_forest import SmallForest
 from common.provenance import OF_A_CALL
 from common.tables import signed
-from paper_figures.supplementary.findings_figure import words_of
 
 __all__ = ["render_page"]
 
@@ -66,7 +65,7 @@ def render_page(
     )  # fmt: skip
     environment.filters |= {
         "effect": _effect, "p_texts": p_texts, "recomputed": recomputed_text, "sentence": sentence, "tone": _tone,
-        "words_of": words_of, "signed": signed, "title_of_file": _title_of_file,
+        "counted_verdict": counted_verdict, "signed": signed, "title_of_file": _title_of_file,
         "forest": SmallForest.of, "comparison_lines": comparison_lines,
     }  # fmt: skip
     page = environment.get_template("page.html").render(
@@ -74,7 +73,7 @@ def render_page(
         question=QUESTION,
         answer_id=ANSWER,
         share=SPLIT,
-        strip=SmallForest.of(content.answer.main.tree.results, bent=False),
+        strip=SmallForest.of(content.strip, bent=False),
         colours={"objective": OBJECTIVE, "sign": SIGN, "verdict": VERDICT},
         statuses=STATUSES,
         references=Reference,
@@ -109,13 +108,13 @@ def _make_words(content: PageContent) -> list[str]:
     return [*words, f"ARGS={shlex.quote(shlex.join(options))}"] if options else words
 
 
-def _tone(outcome: Outcome) -> str:
+def _tone(outcome: str) -> str:
     """Return the class of what is coloured by an outcome."""
-    return {HOLDS: "holds", FAILS: "fails", IN_PART: "part", OPEN: "open"}[outcome]
+    return {HOLDS.name: "holds", FAILS.name: "fails", IN_PART.name: "part", OPEN.name: "open"}[outcome]
 
 
-def _effect(result: Result) -> str:
-    return format_effect(result).replace("-", "\u2212")
+def _effect(row: Row) -> str:
+    return format_effect(row).replace("-", "\u2212")
 
 
 def _provenance(record: dict[str, object]) -> list[tuple[str, str]]:

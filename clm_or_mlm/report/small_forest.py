@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.claims.wording import format_effect, says
-from analysis.evidence.contrasts import Result
+from analysis.claims.frame import Row
+from analysis.claims.wording import format_effect
 
 __all__ = ["Mark", "SmallForest"]
 
@@ -21,10 +21,9 @@ _APART = 12.0
 class Mark:
     """A comparison on the axis; places are percent of it, from the left."""
 
+    row: Row
     label: str
     """What a tap shows."""
-    says: str
-    """`holds`, `fails` or `open`, on its own."""
     at: float
     low: float
     high: float
@@ -36,38 +35,38 @@ class Mark:
 class SmallForest:
     """Marks, one below the other, and the ticks of their axis."""
 
-    marks: dict[Result, Mark]
+    marks: dict[str, Mark]
+    """By the comparison's label."""
     ticks: list[tuple[float, str]]
     """Percent of the axis and text."""
     zero: float
     """Where no effect is."""
 
     @classmethod
-    def of(cls, results: Sequence[Result], *, bent: bool = True) -> SmallForest | None:
-        """Return the forest of those results that are known, of one unit; None where none is.
+    def of(cls, rows: Sequence[Row], *, bent: bool = True) -> SmallForest | None:
+        """Return the forest of those comparisons that are known, of one unit; None where none is.
 
         Args:
-            results: from top to bottom.
+            rows: from top to bottom.
             bent: whether the axis is linear near no effect and then logarithmic, as in `figure claims`.
         """
-        known = [one for one in dict.fromkeys(results) if one.known and math.isfinite(one.effect)]
+        known = [one for one in rows if not one.missing and math.isfinite(one.effect)]
         if not known:
             return None
-        ratios = known[0].comparison.unit.startswith("ratio")
+        ratios = known[0].unit.startswith("ratio")
 
         def place(value: float) -> float:
             if ratios:
                 return math.log(value) if value > 0 else -math.inf
             return math.asinh(value) if bent else value
 
-        def turned(one: Result, *values: float) -> list[float]:
+        def turned(one: Row, *values: float) -> list[float]:
             """Return places in order, mirrored where the claim is below a number."""
-            low, high = one.comparison.ends
-            sign = -1 if math.isinf(low) and math.isfinite(high) else 1
+            sign = -1 if math.isinf(one.region_low) and math.isfinite(one.region_high) else 1
             return sorted(sign * place(value) for value in values if not math.isnan(value))
 
-        bars = {one: turned(one, one.low, one.effect, one.high) for one in known}
-        finite = [0.0, *(end for bar in bars.values() for end in bar if math.isfinite(end))]
+        bars = [turned(one, one.low, one.effect, one.high) for one in known]
+        finite = [0.0, *(end for bar in bars for end in bar if math.isfinite(end))]
         room = 0.05 * (max(finite) - min(finite) or 1.0)
         first, last = min(finite) - room, max(finite) + room
 
@@ -75,15 +74,15 @@ class SmallForest:
             return round(100 * (min(max(placed, first), last) - first) / (last - first), 2)
 
         marks = {
-            one: Mark(
+            one.label: Mark(
+                row=one,
                 label=_words(one),
-                says=says(one),
                 at=percent(turned(one, one.effect)[0]),
                 low=percent(bar[0]),
                 high=percent(bar[-1]),
-                claim=[percent(end) for end in turned(one, *one.comparison.ends)],
+                claim=[percent(end) for end in turned(one, one.region_low, one.region_high)],
             )
-            for one, bar in bars.items()
+            for one, bar in zip(known, bars, strict=True)
         }
         zero, ticks = percent(0.0), dict[float, str]()
         # No effect first, then the outermost, then those between for which there is room.
@@ -95,7 +94,6 @@ class SmallForest:
         return cls(marks=marks, ticks=sorted(ticks.items()), zero=zero)
 
 
-def _words(result: Result) -> str:
-    claimed = "" if result.comparison.region == "> 0" else f" (claimed {result.comparison.region})"
-    number = f"{format_effect(result)} {result.comparison.unit}"
-    return f"{result.comparison.label}: {number}{claimed}, {says(result)}".replace("-", "\u2212")
+def _words(row: Row) -> str:
+    claimed = "" if row.claimed == "> 0" else f" (claimed {row.claimed})"
+    return f"{row.label}: {format_effect(row)} {row.unit}{claimed}, {row.outcome}".replace("-", "\u2212")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -12,15 +12,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from analysis.claims.assessment import SPLIT
-from analysis.claims.wording import says
-from analysis.evidence.contrasts import Contrast
+from analysis.claims.frame import main_of, of_finding, rows
+from analysis.claims.titles import ANSWER
+from analysis.claims.wording import not_run
 from analysis.palette import SIGN
 from analysis.records import records
 from benchmarks.protocol import TASKS
 from paper_figures.drawing.page import WIDTH, Sheet, draw_schedules
 from paper_figures.drawing.style import GREY, INK, LIGHT
 from paper_figures.figure import FigureInputs, FigureSpec, point_id
-from paper_figures.supplementary.findings_figure import details, not_run
+from paper_figures.supplementary.findings_figure import details
 from pretraining.models import find_model
 
 __all__ = ["FIGURES"]
@@ -45,31 +46,25 @@ class _Answer(FigureSpec):
     """
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
-        verdict, rows = inputs.assessment.answers[SPLIT], []
-        adjusted = zip(
-            verdict.tree.results, verdict.parts_for_adjusted, verdict.parts_against_adjusted, strict=True
-        )
-        for result, p_for, p_against in adjusted:
-            assert isinstance(result.comparison, Contrast)
-            steps = {model.steps for name in result.comparison.models if (model := find_model(name))}
+        found = of_finding(inputs.assessment.frame, ANSWER)
+        shown: list[list[object]] = []
+        for row in rows(found[found["counted"] != ""]):
+            steps = {model.steps for name in (row.first, row.second) if (model := find_model(name))}
             said: list[object] = ["not run", math.nan, "not run"]
-            if result.known:
-                corrected = replace(result, p_for=p_for, p_against=p_against)
-                said = [says(result), min(p_for, p_against), says(corrected)]
-            rows.append(
-                [result.comparison.tasks[0], min(steps), result.effect, result.low, result.high, *said]
-            )
-        return pd.DataFrame(rows, columns=_COLUMNS)
+            if not row.missing:
+                said = [row.outcome, min(row.p_for_holm, row.p_against_holm), row.counted]
+            shown.append([row.task, min(steps), row.effect, row.low, row.high, *said])
+        return pd.DataFrame(shown, columns=_COLUMNS)
 
     def details(self, inputs: FigureInputs) -> str:
         return details(inputs)
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
-        verdict = inputs.assessment.answers[SPLIT]
-        if not verdict.known:
+        main = main_of(of_finding(inputs.assessment.frame, ANSWER))
+        if not main.known:
             return "This source does not compare CLM first with MLM alone"
-        of = f"{verdict.tree.known_units} comparisons{not_run(verdict)}"
-        better, worse = (str(count) if count else "none" for count in (verdict.hold, verdict.fail))
+        of = f"{main.known} comparisons{not_run(main)}"
+        better, worse = (str(count) if count else "none" for count in (main.holds_in, main.fails_in))
         return f"CLM first is clearly better than MLM alone in {better} of {of}, clearly worse in {worse}"
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:

@@ -15,16 +15,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.verdicts import HOLDS, IN_PART, OUTCOMES, Verdict
-from analysis.claims.wording import format_effect, format_p
-from analysis.evidence.contrasts import Result
+from analysis.claims.catalogue import FINDINGS
+from analysis.claims.frame import Row, known_of, main_of, rows
+from analysis.claims.verdicts import HOLDS, IN_PART, OUTCOMES
+from analysis.claims.wording import counted_verdict, format_effect, format_p
 from analysis.palette import VERDICT
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches
 from paper_figures.drawing.style import GREY, INK, LIGHT
 from paper_figures.figure import FigureInputs, FigureSpec, point_id
 from paper_figures.words import selection_sentence
 
-__all__ = ["FIGURES", "MARKERS", "details", "findings_data", "not_run", "point", "signed", "words_of"]
+__all__ = ["FIGURES", "MARKERS", "details", "findings_data", "signed"]
 
 MARKERS = dict(zip(OUTCOMES, ("o", "X", "s", "v"), strict=True))
 """Of each outcome, which has a colour and a word of its own too."""
@@ -50,33 +51,27 @@ def findings_data(assessment: Assessment) -> pd.DataFrame:
         region_high, p, p_holm`;
         `role` being `decisive` (one row a finding, the most adverse comparison), `typical` (their mean) or `other`.
     """
-    rows: list[dict[str, object]] = []
-    for verdict in assessment.verdicts:
-        holds = f"{verdict.hold} of {verdict.tree.known_units}" if verdict.known else ""
+    drawn: list[dict[str, object]] = []
+    frame = assessment.frame[assessment.frame["id"].isin(FINDINGS)]
+    for name, found in frame.groupby("id", sort=False):
+        main, known = main_of(found), known_of(found)
         base = {
-            "id": verdict.finding.id,
-            "finding": verdict.finding.short,
-            "outcome": verdict.outcome.name,
-            "verdict": words_of(verdict),
-            "holds": holds,
-        }
-        none = {"p": math.nan, "p_holm": math.nan}
-        numbers = {"p": verdict.p, "p_holm": verdict.p_adjusted} if verdict.known else none
-        rows.append(base | {"role": "decisive"} | point(verdict.decisive) | numbers)
-        if verdict.typical is not None:
-            rows.append(base | {"role": "typical"} | point(verdict.typical) | none)
-        others = (result for result in verdict.known if result is not verdict.decisive)
-        rows += [base | {"role": "other"} | point(result) | none for result in others]
-    return pd.DataFrame(rows)
+            "id": name, "finding": FINDINGS[main.id].short, "outcome": main.outcome, "verdict": counted_verdict(main),
+            "holds": f"{main.holds_in} of {main.known}" if main.known else "",
+        }  # fmt: skip
+        decisive = {"role": "decisive"} | ({"p": main.p_raw, "p_holm": main.p_holm} if main.known else {})
+        drawn += (base | _point(row) | decisive for row in rows(found[found["decisive"]]))
+        drawn += (base | _point(row) | {"role": "typical"} for row in rows(found[found["role"] == "mean"]))
+        drawn += (base | _point(row) | {"role": "other"} for row in rows(known[~known["decisive"]]))
+    return pd.DataFrame(drawn)
 
 
-def point(result: Result) -> dict[str, object]:
+def _point(row: Row) -> dict[str, object]:
     """Return what is drawn of a comparison: its effect with interval, and the claimed region."""
-    comparison = result.comparison
+    same = ("unit", "effect", "low", "high", "region_low", "region_high")
     return {
-        "contrast": comparison.label, "unit": comparison.unit, "effect": result.effect, "low": result.low,
-        "high": result.high, "region_low": comparison.ends[0], "region_high": comparison.ends[1],
-        "text": format_effect(result),
+        "role": "", "contrast": row.label, **{name: getattr(row, name) for name in same}, "text": format_effect(row),
+        "p": math.nan, "p_holm": math.nan,
     }  # fmt: skip
 
 
@@ -164,19 +159,6 @@ def _counts(record: Mapping[Hashable, Any]) -> str:
 def details(inputs: FigureInputs) -> str:
     """Return how the findings were tested, for the caption of a figure of them."""
     return " ".join((selection_sentence(inputs), *inputs.assessment.tests)).lstrip()
-
-
-def not_run(verdict: Verdict) -> str:
-    """Return ` (8 not run)` where the source lacks some of a finding's parts."""
-    lacking = len(verdict.tree.units) - verdict.tree.known_units
-    return f" ({lacking} not run)" if lacking and verdict.known else ""
-
-
-def words_of(verdict: Verdict) -> str:
-    """Return the verdict with the parts that the source has: `holds in 1 of 4 (8 not run)`."""
-    if verdict.outcome is not IN_PART:
-        return verdict.verdict
-    return f"holds in {verdict.hold} of {verdict.tree.known_units}{not_run(verdict)}"
 
 
 def signed(data: pd.DataFrame) -> pd.DataFrame:

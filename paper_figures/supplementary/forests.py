@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,13 +12,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.claims.by_dataset import Heterogeneity
+from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FINDINGS
+from analysis.claims.frame import known_of, main_of, of_finding
 from analysis.claims.pages.dataset_tables import dataset_sentences
 from analysis.claims.statements import Finding, comparisons
-from analysis.claims.verdicts import Verdict
-from analysis.claims.wording import format_p, says
-from analysis.evidence.contrasts import Contrast, Result
+from analysis.claims.wording import counted_verdict, format_p
+from analysis.evidence.contrasts import Contrast
 from analysis.palette import VERDICT
 from analysis.records import records
 from benchmarks.protocol import AVERAGE, TASKS, title_of
@@ -26,7 +26,7 @@ from common.errors import NotApplicableError, UserError
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches
 from paper_figures.drawing.style import GREY, INK, LIGHT, WHITE
 from paper_figures.figure import FigureInputs, FigureSpec, point_id
-from paper_figures.supplementary.findings_figure import details, point, signed, words_of
+from paper_figures.supplementary.findings_figure import details, signed
 
 __all__ = ["FIGURES", "forest_data"]
 
@@ -58,59 +58,54 @@ def forest_data(inputs: FigureInputs, finding: Finding) -> pd.DataFrame:
             f"{without} has one); clm-or-mlm claims {finding.id} --explain prints the ratios"
         )
     assessment = inputs.assessment
-    found = assessment.datasets[finding.id]
-    groups = list(_contrasts(found.contrasts)) or list(_pairs(found.verdict))
-    if not groups:
+    data = _on_one_task(assessment, finding.id)
+    if data.empty:
+        data = _across_tasks(assessment, finding.id)
+    if data.empty:
         raise UserError(f"{inputs.source.label} lacks the scores that {finding.id} needs: {finding.short}")
-    data = pd.DataFrame([row for group in groups for row in group], columns=_COLUMNS)
+    data = data.rename(columns={"outcome": "says"}).reset_index(drop=True)
     least = data[["p_for", "p_against"]].min(axis=1).groupby(data["contrast"], sort=False).min()
     return data.assign(
-        id=finding.id,
         drawn=data["contrast"].isin(least.sort_values(kind="stable").index[:_MOST]),
-        sentences=" ".join(dataset_sentences(found)),
-    )
+        sentences=" ".join(dataset_sentences(assessment, finding.id)),
+    )[_COLUMNS]
 
 
 def _has_forest(finding: Finding) -> bool:
     return any(isinstance(one, Contrast) for one in comparisons(finding.body))
 
 
-def _contrasts(contrasts: tuple[Heterogeneity, ...]) -> Iterator[list[dict[str, object]]]:
-    """Yield the rows of each contrast on one task; of a contrast and its reverse the one that holds better."""
-    better: dict[frozenset[tuple[str, float]], Heterogeneity] = {}
-    for one in contrasts:
-        terms = one.average.comparison.terms if isinstance(one.average.comparison, Contrast) else ()
-        key = frozenset((" ".join(term.cell), abs(term.weight)) for term in terms)
-        region = one.average.comparison.region
-        key |= (
-            {(f"{one.average.comparison.label} {region}", 0.0)} if one.average.comparison.is_range else set()
-        )
-        if key not in better or one.average.p_for < better[key].average.p_for:
-            better[key] = one
-    for one in better.values():
-        spread = {"q": one.between.q, "q_p": one.between.p, "i_squared": one.between.i_squared}
-        found = [_row(result, name) | spread for name, result in one.single.items()]
-        if one.average.known:
-            found.append(_row(one.average, AVERAGE) | spread)
-        yield [row | {"contrast": one.average.comparison.label} for row in found]
+def _on_one_task(assessment: Assessment, finding: str) -> pd.DataFrame:
+    """Return each comparison on the datasets of its task; of a contrast and its reverse the one that holds better."""
+    effects = assessment.effects_by_dataset(finding)
+    if effects.empty:
+        return effects
+    averages = effects[effects["role"] == "average"]
+    pairs = averages.groupby(averages["comparison"].map(_pair), sort=False)
+    labels = averages.loc[pairs["p_for"].idxmin(), "label"]
+    known = effects[(effects["role"] != "without") & (effects["missing"] == "")]
+    shown: pd.DataFrame = pd.concat([known[known["label"] == label] for label in labels])
+    return shown.assign(contrast=shown["label"])
 
 
-def _pairs(verdict: Verdict) -> Iterator[list[dict[str, object]]]:
-    """Yield the rows of each contrast across tasks, one for each pair of their datasets."""
-    groups: dict[str, list[dict[str, object]]] = {}
-    for result in verdict.known:
-        label, _, where = result.comparison.label.partition(" [")
-        if isinstance(result.comparison, Contrast):
-            row = _row(result, where.rstrip("]")) | dict.fromkeys(("q", "q_p", "i_squared"), math.nan)
-            groups.setdefault(label, []).append(row | {"contrast": label})
-    yield from groups.values()
+def _pair(contrast: Contrast) -> str:
+    """Return what a contrast and its reverse have in common; a claimed range has no reverse."""
+    terms = sorted(f"{' '.join(term.cell)} {abs(term.weight)}" for term in contrast.terms)
+    return "; ".join([*terms, *([f"{contrast.label} {contrast.region}"] if contrast.is_range else [])])
 
 
-def _row(result: Result, dataset: str) -> dict[str, object]:
-    return point(result) | {
-        "claimed": result.comparison.region, "dataset": dataset, "says": says(result), "p_for": result.p_for,
-        "p_against": result.p_against,
-    }  # fmt: skip
+def _across_tasks(assessment: Assessment, finding: str) -> pd.DataFrame:
+    """Return each contrast across tasks, on every pair of their datasets."""
+    known = known_of(of_finding(assessment.frame_by_dataset, finding))
+    known = known.loc[[isinstance(asked, Contrast) for asked in known["comparison"]]]
+    if known.empty:
+        return known
+    words = known["label"].str.partition(" [")
+    known = known.assign(
+        contrast=words[0], dataset=words[2].str.rstrip("]"), q=math.nan, q_p=math.nan, i_squared=math.nan
+    )
+    grouped: pd.DataFrame = pd.concat([rows for _, rows in known.groupby("contrast", sort=False)])
+    return grouped
 
 
 def _spread(q: float, p: float, i_squared: float) -> str:
@@ -177,8 +172,8 @@ class _Forest(FigureSpec):
         return details(inputs)
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
-        [verdict] = [one for one in inputs.assessment.verdicts if one.finding.id == self.of.id]
-        return f"{self.title}: {words_of(verdict)}"
+        main = main_of(of_finding(inputs.assessment.frame, self.of.id))
+        return f"{self.title}: {counted_verdict(main)}"
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         contrasts = [_Contrast.of(rows) for _, rows in data[data["drawn"]].groupby("contrast", sort=False)]

@@ -12,7 +12,7 @@ from analysis.claims.catalogue.two_stage import ANSWERS
 from analysis.claims.statements import Finding
 from analysis.claims.titles import ANSWER, TITLES
 
-__all__ = ["ANSWERS", "FAMILIES", "FINDINGS", "MARGINS"]
+__all__ = ["ANSWERS", "FAMILIES", "FINDINGS", "MARGINS", "SHOWN", "STATEMENTS"]
 
 FAMILIES = {
     ANSWER: "the paper's question",
@@ -34,3 +34,9 @@ assert _ENTRIES.keys() == TITLES.keys(), sorted(_ENTRIES.keys() ^ TITLES.keys())
 
 FINDINGS: dict[str, Finding] = {name: _ENTRIES[name] for name in TITLES}
 """Every finding by id, in the order of the titles."""
+
+STATEMENTS: dict[str, Finding] = {one.id: one for one in (*ANSWERS.values(), *FINDINGS.values())}
+"""All that is judged by id: what answers the paper's question, and the findings."""
+
+SHOWN = (ANSWER, *FINDINGS)
+"""Those with a row of their own wherever findings are shown: the answer at its split, and every finding."""

@@ -4,97 +4,99 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.by_dataset import DatasetReading, Heterogeneity
-from analysis.claims.verdicts import Verdict
-from analysis.claims.wording import format_effect, format_p, readout, says
-from benchmarks.protocol import DATASETS
+from analysis.claims.by_dataset import SPREAD
+from analysis.claims.catalogue import STATEMENTS
+from analysis.claims.frame import main_of, of_finding, rows
+from analysis.claims.verdicts import ALPHA
+from analysis.claims.wording import format_effect, format_p, readout
+from analysis.records import records
+from benchmarks.protocol import AVERAGE, title_of
 from common.tables import Grid, Heading, TableDocument
 
 __all__ = ["dataset_record", "dataset_sentences", "datasets_document", "short_dataset_sentences"]
 
 _MOST_NAMED = 3
 _COLUMNS = [
-    "id", "contrast", "claimed", "unit", "dataset", "effect", "low", "high", "p_for", "p_against", "says", "q", "q_p",
-    "i_squared", "mean_over_datasets", "low_over_datasets", "high_over_datasets", "makes_the_result",
+    "id", "contrast", "claimed", "unit", "dataset", "effect", "low", "high", "p_for", "p_against", "says", *SPREAD,
 ]  # fmt: skip
 
 
-def dataset_sentences(reading: DatasetReading) -> list[str]:
+def dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
     """Return what the finding says by dataset, where one dataset makes a result, and which show nothing."""
-    tree = reading.verdict.tree
-    if not tree.known_units:
+    found = of_finding(assessment.frame_by_dataset, finding)
+    main = main_of(found)
+    if not main.known:
         return []
-    total = len(tree.units)
-    some = f" {tree.known_units} of {total} parts can be computed." if tree.known_units < total else ""
-    lines = [f"By dataset: {readout(reading.verdict)}.{some}"]
-    for name, contrasts in reading.makers.items():
-        named = "; ".join(_without(one, name) for one in contrasts[:_MOST_NAMED])
-        more = f"; and {len(contrasts) - _MOST_NAMED} more" if len(contrasts) > _MOST_NAMED else ""
-        lines.append(f"Results that depend on {DATASETS[name].title}: {named}{more}.")
-    silent = [f"{DATASETS[name].title} (0 of {count})" for name, count in reading.silent.items()]
+    some = f" {main.known} of {main.parts} parts can be computed." if main.known < main.parts else ""
+    lines = [f"By dataset: {readout(found)}.{some}"]
+    effects = assessment.effects_by_dataset(finding)
+    makers = _makers(effects)
+    needed = effects[effects["label"].isin([label for labels in makers.values() for label in labels])]
+    at = {(row.role, row.label, row.dataset): format_effect(row) for row in rows(needed)}
+    for name, labels in makers.items():
+        named = "; ".join(
+            f"{label} ({at['average', label, AVERAGE]} with it, {at['without', label, name]} without)"
+            for label in labels[:_MOST_NAMED]
+        )
+        more = f"; and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
+        lines.append(f"Results that depend on {title_of(name)}: {named}{more}.")
+    silent = [f"{title_of(name)} (0 of {count})" for name, count in _silent(effects).items()]
     if silent:
         lines.append(f"No comparison holds on: {', '.join(silent)}.")
     return lines
 
 
-def short_dataset_sentences(reading: DatasetReading) -> list[str]:
+def short_dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
     """Return which datasets make a result, and which show nothing, by name alone."""
-    lines = []
-    if reading.makers:
-        lines.append(f"Depends on: {_named(reading.makers)}.")
-    if reading.silent:
-        lines.append(f"No support from: {_named(reading.silent)}.")
-    return lines
+    effects = assessment.effects_by_dataset(finding)
+    named = {"Depends on": list(_makers(effects)), "No support from": list(_silent(effects))}
+    return [f"{words}: {', '.join(map(title_of, names))}." for words, names in named.items() if names]
 
 
-def _named(names: Iterable[str]) -> str:
-    return ", ".join(DATASETS[name].title for name in names)
+def _makers(effects: pd.DataFrame) -> dict[str, list[str]]:
+    """Return by dataset the comparisons whose average holds with it alone."""
+    made = effects[effects["makes_the_result"]]
+    return {str(name): list(group["label"]) for name, group in made.groupby("dataset", sort=False)}
 
 
-def _without(contrast: Heterogeneity, name: str) -> str:
-    average = contrast.average
-    alone, rest = format_effect(average), format_effect(contrast.without[name])
-    return f"{average.comparison.label} ({alone} with it, {rest} without)"
+def _silent(effects: pd.DataFrame) -> dict[str, int]:
+    """Return by dataset that shows it in none of its comparisons their number, if there are two or more."""
+    single = effects[effects["role"] == "dataset"]
+    by_dataset = single.groupby("dataset", sort=False)["p_for"]
+    return {str(name): len(ps) for name, ps in by_dataset if len(ps) > 1 and ps.min() > ALPHA}
 
 
-def datasets_document(assessment: Assessment, shown: Sequence[Verdict]) -> TableDocument:
+def datasets_document(assessment: Assessment, shown: Sequence[str]) -> TableDocument:
     """Return each finding: one row per contrast and dataset, with how much the datasets differ."""
-    records = _table(assessment, shown)
+    table = _table(assessment, shown)
     return TableDocument(
         body=_body(assessment, shown),
-        records=records,
+        records=table,
         digits="%.10g",
         data={
             "source": assessment.source.label,
             "interval": assessment.settings.interval,
-            "findings": {
-                verdict.finding.id: dataset_record(assessment.datasets[verdict.finding.id])
-                for verdict in shown
-            },
-            "contrasts": json.loads(records.to_json(orient="records", double_precision=10)),
+            "findings": {finding: dataset_record(assessment, finding) for finding in shown},
+            "contrasts": json.loads(table.to_json(orient="records", double_precision=10)),
         },
         indent=2,
     )
 
 
-def _body(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid | Heading]:
+def _body(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid | Heading]:
     lines: list[str | Grid | Heading] = [f"Findings by dataset; source {assessment.source.label}."]
-    for verdict in shown:
-        reading = assessment.datasets[verdict.finding.id]
-        title = Heading(f"{verdict.finding.id}: {verdict.finding.statement}")
-        lines += ["", title, "", *dataset_sentences(reading)]
-        if not reading.contrasts:
-            lines += [] if reading.verdict.tree.known_units else ["Open: this source has no scores for it."]
-            continue
-        rows = [["contrast", "on", "effect [95 %]", "alone"]]
-        for contrast in reading.contrasts:
-            rows += _rows(contrast)
-        lines += ["", Grid(rows)]
+    for finding in shown:
+        sentences, effects = dataset_sentences(assessment, finding), assessment.effects_by_dataset(finding)
+        lines += ["", Heading(f"{finding}: {STATEMENTS[finding].statement}"), "", *sentences]
+        if not effects.empty:
+            lines += ["", Grid([["contrast", "on", "effect [95 %]", "alone"], *_rows(_known(effects))])]
+        elif not sentences:
+            lines.append("Open: this source has no scores for it.")
     legend = (
         "alone: whether the row, tested on its own at 5 %, holds, fails or is open. Q, I2: how much datasets differ",
         "beyond sampling error; over similar datasets: the mean if these datasets are treated as a random sample",
@@ -103,50 +105,35 @@ def _body(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid |
     return [*lines, "", *legend, *assessment.tests]
 
 
-def _rows(contrast: Heterogeneity) -> Iterator[list[str]]:
-    average = contrast.average
-    between, differ = contrast.between, ""
-    if math.isfinite(between.q):
-        over = f"over similar datasets {between.mean:+.2f} [{between.low:+.2f}, {between.high:+.2f}]"
-        differ = f"Q {between.q:.1f} (p {format_p(between.p)}), I2 {between.i_squared:.0%}; {over}"
-    label = f"{average.comparison.label} {average.comparison.region}"
-    for name, result in contrast.single.items():
-        yield [label, DATASETS[name].title, format_effect(result), says(result)]
-        label = ""
-    if average.known:
-        yield [differ, "average", format_effect(average), says(average)]
+def _rows(effects: pd.DataFrame) -> Iterator[list[str]]:
+    """Yield a row for each effect; the first names the comparison, the average says how much the datasets differ."""
+    named = ""
+    for row, (q, p, i_squared, *over, _) in zip(rows(effects), records(effects, *SPREAD), strict=True):
+        first = "" if row.label == named else f"{row.label} {row.claimed}"
+        if row.role == "average":
+            similar = "over similar datasets {:+.2f} [{:+.2f}, {:+.2f}]".format(*over)
+            first = f"Q {q:.1f} (p {format_p(p)}), I2 {i_squared:.0%}; {similar}" if math.isfinite(q) else ""
+        yield [first, title_of(row.dataset), format_effect(row), row.outcome]
+        named = row.label
 
 
-def _table(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:
-    rows = [
-        {
-            "id": verdict.finding.id, "contrast": contrast.average.comparison.label,
-            "claimed": contrast.average.comparison.region, "unit": contrast.average.comparison.unit,
-            "dataset": name, "effect": result.effect, "low": result.low, "high": result.high,
-            "p_for": result.p_for, "p_against": result.p_against, "says": says(result),
-            "q": contrast.between.q, "q_p": contrast.between.p, "i_squared": contrast.between.i_squared,
-            "mean_over_datasets": contrast.between.mean, "low_over_datasets": contrast.between.low,
-            "high_over_datasets": contrast.between.high,
-            "makes_the_result": name in contrast.made_by,
-        }
-        for verdict in shown
-        for contrast in assessment.datasets[verdict.finding.id].contrasts
-        for name, result in (*contrast.single.items(), ("average", contrast.average))
-        if result.known
-    ]  # fmt: skip
-    frame = pd.DataFrame(rows, columns=_COLUMNS)
+def _known(effects: pd.DataFrame) -> pd.DataFrame:
+    """Return the effects on datasets and on their average, where it is known."""
+    return effects[(effects["role"] != "without") & (effects["missing"] == "")]
+
+
+def _table(assessment: Assessment, shown: Sequence[str]) -> pd.DataFrame:
+    effects = [_known(assessment.effects_by_dataset(finding)) for finding in shown]
+    frame = pd.concat([one for one in effects if not one.empty] or effects[:1], ignore_index=True)
+    frame = frame.rename(columns={"label": "contrast", "outcome": "says"})[_COLUMNS]
     return frame.assign(source=assessment.source.label, interval=assessment.settings.interval)
 
 
-def dataset_record(reading: DatasetReading) -> dict[str, object]:
+def dataset_record(assessment: Assessment, finding: str) -> dict[str, object]:
     """Return a finding by dataset in plain types: its verdict and readout, and the sentences."""
-    tree = reading.verdict.tree
+    main = main_of(of_finding(assessment.frame_by_dataset, finding))
     return {
-        "verdict": reading.verdict.verdict,
-        "parts": len(tree.units),
-        "known": tree.known_units,
-        "holds_in": reading.verdict.hold,
-        "fails_in": reading.verdict.fail,
-        "sentences": dataset_sentences(reading),
-        "made_by": sorted(reading.makers),
+        **{name: getattr(main, name) for name in ("verdict", "parts", "known", "holds_in", "fails_in")},
+        "sentences": dataset_sentences(assessment, finding),
+        "made_by": sorted(_makers(assessment.effects_by_dataset(finding))),
     }

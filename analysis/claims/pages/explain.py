@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import shlex
 import textwrap
-from collections import Counter
 from collections.abc import Sequence
 from importlib import resources
 
 import jinja2
+import pandas as pd
 
-from analysis.claims.answer import QUESTION, answer, verdicts_counted
+from analysis.claims.answer import QUESTION, answer
 from analysis.claims.assessment import Assessment
-from analysis.claims.catalogue import ANSWERS, FAMILIES, FINDINGS
+from analysis.claims.catalogue import ANSWERS, FAMILIES, SHOWN, STATEMENTS
+from analysis.claims.frame import Row, by_finding, decisive_of, main_of, mean_of, of_finding, rows
 from analysis.claims.pages.dataset_tables import dataset_sentences, short_dataset_sentences
 from analysis.claims.pages.finding_records import contrasts_frame, verdicts_data, verdicts_frame
-from analysis.claims.statements import AtLeast
 from analysis.claims.titles import ANSWER
-from analysis.claims.verdicts import OPEN, OUTCOMES, Branch, Verdict
+from analysis.claims.verdicts import OPEN, OUTCOMES
 from analysis.claims.wording import (
+    counted,
     format_effect,
     format_p,
-    format_typical,
     levels_in_words,
     p_texts,
     seeds_in_words,
     sentence,
     three_lines,
 )
-from analysis.evidence.contrasts import Result
 from analysis.palette import VERDICT
 from common.tables import Grid, TableDocument, show
 
@@ -41,7 +41,7 @@ _COLOURS = {name.removesuffix(" k of n"): colour for name, colour in VERDICT.ite
 
 
 def verdicts_document(
-    assessment: Assessment, shown: Sequence[Verdict], *, explain: bool = False
+    assessment: Assessment, shown: Sequence[str], *, explain: bool = False
 ) -> TableDocument:
     """Return verdicts: one row a finding, of a single one three lines; with `explain` the reasoning behind them.
 
@@ -49,9 +49,13 @@ def verdicts_document(
     """
     frame = contrasts_frame if explain else verdicts_frame
     own = {"text": lambda: explanations(assessment, shown)} if explain else {}
-    lines = [*three_lines(shown[0]), "", *_source(assessment)] if len(shown) == 1 else []
+    lines: list[str | Grid] = []
+    if not explain and len(shown) == 1:
+        lines = [*three_lines(of_finding(assessment.frame, shown[0])), "", *_source(assessment)]
+    elif not explain:
+        lines = _table(assessment, shown)
     return TableDocument(
-        body=[] if explain else lines or _table(assessment, shown),
+        body=lines,
         pages={
             **own,
             "markdown": lambda: findings_page(assessment, shown),
@@ -61,31 +65,24 @@ def verdicts_document(
     )
 
 
-def _table(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid]:
+def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
     """Return how many findings have each verdict, one row a finding, and what the columns mean."""
-    head = ("id", "finding", "verdict", "typical [95 %]", "p (Holm)")
-    rows = [
-        (
-            verdict.finding.id,
-            verdict.finding.short,
-            verdict.verdict,
-            format_typical(verdict),
-            p_texts(verdict)[1],
-        )
-        for verdict in shown
-    ]
-    by_name = {verdict.finding.id: verdict for verdict in shown}
-    lead = [verdicts_counted(verdict for name, verdict in by_name.items() if name in FINDINGS)]
-    main, alone = by_name.get(ANSWER), by_name.get("F8")
-    if main is not None and alone is not None and main.known:
+    grid = [["id", "finding", "verdict", "typical [95 %]", "p (Holm)"]]
+    frame = assessment.frame[assessment.frame["id"].isin(list(shown))]
+    mains, means = (by_finding(frame[frame["role"] == role]) for role in ("finding", "mean"))
+    for finding, main in mains.items():
+        mean = format_effect(means.get(finding))
+        grid.append([finding, STATEMENTS[finding].short, main.verdict, mean, p_texts(main)[1]])
+    lead = [counted(frame[frame["id"] != ANSWER])]
+    if {ANSWER, "F8"} <= set(shown) and (main := mains[ANSWER]).known:
         lead.append(
-            f"CLM then MLM beats MLM alone in {main.hold} of {len(main.tree.units)} comparisons after allowing for the "
-            f"{len(ANSWERS)} shares of CLM that were tried (answer), in {alone.hold} without that (F8)."
+            f"CLM then MLM beats MLM alone in {main.holds_in} of {main.parts} comparisons after allowing for the "
+            f"{len(ANSWERS)} shares of CLM that were tried (answer), in {mains['F8'].holds_in} without that (F8)."
         )
     return [
         *lead,
         "",
-        Grid([head, *rows], colours=_COLOURS),
+        Grid(grid, colours=_COLOURS),
         "",
         *_source(assessment),
         " ".join(assessment.tests[:2]),
@@ -108,91 +105,94 @@ def _source(assessment: Assessment) -> list[str]:
     ]
 
 
-def explanations(assessment: Assessment, shown: Sequence[Verdict]) -> str:
+def explanations(assessment: Assessment, shown: Sequence[str]) -> str:
     """Return each verdict with its reasoning."""
-    blocks = [_explain_one(assessment, verdict) for verdict in shown]
+    blocks = [_explain_one(assessment, finding) for finding in shown]
     tests = textwrap.wrap(f"{' '.join(assessment.tests)} {levels_in_words()}", 118)
     return "\n\n".join([*blocks, "\n".join([*_source(assessment), *tests])]) + "\n"
 
 
-def _explain_one(assessment: Assessment, verdict: Verdict) -> str:
-    finding = verdict.finding
+def _explain_one(assessment: Assessment, name: str) -> str:
+    finding, found = STATEMENTS[name], of_finding(assessment.frame, name)
+    main = main_of(found)
     lines = [
         f"{finding.id}: {finding.statement}",
         f"  where    {finding.where}",
-        f"  verdict  {verdict.verdict}",
-        f"  because  {sentence(verdict)}",
+        f"  verdict  {main.verdict}",
+        f"  because  {sentence(found)}",
     ]
     if finding.remark:
         lines.append(f"  note     {finding.remark}")
-    if verdict.known:
+    if main.known:
         lines.append(
-            f"  p        for: {format_p(verdict.p_for)} (Holm {format_p(verdict.p_for_adjusted)}), against: "
-            f"{format_p(verdict.p_against)} (Holm {format_p(verdict.p_against_adjusted)}), over "
-            f"{verdict.family_size} findings about {FAMILIES[finding.family]}"
+            f"  p        for: {format_p(main.p_for)} (Holm {format_p(main.p_for_holm)}), against: "
+            f"{format_p(main.p_against)} (Holm {format_p(main.p_against_holm)}), over "
+            f"{main.holm_over} findings about {FAMILIES[finding.family]}"
         )
-    lines += [f"  datasets {line}" for line in dataset_sentences(assessment.datasets[verdict.finding.id])]
-    return "\n".join([*lines, *comparison_lines(verdict)])
+    lines += [f"  datasets {line}" for line in dataset_sentences(assessment, name)]
+    return "\n".join([*lines, *comparison_lines(found)])
 
 
-def comparison_lines(verdict: Verdict) -> list[str]:
+def comparison_lines(found: pd.DataFrame) -> list[str]:
     """Return every comparison behind a verdict, each with the scores that enter it."""
-    lines = _explain_branch(verdict.tree, "  ")
-    for branch in verdict.reported:
-        lines += ["  not part of the verdict:", *_explain_branch(branch, "    ")]
+    lines = _statement_lines(rows(found[found["role"] == "verdict"]), "  ")
+    for statement in _split(rows(found[found["role"] == "reported"]), depth=0):
+        lines += ["  not part of the verdict:", *_statement_lines(statement, "    ")]
     return lines
 
 
-def _explain_branch(branch: Branch, indent: str) -> list[str]:
-    if branch.result is not None:
-        return _explain_result(branch.result, indent)
-    assert isinstance(branch.node, AtLeast)
+def _split(given: Sequence[Row], depth: int) -> list[Sequence[Row]]:
+    """Return the statements of this depth, each with all that is below it, from rows that stand depth first."""
+    starts = [place for place, row in enumerate(given) if row.depth == depth]
+    return [given[start:end] for start, end in itertools.pairwise([*starts, len(given)])]
+
+
+def _statement_lines(given: Sequence[Row], indent: str) -> list[str]:
+    head, *below = given
+    if not head.rule:
+        return _comparison_lines(head, indent)
     lines = [
-        f"{indent}{branch.node.label}: {branch.node.rule} must hold; p for {format_p(branch.p_for)}, "
-        f"against {format_p(branch.p_against)}"
+        f"{indent}{head.label}: {head.rule} must hold; p for {format_p(head.p_for)}, "
+        f"against {format_p(head.p_against)}"
     ]
-    parts = branch.parts
-    if branch.node.count == 1 and len(parts) > _LONGEST:
+    parts = _split(below, head.depth + 1)
+    if head.rule.startswith("one of") and len(parts) > _LONGEST:
         lines.append(f"{indent}  the three strongest of {len(parts)}:")
-        parts = tuple(sorted(parts, key=lambda part: part.p_for)[:3])
-    return lines + [line for part in parts for line in _explain_branch(part, indent + "  ")]
+        parts = sorted(parts, key=lambda part: part[0].p_for)[:3]
+    return lines + [line for part in parts for line in _statement_lines(part, indent + "  ")]
 
 
-def _explain_result(result: Result, indent: str) -> list[str]:
-    comparison = result.comparison
-    if not result.known:
-        return [f"{indent}{comparison.label} {comparison.region}: unknown, {result.missing}"]
-    details = [comparison.unit, f"p for {format_p(result.p_for)}", f"against {format_p(result.p_against)}"]
-    if comparison.is_range:
-        details.append(f"90 % [{result.inner_low:+.2f}, {result.inner_high:+.2f}]")
-        if comparison.holds(0.0):
-            enough = max(abs(result.inner_low), abs(result.inner_high))
-            details.append(f"a margin of {enough:.2f} would do; no difference: p {format_p(result.p_zero)}")
-    if math.isfinite(result.df):
-        details.append(f"df {result.df:.1f}")
-    if result.instance_share:
-        details.append(f"{result.instance_share:.0%} of the squared error from the test instances")
-    seeds = "-".join(str(count) for count in result.seeds)
-    details.append(f"{result.test}{f', {seeds} seeds' if seeds else ''}")
-    lines = [
-        f"{indent}{comparison.label} {comparison.region}: {format_effect(result)} ({'; '.join(details)})"
-    ]
-    return lines + [f"{indent}    {line}" for line in result.inputs]
+def _comparison_lines(row: Row, indent: str) -> list[str]:
+    if row.missing:
+        return [f"{indent}{row.label} {row.claimed}: unknown, {row.missing}"]
+    details = [row.unit, f"p for {format_p(row.p_for)}", f"against {format_p(row.p_against)}"]
+    if row.is_range:
+        details.append(f"90 % [{row.low90:+.2f}, {row.high90:+.2f}]")
+        if row.claims(0.0):
+            enough = max(abs(row.low90), abs(row.high90))
+            details.append(f"a margin of {enough:.2f} would do; no difference: p {format_p(row.p_zero)}")
+    if math.isfinite(row.df):
+        details.append(f"df {row.df:.1f}")
+    if row.instance_share:
+        details.append(f"{row.instance_share:.0%} of the squared error from the test instances")
+    seeds = "-".join(map(str, row.seeds))
+    details.append(f"{row.test}{f', {seeds} seeds' if seeds else ''}")
+    lines = [f"{indent}{row.label} {row.claimed}: {format_effect(row)} ({'; '.join(details)})"]
+    return lines + [f"{indent}    {line}" for line in row.inputs]
 
 
-def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
+def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
     """Return the page, `templates/findings.md.jinja` filled in; the text ends in a line break."""
     settings = assessment.settings
-    counted = Counter(verdict.outcome.name for verdict in shown)
     options = shlex.join(
         (*assessment.source.options, "--selection", settings.selection, "--interval", settings.interval)
     )
     if settings.method.is_resampled:
         options += f" --resamples {settings.resamples} --seed {settings.seed}"
-    members = {
-        title: [verdict for verdict in shown if verdict.finding.family == family]
-        for family, title in FAMILIES.items()
-    }
+    frame = assessment.frame
+    main = frame[(frame["role"] == "finding") & frame["id"].isin(list(shown))]
+    by_outcome = {name: list(main.loc[main["outcome"] == name, "id"]) for name in OUTCOMES}
+    by_family = {title: rows(main[main["family"] == family]) for family, title in FAMILIES.items()}
     environment = jinja2.Environment(
         autoescape=False, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
@@ -201,32 +201,26 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     return environment.from_string(template.read_text(encoding="utf-8")).render(
         assessment=assessment,
         question=QUESTION,
-        answer=answer(assessment) if len(shown) == len(assessment.rows) else None,
+        answer=answer(assessment) if set(SHOWN) <= set(shown) else None,
+        statements=STATEMENTS,
         shown=shown,
-        summary=", ".join(f"{counted[name]} {name}" for name in OUTCOMES if counted[name]),
-        outcomes=[
-            (name, [one for one in shown if one.outcome.name == name]) for name in OUTCOMES if counted[name]
-        ],
+        summary=", ".join(f"{len(ids)} {name}" for name, ids in by_outcome.items() if ids),
+        outcomes={name: ids for name, ids in by_outcome.items() if ids},
         options=options,
         tests=assessment.tests,
-        families=[(title, verdicts) for title, verdicts in members.items() if verdicts],
-        points=lambda verdict: _points(assessment, verdict),
+        families={title: members for title, members in by_family.items() if members},
+        points=lambda finding: _points(assessment, finding),
     )
 
 
-def _points(assessment: Assessment, verdict: Verdict) -> str:
+def _points(assessment: Assessment, finding: str) -> str:
     """Return the numbers of a finding, and the datasets behind it."""
-    if not verdict.known:
-        missing = next(result.missing for result in verdict.tree.results)
-        return f"Open, since it cannot be tested: {missing}. {verdict.finding.remark}".rstrip()
-    decisive = verdict.decisive
-    said = [] if verdict.typical is None else [f"Typical: {format_typical(verdict)}."]
-    said += [
-        f"Most adverse: {decisive.comparison.label}, {format_effect(decisive)}.",
-        f"p: {p_texts(verdict)[1]}.",
-    ]
-    if verdict.outcome is OPEN and (words := seeds_in_words(decisive, "this comparison")):
+    found, remark = of_finding(assessment.frame, finding), STATEMENTS[finding].remark
+    main, mean, decisive = main_of(found), mean_of(found), decisive_of(found)
+    if not main.known:
+        return f"Open, since it cannot be tested: {main.missing}. {remark}".rstrip()
+    said = [] if mean is None else [f"Typical: {format_effect(mean)}."]
+    said += [f"Most adverse: {decisive.label}, {format_effect(decisive)}.", f"p: {p_texts(main)[1]}."]
+    if main.outcome == OPEN.name and (words := seeds_in_words(decisive, "this comparison")):
         said.append(f"{words}.")
-    said += short_dataset_sentences(assessment.datasets[verdict.finding.id])
-    said += [verdict.finding.remark] if verdict.finding.remark else []
-    return " ".join(said)
+    return " ".join(filter(None, (*said, *short_dataset_sentences(assessment, finding), remark)))

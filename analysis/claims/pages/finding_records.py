@@ -3,85 +3,80 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import pandas as pd
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.catalogue import FAMILIES, MARGINS
+from analysis.claims.catalogue import FAMILIES, MARGINS, STATEMENTS
+from analysis.claims.frame import Row, comparisons_of, decisive_of, main_of, mean_of, of_finding, rows
 from analysis.claims.pages.dataset_tables import dataset_record
-from analysis.claims.verdicts import ALPHA, OPEN, Branch, Verdict
+from analysis.claims.verdicts import ALPHA, OPEN
 from analysis.claims.wording import seeds_that_decide, sentence
-from analysis.evidence.contrasts import Result
 
 __all__ = ["as_record", "contrasts_frame", "verdicts_data", "verdicts_frame"]
 
-
-def as_record(verdict: Verdict) -> dict[str, object]:
-    """Return everything about a verdict in plain types, for JSON."""
-    finding, decisive = verdict.finding, verdict.decisive
-    record: dict[str, object] = {
-        **{name: getattr(finding, name) for name in ("id", "short", "statement", "where", "family", "needs")},
-        "verdict": verdict.verdict,
-        "sentence": sentence(verdict),
-        "remark": finding.remark,
-        "parts": len(verdict.tree.units),
-        "holds_in": verdict.hold,
-        "fails_in": verdict.fail,
-        "seeds_that_decide": seeds_that_decide(decisive) if verdict.outcome is OPEN else None,
-        "typical": None if verdict.typical is None else _contrast(verdict.typical),
-        **{
-            f"typical_{name}": None if verdict.typical is None else getattr(verdict.typical, name)
-            for name in ("effect", "low", "high")
-        },
-        **{name: getattr(decisive, name) for name in ("effect", "low", "high")},
-        "unit": decisive.comparison.unit,
-        "contrast": decisive.comparison.label,
-        "region": decisive.comparison.region,
-        "p_raw": verdict.p,
-        "p_holm": verdict.p_adjusted,
-        "direction": "against" if verdict.leans_against else "for",
-        "p_for": verdict.p_for,
-        "p_for_holm": verdict.p_for_adjusted,
-        "p_against": verdict.p_against,
-        "p_against_holm": verdict.p_against_adjusted,
-        "family_size": verdict.family_size,
-        "seeds": verdict.seeds,
-        "contrasts": list(map(_contrast, verdict.tree.results)),
-        "reported": list(map(_branch, verdict.reported)),
-    }
-    if not verdict.known:
-        record |= dict.fromkeys(("p_raw", "p_holm", "p_for", "p_for_holm", "p_against", "p_against_holm"))
-    return _rounded(record)
+_EFFECT = ("effect", "low", "high")
+_PS = ("p_raw", "p_holm", "direction", "p_for", "p_for_holm", "p_against", "p_against_holm")
+_CONTRAST = (
+    "label", "claimed", "unit", *_EFFECT, "low90", "high90", "standard_error", "df", "p_for", "p_against", "p_zero",
+    "seeds", "test", "instance_share", "inputs", "missing",
+)  # fmt: skip
 
 
-def _branch(branch: Branch) -> dict[str, object]:
-    """Return a statement that is judged next to a finding."""
-    numbers = {"verdict": branch.verdict, "p_for": branch.p_for, "p_against": branch.p_against}
-    return (
-        {"label": branch.node.label} | _rounded(numbers) | {"contrasts": list(map(_contrast, branch.results))}
+def as_record(found: pd.DataFrame) -> dict[str, object]:
+    """Return everything about a finding in plain types, for JSON; `found`: its rows of the frame."""
+    main, mean, decisive = main_of(found), mean_of(found), decisive_of(found)
+    finding = STATEMENTS[main.id]
+    ps = {name: getattr(main, name) for name in _PS}
+    if not main.known:
+        ps |= dict.fromkeys(name for name in _PS if name != "direction")
+    return _rounded(
+        {
+            **{
+                name: getattr(finding, name)
+                for name in ("id", "short", "statement", "where", "family", "needs")
+            },
+            "verdict": main.verdict,
+            "sentence": sentence(found),
+            "remark": finding.remark,
+            **{name: getattr(main, name) for name in ("parts", "holds_in", "fails_in")},
+            "seeds_that_decide": seeds_that_decide(decisive) if main.outcome == OPEN.name else None,
+            "typical": None if mean is None else _contrast(mean),
+            **{f"typical_{name}": None if mean is None else getattr(mean, name) for name in _EFFECT},
+            **{name: getattr(decisive, name) for name in (*_EFFECT, "unit")},
+            "contrast": decisive.label,
+            "region": decisive.claimed,
+            **ps,
+            "family_size": main.holm_over,
+            "seeds": _seeds(main),
+            "contrasts": [_contrast(row) for row in rows(comparisons_of(found))],
+            "reported": _reported(found),
+        }
     )
 
 
-def _contrast(result: Result) -> dict[str, object]:
-    comparison = result.comparison
-    record: dict[str, object] = {
-        "label": comparison.label,
-        "claimed": comparison.region,
-        "unit": comparison.unit,
-        **{name: getattr(result, name) for name in ("effect", "low", "high")},
-        "low90": result.inner_low,
-        "high90": result.inner_high,
-        "standard_error": result.error,
-        "df": result.df,
-        "p_for": result.p_for if result.known else None,
-        "p_against": result.p_against if result.known else None,
-        **{name: getattr(result, name) for name in ("p_zero", "seeds", "test", "instance_share")},
-        "inputs": result.inputs,
-        "missing": result.missing,
-    }
-    return _rounded(record)
+def _reported(found: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the statements that are judged next to a finding, each with its comparisons."""
+    statements: list[dict[str, Any]] = []
+    for row in rows(found[found["role"] == "reported"]):
+        if not row.depth:
+            numbers = {name: getattr(row, name) for name in ("label", "verdict", "p_for", "p_against")}
+            statements.append(_rounded(numbers) | {"contrasts": []})
+        if not row.rule:
+            statements[-1]["contrasts"].append(_contrast(row))
+    return statements
+
+
+def _contrast(row: Row) -> dict[str, object]:
+    record = {name: getattr(row, name) for name in _CONTRAST}
+    return _rounded(record | (dict.fromkeys(("p_for", "p_against")) if row.missing else {}))
+
+
+def _seeds(row: Row) -> str:
+    return "-".join(map(str, row.seeds))
 
 
 def _rounded(record: Mapping[str, object]) -> dict[str, object]:
@@ -94,8 +89,8 @@ def _rounded(record: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def verdicts_data(assessment: Assessment, shown: Sequence[Verdict]) -> dict[str, object]:
-    """Return everything about the verdicts in plain types."""
+def verdicts_data(assessment: Assessment, shown: Sequence[str]) -> dict[str, object]:
+    """Return everything about the findings in plain types."""
     return {
         "source": assessment.source.label,
         **({"note": assessment.source.own_words} if assessment.source.own_words else {}),
@@ -105,47 +100,42 @@ def verdicts_data(assessment: Assessment, shown: Sequence[Verdict]) -> dict[str,
         "margins": MARGINS,
         "families": FAMILIES,
         "findings": [
-            as_record(verdict) | {"datasets": dataset_record(assessment.datasets[verdict.finding.id])}
-            for verdict in shown
+            as_record(of_finding(assessment.frame, finding))
+            | {"datasets": dataset_record(assessment, finding)}
+            for finding in shown
         ],
     }
 
 
-_CSV_FINDING = (
-    "id", "verdict", "holds_in", "fails_in", "parts", "typical_effect", "typical_low", "typical_high",
-    "effect", "low", "high", "unit", "contrast", "region", "p_raw", "p_holm", "direction", "p_for",
-    "p_for_holm", "p_against", "p_against_holm", "family", "seeds", "short", "statement", "where", "sentence",
-)  # fmt: skip
-_CSV_CONTRAST = (
-    "id", "part", "label", "claimed", "unit", "effect", "low", "high", "low90", "high90", "standard_error", "df",
-    "p_for", "p_against", "p_zero", "test", "instance_share", "missing", "seeds",
-)  # fmt: skip
+_CSV_FINDING = [
+    "id", "verdict", "holds_in", "fails_in", "parts", "typical_effect", "typical_low", "typical_high", *_EFFECT, "unit",
+    "contrast", "region", *_PS, "family", "seeds", "short", "statement", "where", "sentence",
+]  # fmt: skip
+_CSV_CONTRAST = [
+    "id", "part", "label", "claimed", "unit", *_EFFECT, "low90", "high90", "standard_error", "df", "p_for", "p_against",
+    "p_zero", "test", "instance_share", "missing", "seeds",
+]  # fmt: skip
 
 
-def verdicts_frame(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:
+def verdicts_frame(assessment: Assessment, shown: Sequence[str]) -> pd.DataFrame:
     """Return one row a finding."""
-    return _frame(assessment, _CSV_FINDING, map(as_record, shown))
+    found = [as_record(of_finding(assessment.frame, finding)) for finding in shown]
+    return _with_settings(assessment, pd.DataFrame(found, columns=_CSV_FINDING))
 
 
-def contrasts_frame(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:
+def contrasts_frame(assessment: Assessment, shown: Sequence[str]) -> pd.DataFrame:
     """Return one row a contrast."""
-    rows = (
-        {
-            **_contrast(result),
-            "id": verdict.finding.id,
-            "part": part,
-            "seeds": "-".join(str(count) for count in result.seeds),
-        }
-        for verdict in shown
-        for part, branches in (("verdict", (verdict.tree,)), ("reported", verdict.reported))
-        for branch in branches
-        for result in branch.results
-    )
-    return _frame(assessment, _CSV_CONTRAST, rows)
+    found = [
+        _contrast(row) | {"id": row.id, "part": row.role, "seeds": _seeds(row)}
+        for finding in shown
+        for role in ("verdict", "reported")
+        for row in rows(comparisons_of(of_finding(assessment.frame, finding), role))
+    ]
+    return _with_settings(assessment, pd.DataFrame(found, columns=_CSV_CONTRAST))
 
 
-def _frame(assessment: Assessment, columns: Sequence[str], rows: Iterable[dict[str, object]]) -> pd.DataFrame:
-    return pd.DataFrame(list(rows), columns=list(columns)).assign(
+def _with_settings(assessment: Assessment, frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(
         source=assessment.source.label,
         selection=assessment.settings.selection,
         interval=assessment.settings.interval,

@@ -1,9 +1,9 @@
 """What the published cells say of every claim, judged once."""
 
+import pandas as pd
 import pytest
 
 from analysis.claims.assessment import Assessment, assess
-from analysis.claims.verdicts import Verdict
 from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED
 
@@ -14,5 +14,6 @@ def assessment() -> Assessment:
 
 
 @pytest.fixture(scope="session")
-def verdicts(assessment: Assessment) -> dict[str, Verdict]:
-    return {verdict.finding.id: verdict for verdict in assessment.verdicts}
+def found(assessment: Assessment) -> dict[str, pd.DataFrame]:
+    """The rows of each finding."""
+    return dict(list(assessment.frame.groupby("id", sort=False)))

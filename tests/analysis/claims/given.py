@@ -1,7 +1,9 @@
 """Claims and p's given by hand."""
 
+import pandas as pd
+
+from analysis.claims.frame import Row, judge, main_of
 from analysis.claims.statements import Finding, Node
-from analysis.claims.verdicts import judge_finding
 from analysis.evidence.contrasts import Contrast, Result, Term
 
 
@@ -37,5 +39,11 @@ class Given:
         )
 
 
-def verdict_of(body: Node, **ps):
-    return judge_finding(finding_of(body), Given(**ps).result)
+def judged(body: Node, **ps: tuple[float, float] | None) -> pd.DataFrame:
+    """The rows of a finding with these p's."""
+    return judge([finding_of(body)], Given(**ps).result)
+
+
+def main(body: Node, **ps: tuple[float, float] | None) -> Row:
+    """Its own row."""
+    return main_of(judged(body, **ps))

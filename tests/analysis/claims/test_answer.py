@@ -8,9 +8,11 @@ from scipy import stats
 
 from analysis.claims.answer import answer
 from analysis.claims.assessment import SPLIT, Assessment, assess
+from analysis.claims.by_dataset import finding_by_dataset
 from analysis.claims.catalogue import ANSWERS, FINDINGS
+from analysis.claims.frame import known_of, main_of, mean_of, of_finding
 from analysis.claims.statements import AtLeast, comparisons
-from analysis.claims.verdicts import judge
+from analysis.claims.titles import ANSWER
 from analysis.evidence.contrasts import AnyContrast, Contrast, Result
 from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
@@ -21,10 +23,7 @@ from tests.analysis.adjusted import multipletests
 
 def given(result_of: Callable[[AnyContrast], Result]) -> Assessment:
     """What is said where the findings are these."""
-    return Assessment(
-        source=PUBLISHED, settings=Settings(interval="t"), result_of=result_of,
-        verdicts=tuple(judge(FINDINGS, result_of)),
-    )  # fmt: skip
+    return Assessment(source=PUBLISHED, settings=Settings(interval="t"), result_of=result_of)
 
 
 def alike(p_for: float, p_against: float, *, few: bool = False) -> Assessment:
@@ -125,8 +124,7 @@ def test_the_counts_of_every_split_and_of_more_tested_at_once_are_those_of_scipy
     found = answer(assessment)
     every = {share: list(map(ps, comparisons(one.body))) for share, one in ANSWERS.items()}
     single = {
-        share: list(map(ps, comparisons(assessment.datasets[one.id].verdict.finding.body)))
-        for share, one in ANSWERS.items()
+        share: list(map(ps, comparisons(finding_by_dataset(one).body))) for share, one in ANSWERS.items()
     }
 
     def shown(groups: dict[int, list[tuple[float, float]]], share: int) -> str:
@@ -148,13 +146,14 @@ def test_the_counts_of_every_split_and_of_more_tested_at_once_are_those_of_scipy
     all_splits = [better for share in (SPLIT, 50, 75) for better, _ in every[share]]
     assert f"{(left := sum(rejected(all_splits)[:12]))} for the 36 of the three splits" in together
     assert f"in {left} of 12 comparisons" in found.headline
-    others = [verdict for verdict in assessment.verdicts if verdict.finding.id != "F8" and verdict.known]
-    units = [unit.p_for for verdict in others for unit in verdict.tree.units]
+    frame = assessment.frame[assessment.frame["family"] != ANSWER]
+    others = frame.loc[(frame["role"] == "finding") & (frame["known"] > 0) & (frame["id"] != "F8"), "id"]
+    units = list(frame.loc[(frame["counted"] != "") & frame["id"].isin(others), "p_for"])
     assert f"{sum(rejected([*own, *units])[:12])} for the {12 + len(units)} of all findings" in together
-    main = assessment.answers[SPLIT]
+    main = main_of(of_finding(assessment.frame, ANSWER))
     sixth = {share: sorted(better for better, _ in found)[5] for share, found in every.items()}
     adjusted = multipletests([min(7 * sixth[share], 1) for share in ANSWERS], method="holm")[1]
-    assert main.p_for_adjusted == pytest.approx(adjusted[0]) and main.verdict == "holds"
+    assert main.p_for_holm == pytest.approx(adjusted[0]) and main.verdict == "holds"
 
 
 def test_what_is_left_at_the_spread_of_other_pretrainings_is_that_of_own_arithmetic(
@@ -181,25 +180,21 @@ def test_what_is_left_at_the_spread_of_other_pretrainings_is_that_of_own_arithme
     low, high = (left(sd, (25, 50, 75)) for sd in (0.416, 0.235))
     assert f"{low} to {high} of 12 would be shown" in said
     assert left(0.235, (25,)) == left(0.416, (25,)) == 3 and "(3 had no other split been tried)" in said
-    mean = assessment.answers[SPLIT].typical
+    mean = mean_of(of_finding(assessment.frame, ANSWER))
     assert mean is not None
     limit = float(said.split(" 0 up to ")[1].split(" ")[0])
 
     def lower(sd: float) -> float:
-        error = math.sqrt(mean.error**2 + 2 * sd**2)
-        return mean.effect - stats.t.ppf(0.975, mean.df * (error / mean.error) ** 4) * error
+        error = math.sqrt(mean.standard_error**2 + 2 * sd**2)
+        return mean.effect - stats.t.ppf(0.975, mean.df * (error / mean.standard_error) ** 4) * error
 
     assert lower(limit) > 0 > lower(limit + 0.01)
 
 
 def test_tasks_and_trunks_are_said(assessment: Assessment) -> None:
     cautions = " ".join(answer(assessment).cautions)
-    main = assessment.answers[SPLIT]
-    by_task = {
-        task: [one.effect for one in main.known if one.comparison.tasks == (task,)]
-        for task in ("SC", "TC", "QA", "IR")
-    }
-    t = stats.ttest_1samp([sum(effects) / len(effects) for effects in by_task.values()], 0)
+    by_task = known_of(of_finding(assessment.frame, ANSWER)).groupby("task")["effect"].mean()
+    t = stats.ttest_1samp(by_task, 0)
     low, high = t.confidence_interval(0.95)
     assert (
         low < 0 < high and "if the tasks are treated as a random sample" in cautions
@@ -213,7 +208,6 @@ def test_all_findings_are_counted_once(
     found = answer(assessment)
     numbers = [int(word) for word in found.findings.replace(",", "").split() if word.isdecimal()]
     assert sum(numbers) == 2 * len(FINDINGS)
-    assert found.main.finding.id == "answer"
 
 
 def test_stand_ins_are_called_so() -> None:

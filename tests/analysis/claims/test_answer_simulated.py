@@ -13,7 +13,9 @@ import pytest
 from analysis.claims.answer import answer
 from analysis.claims.assessment import SPLIT, assess
 from analysis.claims.catalogue import ANSWERS
+from analysis.claims.frame import main_of, mean_of, of_finding
 from analysis.claims.statements import comparisons
+from analysis.claims.titles import ANSWER
 from analysis.evidence.contrasts import Contrast
 from analysis.evidence.evidence import Settings
 from analysis.published_cells import published_values
@@ -68,12 +70,12 @@ def shares(sources: int, *, differ: bool) -> dict[str, float]:
     for _ in range(sources):
         simulated, better, worse = source(rng, differ=differ)
         assessment = assess(simulated, Settings())
-        main = assessment.answers[SPLIT]
+        found = of_finding(assessment.frame, ANSWER)
+        main, mean = main_of(found), mean_of(found)
         answered.append(not answer(assessment).headline.startswith("Open"))
-        assert answered[-1] == bool(main.hold or main.fail)
-        right.append(main.hold <= better and main.fail <= worse)
-        mean = main.typical
-        assert mean is not None and len(TASKS) == 4
+        assert answered[-1] == bool(main.holds_in or main.fails_in)
+        right.append(main.holds_in <= better and main.fails_in <= worse)
+        assert mean is not None and isinstance(mean.comparison, Contrast) and len(TASKS) == 4
         truth = 0.0
         if differ:
             held = cells().set_index(["model", "dataset"])["mean"]

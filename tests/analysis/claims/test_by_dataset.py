@@ -3,37 +3,39 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
+from analysis.claims.assessment import Assessment, assess
 from analysis.claims.by_dataset import (
-    DatasetReading,
-    Heterogeneity,
-    RandomEffects,
+    effects_by_dataset,
     finding_by_dataset,
-    heterogeneity,
+    makes_the_result,
     random_effects,
-    read_by_dataset,
 )
 from analysis.claims.catalogue import FINDINGS
+from analysis.claims.frame import judge, main_of, of_finding
 from analysis.claims.statements import comparisons, difference
 from analysis.evidence.contrasts import Contrast, Result, Spread
 from analysis.evidence.evidence import Evidence, Settings
 from analysis.published_cells import published_values
-from analysis.sources import PUBLISHED
+from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import datasets_of
+from tests.analysis.claims.given import finding_of
 from tests.analysis.made_up import made_up_runs
 
 FINDING_OF = PUBLISHED.evidence(Settings(interval="t")).result
 
 
-@pytest.fixture(scope="module")
-def readings() -> dict[str, DatasetReading]:
-    return read_by_dataset(FINDINGS, FINDING_OF)
+def single(assessment: Assessment, finding: str, dataset: str) -> pd.DataFrame:
+    effects = assessment.effects_by_dataset(finding)
+    return effects[(effects["role"] == "dataset") & (effects["dataset"] == dataset)]
 
 
-def test_a_part_for_a_task_is_a_part_for_each_of_its_datasets(readings) -> None:
-    parts = {name: len(reading.verdict.tree.units) for name, reading in readings.items()}
+def test_a_part_for_a_task_is_a_part_for_each_of_its_datasets(assessment: Assessment) -> None:
+    frame = assessment.frame_by_dataset
+    parts = frame[frame["role"] == "finding"].set_index("id")["parts"]
     assert parts["F1"] == 6 * 3 and parts["F8"] == 12 * 3 and parts["F9"] == 12 * 3 and parts["F6"] == 19 * 3
     assert parts["F2"] == 9 * 3 * 3  # every pair of datasets
     assert parts["F5a"] == 4  # a search over more places is still one part
@@ -44,35 +46,36 @@ def test_a_part_for_a_task_is_a_part_for_each_of_its_datasets(readings) -> None:
             assert all(name in datasets_of(task) for name, task in zip(names, tasks, strict=True))
 
 
-def test_f8_by_dataset_holds_alone_in_21_of_36_and_is_nowhere_reversed(readings) -> None:
-    units = readings["F8"].verdict.tree.units
-    assert (sum(unit.p_for <= 0.05 for unit in units), sum(unit.p_against <= 0.05 for unit in units)) == (
-        21,
-        0,
-    )
-    assert (readings["F8"].verdict.tree.hold, readings["F8"].verdict.tree.fail) == (9, 0)
+def test_f8_by_dataset_holds_alone_in_21_of_36_and_is_nowhere_reversed(assessment: Assessment) -> None:
+    found = of_finding(assessment.frame_by_dataset, "F8")
+    parts = found[found["counted"] != ""]
+    assert ((parts["p_for"] <= 0.05).sum(), (parts["p_against"] <= 0.05).sum()) == (21, 0)
+    assert (main_of(found).holds_in, main_of(found).fails_in) == (9, 0)
+    assert list(parts["counted"]).count("holds") == 9
 
 
-def test_mnli_makes_the_widening_and_sst2_shows_no_gap_at_any_size(readings) -> None:
-    assert {name: len(made) for name, made in readings["F3"].makers.items()} == {"mnli_m": 2}
-    gaps = {c.average.comparison.label: c.single["mnli_m"].effect for c in readings["F1"].contrasts[:3]}
-    assert list(gaps.values()) == pytest.approx([4.16, 7.10, 12.51])
-    sst2 = [contrast.single["sst2"] for contrast in readings["F1"].contrasts[:3]]
-    assert [one.effect for one in sst2] == pytest.approx([0.44, 0.32, 0.41])
-    assert [one.p_for for one in sst2] == pytest.approx([0.31, 0.42, 0.17], abs=0.02)
-    assert readings["F1"].silent == {"sst2": 3}
+def test_mnli_makes_the_widening_and_sst2_shows_no_gap_at_any_size(assessment: Assessment) -> None:
+    effects = assessment.effects_by_dataset("F3")
+    assert list(effects.loc[effects["makes_the_result"], "dataset"]) == ["mnli_m", "mnli_m"]
+    assert list(single(assessment, "F1", "mnli_m")["effect"]) == pytest.approx([4.16, 7.10, 12.51])
+    sst2 = single(assessment, "F1", "sst2")
+    assert list(sst2["effect"]) == pytest.approx([0.44, 0.32, 0.41])
+    assert list(sst2["p_for"]) == pytest.approx([0.31, 0.42, 0.17], abs=0.02)
 
 
-def test_heterogeneity_is_cochrans_and_the_mean_over_datasets_has_students_interval(readings) -> None:
-    for contrast in (one for reading in readings.values() for one in reading.contrasts):
-        effects = np.array([result.effect for result in contrast.single.values()])
-        weights = np.array([result.error**-2 for result in contrast.single.values()])
-        found, left = contrast.between, effects - np.average(effects, weights=weights)
+def test_heterogeneity_is_cochrans_and_the_mean_over_datasets_has_students_interval(
+    assessment: Assessment,
+) -> None:
+    every = pd.concat([assessment.effects_by_dataset(name) for name in FINDINGS])
+    for _, rows in every[every["role"] == "dataset"].groupby(["id", "label"]):
+        effects, errors, found = rows["effect"].to_numpy(), rows["standard_error"].to_numpy(), rows.iloc[0]
+        weights, left = errors**-2, effects - np.average(effects, weights=errors**-2)
         q = float(weights @ left**2)
-        assert (found.q, found.p) == pytest.approx((q, stats.chi2.sf(q, len(effects) - 1)))
-        assert found.i_squared == pytest.approx(max(0.0, 1 - (len(effects) - 1) / q))
-        assert min(effects) <= found.mean <= max(effects)
-        assert found.high - found.mean == pytest.approx(found.mean - found.low)
+        assert (found["q"], found["q_p"]) == pytest.approx((q, stats.chi2.sf(q, len(effects) - 1)))
+        assert found["i_squared"] == pytest.approx(max(0.0, 1 - (len(effects) - 1) / q))
+        mean, low, high = found[["mean_over_datasets", "low_over_datasets", "high_over_datasets"]]
+        assert min(effects) <= mean <= max(effects)
+        assert high - mean == pytest.approx(mean - low)
 
 
 def result(effect: float, error: float) -> Result:
@@ -99,38 +102,38 @@ def test_without_two_effects_with_errors_there_is_no_mean_over_datasets(errors: 
 
 def test_the_average_without_a_dataset_is_that_of_the_others() -> None:
     contrast = difference("MLM - CLM", "1b-mlm40-42k", "1b-clm-42k", "SC")
-    found = heterogeneity(contrast, FINDING_OF)
-    assert found is not None
+    effects = effects_by_dataset(finding_of(contrast), FINDING_OF)
+    assert list(effects["role"]) == ["dataset"] * 3 + ["average"] + ["without"] * 3
     cells = published_values().set_index(["model", "dataset"])["mean"]
     gaps = {name: cells["1b-mlm40-42k", name] - cells["1b-clm-42k", name] for name in datasets_of("SC")}
-    for name, result in found.without.items():
+    without = effects[effects["role"] == "without"].set_index("dataset")["effect"]
+    for name in gaps:
         rest = [gap for other, gap in gaps.items() if other != name]
-        assert result.effect == pytest.approx(sum(rest) / 2)
+        assert without[name] == pytest.approx(sum(rest) / 2)
 
 
-def test_contrasts_across_tasks_have_no_heterogeneity() -> None:
+def test_contrasts_across_tasks_have_no_effects_by_dataset() -> None:
     across = next(iter(comparisons(FINDINGS["F2"].body)))
-    assert isinstance(across, Contrast) and heterogeneity(across, FINDING_OF) is None
+    assert isinstance(across, Contrast) and effects_by_dataset(finding_of(across), FINDING_OF).empty
 
 
 def test_with_runs_of_one_dataset_what_can_be_said_of_it_is_said() -> None:
     models = ["610m-clm-42k", "610m-mlm40-42k"]
     runs = made_up_runs(np.random.default_rng(0), models=models, shift={models[1]: 0.05})
-    runs = runs[runs["dataset"] == "sst2"]
-    readings = read_by_dataset(FINDINGS, Evidence(Settings(), runs=runs).result)
-    found = readings["F1"]
-    assert found.verdict.tree.known_units == 1 and found.verdict.tree.hold == 1
-    assert found.verdict.verdict == "holds in 1 of 18"
-    (contrast,) = found.contrasts
-    assert set(contrast.single) == {"sst2"} and not contrast.without and math.isnan(contrast.between.q)
-    assert readings["F8"].verdict.tree.known_units == 0 and readings["F8"].verdict.verdict == "open"
+    found = assess(Source(label="x", runs=runs[runs["dataset"] == "sst2"]), Settings())
+    main = main_of(of_finding(judge(map(finding_by_dataset, FINDINGS.values()), found.result_of), "F1"))
+    assert (main.known, main.holds_in, main.verdict) == (1, 1, "holds in 1 of 18")
+    effects = found.effects_by_dataset("F1")
+    assert list(effects["role"]) == ["dataset", "average"] and effects["q"].isna().all()
+    other = main_of(of_finding(found.frame_by_dataset, "F8"))
+    assert other.known == 0 and other.verdict == "open"
 
 
 def test_spreads_are_read_by_dataset_from_runs() -> None:
     models = ["610m-clm-42k", "610m-mlm40-42k"]
     runs = made_up_runs(np.random.default_rng(1), models=models)
-    found = read_by_dataset(FINDINGS, Evidence(Settings(), runs=runs).result)["F7"]
-    assert found.verdict.tree.known_units == len(found.verdict.tree.units) == 12
+    found = judge([finding_by_dataset(FINDINGS["F7"])], Evidence(Settings(), runs=runs).result)
+    assert main_of(found).known == main_of(found).parts == 12
 
 
 @pytest.mark.parametrize(
@@ -147,8 +150,4 @@ def test_a_result_depends_on_a_dataset_if_its_effect_halves_or_turns_without_it(
         return Result(comparison=contrast, effect=effect, p_for=p, p_against=1.0)
 
     for sign in (1.0, -1.0):
-        found = Heterogeneity(
-            average=of(2.0 * sign, 0.01), single={}, without={"sst2": of(rest * sign, p_rest)},
-            between=RandomEffects(),
-        )  # fmt: skip
-        assert found.made_by == (("sst2",) if named else ())
+        assert makes_the_result(of(2.0 * sign, 0.01), of(rest * sign, p_rest)) == named

@@ -15,7 +15,7 @@ from analysis.claims.statements import (
     typical_contrast,
     weighted,
 )
-from analysis.evidence.contrasts import Result, Spread
+from analysis.evidence.contrasts import AnyContrast, Spread
 from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED
 from tests.analysis.claims.given import part
@@ -44,49 +44,48 @@ def test_rules_are_in_words_and_comparisons_in_order() -> None:
         AtLeast(label="x", count=4, parts=tuple(parts))
 
 
-def results(name: str) -> list[Result]:
-    return [FINDING_OF(one) for one in comparisons(FINDINGS[name].body)]
+def asked(name: str) -> list[AnyContrast]:
+    return list(comparisons(FINDINGS[name].body))
+
+
+def effects(name: str) -> list[float]:
+    return [FINDING_OF(one).effect for one in asked(name)]
 
 
 @pytest.mark.parametrize("name", ["F1", "F2", "F5c", "F6", "F8", "F9", "F14", "F15"])
 def test_the_typical_effect_is_the_mean_of_the_effects(name: str) -> None:
-    every = results(name)
-    typical = typical_contrast(every)
+    typical = typical_contrast(asked(name))
     assert typical is not None
     found = FINDING_OF(typical)
-    assert found.effect == pytest.approx(sum(one.effect for one in every) / len(every))
+    assert found.effect == pytest.approx(sum(effects(name)) / len(effects(name)))
     assert found.low < found.effect < found.high
 
 
 def test_in_the_typical_effect_what_is_claimed_to_be_below_is_turned_round() -> None:
-    typical = typical_contrast(results("F3"))
+    typical = typical_contrast(asked("F3"))
     assert typical is not None
-    signs = [-1 if math.isinf(one.comparison.ends[0]) else 1 for one in results("F3")]
+    signs = [-1 if math.isinf(one.low) else 1 for one in asked("F3")]
     assert signs == [1, 1, -1, -1]
-    expected = sum(sign * one.effect for sign, one in zip(signs, results("F3"), strict=True)) / 4
+    expected = sum(sign * effect for sign, effect in zip(signs, effects("F3"), strict=True)) / 4
     assert FINDING_OF(typical).effect == pytest.approx(expected)
 
 
 def test_ranges_count_in_the_typical_effect_only_where_nothing_has_a_direction() -> None:
-    typical = typical_contrast(results("F4"))
+    typical = typical_contrast(asked("F4"))
     assert typical is not None and "CLM - MLM on TC, 610m" in typical.label
-    ranges = [one for one in results("F4") if one.comparison.is_range]
-    alone = typical_contrast(ranges)
+    alone = typical_contrast(one for one in asked("F4") if one.is_range)
     assert alone is not None and alone.ends == (-0.25, 0.25)
 
 
 def test_a_search_in_both_directions_and_a_spread_have_no_typical_effect() -> None:
-    assert typical_contrast(results("F5a")) is None
-    assert (
-        typical_contrast([Result(comparison=Spread(label="r", task="SC", narrow=("a",), wide=("b",)))])
-        is None
-    )
+    assert typical_contrast(asked("F5a")) is None
+    assert typical_contrast([Spread(label="r", task="SC", narrow=("a",), wide=("b",))]) is None
 
 
 def test_models_of_one_trunk_are_named_together_and_others_are_not() -> None:
-    assert shared_trunks(results("F8")) == "the 6 models compared branch from 2 trunks (610m-clm, 610m-mlm40)"
-    assert shared_trunks(results("F1")) == ""  # six base models, each from random weights of its own
-    own = [Result(comparison=difference("x", "mine", "yours", "SC"))]
+    assert shared_trunks(asked("F8")) == "the 6 models compared branch from 2 trunks (610m-clm, 610m-mlm40)"
+    assert shared_trunks(asked("F1")) == ""  # six base models, each from random weights of its own
+    own = [difference("x", "mine", "yours", "SC")]
     assert shared_trunks(own) == ""
-    steps = [Result(comparison=difference("x", "1b-clm-42k-1000", "1b-clm-42k", "SC"))]
+    steps = [difference("x", "1b-clm-42k-1000", "1b-clm-42k", "SC")]
     assert shared_trunks(steps) == "the 2 models compared branch from 1 trunk (1b-clm)"

@@ -3,9 +3,11 @@
 import itertools
 from collections.abc import Callable
 
+import pandas as pd
 import pytest
 
 from analysis.claims.catalogue import FINDINGS
+from analysis.claims.frame import main_of
 from tests.analysis.adjusted import multipletests
 from tests.analysis.independent_checks import CHECKS, DECIDABLE, Check, published, statement_ps, units_of
 
@@ -17,13 +19,13 @@ def test_what_is_computed_again_agrees(check: Callable[[], Check]) -> None:
 
 
 @pytest.mark.parametrize("name", DECIDABLE)
-def test_the_ps_and_the_lower_bounds_of_every_claim(name: str, verdicts) -> None:
-    verdict, body, cells = verdicts[name], FINDINGS[name].body, published()
-    assert (verdict.p_for, verdict.p_against) == pytest.approx(statement_ps(body, cells), rel=1e-9)
+def test_the_ps_and_the_lower_bounds_of_every_claim(name: str, found: dict[str, pd.DataFrame]) -> None:
+    main, body, cells = main_of(found[name]), FINDINGS[name].body, published()
+    assert (main.p_for, main.p_against) == pytest.approx(statement_ps(body, cells), rel=1e-9)
     fors, againsts = zip(*(statement_ps(unit, cells) for unit in units_of(body)), strict=True)
-    for found, ps in ((verdict.tree.hold, fors), (verdict.tree.fail, againsts)):
-        assert found == multipletests(ps, alpha=0.05, method="holm")[0].sum()
-        assert found == by_closed_testing(ps)
+    for count, ps in ((main.holds_in, fors), (main.fails_in, againsts)):
+        assert count == multipletests(ps, alpha=0.05, method="holm")[0].sum()
+        assert count == by_closed_testing(ps)
 
 
 def by_closed_testing(ps: tuple[float, ...]) -> int:

@@ -1,9 +1,8 @@
 """Verdicts in words: p, effects, sentences."""
 
-from dataclasses import replace
-
 import pytest
 
+from analysis.claims.frame import Row, result_row
 from analysis.claims.wording import (
     format_effect,
     format_p,
@@ -14,7 +13,7 @@ from analysis.claims.wording import (
 )
 from analysis.evidence.contrasts import Result, Spread
 from analysis.evidence.intervals import INTERVALS
-from tests.analysis.claims.given import part, verdict_of
+from tests.analysis.claims.given import judged, part
 
 
 @pytest.mark.parametrize(
@@ -24,16 +23,20 @@ def test_a_p_has_as_many_digits_as_it_needs(p: float, text: str):
     assert format_p(p) == text
 
 
+def row(**known) -> Row:
+    """Of a comparison of which this is known."""
+    return result_row(Result(**({"comparison": part("a")} | known)), "X", "ratio", "verdict")
+
+
 def test_an_effect_has_its_interval_and_a_ratio_no_sign():
-    known = Result(comparison=part("a"), effect=1.0, low=0.5, high=1.5)
-    assert format_effect(known) == "+1.00 [+0.50, +1.50]"
+    assert format_effect(row(effect=1.0, low=0.5, high=1.5)) == "+1.00 [+0.50, +1.50]"
     ratio = Spread(label="r", task="SC", narrow=("x",), wide=("y",))
-    assert format_effect(Result(comparison=ratio, effect=0.5, low=0.2, high=0.9)) == "0.50 [0.20, 0.90]"
-    assert format_effect(Result(comparison=ratio, missing="no runs")) == "-"
+    assert format_effect(row(comparison=ratio, effect=0.5, low=0.2, high=0.9)) == "0.50 [0.20, 0.90]"
+    assert format_effect(row(comparison=ratio, missing="no runs")) == format_effect(None) == "-"
 
 
-def found_by(interval: str, count: int) -> Result:
-    return Result(comparison=part("a"), interval=interval, seeds=(count,))
+def found_by(interval: str, count: int) -> Row:
+    return row(interval=interval, seeds=(count,))
 
 
 def test_the_words_on_tests_are_those_of_the_interval():
@@ -52,24 +55,24 @@ def test_where_another_interval_stands_in_for_few_seeds_the_words_are_its():
 
 
 def test_what_no_number_of_seeds_would_decide_is_said_of_what_can_be_computed_alone():
-    seen = Result(comparison=part("a"), effect=1.0, error=0.5, df=4.0, seeds=(5,))
+    seen = row(effect=1.0, error=0.5, df=4.0, seeds=(5,))
     assert seeds_in_words(seen, "it") == "About 12 seeds would decide it"
-    tiny = replace(seen, effect=1e-6)
-    for never in (tiny, replace(seen, effect=0.0)):
-        assert seeds_in_words(never, "it") == "No number of seeds up to 100,000 would decide it"
-    bootstrap, seedless = replace(seen, error=float("nan")), replace(seen, seeds=())
-    assert [seeds_in_words(one, "it") for one in (bootstrap, seedless)] == ["", ""]
+    for never in (1e-6, 0.0):
+        words = seeds_in_words(seen._replace(effect=never), "it")
+        assert words == "No number of seeds up to 100,000 would decide it"
+    for unknown in ({"standard_error": float("nan")}, {"seeds": ()}):
+        assert seeds_in_words(seen._replace(**unknown), "it") == ""
 
 
 def test_a_verdict_without_a_standard_error_says_nothing_of_seeds():
-    verdict = verdict_of(part("a"), a=(0.2, 0.8))
-    assert sentence(verdict).startswith("Open") and "seeds" not in sentence(verdict)
+    said = sentence(judged(part("a"), a=(0.2, 0.8)))
+    assert said.startswith("Open") and "seeds" not in said
 
 
-def test_a_finding_is_answered_in_three_lines(verdicts):
-    verdict, numbers, sure = three_lines(verdicts["F8"])
+def test_a_finding_is_answered_in_three_lines(found):
+    verdict, numbers, sure = three_lines(found["F8"])
     assert verdict == "F8, CLM then MLM beats MLM alone: holds in 8 of 12."
     assert "+1.58 [+1.27, +1.90]" in numbers and "-0.25 [-0.91, +0.41]" in numbers
     assert "at least 8 of 12, none shown to fail" in sure and "not other pretrainings" in sure
-    assert "needs individual runs" in three_lines(verdicts["F7"])[1]
-    assert "p against the whole statement 0.019 (Holm 0.076)" in three_lines(verdicts["F12"])[2]
+    assert "needs individual runs" in three_lines(found["F7"])[1]
+    assert "p against the whole statement 0.019 (Holm 0.076)" in three_lines(found["F12"])[2]

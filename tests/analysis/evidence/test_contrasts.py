@@ -11,6 +11,7 @@ from scipy import stats
 
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import FINDINGS
+from analysis.claims.frame import main_of, of_finding
 from analysis.claims.statements import comparisons
 from analysis.evidence.contrasts import Contrast, Result, Spread, Term, contrast_result
 from analysis.evidence.evidence import Evidence, Settings
@@ -108,8 +109,7 @@ def test_spread_over_ratios_takes_the_selected_runs() -> None:
 
 
 def verdict_on(runs: pd.DataFrame) -> str:
-    verdicts = assess(Source(label="x", runs=runs), SETTINGS).verdicts
-    return next(one.verdict for one in verdicts if one.finding.id == "F7")
+    return main_of(of_finding(assess(Source(label="x", runs=runs), SETTINGS).frame, "F7")).verdict
 
 
 def test_a_steadier_model_is_found_to_be_steadier() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import FINDINGS
+from analysis.claims.frame import decisive_of, of_finding
 from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import INTERVALS
 from analysis.sensitivity.forks import FORKS, explore
@@ -27,10 +28,11 @@ def rows(**options: object) -> pd.DataFrame:
 
 
 def test_the_packages_analysis_is_among_them_with_its_verdicts() -> None:
-    verdicts = assess(PUBLISHED, SETTINGS).verdicts
-    assert rows()["state"].to_dict() == {one.finding.id: one.outcome.name for one in verdicts}
-    assert rows()["verdict"].to_dict() == {one.finding.id: one.verdict for one in verdicts}
-    assert rows()["effect"]["F8"] == next(one.decisive.effect for one in verdicts if one.finding.id == "F8")
+    frame = assess(PUBLISHED, SETTINGS).frame
+    main = frame[(frame["role"] == "finding") & frame["id"].isin(FINDINGS)].set_index("id")
+    assert rows()["state"].to_dict() == main["outcome"].to_dict()
+    assert rows()["verdict"].to_dict() == main["verdict"].to_dict()
+    assert rows()["effect"]["F8"] == decisive_of(of_finding(frame, "F8")).effect
     assert list(analyses().columns[: 1 + len(FORKS)]) == ["id", *FORKS]
     assert len(published().multiverse.grid) == 2 * len(FINDINGS) == len(analyses()) / 3
 

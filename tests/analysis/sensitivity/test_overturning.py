@@ -1,8 +1,8 @@
 import pytest
 
 from analysis.claims.catalogue import FINDINGS
+from analysis.claims.frame import judge, main_of, of_finding
 from analysis.claims.pretraining_spread import SHARED_LUCK, with_pretraining_spread
-from analysis.claims.verdicts import judge
 from analysis.evidence.evidence import Settings
 from analysis.sensitivity.overturning import MOVED, SPREADS
 from analysis.sources import PUBLISHED
@@ -27,8 +27,8 @@ def test_the_spread_is_the_first_that_overturns(name: str, sharing: str) -> None
     before = SPREADS[SPREADS.index(spread) - 1]
     for sd, holds in ((before, True), (spread, False)):
         results = with_pretraining_spread(FOUND, sd, SHARED_LUCK[sharing])
-        found = {one.finding.id: one for one in judge(FINDINGS, results)}[name]
-        assert (found.outcome.name == "holds") == holds
+        found = main_of(of_finding(judge(FINDINGS.values(), results), name))
+        assert (found.outcome == "holds") == holds
 
 
 def test_parts_and_means_at_each_spread_are_those_of_the_claim() -> None:

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from analysis.claims.assessment import assess
+from analysis.claims.catalogue import SHOWN
 from analysis.claims.pages.explain import verdicts_document
 from analysis.evidence.cells import seed_scores
 from analysis.evidence.evidence import Settings
@@ -81,7 +82,7 @@ def test_claims_say_so(table: Path) -> None:
     source = open_source(str(table))
     found = assess(source, Settings(interval="t"))
     for form in ("text", "markdown", "json"):
-        assert "MINIATURE: not the paper" in show(verdicts_document(found, found.verdicts), form)
+        assert "MINIATURE: not the paper" in show(verdicts_document(found, SHOWN), form)
 
 
 def test_without_the_file_the_runs_keep_their_names(table: Path) -> None:

@@ -29,10 +29,10 @@ def test_findings_have_forests_and_comparisons_where_the_source_has_them(
     published_content: PageContent,
 ) -> None:
     entries = {entry.id: entry for entry in published_content.findings}
-    forest = SmallForest.of(entries["F8"].verdict.tree.results)
+    forest = SmallForest.of(entries["F8"].comparisons)
     assert forest is not None and len(forest.marks) == 12
     assert entries["F8"].by_dataset is not None and entries["F8"].by_dataset.name == "forest-f8"
-    assert SmallForest.of(entries["F7"].verdict.tree.results) is None and entries["F7"].by_dataset is None
+    assert SmallForest.of(entries["F7"].comparisons) is None and entries["F7"].by_dataset is None
 
 
 def test_published_cells_are_compared_with_nothing(published_content: PageContent) -> None:

@@ -36,9 +36,9 @@ def test_the_first_screen_holds_answer_and_verdicts(
     assert seen("Should we still pretrain encoders", "h1")
     lead, _, rest = content.answer.headline.partition(": ")
     assert seen(lead, ".answer strong") and seen(rest, ".answer")
-    for result in content.answer.main.tree.results:
-        if result.known:
-            number = format_effect(result).replace("-", "\u2212").replace(" ", "\u00a0")
+    for row in content.strip:
+        if not row.missing:
+            number = format_effect(row).replace("-", "\u2212").replace(" ", "\u00a0")
             assert seen(number, ".tasks td")
     for way in ("How sure?", "Findings", "Figures", "Tables", "Audit", "Making"):
         assert seen(way, "nav a"), way
@@ -54,20 +54,19 @@ def test_marks_are_drawn_at_their_numbers_and_right_supports(
         return 100 * parseFloat(dot.left) / box.width;
     })"""
     drawn = page.locator(".tasks .mark").evaluate_all(places)
-    effects = [result.effect for rows in published_content.strip_rows.values() for _, result in rows]
+    effects = [row.effect for rows in published_content.strip_rows.values() for _, row in rows]
     assert len(drawn) == len(effects) == 12
     slope, intercept = np.polyfit(effects, drawn, 1)
     assert slope > 0
     assert np.allclose(np.array(effects) * slope + intercept, drawn, atol=1), "one linear axis"
     for entry in published_content.findings:
-        forest = SmallForest.of(entry.verdict.tree.results)
+        forest = SmallForest.of(entry.comparisons)
         if forest is None or entry.id == "answer":
             continue
         shown = page.locator(f"#{entry.id} .mark").evaluate_all(places)
-        for (result, mark), x in zip(forest.marks.items(), shown, strict=True):
-            low, high = result.comparison.ends
-            assert not (mark.says == "holds" and low == 0 and x <= forest.zero)
-            assert not (mark.says == "holds" and high == 0 and x <= forest.zero)
+        for row, x in zip((mark.row for mark in forest.marks.values()), shown, strict=True):
+            supports = row.outcome == "holds" and 0 in (row.region_low, row.region_high)
+            assert not (supports and x <= forest.zero)
 
 
 def test_the_contents_mark_the_place(page: Any) -> None:

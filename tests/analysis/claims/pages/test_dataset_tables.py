@@ -14,10 +14,10 @@ from tests.analysis.stores import RELEASED
 
 
 def test_the_sentences_name_what_one_dataset_makes(assessment: Assessment) -> None:
-    said = " ".join(dataset_sentences(assessment.datasets["F3"]))
+    said = " ".join(dataset_sentences(assessment, "F3"))
     assert "Results that depend on MNLI: gap on SC, 610m - 210m (+1.33" in said
-    assert "SST-2 (0 of 3)" in " ".join(dataset_sentences(assessment.datasets["F1"]))
-    assert not dataset_sentences(assessment.datasets["F7"])
+    assert "SST-2 (0 of 3)" in " ".join(dataset_sentences(assessment, "F1"))
+    assert not dataset_sentences(assessment, "F7")
 
 
 @pytest.mark.parametrize("form", ["text", "markdown"])
