@@ -12,7 +12,7 @@ from analysis.claims.pages.explain import verdicts_document
 from analysis.evidence.evidence import Settings
 from analysis.sources import Source
 from analysis.tables.audit import AUDIT_FORMATS, audit, audit_document
-from analysis.tables.build import build_table
+from analysis.tables.build import build_table, models_of_tables
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from clm_or_mlm.report.content import gather
 from clm_or_mlm.report.html_page import render_page
@@ -25,7 +25,6 @@ from common.provenance import PROVENANCE, provenance
 from common.tables import FORMATS, TableDocument, write
 from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import DrawnFigure, draw_figures
-from pretraining.models import TABLES
 
 __all__ = ["Reproduction", "reproduce"]
 
@@ -128,7 +127,7 @@ def _scores(inputs: FigureInputs) -> Documents:
 def _tables(inputs: FigureInputs) -> Documents:
     source = inputs.source
     scores = None if source.is_published else source.scores(inputs.settings)
-    for number in TABLES:
+    for number in models_of_tables():
         table = build_table(number, scores, source=source)
         yield f"tables/table{number:02d}", table_document(table), TABLE_FORMATS[1:]
 

@@ -18,9 +18,9 @@ from analysis.claims.frame import Row, judge, known_of, main_of, mean_of, of_fin
 from analysis.claims.pretraining_spread import SHARED_LUCK, measured_spreads, with_pretraining_spread
 from analysis.claims.statements import shared_trunks, typical_contrast
 from analysis.claims.titles import ANSWER
-from analysis.claims.verdicts import ALPHA, HOLDS
+from analysis.claims.verdicts import HOLDS
 from analysis.claims.wording import counted, format_effect
-from analysis.statistics.inference import holm
+from analysis.statistics.inference import ALPHA, holm
 
 __all__ = ["QUESTION", "Answer", "answer"]
 

@@ -16,8 +16,9 @@ import pandas as pd
 
 from analysis.claims.frame import Row, frame_of, result_row
 from analysis.claims.statements import AtLeast, Finding, Node, comparisons
-from analysis.claims.verdicts import ALPHA, ResultOf
+from analysis.claims.verdicts import ResultOf
 from analysis.evidence.contrasts import AnyContrast, Contrast, Result, Spread, Term
+from analysis.statistics.inference import ALPHA
 from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
 
 __all__ = [

@@ -13,9 +13,9 @@ from typing import NamedTuple, get_type_hints
 import pandas as pd
 
 from analysis.claims.statements import Finding, typical_contrast
-from analysis.claims.verdicts import ALPHA, FAILS, HOLDS, IN_PART, Branch, ResultOf, evaluate, outcome_of
+from analysis.claims.verdicts import FAILS, HOLDS, IN_PART, Branch, ResultOf, evaluate, outcome_of
 from analysis.evidence.contrasts import AnyContrast, Contrast, Result
-from analysis.statistics.inference import holm
+from analysis.statistics.inference import ALPHA, holm
 
 __all__ = [
     "ROLES", "Row", "by_finding", "comparisons_of", "decisive_of", "frame_of", "judge", "judged_rows", "known_of",

@@ -11,18 +11,15 @@ from functools import cached_property
 
 from analysis.claims.statements import AtLeast, Node
 from analysis.evidence.contrasts import AnyContrast, Result
-from analysis.statistics.inference import partial_conjunction
+from analysis.statistics.inference import ALPHA, partial_conjunction
 from common.registry import Registry
 
 __all__ = [
-    "ALPHA", "FAILS", "HOLDS", "IN_PART", "OPEN", "OUTCOMES", "Branch", "Outcome", "ResultOf", "evaluate", "outcome_of",
+    "FAILS", "HOLDS", "IN_PART", "OPEN", "OUTCOMES", "Branch", "Outcome", "ResultOf", "evaluate", "outcome_of",
 ]  # fmt: skip
 
 ResultOf = Callable[[AnyContrast], Result]
 """What a source says about a comparison."""
-
-ALPHA = 0.05
-"""Level of every test; families are held to it by Holm's adjustment."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,9 +15,10 @@ from analysis.claims.catalogue import STATEMENTS
 from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.frame import Row, comparisons_of, decisive_of, known_of, main_of, mean_of
 from analysis.claims.statements import shared_trunks
-from analysis.claims.verdicts import ALPHA, IN_PART, OPEN, OUTCOMES
+from analysis.claims.verdicts import IN_PART, OPEN, OUTCOMES
 from analysis.evidence.intervals import INTERVALS, coverage_words
 from analysis.published_cells import N_SEEDS
+from analysis.statistics.inference import ALPHA
 
 __all__ = [
     "counted", "counted_verdict", "format_effect", "format_p", "how_tested", "levels_in_words", "not_run", "p_texts",

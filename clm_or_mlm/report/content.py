@@ -28,7 +28,6 @@ from benchmarks.protocol import TASKS
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FIGURES, FigureInputs, file_stem
 from paper_figures.save import DrawnFigure
-from pretraining.models import TABLES
 
 __all__ = [
     "FindingEntry", "PageContent", "Picture", "TableRow", "TableSection", "gather", "inlined",
@@ -189,7 +188,7 @@ def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
             for name, figure in FIGURES.items()
             if not figure.supplementary and (stem := file_stem(name)) not in pictures
         ),
-        tables=tuple(_section(build_table(number, scores, source=source), cells) for number in TABLES),
+        tables=tuple(_section(build_table(number, scores, source=source), cells) for number in models_of_tables()),
         audit=audited,
         n_runs=0 if source.runs is None else len(source.runs),
         n_models=0 if source.runs is None else source.runs["model"].nunique(),

@@ -12,9 +12,9 @@ from analysis.claims.assessment import Assessment
 from analysis.claims.by_dataset import SPREAD
 from analysis.claims.catalogue import STATEMENTS
 from analysis.claims.frame import main_of, of_finding, rows
-from analysis.claims.verdicts import ALPHA
 from analysis.claims.wording import format_effect, format_p, readout
 from analysis.records import records
+from analysis.statistics.inference import ALPHA
 from benchmarks.protocol import AVERAGE, title_of
 from common.tables import Grid, Heading, TableDocument
 

@@ -13,8 +13,9 @@ from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES, MARGINS, STATEMENTS
 from analysis.claims.frame import Row, comparisons_of, decisive_of, main_of, mean_of, of_finding, rows
 from analysis.claims.pages.dataset_tables import dataset_record
-from analysis.claims.verdicts import ALPHA, OPEN
+from analysis.claims.verdicts import OPEN
 from analysis.claims.wording import seeds_that_decide, sentence
+from analysis.statistics.inference import ALPHA
 
 __all__ = ["as_record", "contrasts_frame", "verdicts_data", "verdicts_frame"]
 
