@@ -20,8 +20,6 @@ from benchmarks.own_datasets.definitions import definitions_record
 from benchmarks.protocol import AVERAGE
 from common.errors import UserError
 
-__all__ = ["model_cards"]
-
 _FIELD = "clm_or_mlm"
 """The field that holds what a model card has no words for."""
 _RUN = ("lr", "seed", "validation_score", "test_score", "n_validation", "n_test")

@@ -18,8 +18,6 @@ from benchmarks.protocol import STANDARD
 from common.cli import MANY, shared_options
 from pretraining.models import Model, find_model
 
-__all__ = ["SOURCES", "OutFile", "SelectionRule", "SourceOptions"]
-
 SOURCES = """\
 Where scores come from (--source):
 

@@ -6,8 +6,6 @@ No two kinds share a colour, so that none is taken for another. All but the obje
 
 from __future__ import annotations
 
-__all__ = ["OBJECTIVE", "SIGN", "VERDICT"]
-
 OBJECTIVE = {"MLM": "#15508f", "CLM": "#d9523d", "CLM then MLM": "#7c4aa9"}
 """What a model was pretrained on; MLM is blue and CLM red, as in the paper."""
 

@@ -8,8 +8,6 @@ import pandas as pd
 
 from pretraining.models import TABLES
 
-__all__ = ["NORMAL_QUANTILE", "N_SEEDS", "TEST_INSTANCES", "published_cells", "published_values"]
-
 N_SEEDS = 5
 """Seeds behind every published cell."""
 

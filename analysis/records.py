@@ -7,8 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-__all__ = ["records"]
-
 
 def records(frame: pd.DataFrame, *columns: str) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of `columns` as tuples of Python scalars."""

@@ -30,8 +30,6 @@ from common.errors import NotApplicableError, UserError, nearest
 from common.plain_text import counted
 from pretraining.models import Model
 
-__all__ = ["NAMES", "PUBLISHED", "Source", "open_source", "standard_of"]
-
 EXAMPLE = Path(__file__).parent / "examples" / "miniature" / "runs.parquet"
 """The runs of the miniature that come with the package (docs/miniature.md)."""
 

@@ -13,8 +13,6 @@ from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.devices import H100, Device
 from pretraining.plan.flops import model_flops_per_token
 
-__all__ = ["TOKENS", "runs_at_a_time", "tuning_hours"]
-
 TOKENS = {
     "sst2": 25, "qqp": 36, "mnli_m": 45, "ontonotes": 22, "conll2003_en": 20, "uner_en": 19,
     "squad": 183, "squad_v2": 191, "record": 256, "nq": 150, "msmarco": 180, "mldr_en": 2_060,

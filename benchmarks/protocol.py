@@ -14,12 +14,6 @@ from typing import Any, Literal
 
 from common.registry import Registry
 
-__all__ = [
-    "AVERAGE", "DATASETS", "EXTRA_DATASETS", "FINE_TUNING", "LEARNING_RATES", "OUTPUTS", "PAPER",
-    "PROTOCOL_VERSION", "SEEDS", "STANDARD", "TASKS", "Dataset", "DatasetFiles", "FineTuning", "HeadName", "Pin",
-    "Task", "datasets_of", "format_lr", "get_dataset", "in_order", "is_paired", "title_of",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, kw_only=True)
 class Task:

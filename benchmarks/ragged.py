@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Ragged", "packed_batches", "packed_cost", "padded_batches"]
-
 
 @dataclass(frozen=True, eq=False)
 class Ragged:

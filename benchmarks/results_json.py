@@ -17,8 +17,6 @@ from benchmarks.runs import AGAIN, RUN, SCORED_SPLITS
 from common.files import sha256_bytes
 from common.reading import BadJsonError, ChangingError, UnreadableError, read_bounded, strict_json
 
-__all__ = ["MEAN_TOLERANCE", "ResultsError", "Split", "parse_results", "read_results"]
-
 MEAN_TOLERANCE = 1e-6
 """Largest accepted distance between `score` and the mean of `scores_i`: room for a mean taken in float32, a
 hundredth of what the paper's two decimals in percent can show."""

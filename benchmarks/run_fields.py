@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-__all__ = ["RUN_FIELDS", "Decides", "RunField", "fields_that_decide"]
-
 Decides = Literal["of the model", "between models", "within a model", "may matter"]
 """Which runs must share a field: all of a model; all on a dataset, whatever the model; all of a model on a dataset;
 none, though it may change a score."""

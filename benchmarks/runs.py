@@ -24,11 +24,6 @@ from common.files import sha256_bytes
 from common.manifest import DamagedError, parse_manifest
 from common.reading import UnreadableError, read_bounded
 
-__all__ = [
-    "AGAIN", "CLUSTERS", "DETAILS", "RESULTS", "RESULTS_VERSION", "RUN", "SCORED_SPLITS", "NotItselfError", "RunKey",
-    "cell_keys", "clusters_hash", "found_keys", "key_of", "read_run", "record_of", "results_text", "store_of",
-]  # fmt: skip
-
 RESULTS = "results.json"
 DETAILS = "details.json"
 RUN = "run.json"

@@ -16,8 +16,6 @@ from clm_or_mlm import VERSION
 from common.cli import call, program, run
 from common.errors import UserError
 
-__all__ = ["COMMANDS", "STEPS", "Verb", "app_of", "console", "main"]
-
 ABOUT = """\
 Below are {1}; `{0} help COMMAND` explains one.
 `{0} --install-completion` makes the shell complete them.

@@ -32,8 +32,6 @@ from pretraining.plan.study_text import divided_study, study_text
 from pretraining.starts import Start, start_of
 from workflow.study_checks import sample_of
 
-__all__ = ["Choice", "budget_document", "choices_of", "chosen_study", "nearest_spread"]
-
 _VOCAB = 49_152
 _START = Start(
     text="HuggingFaceTB/SmolLM2-135M",

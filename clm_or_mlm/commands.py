@@ -15,8 +15,6 @@ from common.manifest import write_manifest
 from common.plain_text import redacted
 from common.provenance import provenance, provenance_path
 
-__all__ = ["report", "reproduce"]
-
 PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "matplotlib", "jinja2")
 
 

@@ -21,8 +21,6 @@ from pretraining.plan.devices import Device, find_device
 from pretraining.plan.plan_report import PLAN_FORMATS, plan_document
 from pretraining.plan.study_plan import Study, load_study, plan_of
 
-__all__ = ["plan"]
-
 _PAPER = StudyOptions()
 _ABOVE_0 = Parameter(validator=Number(gt=0, lt=1e18))
 

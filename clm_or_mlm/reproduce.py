@@ -26,8 +26,6 @@ from common.tables import FORMATS, TableDocument, write
 from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import DrawnFigure, draw_figures
 
-__all__ = ["Reproduction", "reproduce"]
-
 INDEX = "index.html"
 """The page that shows everything and links to the files."""
 RECORD = "reproduce.json"

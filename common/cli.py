@@ -73,18 +73,6 @@ if TYPE_CHECKING:
     from cyclopts.help import DefaultFormatter, HelpPanel
     from rich.console import Console, ConsoleOptions
 
-__all__ = [
-    "INTERRUPTED",
-    "MANY",
-    "SENTENCE",
-    "call",
-    "check_words",
-    "offered",
-    "program",
-    "run",
-    "shared_options",
-]
-
 MANY = Parameter(consume_multiple=(1, None), show_default=False)
 """An option that takes several values: `--model A B` and `--model A --model B` are the same."""
 

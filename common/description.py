@@ -11,8 +11,6 @@ from typing import Any
 
 from common.files import sha256_bytes
 
-__all__ = ["description_hash", "difference"]
-
 
 def description_hash(record: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a description: the same for the same names and values, in whatever order they stand."""

@@ -5,9 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["NotApplicableError", "UserError", "first_line", "nearest"]
-
-
 _SHORT = 4
 
 

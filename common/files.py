@@ -17,12 +17,6 @@ from pathlib import Path
 from common.errors import UserError
 from common.reading import open_plain
 
-__all__ = [
-    "atomic_folder", "atomic_path", "cache_folder", "is_alive", "private_folder",
-    "remove_leftovers", "scratch_folder", "sha256_bytes", "sha256_file", "sha256_open", "temporary_name",
-    "write_bytes", "write_text", "write_together",
-]  # fmt: skip
-
 _OLD = ".old"
 """The end of the name of a folder that is being replaced."""
 

@@ -18,8 +18,6 @@ from filelock import FileLock, SoftFileLease, Timeout
 
 from common.files import is_alive
 
-__all__ = ["holder_of", "is_locked", "try_lease", "try_lock", "wait_for_lock"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -18,11 +18,6 @@ from common.errors import UserError, first_line
 from common.files import sha256_bytes, sha256_open, write_text
 from common.reading import BadJsonError, inside, open_plain, read_bounded, strict_json
 
-__all__ = [
-    "CRATE", "FILES", "MANIFEST", "SEAL", "DamagedError", "VerifiedFile", "another_shape", "check_crate", "check_file",
-    "check_files", "manifest_text", "parse_manifest", "read_manifest", "write_manifest",
-]  # fmt: skip
-
 MANIFEST = "manifest.json"
 """Name of the manifest in a folder that one describes, of shards or of a model; the last file that is written there."""
 FILES = "files"

@@ -11,8 +11,6 @@ from common.errors import UserError, first_line, nearest
 from common.files import sha256_bytes, sha256_file
 from common.reading import inside, read_bounded, read_json
 
-__all__ = ["licence_of", "read_config", "read_object", "resolve", "tokenizer_hash", "weights_hash"]
-
 _TOKENIZER = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
     "vocab.txt", "merges.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",

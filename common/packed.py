@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, BinaryIO
 
-__all__ = ["ARCHIVES", "plain_suffix", "unpacked", "unzstd"]
-
 
 def _unpack(kind: str, raw: IO[bytes]) -> BinaryIO:
     """Return what a file of one or more frames holds; an OSError without a number is a damaged file."""

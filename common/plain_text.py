@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["counted", "name_fault", "redacted", "visible"]
-
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 """Unicode categories of what a terminal obeys or cannot show: controls, directions, lone surrogates, unassigned."""
 

@@ -18,18 +18,6 @@ from types import FrameType
 
 from common.errors import UserError
 
-__all__ = [
-    "AGAIN",
-    "STOP_SIGNALS",
-    "become_worker",
-    "cores",
-    "end_with_parent",
-    "ignore_stop_signal",
-    "on_first_interrupt",
-    "on_stop_signal",
-    "worker_pool",
-]
-
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 """What asks a process to save and stop: SIGUSR1 is what Slurm sends before a time limit."""
 

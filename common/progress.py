@@ -11,8 +11,6 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-__all__ = ["Meter", "progress"]
-
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)

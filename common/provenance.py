@@ -17,8 +17,6 @@ from pathlib import Path
 from common.files import sha256_file
 from common.plain_text import redacted
 
-__all__ = ["IMAGE_SHA256", "OF_A_CALL", "PROVENANCE", "ROOT", "git_commit", "provenance", "provenance_path"]
-
 PROVENANCE = "provenance.json"
 """Name of the file in the folder of a run or a model; of a single file such as `table10.md` it is
 `table10.provenance.json` next to it."""

@@ -16,11 +16,6 @@ from typing import Any, NoReturn
 from common.errors import UserError
 from common.plain_text import name_fault
 
-__all__ = [
-    "MOST_BYTES", "MOST_LARGE", "BadJsonError", "ChangingError", "UnreadableError", "inside", "open_plain",
-    "read_bounded", "read_json", "read_toml", "strict_json",
-]  # fmt: skip
-
 MOST_BYTES = 2**28
 """Bytes of the largest file that is read as a whole: a hundred times the release's largest, half a million files of a
 crate, a million rows of a log."""

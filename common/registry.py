@@ -7,8 +7,6 @@ from typing import NoReturn, Protocol, TypeVar
 
 from common.errors import UserError, nearest
 
-__all__ = ["Named", "Registry"]
-
 
 class Named(Protocol):
     """Anything with a name."""

@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
     from pydantic_core import CoreSchema, ErrorDetails
 
-__all__ = [
-    "Group", "Key", "Settings", "assignments", "describe_settings", "keys_of", "read_settings", "refuse_code",
-    "values_of",
-]  # fmt: skip
-
 S = TypeVar("S")
 
 _WANTED = {

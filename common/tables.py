@@ -25,23 +25,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = [
-    "FORMATS",
-    "PRINTED",
-    "Grid",
-    "Heading",
-    "Rows",
-    "TableDocument",
-    "TableFormat",
-    "default_format",
-    "markdown_table",
-    "plain_table",
-    "show",
-    "signed",
-    "write",
-    "written",
-]
-
 _TEX = str.maketrans({"\\": "\\textbackslash{}", "%": "\\%", "_": "\\_", "&": "\\&", "#": "\\#", "$": "\\$",
         "{": "\\{", "}": "\\}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "±": "$\\pm$", "<": "$<$",
         ">": "$>$", "\u221a": "$\\surd$", "\u2212": "$-$", "\u03c3": "$\\sigma$", "\u00d7": "$\\times$"})  # fmt: skip

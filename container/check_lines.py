@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from common.errors import UserError
 
-__all__ = ["CheckLine", "fail", "ok", "refuse", "report", "warn"]
-
 
 class CheckLine(NamedTuple):
     """One check's answer."""

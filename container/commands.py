@@ -14,8 +14,6 @@ from container.check_lines import report
 from container.image import IMAGES, Image, ImageName
 from container.runtime import launch, stream
 
-__all__ = ["build", "run", "test", "verify"]
-
 
 def build(
     image: ImageName,

@@ -30,8 +30,6 @@ from container.packages import LOCK
 from container.runtime import stream
 from container.same_bytes import labels_of, mksquashfs_words, normalise
 
-__all__ = ["IMAGES", "Image", "ImageName", "build", "mirror_of", "record_of", "verify"]
-
 log = logging.getLogger(__name__)
 
 BUILD = ROOT / "build"

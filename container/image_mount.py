@@ -14,8 +14,6 @@ from pathlib import Path
 from common.files import private_folder, write_text
 from container.machine import Machine
 
-__all__ = ["path_with_lasting_mount"]
-
 _PROGRAMS = ("squashfuse_ll", "squashfuse")
 
 

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["HANGS", "Machine"]
-
 HANGS = 124
 """Exit code of a program that was ended because it did not answer in time."""
 

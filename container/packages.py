@@ -18,8 +18,6 @@ from common.cli import run
 from common.errors import UserError
 from common.files import sha256_file, write_text
 
-__all__ = ["LOCK", "Package", "debian_packages", "python_packages", "sbom"]
-
 CONTEXT = Path("/context")
 """Where a build shows what was downloaded for it."""
 

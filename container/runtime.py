@@ -20,8 +20,6 @@ from container.image_mount import path_with_lasting_mount
 from container.machine import HANGS, Machine
 from container.start import IDENTITY, SCRATCH, compat_folder, scratch_of
 
-__all__ = ["check_name", "command_in", "identity_of", "launch", "program_of", "stream", "version_of"]
-
 SECONDS = 300.0
 """Time that `apptainer --version` has to answer: where no user namespace can be made, as in a chroot, it or a site's
 wrapper around it may wait for ever; and a wrapper may set itself up at its first start."""

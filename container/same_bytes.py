@@ -18,8 +18,6 @@ from typing import Any
 from common.errors import UserError
 from common.files import write_text
 
-__all__ = ["labels_of", "mksquashfs_words", "normalise"]
-
 _BUILD_DATE = "org.label-schema.build-date"
 _EMPTIED = {
     "var/log": "0755", "var/cache/apt": "0755", "var/lib/systemd": "0755", "tmp": "1777", "var/tmp": "1777",

@@ -21,11 +21,6 @@ from common.files import private_folder
 from common.provenance import git_commit
 from container.machine import Machine
 
-__all__ = [
-    "COMPAT", "GPU_COUNT", "IDENTITY", "MINIMUM_DRIVER", "cache_environment", "command_of", "compat_folder",
-    "driver_problem", "lost_output", "refuse_fewer_gpus", "scratch_of",
-]  # fmt: skip
-
 SCRATCH = "CLM_OR_MLM_SCRATCH"
 """Environment variable that names the scratch folder."""
 
@@ -219,6 +214,7 @@ def compat_folder(environ: Mapping[str, str]) -> Path | None:
 
 
 def main(argv: Sequence[str]) -> None:
+    """Run a command of the package, or print the identity of image and checkout."""
     if argv == [IDENTITY]:
         sys.stdout.write(f"{os.environ.get('CLM_OR_MLM_IMAGE', '')} {git_commit()}\n")
         return

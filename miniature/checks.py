@@ -17,8 +17,6 @@ from analysis.statistics.learning_rate_selection import select_runs
 from miniature.forms import CONTROL, FAMILIES, RANDOM, Form
 from pretraining.training.log import LOG, read_log
 
-__all__ = ["Check", "beyond_seeds", "checks", "final_losses", "mean_scores"]
-
 TWO_STAGE, MLM, CLM = "610m-clm-10k-mlm40-42k", "610m-mlm40-42k", "610m-clm-42k"
 ENOUGH_SEEDS = 3
 """Seeds from which a spread can be seen: two can only be equal or not."""

@@ -12,8 +12,6 @@ from cyclopts.validators import Number
 from miniature.data import get_data_source
 from miniature.forms import FORMS, PREFIX, RANDOM
 
-__all__ = ["random", "run", "sample"]
-
 
 def run(
     *,

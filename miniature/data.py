@@ -27,11 +27,6 @@ from common.files import write_text
 from miniature.forms import FAMILIES, WHOLE_CONTEXTS, Form
 from workflow.jobs import Command
 
-__all__ = [
-    "DATA", "DATASETS", "MADE_UP", "DataSource", "answer_sentence", "documents", "get_data_source", "jsonl",
-    "spread", "write_sample", "write_samples",
-]  # fmt: skip
-
 DATA = "data"
 """Folder of the datasets, below that of a miniature: jobs work there."""
 DATASETS = (*FAMILIES.values(), "msmarco")

@@ -19,8 +19,6 @@ from pretraining.models import parse as parse_paper
 from pretraining.plan.study_plan import Study, read_study
 from pretraining.plan.study_text import divided_study, study_text
 
-__all__ = ["CONTROL", "FAMILIES", "FORMS", "PREFIX", "RANDOM", "SIZES", "WHOLE_CONTEXTS", "Form"]
-
 PREFIX = "mini-"
 """Before every name, so that no model can be taken for one of the paper's."""
 SIZES = {f"{PREFIX}s": "210m", f"{PREFIX}m": "610m", f"{PREFIX}l": "1b"}

@@ -24,8 +24,6 @@ from workflow.attempts import attempts_in
 from workflow.engine import run_workflow
 from workflow.jobs import JOB_KINDS
 
-__all__ = ["make_miniature", "page", "read_timings", "stand_in_note", "write_example"]
-
 
 def make_miniature(
     miniature: Miniature,

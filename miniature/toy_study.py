@@ -22,8 +22,6 @@ from pretraining.plan.study_plan import plan_of
 from workflow.jobs import JOB_KINDS, Command, Job, Workflow, by_marker, marker
 from workflow.study import model_files, stage_files, train_command
 
-__all__ = ["ANALYSED", "INSTANCES", "PRETRAINED", "STORE", "STUDY", "TABLE", "Miniature", "workflow_for"]
-
 STUDY, TOKENIZER, SHARDS, STORE = "study.toml", "tokenizer", "shards", "store"
 PRETRAINED = "pretrained"
 """What `clm-or-mlm train` writes: stages and models."""

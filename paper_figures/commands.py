@@ -17,8 +17,6 @@ from common.plain_text import counted
 from paper_figures.figure import FIGURES, FigureInputs, figures_named, names_in_words
 from paper_figures.save import FORMATS, draw_figures, formats_named
 
-__all__ = ["draw"]
-
 _WRITTEN = "what is written"
 _FORMATS = ",".join(FORMATS)
 if TYPE_CHECKING:

@@ -34,11 +34,6 @@ if TYPE_CHECKING:
 
     from analysis.claims.assessment import Assessment
 
-__all__ = [
-    "COLUMNS", "FIGURES", "GAPS", "FigureInputs", "FigureSpec", "LazyFigure", "figures_named", "file_stem",
-    "names_in_words", "point_id",
-]  # fmt: skip
-
 COLUMNS = ["panel", "series", "model", "x", "mean", "low", "high", "n_seeds", "interval", "source"]
 """Of the data of a figure of the paper, which are its CSV and all that its drawing reads.
 

@@ -29,8 +29,6 @@ from paper_figures.figure import GAPS, FigureInputs, FigureSpec, file_stem
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FORMATS", "DrawnFigure", "draw_figures", "formats_named", "picture", "rounded"]
-
 _PACKAGES = ("matplotlib", "numpy", "scipy", "pandas", "statsmodels", "pillow", "fonttools")
 _PERCENTAGES = ("mean", "low", "high", "effect", "region_low", "region_high")
 """Columns in percent or in points of percent."""

@@ -15,10 +15,6 @@ from common.plain_text import counted
 from paper_figures.figure import FigureInputs, FigureSpec
 from pretraining.models import MODELS, arm_of
 
-__all__ = [
-    "alt_text", "caption", "missing", "missing_sentence", "selection_sentence", "source_sentence", "title",
-]  # fmt: skip
-
 
 def title(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
     """Return what stands above the picture: first that the source is not of the paper's kind, then what it shows."""

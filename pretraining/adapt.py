@@ -34,8 +34,6 @@ from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import Study, Targets, targets_of
 from pretraining.starts import Start
 
-__all__ = ["Adaptation", "at_best_rate"]
-
 log = logging.getLogger(__name__)
 
 _RATES = ((100e6, 5e-4), (300e6, 2e-4), (2e9, 1e-4), (math.inf, 2e-5))

@@ -29,11 +29,6 @@ from pretraining.plan.study_plan import Study, load_study, targets_of
 if TYPE_CHECKING:
     from pretraining.starts import Start
 
-__all__ = [
-    "StudyOptions", "adapt", "check", "export", "models", "settings", "shards", "tokenizer", "train", "verify",
-    "warn_of_a_slip",
-]  # fmt: skip
-
 log = logging.getLogger(__name__)
 
 _STUDY = "the study and its settings"

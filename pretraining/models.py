@@ -30,12 +30,6 @@ from common.errors import UserError, nearest
 from common.registry import Registry
 from pretraining.paper_settings import SHAPES, TRAINING
 
-__all__ = [
-    "DECAYS", "FIGURE_MODELS", "LINEAR", "MODELS", "OBJECTIVES", "PAPER_DESIGN", "PREDICTION_SHIFT", "TABLES", "Decay",
-    "Design", "Model", "Objective", "Stage", "StageObjective", "StageSpec", "arm_of", "find_model", "format_steps",
-    "make_stages", "own_model", "parse", "parse_objective", "parse_steps", "short_name",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, kw_only=True)
 class Objective:

@@ -9,8 +9,6 @@ from cyclopts import Parameter
 from common.cli import MANY, offered
 from pretraining.models import MODELS
 
-__all__ = ["ModelName", "ModelNames"]
-
 if TYPE_CHECKING:
     ModelName = str
     ModelNames = tuple[str, ...]

@@ -10,11 +10,6 @@ from dataclasses import dataclass
 from common.errors import UserError
 from common.settings import Settings
 
-__all__ = [
-    "GPU_HOURS", "SHAPES", "SPECIAL_TOKENS", "TRAINING", "Shape", "SpecialTokens", "TrainingSettings",
-    "effective_length",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, kw_only=True)
 class Shape(Settings):

@@ -20,8 +20,6 @@ from common.reading import read_bounded
 from pretraining.data.tokenizer_files import TOKENIZER, MaskToken, TokenizerFiles, read_tokenizer
 from pretraining.paper_settings import Shape
 
-__all__ = ["OWN_TYPES", "Start", "is_checkpoint", "start_of"]
-
 OWN_TYPES = ("eurobert", "sl_model")
 """Values of `model_type` of our own exports and of the authors' folders."""
 _NOTICES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "NOTICE")

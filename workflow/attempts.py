@@ -22,8 +22,6 @@ from common.provenance import git_commit
 from common.reading import read_bounded, strict_json
 from workflow.jobs import Job, Workflow
 
-__all__ = ["Attempt", "attempts_in", "run_attempt"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:

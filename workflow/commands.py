@@ -25,8 +25,6 @@ from workflow.study_checks import check_start, sample_of
 from workflow.study_progress import Progress, progress_of
 from workflow.study_settings import StudySettings, load_settings
 
-__all__ = ["archive", "cancel", "doctor", "status", "study"]
-
 _NOT_ALL_DONE = 3
 _OFTEN = ("--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5")
 

@@ -27,8 +27,6 @@ from workflow.attempts import Attempt, attempts_in
 from workflow.engine import LEASE, reconcile
 from workflow.jobs import Job, Workflow, load
 
-__all__ = ["PARTS", "write_crate"]
-
 PARTS = ("results", "analysis", "pretraining/models", "tokenizer", "logs")
 """Folders of a study that are archived; shards, training's checkpoints and Snakemake's own files are not."""
 

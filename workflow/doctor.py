@@ -30,8 +30,6 @@ from workflow.study_checks import check_image
 from workflow.study_settings import StudySettings
 from workflow.tiny import make_text
 
-__all__ = ["examine", "network_of", "rehearsal_of", "try_steps"]
-
 _STEPS, _DECAY, _DOCUMENTS = 6, 2, 20_000
 _MODEL = f"rehearsal-largest-mlm40-{_STEPS}"
 _NETWORK = re.compile(r"NCCL INFO (?:Using network (.+)|.*\b(NET/\w+))")

@@ -44,8 +44,6 @@ from workflow.slurm_jobs import (
 )  # fmt: skip
 from workflow.slurm_request import request_of, sbatch_options
 
-__all__ = ["LEASE", "Profile", "cancel", "detach", "reconcile", "run_workflow"]
-
 log = logging.getLogger(__name__)
 
 LEASE = ".lease"

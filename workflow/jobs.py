@@ -24,23 +24,6 @@ from common.files import write_text
 from common.manifest import another_shape, manifest_text, read_manifest
 from common.reading import read_bounded
 
-__all__ = [
-    "JOB_KINDS",
-    "QUEUES",
-    "WORKFLOW",
-    "Command",
-    "Job",
-    "JobKind",
-    "Workflow",
-    "by_marker",
-    "load",
-    "marker",
-    "queue_name",
-    "refuse_other_settings",
-    "save",
-    "write_marker",
-]
-
 WORKFLOW = "workflow.json"
 """File in a workflow's folder with all of its jobs."""
 

@@ -20,12 +20,6 @@ from common.files import write_text
 from container.machine import Machine
 from workflow.jobs import Job
 
-__all__ = [
-    "LiveJob", "cancelled_numbers", "controller_name", "controller_of", "live_jobs",
-    "minutes_of", "prefix_of", "queued_jobs", "read_live",
-    "refuse_cancelled", "settle", "wait_command", "write_live",
-]  # fmt: skip
-
 _LIVE = "live"
 _ENDED = {
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY",

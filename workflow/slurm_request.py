@@ -16,8 +16,6 @@ from container.machine import Machine
 from workflow.jobs import Job, Workflow
 from workflow.slurm_jobs import minutes_of
 
-__all__ = ["Request", "check_requests", "request_of", "sbatch_options"]
-
 Request = dict[str, str | int]
 """What Slurm is asked for, by the names of the executor's resources."""
 

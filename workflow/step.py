@@ -33,8 +33,6 @@ from workflow.attempts import run_attempt
 from workflow.jobs import Job, Workflow, load, write_marker
 from workflow.slurm_jobs import refuse_cancelled
 
-__all__ = ["MISTAKE", "do", "launcher_of", "run_until", "seconds_left", "site_environment", "start_words"]
-
 MISTAKE = 2
 """Exit code of every command for what the user has to correct; the same job would end with it again."""
 

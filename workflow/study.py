@@ -24,11 +24,6 @@ from pretraining.plan.study_plan import Plan, PlannedStage, Study, load_study, p
 from workflow.jobs import JOB_KINDS, Command, Job, JobKind, Workflow, by_marker, marker, queue_name
 from workflow.study_settings import StudySettings
 
-__all__ = [
-    "cell_runs", "model_files", "models_of", "place_stand_ins", "stage_files", "study_of", "train_command",
-    "workflow_of",
-]  # fmt: skip
-
 _ROW_BYTES = 200_000
 _SHARD_BYTES = 33.5e6
 """What a shard of 4,096 records is."""

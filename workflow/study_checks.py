@@ -28,8 +28,6 @@ from workflow.slurm_request import check_requests
 from workflow.study import models_of, study_of
 from workflow.study_settings import StudySettings
 
-__all__ = ["check_image", "check_settings", "check_start", "sample_of"]
-
 _SAMPLES = {"sample-10BT": 10e9, "sample-100BT": 100e9, "sample-350BT": 350e9}
 """FineWeb-Edu's samples and their tokens, by GPT-2's tokenizer, as its page gives them."""
 _SPARE = 1.1

@@ -21,8 +21,6 @@ from workflow.engine import LEASE, reconcile
 from workflow.jobs import Job, Workflow, load
 from workflow.slurm_jobs import LiveJob, controller_of, live_jobs
 
-__all__ = ["Progress", "progress_of", "warnings"]
-
 _HEAD = (
     "jobs", "done", "running", "queued", "failed", "left", "GPU hours", "node hours", "disk, GB", "files",
 )  # fmt: skip

@@ -31,8 +31,6 @@ from container.start import COMPAT
 from pretraining.plan.devices import DEVICES
 from workflow.jobs import QUEUES
 
-__all__ = ["SITES", "Queue", "Site", "StudySettings", "load_settings"]
-
 SITES = Path(__file__).resolve().parent / "sites"
 """Where the sites are that come with this package."""
 

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from common.files import write_text
 
-__all__ = ["DATASETS", "MODELS", "make_text", "write_tiny_study"]
-
 _FILES = {path.name: path.read_text("utf-8") for path in (Path(__file__).parent / "studies").iterdir()}
 
 MODELS: tuple[str, ...] = tuple(tomllib.loads(_FILES["study.toml"])["models"])

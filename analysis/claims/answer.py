@@ -22,8 +22,6 @@ from analysis.claims.verdicts import HOLDS
 from analysis.claims.wording import counted, format_effect
 from analysis.statistics.inference import ALPHA, holm
 
-__all__ = ["QUESTION", "Answer", "answer"]
-
 QUESTION = "Should we still pretrain encoders with masked language modeling?"
 """The paper's title."""
 

@@ -16,8 +16,6 @@ from analysis.claims.wording import how_tested
 from analysis.evidence.evidence import Settings
 from analysis.sources import Source
 
-__all__ = ["SPLIT", "Assessment", "assess"]
-
 SPLIT = 25
 """The percentage of CLM of the answer: the paper's best split."""
 

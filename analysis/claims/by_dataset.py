@@ -21,10 +21,6 @@ from analysis.evidence.contrasts import AnyContrast, Contrast, Result, Spread, T
 from analysis.statistics.inference import ALPHA
 from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
 
-__all__ = [
-    "SPREAD", "RandomEffects", "effects_by_dataset", "finding_by_dataset", "makes_the_result", "random_effects",
-]  # fmt: skip
-
 SPREAD = (
     "q", "q_p", "i_squared", "mean_over_datasets", "low_over_datasets", "high_over_datasets", "makes_the_result",
 )  # fmt: skip

@@ -17,11 +17,6 @@ from analysis.claims.verdicts import FAILS, HOLDS, IN_PART, Branch, ResultOf, ev
 from analysis.evidence.contrasts import AnyContrast, Contrast, Result
 from analysis.statistics.inference import ALPHA, holm
 
-__all__ = [
-    "ROLES", "Row", "by_finding", "comparisons_of", "decisive_of", "frame_of", "judge", "judged_rows", "known_of",
-    "main_of", "mean_of", "of_finding", "result_row", "rows",
-]  # fmt: skip
-
 ROLES = ("finding", "verdict", "reported", "mean")
 """What a row stands for: a finding; a statement or comparison that its verdict rests on; one that is judged next to it,
 outside the verdict; the mean of the verdict's known comparisons, each in the claimed direction."""

@@ -23,11 +23,6 @@ from analysis.sources import Source
 from analysis.statistics.estimates import Student
 from benchmarks.protocol import AVERAGE, TASKS
 
-__all__ = [
-    "SHARED_LUCK", "MeasuredSpread", "SharedLuck", "measured_spreads", "spreads_of", "trunks",
-    "with_pretraining_spread",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, kw_only=True)
 class SharedLuck:

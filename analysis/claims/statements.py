@@ -17,11 +17,6 @@ from analysis.evidence.contrasts import AnyContrast, Contrast, Term
 from common.errors import UserError
 from pretraining.models import parse
 
-__all__ = [
-    "AtLeast", "Finding", "Node", "all_of", "any_of", "both_of", "comparisons", "difference", "shared_trunks",
-    "trunk_of", "typical_contrast", "weighted",
-]  # fmt: skip
-
 _MOST_NAMED = 6
 """Trunks that are named."""
 

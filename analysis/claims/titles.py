@@ -5,8 +5,6 @@ A new finding begins with a line here; what has to hold goes to a module of `ana
 It imports nothing, so that commands can offer the findings and their figures without loading the catalogue.
 """
 
-__all__ = ["ANSWER", "ANSWER_TITLE", "TITLES"]
-
 ANSWER, ANSWER_TITLE = "answer", "CLM then MLM beats MLM alone in half or more"
 """The statement by which the paper's question is answered; it is ours, and stands next to the findings."""
 

@@ -14,10 +14,6 @@ from analysis.evidence.contrasts import AnyContrast, Result
 from analysis.statistics.inference import ALPHA, partial_conjunction
 from common.registry import Registry
 
-__all__ = [
-    "FAILS", "HOLDS", "IN_PART", "OPEN", "OUTCOMES", "Branch", "Outcome", "ResultOf", "evaluate", "outcome_of",
-]  # fmt: skip
-
 ResultOf = Callable[[AnyContrast], Result]
 """What a source says about a comparison."""
 

@@ -20,11 +20,6 @@ from analysis.evidence.intervals import INTERVALS, coverage_words
 from analysis.published_cells import N_SEEDS
 from analysis.statistics.inference import ALPHA
 
-__all__ = [
-    "counted", "counted_verdict", "format_effect", "format_p", "how_tested", "levels_in_words", "not_run", "p_texts",
-    "readout", "seeds_in_words", "seeds_that_decide", "sentence", "three_lines",
-]  # fmt: skip
-
 
 def format_p(p: float) -> str:
     """Return a p with two significant digits, `< 0.0001` below that, and `-` for none."""

@@ -21,8 +21,6 @@ from common.tables import PRINTED, write
 from pretraining.models import MODELS
 from pretraining.names import ModelNames
 
-__all__ = ["certify", "compare", "design"]
-
 _HOW = "how they are compared"
 _COUNT = Parameter(validator=Number(gte=1, lte=MOST_SEEDS))
 _POINTS = Parameter(metavar="POINTS", validator=Number(gte=0, lt=math.inf))

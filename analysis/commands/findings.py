@@ -18,8 +18,6 @@ from common.cli import offered
 from common.errors import UserError, nearest
 from common.tables import PRINTED, write
 
-__all__ = ["claims", "sensitivity"]
-
 _SHOWN = "what to show"
 if TYPE_CHECKING:
     FindingName = str

@@ -24,8 +24,6 @@ from common.reading import inside
 from common.tables import FORMATS, default_format, write
 from pretraining.names import ModelNames
 
-__all__ = ["audit", "export", "scores", "table"]
-
 if TYPE_CHECKING:
     TableNumber = str
 else:

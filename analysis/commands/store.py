@@ -22,8 +22,6 @@ from common.errors import UserError, nearest
 from common.plain_text import counted
 from pretraining.models import FIGURE_MODELS, MODELS, TABLES
 
-__all__ = ["fetch_released", "ingest"]
-
 logger = logging.getLogger(__name__)
 
 _MOST_LOGGED = 10

@@ -25,8 +25,6 @@ from benchmarks.protocol import AVERAGE
 from common.errors import UserError
 from pretraining.models import arm_of
 
-__all__ = ["Comparison", "compare", "with_arms"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:

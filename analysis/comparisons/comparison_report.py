@@ -17,11 +17,6 @@ from analysis.evidence.intervals import INTERVALS, POOLED, caption_of
 from analysis.palette import SIGN
 from common.tables import Grid, TableDocument, signed
 
-__all__ = [
-    "about", "comparison_document", "difference_tables", "footer", "in_a_sentence", "records_of",
-]  # fmt: skip
-
-
 _MORE = frozenset({"p", "margin", "seeds", "needed"})
 """Columns that only `--full` shows, so that a table fits a terminal of 80 columns."""
 

@@ -19,8 +19,6 @@ from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, in_order, title
 from common.errors import UserError, nearest
 from pretraining.models import MODELS
 
-__all__ = ["ALL", "OVERALL", "Contestants", "Place", "contestants_of", "places_in_order", "widest"]
-
 ALL = "all"
 """The `task` of the mean over tasks."""
 

@@ -13,8 +13,6 @@ from analysis.evidence.contrasts import Contrast, Result
 from analysis.precision.design import seeds_needed
 from analysis.statistics.inference import ALPHA, holm
 
-__all__ = ["Difference", "against", "compare_pair", "margin_of"]
-
 AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN = "ahead", "behind", "equal", "open", "unknown"
 """What is said of the first model: better, worse, practically equal, not decided, no test possible."""
 

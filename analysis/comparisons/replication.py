@@ -26,8 +26,6 @@ from common.tables import Grid, TableDocument
 from pretraining.models import arm_of
 from pretraining.training.log import LOG, read_log
 
-__all__ = ["Replication", "replication_document", "replication_of"]
-
 Array = npt.NDArray[np.float64]
 
 _Row = dict[str, Any]

@@ -33,8 +33,6 @@ from benchmarks.protocol import AVERAGE, TASKS
 if TYPE_CHECKING:
     from analysis.statistics.crossed import InstanceCovariance, Weighted
 
-__all__ = ["SMALLEST_HALF_WIDTH", "Cells", "seed_scores"]
-
 Array = npt.NDArray[np.float64]
 
 SMALLEST_HALF_WIDTH = 0.005

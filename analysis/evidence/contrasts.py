@@ -22,11 +22,6 @@ from analysis.statistics.inference import brown_forsythe, region_p, spread_ratio
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE
 
-__all__ = [
-    "AnyContrast", "Cell", "Contrast", "Result", "Spread", "Term", "contrast_result", "spread_result",
-    "weights_of",
-]  # fmt: skip
-
 Cell = tuple[str, str, str]
 """(model, task, dataset or `average`)."""
 

@@ -37,8 +37,6 @@ from common.cli import shared_options
 from common.errors import UserError
 from pretraining.models import MODELS
 
-__all__ = ["COLUMNS", "DEFAULT_SEED", "RESAMPLES", "Evidence", "Settings", "scores_of"]
-
 COLUMNS = ["model", "task", "dataset", "mean", "low", "high", "n_seeds", "interval", "source"]
 """The columns of the table of scores that everything downstream reads."""
 RESAMPLES = 10_000

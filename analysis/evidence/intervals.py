@@ -33,12 +33,6 @@ from benchmarks.protocol import is_paired
 from common.errors import UserError
 from common.registry import Registry
 
-__all__ = [
-    "COVERAGE_FILE", "CROSSED", "DEFAULT_OF_CELLS", "DEFAULT_OF_RUNS", "ENOUGH", "INTERVALS", "PAPER_INTERVAL",
-    "POOLED", "SHOWN_SHAPES", "SOURCE_CELLS", "Estimated", "Interval", "T", "caption_of", "coverage_words",
-    "measured_coverage", "too_narrow",
-]  # fmt: skip
-
 COVERAGE_FILE = "interval_coverage.csv"
 SHOWN_SHAPES = {"normal": "of the time", "collapse": "if one seed in ten collapses"}
 """The shapes whose coverage captions say, and how."""

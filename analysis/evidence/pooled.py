@@ -23,8 +23,6 @@ from analysis.evidence.contrasts import Term
 from analysis.statistics.estimates import Student, Studentised, is_flat, welch_estimate
 from benchmarks.protocol import AVERAGE
 
-__all__ = ["EQUAL_TAILS_FROM", "FEWEST_CELLS", "FEWEST_SEEDS", "ResidualPools"]
-
 Array = npt.NDArray[np.float64]
 
 FEWEST_CELLS = 5

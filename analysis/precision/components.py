@@ -29,11 +29,6 @@ from benchmarks.protocol import AVERAGE, TASKS, is_paired, title_of
 from common.tables import Grid
 from pretraining.models import arm_of
 
-__all__ = [
-    "PRETRAINING", "Component", "VarianceTerm", "arms_of", "components_body", "components_table", "difference_error",
-    "variance_components",
-]  # fmt: skip
-
 Array = npt.NDArray[np.float64]
 VarianceTerm = frozenset[str]
 """The axes whose levels have an effect in common: {pretraining}, or {data set, pretraining} for their interaction."""

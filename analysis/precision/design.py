@@ -33,11 +33,6 @@ from benchmarks.protocol import AVERAGE, TASKS, title_of
 from common.errors import UserError
 from common.tables import Grid, TableDocument
 
-__all__ = [
-    "MOST_SEEDS", "AssumedSpread", "PlannedStudy", "PlannedTest", "design_document", "design_table",
-    "planned_test", "seed_spreads", "seeds_needed",
-]  # fmt: skip
-
 MOST_SEEDS = 100_000
 """More of anything are not said to be enough."""
 _PAIRS, _PAIRS_OF_SOURCE = 120, 6

@@ -25,8 +25,6 @@ from analysis.statistics.learning_rate_selection import SELECTIONS
 from common.errors import UserError
 from common.progress import progress
 
-__all__ = ["ADJUSTMENTS", "FORKS", "Multiverse", "explore"]
-
 FORKS = ("protocol", "selection", "interval", "adjustment")
 """The columns that name an analysis."""
 

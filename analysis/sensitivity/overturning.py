@@ -17,8 +17,6 @@ from analysis.evidence.evidence import Settings
 from analysis.evidence.intervals import T
 from analysis.sources import Source
 
-__all__ = ["MOVED", "SPREADS", "Moved", "Overturned", "evidence_of", "overturn", "with_errors"]
-
 SPREADS = tuple(float(f"{0.01 * 1.05**step:.3g}") for step in range(165))
 """Standard deviations between pretrainings that are tried, in points: 0.01 to about 30."""
 

@@ -28,8 +28,6 @@ from analysis.sources import Source, standard_of
 from common.tables import Grid, Rows, TableDocument
 from pretraining.models import parse
 
-__all__ = ["Sensitivity", "sensitivity_document", "sensitivity_of"]
-
 _FEW = 2
 """Analyses that compare next to nothing."""
 

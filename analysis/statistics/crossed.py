@@ -26,12 +26,6 @@ from analysis.store.stand_ins import RECORDED_AS
 from benchmarks.protocol import DATASETS, in_order, is_paired
 from common.progress import progress
 
-__all__ = [
-    "MEMBERS", "BoundedStudent", "Clusters", "InstanceCovariance", "Weighted", "covariance_of_means",
-    "crossed_estimate", "crossed_variance", "freedom_of", "note_single_instances",
-    "run_key",
-]  # fmt: skip
-
 logger = logging.getLogger(__name__)
 
 Array = npt.NDArray[np.float64]

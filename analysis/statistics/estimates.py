@@ -23,12 +23,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-__all__ = [
-    "LEVEL", "LIMITS", "MOST_ENUMERATED", "Estimate", "Resampled", "Resamples", "Student", "Studentised",
-    "apart_bootstrap", "difference_estimate", "every_resample", "is_flat", "seed_bootstrap",
-    "student_estimate", "welch_estimate",
-]  # fmt: skip
-
 Array = npt.NDArray[np.float64]
 
 LEVEL = 0.95

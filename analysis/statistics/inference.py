@@ -10,10 +10,6 @@ import numpy.typing as npt
 
 from analysis.statistics.estimates import Estimate
 
-__all__ = [
-    "ALPHA", "brown_forsythe", "holm", "partial_conjunction", "region_p", "spread_ratios",
-]  # fmt: skip
-
 Array = npt.NDArray[np.float64]
 
 ALPHA = 0.05

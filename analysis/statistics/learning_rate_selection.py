@@ -16,8 +16,6 @@ import pandas as pd
 
 from common.registry import Registry
 
-__all__ = ["SEED", "SELECTIONS", "Selection", "select_runs"]
-
 _CELL = ["model", "task", "dataset"]
 
 

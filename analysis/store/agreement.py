@@ -14,8 +14,6 @@ import orjson
 from analysis.store.cell import Run
 from benchmarks.run_fields import fields_that_decide
 
-__all__ = ["differences", "other_weights"]
-
 _OF_MODEL = tuple(field.name for field in fields_that_decide("of the model"))
 
 _SHOWN = 3

@@ -36,8 +36,6 @@ from benchmarks.runs import (
 from common.manifest import FILES
 from common.reading import UnreadableError, read_bounded
 
-__all__ = ["Run", "read_cell"]
-
 _BARE = f"has no {RUN}, unlike other runs of its cell, so its origin is unknown; remove it, or {AGAIN}"
 _SHARED = (*fields_that_decide("of the model"), *fields_that_decide("between models"))
 """What all runs of a model share, or all runs on a dataset, whatever the model."""

@@ -38,8 +38,6 @@ from common.plain_text import counted
 from common.processes import cores, worker_pool
 from common.progress import progress
 
-__all__ = ["RefusedStoreError", "StoreTable", "blind_score", "copies", "ingest", "open_store"]
-
 logger = logging.getLogger(__name__)
 
 _GRID = [(lr, seed) for lr in LEARNING_RATES for seed in SEEDS]

@@ -39,15 +39,6 @@ from common.processes import cores
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "RunScores",
-    "instances_folder",
-    "instances_name",
-    "read_clusters",
-    "read_instances",
-    "write_cell",
-]
-
 _MANIFEST = "_manifest.json"
 """The hashes of the files in the folder (`common.manifest`); readers of Parquet skip names with an underscore."""
 _CLUSTERS = {split: f"{split}_clusters" for split in SCORED_SPLITS}

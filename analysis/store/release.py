@@ -21,8 +21,6 @@ from common.locks import wait_for_lock
 from common.plain_text import redacted
 from common.progress import progress
 
-__all__ = ["COMMIT", "URL", "cached_release", "released_store"]
-
 logger = logging.getLogger(__name__)
 
 URL = "https://github.com/hgissbkh/EncodEval.git"

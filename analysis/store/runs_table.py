@@ -42,11 +42,6 @@ from common.reading import MOST_LARGE, BadJsonError, read_bounded, strict_json
 from common.settings import Settings, read_settings
 from pretraining.models import MODELS, parse
 
-__all__ = [
-    "COLUMNS", "KEYS", "RUN_COLUMNS", "RunsTable", "fingerprint", "log_doubts", "manifest_path", "model_error",
-    "other_sizes", "read_runs", "read_table", "sort_runs", "unsealed_words", "warn_of_other_sizes", "write_runs",
-]  # fmt: skip
-
 logger = logging.getLogger(__name__)
 
 RUN_COLUMNS = (

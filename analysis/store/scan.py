@@ -17,11 +17,6 @@ from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS, Dataset
 from benchmarks.runs import DETAILS, RESULTS, RUN, RunKey, key_of
 from common.errors import UserError, nearest
 
-__all__ = [
-    "DOUBTFUL", "HARMLESS", "PROBLEM_KINDS", "CellFolder", "Problem", "Scan", "results_folder", "scan_store",
-    "summary",
-]  # fmt: skip
-
 PROBLEM_KINDS = (
     "unreadable", "broken", "incomplete", "value", "mean", "changed", "copied", "weights", "standard", "count",
     "duplicate", "unknown", "stray", "unfinished", "missing", "left out",

@@ -19,8 +19,6 @@ from benchmarks.protocol import AVERAGE, datasets_of
 from common.reading import inside, read_json
 from common.settings import Settings, read_settings
 
-__all__ = ["RECORDED_AS", "STAND_INS", "StandIns", "averaged_datasets", "read_stand_ins"]
-
 STAND_INS = "stand_ins.json"
 """Name of the file, in a run store or next to a runs table."""
 

@@ -16,8 +16,6 @@ from benchmarks.protocol import AVERAGE, DATASETS, LEARNING_RATES, SEEDS, datase
 from common.errors import UserError
 from common.tables import TableDocument, markdown_table, signed
 
-__all__ = ["AUDIT_FORMATS", "Audit", "AuditedCell", "audit", "audit_document", "runs_of_stand_ins", "verdict"]
-
 STATUSES = ("exact", "within interval", "differs", "incomplete", "no runs")
 AUDIT_FORMATS = ("markdown", "json")
 """How the audit is printed."""

@@ -22,8 +22,6 @@ from common.errors import UserError
 from pretraining.models import MODELS, TABLES, Model, find_model, format_steps, own_model, parse
 from pretraining.paper_settings import SHAPES, TRAINING
 
-__all__ = ["Table", "TableEntry", "build_table", "models_of_tables"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TableEntry:

@@ -18,8 +18,6 @@ from benchmarks.protocol import AVERAGE, DATASETS, LEARNING_RATES, SEEDS
 from pretraining.models import MODELS, PAPER_DESIGN, Stage
 from pretraining.paper_settings import GPU_HOURS, TRAINING
 
-__all__ = ["ArithmeticCheck", "Reference", "check_arithmetic"]
-
 _RELEASED = [name for name in MODELS if name != "1b-clm-10k-mlm40-42k"]
 """The 50 checkpoints of the release; Figure 11's 1B two-stage model is not among them."""
 

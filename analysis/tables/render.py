@@ -18,8 +18,6 @@ from analysis.tables.build import Table, TableEntry
 from benchmarks.protocol import AVERAGE
 from common.tables import Grid, TableDocument
 
-__all__ = ["TABLE_FORMATS", "recomputed_text", "scores_document", "table_document"]
-
 TABLE_FORMATS = ("text", "markdown", "latex", "csv", "html")
 """How the paper's tables are printed."""
 

@@ -20,8 +20,6 @@ from common.errors import UserError
 from common.manifest import check_crate
 from common.progress import progress
 
-__all__ = ["Failed", "Mismatch", "Provenance", "audit_provenance", "provenance_lines"]
-
 _AUDITED = [field for field in RUN_FIELDS if field.is_audited]
 
 

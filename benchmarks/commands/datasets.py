@@ -26,8 +26,6 @@ from common.manifest import MANIFEST
 from common.progress import progress
 from common.tables import TableDocument, write
 
-__all__ = ["datasets", "fetch", "import_", "synthetic"]
-
 PARTIAL = 1
 """Exit code when some datasets could not be fetched and others could."""
 

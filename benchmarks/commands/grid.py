@@ -32,8 +32,6 @@ from common.cli import MANY, shared_options
 from common.model_files import resolve
 from common.registry import Registry
 
-__all__ = ["run", "status"]
-
 log = logging.getLogger(__name__)
 
 _RUNS = "the runs"

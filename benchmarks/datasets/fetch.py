@@ -26,8 +26,6 @@ from common.files import sha256_file
 from common.manifest import MANIFEST
 from common.reading import inside
 
-__all__ = ["UnreachableError", "fetch", "fetch_all"]
-
 log = logging.getLogger(__name__)
 
 DOWNLOADS = ".downloads"

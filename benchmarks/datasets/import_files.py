@@ -20,8 +20,6 @@ from benchmarks.protocol import Dataset
 from common.errors import UserError
 from common.files import sha256_file
 
-__all__ = ["READERS", "import_dataset", "make", "overlaps", "report", "unused"]
-
 READERS: dict[str, Callable[[ReaderInputs], DatasetContent]] = {
     "SC": texts.read,
     "SC-labels": texts.read,

@@ -15,8 +15,6 @@ from common.errors import UserError
 from common.manifest import MANIFEST
 from common.tables import Grid
 
-__all__ = ["dataset_table", "examples_of", "show_text"]
-
 _WIDTH = 1_000
 """Longest text shown, in characters."""
 

@@ -34,10 +34,6 @@ from common.errors import UserError, first_line
 from common.files import atomic_folder, sha256_file
 from common.manifest import MANIFEST, check_files
 
-__all__ = [
-    "DatasetContent", "LocalDataset", "cluster_ids", "load", "read_manifest", "table", "verify", "write",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetContent:

@@ -24,11 +24,6 @@ from common.errors import UserError
 from common.manifest import another_shape, manifest_text, read_manifest
 from common.registry import Registry
 
-__all__ = [
-    "DOCUMENT", "FORMS", "SCHEMA_VERSION", "SPLIT_TABLES", "LocalForm", "Manifest", "Row",
-    "TableInfo", "schema_of", "table_names",
-]  # fmt: skip
-
 Row = dict[str, Any]
 """A row of a table or of an original file: values by column."""
 

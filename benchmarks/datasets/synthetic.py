@@ -19,8 +19,6 @@ from benchmarks.protocol import DATASETS, Dataset, get_dataset
 from benchmarks.runs import SCORED_SPLITS
 from common.errors import UserError
 
-__all__ = ["GRAMMARS", "make_synthetic", "pick_word", "synthetic"]
-
 _NAMES = [
     "Ada", "Boris", "Clara", "Dmitri", "Elena", "Farid", "Greta", "Hugo", "Ines", "Jonas", "Kira", "Luca",
 ]  # fmt: skip

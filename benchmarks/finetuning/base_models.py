@@ -27,8 +27,6 @@ from pretraining.model.model_folder import load_encoder
 from pretraining.model.modeling import EuroBertModel
 from pretraining.starts import OWN_TYPES
 
-__all__ = ["FirstToken", "NoPooler", "load_base", "load_tokenizer"]
-
 log = logging.getLogger(__name__)
 
 

@@ -19,10 +19,6 @@ from benchmarks.ragged import packed_batches, packed_cost, padded_batches
 from common.errors import UserError
 from common.registry import Registry
 
-__all__ = [
-    "CPU", "GPU", "PRECISIONS", "Device", "DeviceKind", "Precision", "choose_device", "choose_kind", "choose_precision",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, kw_only=True)
 class Precision:

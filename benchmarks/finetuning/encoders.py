@@ -27,10 +27,6 @@ from pretraining.model.directions import Trial, is_decoder, is_turned_decoder, t
 from pretraining.model.encoder_folder import check_model
 from pretraining.model.modeling import EuroBertModel, rotary_tables
 
-__all__ = [
-    "Encoder", "Limits", "LoadedModel", "input_limits", "load", "packed_pass",
-]  # fmt: skip
-
 log = logging.getLogger(__name__)
 
 _ADAPTER = "adapter_config.json"

@@ -26,11 +26,6 @@ from common.registry import Registry
 from pretraining.models import PREDICTION_SHIFT
 from pretraining.starts import OWN_TYPES
 
-__all__ = [
-    "MEAN", "POOLINGS", "ClassHead", "Head", "HeadName", "Pooling", "SequenceHead", "TokenHead", "sequence_head",
-    "token_head",
-]  # fmt: skip
-
 log = logging.getLogger(__name__)
 
 

@@ -33,8 +33,6 @@ from pretraining.model.directions import FLAG, SERVERS_READ_FLAG
 from pretraining.model.encoder_folder import pooling_files
 from pretraining.model.modeling import EuroBertModel
 
-__all__ = ["HEAD_FILE", "write_model", "write_pooling", "write_tokenizer"]
-
 HEAD_FILE = "head.safetensors"
 """The head of a model for which transformers has no class."""
 

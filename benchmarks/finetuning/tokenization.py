@@ -21,12 +21,6 @@ from benchmarks.ragged import Ragged
 from common.errors import UserError
 from common.progress import progress
 
-__all__ = [
-    "Questions", "Span", "answer_positions", "classification_text", "document_text", "encode_questions",
-    "encode_retrieval_paper", "encode_texts", "encode_words", "end_of_text", "paper_document_text",
-    "query_text", "question_text", "texts_of", "word_numbers",
-]  # fmt: skip
-
 _BLOCK = 2_000
 _PLACE = re.compile(r"\{(text|second)\}")
 """Where a part of an example goes in a prompt; what a part itself has in braces is left alone."""

@@ -22,11 +22,6 @@ from torch import Tensor, nn
 from benchmarks.finetuning.device import Device
 from benchmarks.protocol import FineTuning
 
-__all__ = [
-    "FineTuningError", "FineTuningLog", "Groups", "TrainingLoss", "Watch", "decayed", "example_order", "fine_tune",
-    "learning_rate", "make_optimiser", "pair_order", "steps_of",
-]  # fmt: skip
-
 Groups = list[NDArray[np.int64]]
 """Example numbers of a step's micro-batches."""
 

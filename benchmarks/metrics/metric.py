@@ -17,12 +17,6 @@ from benchmarks.protocol import PAPER, STANDARD, TASKS, Dataset
 from benchmarks.ragged import Ragged
 from common.registry import Registry
 
-__all__ = [
-    "METRICS", "AnswerPredictions", "ClassPredictions", "Evaluation", "Ints", "LabelPredictions", "Metric",
-    "RankingPredictions", "Score", "TagPredictions", "ValuePredictions", "evaluate", "metrics_of",
-]  # fmt: skip
-
-
 Ints = NDArray[np.int64]
 
 

@@ -22,8 +22,6 @@ from benchmarks.metrics.metric import (
 from benchmarks.protocol import PAPER
 from benchmarks.ragged import Ragged
 
-__all__ = ["ndcgs", "position_f1s", "sentence_f1s", "vote_words"]
-
 Floats = NDArray[np.float64]
 
 

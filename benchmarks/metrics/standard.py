@@ -31,10 +31,6 @@ from benchmarks.metrics.metric import (
 from benchmarks.protocol import PAPER, STANDARD
 from benchmarks.ragged import Ragged
 
-__all__ = [
-    "correlation", "entity_counts", "f1", "f1_of_counts", "matthews", "ranking_scores", "squad_scores",
-]  # fmt: skip
-
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 

@@ -20,8 +20,6 @@ from common.reading import read_toml
 from common.registry import Registry
 from common.settings import Settings, read_settings
 
-__all__ = ["DATASET_KINDS", "READY", "DatasetKind", "definition_of", "read_definitions", "ready_text"]
-
 READY = {path.stem: path for path in sorted((Path(__file__).resolve().parent / "ready").glob("*.toml"))}
 """The files that are ready, by what they are called."""
 

@@ -19,10 +19,6 @@ from common.files import write_text
 from common.reading import read_json
 from common.registry import Registry
 
-__all__ = [
-    "definitions_record", "known_datasets", "recorded_definitions", "store_definitions", "stored_definitions",
-]  # fmt: skip
-
 STORED = "datasets"
 """Folder of a run store with the definitions of its datasets."""
 

@@ -37,8 +37,6 @@ from common.locks import wait_for_lock
 from common.manifest import MANIFEST, read_manifest, write_manifest
 from common.reading import read_json
 
-__all__ = ["Keeper", "check_keeping", "write_cards"]
-
 _PROBLEMS = {
     "SC": "single_label_classification",
     "SC-labels": "multi_label_classification",

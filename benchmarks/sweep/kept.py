@@ -23,8 +23,6 @@ from common.errors import UserError
 from common.manifest import FILES, MANIFEST, check_files, read_manifest
 from common.model_files import licence_of, resolve
 
-__all__ = ["CARD", "best_run", "card", "is_kept", "is_lost", "kept_folder"]
-
 log = logging.getLogger(__name__)
 
 CARD = "README.md"

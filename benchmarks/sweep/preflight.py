@@ -24,10 +24,6 @@ from benchmarks.tasks.families import family_of
 from common.errors import UserError, first_line
 from common.progress import progress
 
-__all__ = [
-    "check_labels", "check_special_tokens", "dry_run", "load_model", "preflight", "run_bytes", "validate",
-]  # fmt: skip
-
 
 def preflight(request: RunRequest) -> tuple[LoadedModel, Precision]:
     """Load the model and the datasets of a request, and check on the CPU that the one can read the other.

@@ -43,8 +43,6 @@ from common.locks import try_lock
 from common.processes import become_worker, cores
 from common.progress import progress
 
-__all__ = ["Stop", "duration", "run_grid", "side_by_side"]
-
 log = logging.getLogger(__name__)
 
 

@@ -24,16 +24,6 @@ from benchmarks.protocol import (
 )
 from common.errors import UserError, nearest
 
-__all__ = [
-    "Computation",
-    "Keep",
-    "RunRequest",
-    "dataset_names",
-    "learning_rates",
-    "model_name",
-    "seeds_of",
-]
-
 Keep = Literal["none", "best"]
 """Which runs' weights are kept."""
 

@@ -36,16 +36,6 @@ from common.model_files import read_config, resolve, tokenizer_hash, weights_has
 from common.plain_text import redacted
 from pretraining.starts import OWN_TYPES
 
-__all__ = [
-    "RunJob",
-    "check_finished",
-    "compared_jobs",
-    "descriptions",
-    "forget_failed",
-    "jobs_of",
-    "lost_jobs",
-]
-
 log = logging.getLogger(__name__)
 
 _OF_MODEL = tuple(field.name for field in fields_that_decide("of the model"))

@@ -33,11 +33,6 @@ from common.locks import is_locked
 from common.manifest import FILES, check_files
 from common.tables import plain_table
 
-__all__ = [
-    "BUSY", "COMPLETE", "FAILED", "CellStatus", "RunState", "cell_status", "claim_path", "folder_of",
-    "models_of", "note_request", "state_of", "states_of", "status_code", "status_table", "touched",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunState:

@@ -46,8 +46,6 @@ from pretraining.model.modeling import EuroBertModel
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Prepared", "ResettableModel", "prepare"]
-
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "seqeval", "pytrec-eval-terrier")
 
 

@@ -18,8 +18,6 @@ from benchmarks.finetuning.trainer import Groups, TrainingLoss, example_order
 from benchmarks.metrics.metric import Evaluation
 from benchmarks.protocol import FINE_TUNING, Dataset, FineTuning, HeadName
 
-__all__ = ["Evaluator", "Family", "Setting", "TaskModel", "TrainedRows", "packs"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:

@@ -34,8 +34,6 @@ from benchmarks.tasks.supervised import (
     predict,
 )
 
-__all__ = ["CLASSES", "LABELS", "VALUES", "SequenceFamily", "TokenClassification"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceFamily(SupervisedFamily):

@@ -17,8 +17,6 @@ from benchmarks.tasks.question_answering import QuestionAnswering
 from benchmarks.tasks.retrieval import Retrieval
 from common.registry import Registry
 
-__all__ = ["TASK_FAMILIES", "family_of", "fine_tuning_steps", "objective_of", "sampled_rows"]
-
 TASK_FAMILIES: Registry[Family] = Registry(
     "task", [CLASSES, LABELS, VALUES, TokenClassification(), QuestionAnswering(), Retrieval()]
 )

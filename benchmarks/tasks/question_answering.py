@@ -21,8 +21,6 @@ from benchmarks.ragged import Ragged
 from benchmarks.tasks.base import Setting, TaskModel
 from benchmarks.tasks.supervised import Examples, PaddedBatch, Predict, SupervisedFamily, predict
 
-__all__ = ["QuestionAnswering", "best_span"]
-
 _EVAL_BATCH = 4
 """Size of the paper's evaluation batches, whose padding is scored."""
 _STRIDE = 128

@@ -33,8 +33,6 @@ from benchmarks.runs import SCORED_SPLITS
 from benchmarks.tasks.base import Family, Setting, TaskModel, TrainedRows, packs
 from benchmarks.tasks.supervised import PaddedBatch, in_halves
 
-__all__ = ["ContrastiveObjective", "Retrieval", "RetrievalEvaluator", "info_nce", "rank"]
-
 _DOCUMENTS = "documents"
 _DEPTH = 100
 """Documents of a ranking by the standard protocol."""

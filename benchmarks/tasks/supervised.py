@@ -28,11 +28,6 @@ from benchmarks.protocol import Dataset, HeadName
 from benchmarks.ragged import Ragged, padded_batches
 from benchmarks.tasks.base import Evaluator, Family, Setting, TaskModel, TrainedRows, packs
 
-__all__ = [
-    "IGNORED", "Examples", "Loss", "PaddedBatch", "Predict", "SupervisedFamily", "SupervisedObjective", "cross_entropy",
-    "in_halves", "predict",
-]  # fmt: skip
-
 IGNORED = -100
 """Label of positions without one."""
 

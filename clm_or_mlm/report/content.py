@@ -23,15 +23,11 @@ from analysis.claims.verdicts import OUTCOMES, Outcome
 from analysis.evidence.evidence import Settings
 from analysis.sources import PUBLISHED, Source
 from analysis.tables.audit import Audit, AuditedCell, audit
-from analysis.tables.build import Table, TableEntry, build_table
+from analysis.tables.build import Table, TableEntry, build_table, models_of_tables
 from benchmarks.protocol import TASKS
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FIGURES, FigureInputs, file_stem
 from paper_figures.save import DrawnFigure
-
-__all__ = [
-    "FindingEntry", "PageContent", "Picture", "TableRow", "TableSection", "gather", "inlined",
-]  # fmt: skip
 
 _HEADING = 18.0
 """Points at the top of a picture where its heading stands, which the page writes itself."""
@@ -188,7 +184,9 @@ def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
             for name, figure in FIGURES.items()
             if not figure.supplementary and (stem := file_stem(name)) not in pictures
         ),
-        tables=tuple(_section(build_table(number, scores, source=source), cells) for number in models_of_tables()),
+        tables=tuple(
+            _section(build_table(number, scores, source=source), cells) for number in models_of_tables()
+        ),
         audit=audited,
         n_runs=0 if source.runs is None else len(source.runs),
         n_models=0 if source.runs is None else source.runs["model"].nunique(),

@@ -28,9 +28,6 @@ from clm_or_mlm.report.small_forest import SmallForest
 from common.provenance import OF_A_CALL
 from common.tables import signed
 
-__all__ = ["render_page"]
-
-
 _DOCUMENTS = {
     "scores": "Scores", "audit": "Audit", "claims": "Findings", "reproduce": "What was made",
     "provenance": "Hashes, and the code behind them",

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from analysis.claims.frame import Row
 from analysis.claims.wording import format_effect
 
-__all__ = ["Mark", "SmallForest"]
-
 _TICKS = (-30.0, -10.0, -5.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 5.0, 10.0, 30.0)
 _RATIOS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _APART = 12.0

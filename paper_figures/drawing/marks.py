@@ -20,11 +20,6 @@ from paper_figures.drawing.style import GREY, INK, SMALLEST, WHITE, Look
 from paper_figures.figure import GAPS, point_id
 from pretraining.models import MODELS
 
-__all__ = [
-    "draw_differences", "draw_groups", "draw_lines", "draw_spread", "empty_panel", "names_fit", "score_bounds",
-    "write_names", "y_axis",
-]  # fmt: skip
-
 _LEAST_SPAN = 2.0
 """Points that a y axis spans at least."""
 _STEP, _SPAN = 0.13, 0.5

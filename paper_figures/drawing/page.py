@@ -24,11 +24,6 @@ from analysis.palette import OBJECTIVE
 from benchmarks.protocol import TASKS
 from paper_figures.drawing.style import GREY, INK, SMALLEST, WHITE, Look
 
-__all__ = [
-    "DIFFERENCES", "TITLE_SIZE", "WIDTH", "Panel", "Schedule", "Sheet", "bend", "draw_schedules", "inches",
-    "line_handles", "make_page", "task_panels", "wrapped",
-]  # fmt: skip
-
 WIDTH = 7.2
 """Inches of every figure."""
 _HEADING = 8.8

@@ -16,22 +16,6 @@ import matplotlib as mpl
 
 from analysis.palette import OBJECTIVE
 
-__all__ = [
-    "CLM",
-    "EXTRA",
-    "GREY",
-    "INK",
-    "LIGHT",
-    "MLM",
-    "RAMP_BLUE",
-    "RAMP_PURPLE",
-    "SMALLEST",
-    "WHITE",
-    "Look",
-    "looks_of",
-    "paper_style",
-]  # fmt: skip
-
 WHITE = "#ffffff"
 """What is drawn on."""
 INK = "#1a1a1a"

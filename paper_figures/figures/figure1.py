@@ -27,8 +27,6 @@ from paper_figures.figures.task_figures import (
 )
 from pretraining.models import FIGURE_MODELS, Model
 
-__all__ = ["FIGURES", "position_by_share"]
-
 _SHARE, _CPT = "SC: CLM share", "SC: CPT"
 _UNIT = f"SC: {TASKS['SC'].metric} (%)"
 _PANELS = (

@@ -28,8 +28,6 @@ from paper_figures.figures.figures2_11 import BUDGET, STARTS, start_series
 from pretraining.models import FIGURE_MODELS, MODELS, OBJECTIVES, Model, format_steps
 from pretraining.training.log import LOG, read_log
 
-__all__ = ["FIGURES", "POINTS", "training_losses"]
-
 POINTS = 300
 """Points of a curve at most; more steps are averaged in bins of equal length."""
 

@@ -23,11 +23,6 @@ from pretraining.models import FIGURE_MODELS, Model, format_steps
 from pretraining.paper_settings import SHAPES, TRAINING
 from pretraining.plan.flops import hoffmann_flops_per_token
 
-__all__ = [
-    "BUDGET", "FIGURES", "GROUPS", "OBJECTIVES", "STARTS", "at_1b", "at_610m", "before_and_after", "by_flops",
-    "by_length", "by_ratio", "by_size", "by_steps", "clm_share", "objective_series", "start_series", "training_flops",
-]  # fmt: skip
-
 BUDGET = 42_000
 """Steps of the paper's full budget."""
 GROUPS = ("Base", "CPT")

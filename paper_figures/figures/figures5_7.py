@@ -25,8 +25,6 @@ from paper_figures.drawing.style import CLM, MLM, RAMP_PURPLE, Look
 from paper_figures.figure import COLUMNS, FigureInputs, FigureSpec
 from pretraining.models import FIGURE_MODELS, RATIOS
 
-__all__ = ["FIGURES"]
-
 _SD, _SINGLE = "sd", "single"
 """`interval` of a column, mean (0) and one standard deviation either side; of a single centred score."""
 _RATES = (1e-5, 1e-4)

@@ -31,13 +31,6 @@ from paper_figures.drawing.style import GREY, SMALLEST, Look, looks_of
 from paper_figures.figure import COLUMNS, GAPS, FigureInputs, FigureSpec
 from pretraining.models import MODELS, Model, arm_of, find_model
 
-__all__ = [
-    "AxisPosition", "PositionRule", "TaskFigure", "above_mlm_alone", "best_points", "collect", "continued_only",
-    "count_ahead", "describe_points", "expected_points", "last_differences", "refuse_empty",
-    "size_rank",
-]  # fmt: skip
-
-
 _FLOOR = 5.0
 """Percent; a panel of scores below it says that they are at the floor."""
 _LONGEST = 1.2

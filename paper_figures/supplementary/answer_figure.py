@@ -24,8 +24,6 @@ from paper_figures.figure import FigureInputs, FigureSpec, point_id
 from paper_figures.supplementary.findings_figure import details
 from pretraining.models import find_model
 
-__all__ = ["FIGURES"]
-
 _SIZE = 8.6
 """Points of its type: it is read at 800 px too."""
 _EDGE, _LEFT, _GAP, _HEAD, _BARS, _TITLES, _ROW, _TICKS = 0.12, 0.86, 0.14, 0.34, 0.5, 0.62, 0.25, 0.24

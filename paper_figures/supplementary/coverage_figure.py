@@ -16,8 +16,6 @@ from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet
 from paper_figures.drawing.style import INK, LIGHT, WHITE
 from paper_figures.figure import FigureInputs, FigureSpec
 
-__all__ = ["FIGURES"]
-
 _ROW, _HEAD, _PANEL, _LEFT = 0.3, 0.84, 2.6, 1.5
 _MARKS = ("X", "o", "v", "^", "s", "D", "P")
 """Markers of the intervals in their order; they begin again when there are more."""

@@ -25,8 +25,6 @@ from paper_figures.drawing.style import GREY, INK, LIGHT
 from paper_figures.figure import FigureInputs, FigureSpec, point_id
 from paper_figures.words import selection_sentence
 
-__all__ = ["FIGURES", "MARKERS", "details", "findings_data", "signed"]
-
 MARKERS = dict(zip(OUTCOMES, ("o", "X", "s", "v"), strict=True))
 """Of each outcome, which has a colour and a word of its own too."""
 

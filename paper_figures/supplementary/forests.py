@@ -28,8 +28,6 @@ from paper_figures.drawing.style import GREY, INK, LIGHT, WHITE
 from paper_figures.figure import FigureInputs, FigureSpec, point_id
 from paper_figures.supplementary.findings_figure import details, signed
 
-__all__ = ["FIGURES", "forest_data"]
-
 _EDGE, _GAP, _PAD = 0.12, 0.2, 0.06
 _HEAD, _ROW, _TICKS = 0.72, 0.15, 0.22
 _APART = 0.5

@@ -28,8 +28,6 @@ from pretraining.data.shard_manifest import load_manifest, tokenizer_files, writ
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.tokenizer import TextTokenizer, encoded, load_tokenizer
 
-__all__ = ["build"]
-
 logger = logging.getLogger(__name__)
 
 _GROUP_CHARACTERS, _GROUP_DOCUMENTS = 500_000, 1_000

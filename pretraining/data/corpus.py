@@ -24,8 +24,6 @@ from common.errors import UserError, first_line
 from common.files import sha256_file
 from common.packed import ARCHIVES, plain_suffix, unpacked
 
-__all__ = ["BLANK", "FILE_KINDS", "Document", "TextSource", "batched", "open_source"]
-
 BLANK, LINE, FILE = "blank", "line", "file"
 """What ends a document in a text file: a blank line, every line, the file alone."""
 _HUB = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?")

@@ -29,8 +29,6 @@ from pretraining.data.shard_index import INDEX, read_index
 from pretraining.data.shard_manifest import SHARD_SPLITS, check_split, load_manifest
 from pretraining.data.token_stream import DISK_FULL, Fetch
 
-__all__ = ["RemoteShards", "find_shards"]
-
 logger = logging.getLogger(__name__)
 
 SCHEMES = ("s3", "gs", "hf")

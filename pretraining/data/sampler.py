@@ -19,8 +19,6 @@ import numpy.typing as npt
 from common.errors import UserError
 from pretraining.paper_settings import effective_length
 
-__all__ = ["Cut", "Int64s", "Order", "counter_hash", "lay_out", "split_documents"]
-
 Int64s = npt.NDArray[np.int64]
 """Numbers of samples or tokens, or places among them."""
 _CUT, _BLOCKS, _SAMPLES = 1, 2, 3

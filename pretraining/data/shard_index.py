@@ -21,12 +21,6 @@ from common.errors import UserError
 from common.files import write_text
 from common.reading import MOST_LARGE, read_bounded, strict_json
 
-__all__ = [
-    "COMPRESSION", "INDEX", "MDS_COLUMNS", "RECORD", "SHARDS", "Shard", "ShardSettings", "Tokens", "read_index",
-    "write_index",
-]  # fmt: skip
-
-
 INDEX = "index.json"
 """Name of a split's index."""
 RECORD = 4096

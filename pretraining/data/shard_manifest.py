@@ -18,11 +18,6 @@ from common.settings import Settings, read_settings
 from pretraining.data.shard_index import INDEX, RECORD, Shard, read_index
 from pretraining.data.tokenizer import load_tokenizer
 
-__all__ = [
-    "SHARD_SPLITS", "UNFINISHED", "check_split", "check_tokenizer", "load_manifest", "tokenizer_files",
-    "verify", "write_manifest",
-]  # fmt: skip
-
 UNFINISHED = ".state"
 """Folder next to the manifest while the shards are not complete."""
 SHARD_SPLITS = ("train", "validation")

@@ -25,8 +25,6 @@ from pretraining.data.shard_index import COMPRESSION, MDS_COLUMNS, RECORD, Shard
 from pretraining.data.shard_manifest import SHARD_SPLITS, UNFINISHED
 from pretraining.data.tokenizer import DIGEST_BYTES
 
-__all__ = ["ShardPosition", "ShardWriter", "SplitWriter", "write_shard"]
-
 _STATE, _DIGESTS = "state.json", "digests-"
 
 

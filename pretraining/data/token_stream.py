@@ -36,11 +36,6 @@ from pretraining.data.shard_index import RECORD, Shard, Tokens, read_index
 if TYPE_CHECKING:
     from streaming.base.format.mds.reader import MDSReader
 
-__all__ = [
-    "DISK_FULL", "Fetch", "TokenStream", "held", "make_room", "make_shard_cache_folder",
-    "unfinished",
-]  # fmt: skip
-
 
 logger = logging.getLogger(__name__)
 

@@ -41,12 +41,6 @@ from pretraining.paper_settings import SPECIAL_TOKENS
 if TYPE_CHECKING:
     from pretraining.data.corpus import Document
 
-__all__ = [
-    "DIGEST_BYTES", "LLAMA3_SPLIT", "TextTokenizer", "bpe_model", "encoded", "from_tiktoken",
-    "llama3_special_tokens", "load_tokenizer", "overflows", "read_ranks", "text_tokenizer", "tiktoken_twin",
-    "train_tokenizer",
-]  # fmt: skip
-
 
 BEGIN, END, MASK = SPECIAL_TOKENS.begin, SPECIAL_TOKENS.end, SPECIAL_TOKENS.mask
 _RESERVED = "<|reserved_special_token_{}|>"

@@ -20,8 +20,6 @@ from common.files import write_text
 from common.model_files import read_object
 from pretraining.paper_settings import SPECIAL_TOKENS
 
-__all__ = ["MASKS", "TOKENIZER", "MaskToken", "TokenizerFiles", "read_tokenizer", "write_tokenizer"]
-
 TOKENIZER = "tokenizer.json"
 """The file that says how a fast tokenizer reads texts."""
 _CONFIG, _MAP = "tokenizer_config.json", "special_tokens_map.json"

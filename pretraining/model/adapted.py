@@ -40,8 +40,6 @@ from pretraining.model.cross_entropy import IGNORE, linear_cross_entropy, rows_p
 from pretraining.model.directions import padding_mask, sides, turn
 from pretraining.model.packed_batch import PackedBatch, positions_of
 
-__all__ = ["AdaptedModel", "check_packing", "packed_attention"]
-
 _NAME = "clm_or_mlm_packed"
 """What the attention and its mask are registered as."""
 _ALL = 2**30

@@ -37,12 +37,6 @@ from torch.nn.attention.varlen import varlen_attn
 from common.errors import UserError, first_line
 from common.registry import Registry
 
-__all__ = [
-    "AUTO", "BACKENDS", "FLASH2", "SDPA", "AttentionBackend", "AttentionLayout", "activation_dtype", "attention",
-    "dense_attention", "packed_layout", "padded_layout", "resolve_backend", "varlen",
-]  # fmt: skip
-
-
 logger = logging.getLogger(__name__)
 
 

@@ -11,8 +11,6 @@ from transformers import EuroBertConfig
 from common.errors import UserError
 from pretraining.paper_settings import SPECIAL_TOKENS, Shape
 
-__all__ = ["EncoderConfig", "config_of", "config_of_llama", "native_config", "shape_fields", "shape_of"]
-
 _OF_SHAPE = {
     "vocab_size": "vocab",
     "hidden_size": "hidden",

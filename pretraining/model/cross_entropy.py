@@ -17,8 +17,6 @@ from torch import Tensor
 
 from pretraining.model.attention import activation_dtype
 
-__all__ = ["IGNORE", "linear_cross_entropy", "rows_per_chunk"]
-
 IGNORE = -100
 """Label of a position without a target."""
 

@@ -16,11 +16,6 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
-__all__ = [
-    "FLAG", "SERVERS_READ_FLAG", "Sides", "Trial", "has_own_flag", "is_decoder", "is_turned_decoder", "padding_mask",
-    "sides", "try_out", "turn",
-]  # fmt: skip
-
 FLAG = "use_bidirectional_attention"
 """Gemma 3's own field; `is_causal` as well would give it a third window."""
 SERVERS_READ_FLAG = ("llama", "mistral", "qwen2", "qwen3")

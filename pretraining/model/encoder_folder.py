@@ -28,10 +28,6 @@ from common.reading import read_json
 from pretraining.model.directions import padding_mask, sides
 from pretraining.models import PREDICTION_SHIFT
 
-__all__ = [
-    "PACKAGES", "SELF_TEST", "check_model", "checked_encoder", "pooling_files", "quiet", "write_folder",
-]  # fmt: skip
-
 PACKAGES = ("torch", "mosaicml", "mosaicml-streaming", "transformers")
 """Packages whose versions a model's provenance names."""
 SELF_TEST = "self_test.json"

@@ -17,8 +17,6 @@ from pretraining.model.configuration import EncoderConfig
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.paper_settings import SPECIAL_TOKENS
 
-__all__ = ["MLM_STREAM", "VALIDATION_STREAM", "MaskRule", "batch_mask", "sample_mask"]
-
 MLM_STREAM = 0
 """Stream of training masks: a generator's key is (seed, stream), so that no two purposes share numbers."""
 VALIDATION_STREAM = 1

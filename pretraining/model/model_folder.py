@@ -31,8 +31,6 @@ from pretraining.model.encoder_folder import check_model, quiet, write_folder
 from pretraining.model.modeling import HEAD, EuroBertPreTrainedModel
 from pretraining.starts import OWN_TYPES
 
-__all__ = ["card_rows", "copy_tokenizer", "export", "load_encoder", "model_card", "read_config"]
-
 logger = logging.getLogger(__name__)
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")

@@ -35,8 +35,6 @@ from pretraining.model.configuration import EncoderConfig
 from pretraining.model.cross_entropy import linear_cross_entropy
 from pretraining.model.packed_batch import PackedBatch, positions_of
 
-__all__ = ["HEAD", "EuroBertForMaskedLM", "EuroBertModel", "EuroBertPreTrainedModel", "RMSNorm", "initialise"]
-
 HEAD = "lm_head.weight"
 """Name of the head's weight, the only parameter that a state dict may lack."""
 

@@ -15,8 +15,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["PackedBatch", "on_device", "positions_of"]
-
 Batch = TypeVar("Batch")
 
 

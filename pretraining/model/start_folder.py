@@ -26,8 +26,6 @@ from pretraining.model.start_weights import load_start, model_of
 from pretraining.models import PREDICTION_SHIFT
 from pretraining.starts import Start, start_of
 
-__all__ = ["export_llama", "export_trained", "write_merged"]
-
 MINIMUM = "5.2"
 """The first version of transformers that reads `is_causal` of every family."""
 

@@ -28,8 +28,6 @@ from pretraining.model.model_folder import load_encoder
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.starts import Start
 
-__all__ = ["Trained", "data_config", "load_start", "model_of", "network_of"]
-
 logger = logging.getLogger(__name__)
 
 Trained = EuroBertForMaskedLM | AdaptedModel

@@ -23,8 +23,6 @@ from common.settings import Group, Settings, keys_of, values_of
 from pretraining.data.sampler import Cut
 from pretraining.paper_settings import TRAINING
 
-__all__ = ["OPTIMIZER_BYTES", "RESULTS", "Batches", "Machine", "Optimizer", "Record", "TrainingConfig"]
-
 OPTIMIZER_BYTES = 8
 """Bytes of the optimizer's state for each parameter: AdamW's two moments in float32."""
 

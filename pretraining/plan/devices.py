@@ -17,11 +17,6 @@ from common.errors import UserError, nearest
 from pretraining.paper_settings import GPU_HOURS, SHAPES, TRAINING, Shape, effective_length
 from pretraining.plan.flops import model_flops_per_token
 
-__all__ = [
-    "DEVICES", "H100", "MEASURED", "Device", "find_device", "largest_microbatch", "mfu", "peak_flops", "reached",
-    "training_gb",
-]  # fmt: skip
-
 MEASURED = {"210m": 308_000.0, "610m": 105_500.0, "1b": 60_000.0}
 """Tokens/s of one H100 with MLM at 40 % and the default settings, by size (docs/performance.md)."""
 

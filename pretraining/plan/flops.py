@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from pretraining.paper_settings import Shape, effective_length
 
-__all__ = ["hoffmann_flops_per_token", "model_flops_per_token"]
-
 
 def hoffmann_flops_per_token(shape: Shape, *, length: float | None = None) -> float:
     """Return training FLOPs per token (forward and backward) by Hoffmann et al., Appendix F: MLM costs as much as CLM.

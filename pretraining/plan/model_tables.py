@@ -43,8 +43,6 @@ from pretraining.models import (
 )
 from pretraining.paper_settings import Shape
 
-__all__ = ["Shapes", "models_of_tables"]
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _MOST_STAGES = 20
 _MOST_STEPS = 2**31

@@ -10,8 +10,6 @@ from pretraining.models import Stage, format_steps
 from pretraining.plan.devices import H100, Device, largest_microbatch
 from pretraining.plan.study_plan import PAPER_STUDY, Costs, Plan, PlannedStage
 
-__all__ = ["PLAN_FORMATS", "plan_document"]
-
 PLAN_FORMATS = ("tree", "json")
 """How a plan is printed."""
 

@@ -48,19 +48,6 @@ from pretraining.plan.model_tables import Shapes, models_of_tables
 if TYPE_CHECKING:
     from pretraining.starts import Start
 
-__all__ = [
-    "PAPER_STUDY",
-    "Costs",
-    "Plan",
-    "PlannedStage",
-    "Study",
-    "Targets",
-    "load_study",
-    "plan_of",
-    "read_study",
-    "targets_of",
-]
-
 _WEIGHT_BYTES, _TOKEN_BYTES = 4, 4
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from pretraining.models import format_steps, parse_steps
 
-__all__ = ["divided_study", "study_text"]
-
 _STEPS = re.compile(r"(-(?:clm|mlm\d+(?:to\d+)?)-(?:dec)?)(\d+k?)")
 _WHOLE = (
     "warmup_steps",

@@ -26,11 +26,6 @@ from common.files import atomic_folder, sha256_file
 from common.manifest import FILES, check_files, read_manifest, write_manifest
 from pretraining.training.optimizer import load_optimizer_state, optimizer_state
 
-__all__ = [
-    "Checkpoint", "CheckpointWriter", "Tensors", "check", "checkpoint_steps", "latest", "load_state", "load_weights",
-    "prune", "restore", "tensors_of", "write",
-]  # fmt: skip
-
 _NAME = re.compile(r"step-(\d{8})")
 _MODEL, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 _REMEDY = "remove its folder to resume from the previous checkpoint"

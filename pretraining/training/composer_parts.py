@@ -34,8 +34,6 @@ from pretraining.training.dataloader import StepBatch
 from pretraining.training.objectives import LossSum, ObjectiveBatch, group_weights, loss_sum
 from pretraining.training.ranks import Ranks
 
-__all__ = ["BucketViews", "PretrainingModel", "StepData", "additions", "close", "quiet_libraries"]
-
 
 def close(trainer: Trainer) -> None:
     """Close a trainer and let go of its model and optimizer.

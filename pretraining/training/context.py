@@ -26,8 +26,6 @@ from pretraining.training import checkpoints
 from pretraining.training.dataloader import Data
 from pretraining.training.ranks import Ranks
 
-__all__ = ["TrainingContext"]
-
 
 @dataclass(kw_only=True)
 class TrainingContext:

@@ -39,9 +39,6 @@ from pretraining.plan.study_plan import PlannedStage
 from pretraining.training.objectives import ObjectiveBatch, prepare
 from pretraining.training.ranks import Ranks
 
-__all__ = ["Data", "StageBatches", "StepBatch", "prefetched"]
-
-
 logger = logging.getLogger(__name__)
 _AHEAD = 4
 _STRIDE = 2**20

@@ -32,8 +32,6 @@ from common.files import write_text
 from common.plain_text import name_fault
 from common.reading import BadJsonError, UnreadableError, read_bounded, strict_json
 
-__all__ = ["LOG", "MEASURED", "TIMINGS", "LogWriter", "log_text", "read_log", "write_log"]
-
 LOG = "log.jsonl"
 """Name of the log in a stage's folder, and in a finished model's, where it holds all that led to it."""
 TIMINGS = "timings.jsonl"

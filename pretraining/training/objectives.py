@@ -28,10 +28,6 @@ from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.model.packed_batch import PackedBatch, on_device
 from pretraining.models import OBJECTIVES
 
-__all__ = [
-    "LossSum", "ObjectiveBatch", "clm", "group_weights", "loss_sum", "mlm", "mntp", "prepare",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectiveBatch:

@@ -23,12 +23,6 @@ from torch.optim.lr_scheduler import LambdaLR
 from pretraining.models import DECAYS, LINEAR, Model, Stage
 from pretraining.plan.config import Optimizer, TrainingConfig
 
-__all__ = [
-    "WSD", "build_optimizer", "gather_state", "load_optimizer_state", "optimizer_state", "rates_by_step",
-    "stage_schedule",
-]  # fmt: skip
-
-
 _STATE = ("step", "exp_avg", "exp_avg_sq")
 
 

@@ -17,9 +17,6 @@ import torch
 from composer.utils import dist
 from torch import Tensor
 
-__all__ = ["Ranks", "first_host", "slurm_environment"]
-
-
 _ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 """What torch's allocator of GPU memory reads, at the first tensor there."""
 

@@ -54,8 +54,6 @@ from pretraining.training.objectives import ObjectiveBatch, loss_sum
 from pretraining.training.optimizer import build_optimizer, gather_state, rates_by_step, stage_schedule
 from pretraining.training.watchdog import OwnTime, Speed, Watchdog
 
-__all__ = ["DivergedError", "Progress", "Requests", "StageTraining", "build_model", "compile_model"]
-
 logger = logging.getLogger(__name__)
 
 Row = dict[str, float | int | str | list[float]]

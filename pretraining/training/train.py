@@ -56,8 +56,6 @@ from pretraining.training.log import LOG, log_text, read_log
 from pretraining.training.ranks import Ranks
 from pretraining.training.stage import StageTraining
 
-__all__ = ["checkpoint_as_model", "export_checkpoint", "train"]
-
 logger = logging.getLogger(__name__)
 
 

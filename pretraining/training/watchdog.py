@@ -24,8 +24,6 @@ from torch.distributed import distributed_c10d
 from common.processes import AGAIN
 from pretraining.training.ranks import Ranks
 
-__all__ = ["OwnTime", "Speed", "Watchdog"]
-
 logger = logging.getLogger(__name__)
 
 SLOW = 1.5

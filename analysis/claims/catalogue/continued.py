@@ -6,8 +6,6 @@ from analysis.claims.catalogue.terms import ALL, FULL, Region, mlm, within
 from analysis.claims.statements import Finding, all_of, difference, weighted
 from analysis.evidence.contrasts import Contrast
 
-__all__ = ["FINDINGS"]
-
 
 def _cpt(start: str, total: str) -> str:
     return f"610m-{start}-dec{FULL}-mlm40-{total}"

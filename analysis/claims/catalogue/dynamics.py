@@ -9,8 +9,6 @@ from analysis.claims.statements import AtLeast, Finding, all_of, difference
 from analysis.evidence.contrasts import Spread
 from pretraining.models import format_steps
 
-__all__ = ["FINDINGS"]
-
 
 def _step(objective: str, step: int) -> str:
     return f"610m-{objective}-{FULL}-{step}"

@@ -9,8 +9,6 @@ from analysis.claims.catalogue.terms import BELOW, MARGINS, SIZES, Region, clm, 
 from analysis.claims.statements import Finding, all_of, difference, weighted
 from analysis.evidence.contrasts import Contrast
 
-__all__ = ["FINDINGS"]
-
 
 def _gap(size: str, task: str, sign: float = 1.0) -> list[tuple[float, str, str]]:
     return [(sign, mlm(size), task), (-sign, clm(size), task)]

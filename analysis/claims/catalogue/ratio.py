@@ -11,8 +11,6 @@ from analysis.claims.catalogue.terms import ALL, BELOW, FULL, SIZES
 from analysis.claims.statements import AtLeast, Finding, all_of, any_of, both_of, difference, weighted
 from pretraining.models import RATIOS
 
-__all__ = ["FINDINGS"]
-
 
 def _slope(
     size: str,

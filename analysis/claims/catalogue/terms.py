@@ -8,8 +8,6 @@ from typing import TypedDict
 from benchmarks.protocol import TASKS
 from pretraining.paper_settings import SHAPES
 
-__all__ = ["ALL", "BELOW", "FULL", "MARGINS", "SIZES", "Region", "clm", "mlm", "within"]
-
 MARGINS = {"SC": 0.5, "TC": 0.25, "QA": 1.0, "IR": 0.5}
 """Differences in points below which two scores count as comparable; see docs/claims.md for why these."""
 

@@ -10,8 +10,6 @@ from analysis.claims.titles import ANSWER
 from analysis.evidence.contrasts import Spread
 from pretraining.models import BUDGET_SPLITS, RATIOS
 
-__all__ = ["ANSWERS", "FINDINGS"]
-
 
 def _split(budget: int, place: int) -> str:
     """Model of a budget (thousands of steps) by place: 0 is MLM only, 1-3 are 25, 50, 75 % CLM, 4 is CLM only."""

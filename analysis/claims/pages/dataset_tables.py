@@ -18,8 +18,6 @@ from analysis.statistics.inference import ALPHA
 from benchmarks.protocol import AVERAGE, title_of
 from common.tables import Grid, Heading, TableDocument
 
-__all__ = ["dataset_record", "dataset_sentences", "datasets_document", "short_dataset_sentences"]
-
 _MOST_NAMED = 3
 _COLUMNS = [
     "id", "contrast", "claimed", "unit", "dataset", "effect", "low", "high", "p_for", "p_against", "says", *SPREAD,

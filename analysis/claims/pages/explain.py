@@ -33,8 +33,6 @@ from analysis.claims.wording import (
 from analysis.palette import VERDICT
 from common.tables import Grid, TableDocument, show
 
-__all__ = ["comparison_lines", "explanations", "findings_page", "verdicts_document"]
-
 _LONGEST = 12
 _COLOURS = {name.removesuffix(" k of n"): colour for name, colour in VERDICT.items()}
 """By how a verdict begins."""

@@ -17,8 +17,6 @@ from analysis.claims.verdicts import OPEN
 from analysis.claims.wording import seeds_that_decide, sentence
 from analysis.statistics.inference import ALPHA
 
-__all__ = ["as_record", "contrasts_frame", "verdicts_data", "verdicts_frame"]
-
 _EFFECT = ("effect", "low", "high")
 _PS = ("p_raw", "p_holm", "direction", "p_for", "p_for_holm", "p_against", "p_against_holm")
 _CONTRAST = (

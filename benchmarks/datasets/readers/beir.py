@@ -32,10 +32,6 @@ from common.errors import UserError
 from common.packed import plain_suffix
 from common.progress import progress
 
-__all__ = [
-    "Judgement", "judgements", "pairs", "read", "read_mldr", "read_msmarco", "retrieval", "wanted_texts",
-]  # fmt: skip
-
 Judgement = tuple[str, str, int]
 """Query id, document id, relevance."""
 

@@ -27,8 +27,6 @@ from benchmarks.datasets.readers.reader import ReaderInputs, with_splits
 from benchmarks.datasets.schema import DOCUMENT, Row
 from common.errors import UserError, nearest
 
-__all__ = ["iob1_to_iob2", "read", "sentences", "tag_rows"]
-
 _COLUMNS = {
     "words": ("words", "tokens"),
     "tags": ("tags", "ner", "ner_tags"),

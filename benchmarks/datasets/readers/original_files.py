@@ -22,11 +22,6 @@ from common.errors import UserError, first_line
 from common.packed import plain_suffix, unpacked
 from common.progress import progress
 
-__all__ = [
-    "BadRowError", "class_names", "document_of", "is_text", "json_of", "lines", "parquet_file", "pick",
-    "pick_text", "records", "row_at",
-]  # fmt: skip
-
 _BATCH = 1 << 14
 _LONGEST = 1 << 28
 """Bytes of the longest line that is read: all of SQuAD is a line of 30 MB."""

@@ -17,8 +17,6 @@ from benchmarks.datasets.schema import SPLIT_TABLES, Row
 from benchmarks.protocol import Dataset
 from common.errors import UserError
 
-__all__ = ["CARVE_SEED", "HALVES_SEED", "TRAIN_SHARE", "ReaderInputs", "carve", "halve", "with_splits"]
-
 TRAIN_SHARE = 0.95
 CARVE_SEED = 42
 HALVES_SEED = 42

@@ -19,8 +19,6 @@ from benchmarks.datasets.schema import Row
 from common.errors import UserError
 from common.packed import plain_suffix
 
-__all__ = ["answers_of", "question_rows", "read"]
-
 
 def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     """Return the questions of a file with the columns of the local form.

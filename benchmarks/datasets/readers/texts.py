@@ -24,8 +24,6 @@ from benchmarks.datasets.schema import DOCUMENT, Row
 from benchmarks.protocol import Dataset
 from common.errors import UserError, nearest
 
-__all__ = ["Labels", "read", "text_rows"]
-
 
 @dataclass(kw_only=True)
 class Labels:
