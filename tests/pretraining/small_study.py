@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import random
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ from pretraining.data.tokenizer import train_tokenizer
 from pretraining.model.configuration import EncoderConfig, config_of
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_plan import Study, load_study, targets_of
+from pretraining.starts import start_of
 from pretraining.training.dataloader import Data
 from pretraining.training.log import MEASURED, read_log
 from tests.pretraining.documents import make_documents, write_jsonl
@@ -76,7 +78,9 @@ def train(name: str, *, study: Study, **places: Any) -> bool:
     """Train a model of a study, or a stage of its plan, by its name."""
     from pretraining.training import train as training
 
-    return training.train(targets_of(name, study), **places)
+    targets = targets_of(name, study)
+    start = start_of(targets.model.start) if targets.model.start else None
+    return training.train(replace(targets, start=start), **places)
 
 
 class Run(Protocol):
