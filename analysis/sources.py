@@ -156,6 +156,7 @@ class Source:
     @property
     def options(self) -> tuple[str, ...]:
         """The command-line options that open this source again, instances aside."""
+        # The label is the name, then " (... protocol)" or " (... metric)" where that is not the paper's.
         name = self.label.removesuffix(_label("", self.protocol))
         given = f"{STANDARD}:{name}" if self.protocol == STANDARD else name
         metric = () if self.protocol in (PAPER, STANDARD) else ("--metric", self.protocol)
@@ -163,7 +164,7 @@ class Source:
             "--source",
             given,
             *metric,
-            *(word for name in self.added_models for word in ("--add-model", name)),
+            *(word for model in self.added_models for word in ("--add-model", model)),
         )
 
     def metric_of(self, task: str, dataset: str) -> str:

@@ -294,7 +294,7 @@ def figure(
     from paper_figures.save import DrawnFigure
 
     [entry] = figures_named([str(name)])
-    drawn = entry.load()
+    spec = entry.load()
     opened = load(source)
     inputs = FigureInputs(
         source=opened,
@@ -303,12 +303,12 @@ def figure(
     )
     if not task and ax is None:
         with paper_style():
-            return DrawnFigure.of(drawn, inputs).draw()
+            return DrawnFigure.of(spec, inputs).draw()
     if ax is None:
         from matplotlib.figure import Figure as NewFigure
 
         ax = NewFigure(figsize=(3.2, 2.4), layout="constrained").subplots()
-    drawn.draw_panel(drawn.collect(inputs), task, ax)
+    spec.draw_panel(spec.collect(inputs), task, ax)
     return ax
 
 

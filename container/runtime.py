@@ -162,7 +162,7 @@ def identity_of(image: Path, binds: Sequence[str] = (), machine: Machine | None 
 
     Args:
         image: the image file.
-        binds: folders that it shows.
+        binds: more folders to show in the image, as Apptainer's --bind takes them.
         machine: this one.
 
     Raises:
@@ -172,6 +172,7 @@ def identity_of(image: Path, binds: Sequence[str] = (), machine: Machine | None 
     program = _runtime_for(image, here)
     line, variables = command_in(image, [IDENTITY], here, binds)
     here = replace(here, environ={**here.environ, **variables})
+    # line is ["run", *options, image, IDENTITY].
     command, options = ["python", "-m", "container.start", IDENTITY], line[1:-2]
     asked = _by_spython(here, 2 * SECONDS, "execute", str(image), json.dumps(command), json.dumps(options))
     code, text = asked or here.output([program, *line], 2 * SECONDS)

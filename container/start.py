@@ -141,11 +141,12 @@ def driver_problem(environ: Mapping[str, str], devices: Path = Path("/dev/nvidia
 
 
 def lost_output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """Return a sentence when what a command writes would go with the image, as with --contain; None elsewhere."""
+    """Return a sentence when a command's output would be lost when the image ends, as with --contain; else None."""
     if not environ.get("CLM_OR_MLM_IMAGE") or "--help" in words:
         return None
     given = [word.partition("=")[2] for word in words if word.startswith("--out=")]
     given += [after for word, after in itertools.pairwise(words) if word in ("--out", "--dir")]
+    # words is ["clm_or_mlm", COMMAND, ...]; these commands write below the current folder unless told otherwise.
     given += ["."] if not given and words[1:2] and words[1] in _WRITE_HERE else []
     for folder in (Path(word).absolute() for word in given):
         there = next(path for path in (folder, *folder.parents) if path.exists())

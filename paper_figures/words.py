@@ -110,7 +110,7 @@ def source_sentence(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs
 
 
 def _own_sentences(data: pd.DataFrame, inputs: FigureInputs) -> str:
-    """Return what the rest of a caption is not about: added models on other test sets, and repeated pretrainings."""
+    """Return a caption's sentences on added models, their test sets, and models that were pretrained several times."""
     drawn = dict.fromkeys(name for names in data["model"] for name in names.split())
     names = [name for name in drawn if name not in MODELS]
     runs = inputs.source.runs
@@ -122,7 +122,7 @@ def _own_sentences(data: pd.DataFrame, inputs: FigureInputs) -> str:
         said.append("Their steps and masking ratios are those in their names.")
         if other_sizes(runs[runs["model"].isin(names)]):
             said.append("Their test sets differ in size from the paper's, so scores are not comparable.")
-    if any(arm_of(name)[1] and arm_of(name)[0] in drawn for name in runs["model"].unique()):
+    if any(seed and arm in drawn for arm, seed in map(arm_of, runs["model"].unique())):
         said.append("If a model was pretrained several times, the first is drawn.")
     return " ".join(said)
 

@@ -70,10 +70,11 @@ def _analyses(multiverse: Multiverse) -> list[str | Grid]:
     A source that allows few analyses, such as published cells, gets a sentence in place of the symbols.
     """
     keys = list(dict.fromkeys(records(multiverse.grid, "protocol", "selection", "interval")))
-    several = len({key[0] for key in keys}) > 1
-    names = ["/".join(key if several else key[1:]) for key in keys]
+    several_protocols = len({protocol for protocol, _, _ in keys}) > 1
+    names = ["/".join(key if several_protocols else key[1:]) for key in keys]
+    named_by = "protocol/selection rule/interval" if several_protocols else "selection rule/interval"
     body: list[str | Grid] = [
-        f"The source allows only {len(keys)} analyses (selection rule/interval: {', '.join(names)}), too few to "
+        f"The source allows only {len(keys)} analyses ({named_by}: {', '.join(names)}), too few to "
         "compare; runs allow more."
     ]
     if len(keys) > _FEW:
@@ -87,7 +88,7 @@ def _analyses(multiverse: Multiverse) -> list[str | Grid]:
         rows = [["id", *map(str, range(1, len(keys) + 1)), "finding"]]
         rows += [[name, *(cells[name, *key] for key in keys), one.short] for name, one in FINDINGS.items()]
         body = [
-            f"Verdicts under {len(keys)} analyses (selection rule/interval):",
+            f"Verdicts under {len(keys)} analyses ({named_by}):",
             "",
             Grid(rows),
             "",

@@ -133,13 +133,13 @@ def run(
         dry_run: check model, data and settings without a GPU, and print what a run keeps in memory
     """
     request = options.request(retry_failed=retry_failed)
+    # Fetches the model if need be, or refuses it, before torch takes seconds to import.
     resolve(request.model, revision=request.revision, code=request.trust_remote_code)
     if dry_run:
         from benchmarks.sweep.preflight import validate
 
         sys.stdout.writelines(f"{line}\n" for line in validate(request))
         return 0
-    # torch takes seconds to import: what is not there is reported at once.
     from benchmarks.sweep.queue import run_grid
 
     cells = run_grid(request)

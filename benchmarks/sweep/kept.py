@@ -26,7 +26,7 @@ from common.model_files import licence_of, resolve
 log = logging.getLogger(__name__)
 
 CARD = "README.md"
-_AGAIN = "run this command again to make it again"
+_REMEDY = "run this command again to make it again"
 
 
 def kept_folder(store: Path, key: RunKey) -> Path:
@@ -50,15 +50,15 @@ def is_lost(store: Path, key: RunKey, dataset: Dataset) -> bool:
 
 
 def is_kept(store: Path, key: RunKey) -> bool:
-    """Return whether the weights of a run that is done are there, whole and of what the run was made from.
+    """Return whether the weights of a run that is done are there, undamaged, and made by what its description says.
 
     Raises:
         UserError: something else is in their place.
     """
     folder = kept_folder(store, key)
     try:
-        record = read_manifest(folder / MANIFEST, _AGAIN)
-        check_files(folder, record[FILES], _AGAIN)
+        record = read_manifest(folder / MANIFEST, _REMEDY)
+        check_files(folder, record[FILES], _REMEDY)
     except FileNotFoundError:
         if folder.exists():
             raise UserError(

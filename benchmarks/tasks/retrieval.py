@@ -238,15 +238,18 @@ class RetrievalEvaluator:
             standard = {name: self.vectors(model, texts, device) for name, texts in self.standard.items()}
         evaluations = {}
         for split in SCORED_SPLITS:
-            as_paper = rank(paper[split], paper[_DOCUMENTS], self.cutoff, as_numpy=True)
-            ranked = rank(standard[split], standard[_DOCUMENTS], _DEPTH)
+            # Of equally similar documents the paper's code keeps those of NumPy's argsort.
+            paper_similarities, paper_documents = rank(
+                paper[split], paper[_DOCUMENTS], self.cutoff, as_numpy=True
+            )
+            similarities, documents = rank(standard[split], standard[_DOCUMENTS], _DEPTH)
             predictions = RankingPredictions(
                 query_ids=list(self.qrels[split]),
                 qrels=self.qrels[split],
-                paper_similarities=as_paper[0],
-                paper_documents=self._ids(as_paper[1]),
-                similarities=ranked[0],
-                documents=self._ids(ranked[1]),
+                paper_similarities=paper_similarities,
+                paper_documents=self._ids(paper_documents),
+                similarities=similarities,
+                documents=self._ids(documents),
             )
             evaluations[split] = evaluate(self.dataset, predictions)
         return evaluations

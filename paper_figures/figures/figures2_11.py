@@ -151,7 +151,7 @@ def by_length(model: Model) -> AxisPosition | None:
 
 
 class _OneBillion(TaskFigure):
-    """Figure 11; a sentence for a source that has no 1B model of CLM then MLM, so nothing that it is about."""
+    """Figure 11; without a 1B model of CLM then MLM, a sheet that says so, with the means of CLM and MLM alone."""
 
     def shows(self, data: pd.DataFrame) -> bool:
         return bool(data["x"].between(0, 100, inclusive="neither").any())
@@ -159,11 +159,11 @@ class _OneBillion(TaskFigure):
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         if self.shows(data):
             return super().draw(data, heading, caption)
-        ends = [
+        unmixed = [
             f"{panel} {', '.join(f'{mean:.2f} ({_ENDS[x]})' for x, mean in records(rows, 'x', 'mean'))}"
             for panel, rows in data.groupby("panel", sort=False)
         ]
-        lines = wrapped(f"{_NOT_RUN} Without a mix: {'; '.join(ends)}.", WIDTH - 0.24)
+        lines = wrapped(f"{_NOT_RUN} Without a mix: {'; '.join(unmixed)}.", WIDTH - 0.24)
         sheet = Sheet(caption, body=0.4 + 0.14 * len(lines))
         for row, line in enumerate(lines):
             sheet.text(0.12, sheet.height - 0.44 - 0.14 * row, line)

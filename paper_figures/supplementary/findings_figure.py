@@ -193,7 +193,10 @@ def _mean(data: pd.DataFrame, finding: str) -> str:
 
 
 def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -> None:
-    """Draw the findings of one unit: claimed region, all comparisons and their range, large their mean."""
+    """Draw the findings of one unit, a row each (`rows` has each one's most adverse comparison).
+
+    Shaded the claimed region, above the mean with its interval, below the comparisons and their range.
+    """
     ratios = rows["unit"].iloc[0] == _RATIOS
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ends = data.loc[data["unit"] == rows["unit"].iloc[0], ["effect", "low", "high"]].to_numpy(dtype=float)
@@ -201,15 +204,16 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -
     bend(ax, float(ends.min()), float(ends.max()), wide, ratios=ratios)
     low, high = ax.get_xlim()
     ax.grid(visible=False)
-    for row, (at, found) in enumerate(rows.iterrows()):
+    for row, (decisive, found) in enumerate(rows.iterrows()):
         ax.fill_betweenx([row - 0.42, row + 0.42], max(found["region_low"], low), min(found["region_high"], high),
                          color=LIGHT, linewidth=0)  # fmt: skip
-        main, color = _main(data, at), VERDICT[found["outcome"]]
+        # The mean of the comparisons or, where there is none, the most adverse one.
+        main, color = _main(data, decisive), VERDICT[found["outcome"]]
         same = data[(data["id"] == found["id"]) & (data["role"] != "typical") & data["effect"].notna()]
         ax.plot([same["effect"].min(), same["effect"].max()], [row + 0.26] * 2, color=GREY, linewidth=0.6)
         for other, effect in same.drop(index=main.name, errors="ignore")["effect"].items():
-            ax.plot([effect], [row + 0.26], marker="o", markersize=3 if other == at else 1.6, markeredgewidth=0,
-                    color=color if other == at else GREY, linestyle="none", gid=point_id(other))  # fmt: skip
+            ax.plot([effect], [row + 0.26], marker="o", markersize=3 if other == decisive else 1.6, markeredgewidth=0,
+                    color=color if other == decisive else GREY, linestyle="none", gid=point_id(other))  # fmt: skip
         ax.plot([main["low"], main["high"]], [row - 0.1] * 2, color=color, linewidth=1.4)
         ax.plot([main["effect"]], [row - 0.1], marker=MARKERS[found["outcome"]], markersize=5, color=color,
                 linestyle="none", zorder=3, gid=point_id(main.name))  # fmt: skip

@@ -184,6 +184,7 @@ class ShardWriter:
             self._out.rmdir()
 
     def _load(self) -> None:
+        """Restore what `save` recorded, once its settings are those of this call and its files are undamaged."""
         remedy = f"remove {self._out} and run the same command again"
         record = read_manifest(self._scratch / _STATE, remedy)
         with another_shape(self._scratch / _STATE, remedy):
@@ -199,6 +200,7 @@ class ShardWriter:
                 split = self.splits[name]
                 split.shards = [Shard(**shard) for shard in saved["shards"]]
                 split.documents, split.tokens = saved["documents"], saved["tokens"]
+                # Pending files are named by the number of documents seen.
                 split.pending = bytearray((self._scratch / _pending(name, record["count"])).read_bytes())
             for name in self._digests:
                 data = (self._scratch / name).read_bytes()

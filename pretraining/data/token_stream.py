@@ -141,12 +141,13 @@ class TokenStream:
         return descriptor
 
     def _make(self, number: int) -> int:
-        """Put a shard into the cache, in the place of all others where the disk is full, and return a descriptor.
+        """Put a shard into the cache, removing all others if the disk is full, and return a descriptor.
 
         Raises:
             UserError: it is missing or damaged, or the cache cannot be written.
         """
         shard, file = self.shards[number], self._files[number]
+        # Limits are bytes: where the disk is full, once more with 1, which removes all other shards.
         for limit in (self._limit, 1.0):
             make_room(self._root, shard.size, limit)
             try:

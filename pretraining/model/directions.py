@@ -48,10 +48,11 @@ def is_turned_decoder(config: Any) -> bool:
 def turn(config: Any, *, is_causal: bool) -> None:
     """Make a configuration's direction causal or bidirectional, as transformers >= 5.2 reads it.
 
-    Gemma 3 halves its window when it looks both ways, which its configuration does only when it is made.
+    Gemma 3 halves its window to look both ways only when a configuration is made, so the window is changed here.
     """
     if not has_own_flag(config):
         config.is_causal = is_causal
+    # The flag is `use_bidirectional_attention`, the opposite of is_causal: where they are equal, it has to turn.
     elif bool(getattr(config, FLAG)) == is_causal:
         setattr(config, FLAG, not is_causal)
         window = config.sliding_window

@@ -114,11 +114,13 @@ def _own_class(start: Start, config: EncoderConfig) -> EuroBertForMaskedLM:
 
 
 def network_of(start: Start, config: EncoderConfig) -> Trained:
-    """Return what a start's weights are trained in, for a checkpoint's to be put into it; the folder is not read.
+    """Return a model of the class and shape in which a start is trained; a checkpoint's weights are loaded into it.
+
+    The start's folder is not read.
 
     Args:
         start: the start.
-        config: that of `data_config`, which is an own model's whole one.
+        config: what `data_config` returned; used only where the start is of our own architecture.
     """
     if start.is_own:
         return EuroBertForMaskedLM(config)

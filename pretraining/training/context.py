@@ -66,7 +66,7 @@ class TrainingContext:
         self.data = Data(self.data_folder, config, self.model_config, remote)
         chains = [self.plan.ancestry(stage) for stage, _ in self.targets.stages]
         others = dict.fromkeys(stage.data for chain in chains for stage in chain if stage.data)
-        self._others = {text: self._other(text) for text in others}
+        self._others = {location: self._stage_data(location) for location in others}
         if config.batches.global_batch < self.ranks.world:
             raise UserError(
                 f"global_batch={config.batches.global_batch} leaves some of {self.ranks.world} processes without a "
@@ -84,13 +84,13 @@ class TrainingContext:
             1, largest_microbatch(self.shape, free, config.batches.max_length, several=ranks.world > 1)
         )
 
-    def _other(self, text: str) -> Data:
-        """Open the data that a study file names, of stages to train or of those before them."""
-        folder, remote = find_shards(text)
+    def _stage_data(self, location: str) -> Data:
+        """Open the shards that a stage's `data` in the study file names; their tokenizer must be that of the others."""
+        folder, remote = find_shards(location)
         data = Data(folder, self.config, self.model_config, remote)
         if data.manifest["tokenizer"]["sha256"] != self.data.manifest["tokenizer"]["sha256"]:
             raise UserError(
-                f"{text} was written with another tokenizer than {self.source}; write its shards with the same one"
+                f"{location} was written with another tokenizer than {self.source}; write its shards with the same one"
             )
         return data
 
