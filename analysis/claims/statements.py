@@ -1,7 +1,7 @@
 """What a finding is made of: contrasts of scores, ratios of spreads, and how many of them have to hold.
 
 A finding is a tree of contrasts (`analysis.evidence.contrasts`): "at each size" needs all of its parts, "most tasks"
-some of them, "differs somewhere" one. Its typical effect is the mean of its contrasts, each in the claimed direction.
+some of them, "differs somewhere" one. Its mean is that of its contrasts, each in the claimed direction.
 """
 
 from __future__ import annotations
@@ -165,8 +165,12 @@ def typical_contrast(known: Iterable[AnyContrast]) -> Contrast | None:
         low, high = (
             math.fsum(ends) / len(chosen) for ends in zip(*((o.low, o.high) for o in chosen), strict=True)
         )
-    many = f"mean of {len(chosen)} comparisons" if len(chosen) > 1 else chosen[0].label
-    return Contrast(label=f"{many}, in the claimed direction", terms=terms, low=low, high=high, unit=unit)
+    label = f"mean of {len(chosen)} comparisons, in the claimed direction"
+    if 0 < len(directed) < len(contrasts):
+        label = f"mean of the {len(chosen)} that claim a direction"
+    if len(chosen) == 1:
+        label = f"{chosen[0].label}, the only one that claims a direction"
+    return Contrast(label=label, terms=terms, low=low, high=high, unit=unit)
 
 
 def shared_trunks(known: Iterable[AnyContrast]) -> str:

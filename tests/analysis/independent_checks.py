@@ -57,8 +57,8 @@ OLD_GRADES = {
 }
 """The words of version 1 for the published cells, as docs/claims.md maps them to the four verdicts."""
 NEW_WORDS = {
-    "supported": "holds", "supported before adjustment": "holds in", "partly supported": "holds in", "mixed": "fails",
-    "contradicted before adjustment": "fails", "undecided": "open", "not decidable": "open",
+    "supported": "holds", "supported before adjustment": "holds in", "partly supported": "holds in", "mixed": "holds in",
+    "contradicted before adjustment": "open, fails in", "undecided": "open", "not decidable": "open",
 }  # fmt: skip
 DESIGNS = [LAYOUTS[place] for place in (0, 3, 4, 6, 7, 9)]
 """A dataset; six models with ten seeds; averages of SC, QA, of two models (Welch) and of six."""
@@ -185,21 +185,18 @@ def all_cells() -> Check:
 def all_verdicts() -> Check:
     """Verdicts by the rules of docs/claims.md."""
     cells, ps = published(), {name: statement_ps(FINDINGS[name].body, published()) for name in DECIDABLE}
-    given = {
-        one["id"]: one["verdict"] for one in json.loads(printed("claims", "--format", "json"))["findings"]
-    }
+    given = {name: one["verdict"].split(",")[0] for name, one in findings().items()}
     expected = dict.fromkeys(FINDINGS, "open")
     for family in dict.fromkeys(FINDINGS[name].family for name in DECIDABLE):
         names = [name for name in DECIDABLE if FINDINGS[name].family == family]
         adjusted = zip(*(multipletests([ps[name][side] for name in names], method="holm")[1] for side in (0, 1)),
                        strict=True)  # fmt: skip
         for name, (p_for, p_against) in zip(names, adjusted, strict=True):
-            body, units = FINDINGS[name].body, units_of(FINDINGS[name].body)
-            hold, fail = (shown([statement_ps(unit, cells)[side] for unit in units]) for side in (0, 1))
-            refuted = fail and isinstance(body, AtLeast) and body.count == len(body.parts)
+            units = units_of(FINDINGS[name].body)
+            hold = shown([statement_ps(unit, cells)[0] for unit in units])
             if p_for <= 0.05:
                 expected[name] = "holds"
-            elif p_against <= 0.05 or refuted:
+            elif p_against <= 0.05:
                 expected[name] = "fails"
             elif hold:
                 expected[name] = f"holds in {hold} of {len(units)}"
