@@ -53,7 +53,7 @@ class Finding:
     """One finding as a statement that can be tested."""
 
     id: str
-    """`F1` to `F15`, `F5a` to `F5e`."""
+    """`F1` to `F17`, `F5a` to `F5e`."""
     statement: str
     """The finding in one sentence."""
     where: str
@@ -124,6 +124,13 @@ def difference(
 ) -> Contrast:
     """Return the contrast S(better, task) - S(worse, task)."""
     return weighted(label, [(1.0, better, task), (-1.0, worse, task)], low=low, high=high)
+
+
+def mean_of(label: str, contrasts: Iterable[Contrast]) -> Contrast:
+    """Return the mean of contrasts of one unit as a contrast that claims to be above 0."""
+    averaged = tuple(contrasts)
+    weights = [(term.weight / len(averaged), term.model, term.task) for one in averaged for term in one.terms]
+    return weighted(label, weights, unit=averaged[0].unit)
 
 
 def comparisons(node: Node) -> Iterator[AnyContrast]:

@@ -86,8 +86,8 @@ def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
         "",
         *_source(assessment),
         " ".join(assessment.tests[:2]),
-        "mean: of the finding's comparisons that claim a direction; above 0 supports the finding. p: of the whole finding, after "
-        "Holm's adjustment over the findings about one question.",
+        "mean: of the comparisons that claim a direction; above 0 supports the finding. p: of the whole finding, "
+        "after Holm's adjustment over the findings about one question.",
         "`clm-or-mlm claims F8` answers for one finding, with --explain it shows every number (docs/claims.md).",
     ]
 
