@@ -99,7 +99,6 @@ FINDINGS = (
             ],
         ),
         reported=(_ahead_late("TC"),),
-        remark='"Surpass" covers SC, QA and IR; F6 says that CLM stays ahead on TC up to 40k, which is tested outside '
-        "the verdict.",
+        remark="TC at 40k, where F6 has CLM ahead, is outside the verdict.",
     ),
 )

@@ -150,8 +150,7 @@ FINDINGS = (
                 [_best_split(budget, task) for budget in BUDGET_SPLITS for task in ALL],
             ),
         ),
-        remark='We read "seems to offer the best balance" as a claim about the mean over budgets and tasks; each '
-        "share, each budget and every single comparison are tested outside the verdict.",
+        remark="We read it as a claim about the mean; each share, budget and comparison is outside the verdict.",
     ),
     Finding(
         id="F10",
@@ -198,7 +197,7 @@ FINDINGS = (
     ),
     Finding(
         id="F17",
-        statement="Token classification shows smaller improvements from the biphasic approach than the other tasks.",
+        statement="Token classification shows smaller improvements from the biphasic approach.",
         where="Figure 6, Tables 10-13",
         family="two-stage",
         body=all_of(
@@ -207,8 +206,7 @@ FINDINGS = (
         reported=tuple(
             _gain_beyond_tc(task, (budget,)) for task in ALL if task != "TC" for budget in BUDGET_SPLITS
         ),
-        remark="Points of different metrics are compared as printed; by the share of the error that is gone, TC gains "
-        "most (docs/claims.md).",
+        remark="By the share of the error that is gone, TC gains most (docs/claims.md).",
     ),
 )
 

@@ -20,7 +20,7 @@ def contrasts(name: str) -> list[Contrast]:
 
 
 def test_every_finding_has_an_entry_in_order():
-    expected = [f"F{number}" for number in range(1, 16)]
+    expected = [f"F{number}" for number in range(1, 18)]
     expected[4:5] = [f"F5{letter}" for letter in "abcde"]
     assert list(FINDINGS) == expected
     assert all(finding.id == name and finding.family in FAMILIES for name, finding in FINDINGS.items())
