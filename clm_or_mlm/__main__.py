@@ -39,7 +39,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
     "Reproduce": {
         "figure": Verb("paper_figures.commands:draw", "Draw the paper's figures"),
         "table": Verb("analysis.commands.scores:table", "Print the paper's tables"),
-        "claims": Verb("analysis.commands.findings:claims", "Judge the paper's findings F1 to F15"),
+        "claims": Verb("analysis.commands.findings:claims", "Judge the paper's findings F1 to F17"),
         "audit": Verb("analysis.commands.scores:audit", "Compare published cells with a source's runs"),
         "report": Verb("clm_or_mlm.commands:report", "Write all results as one HTML page"),
         "reproduce": Verb("clm_or_mlm.commands:reproduce", "Make every table, every figure and the audit"),

@@ -14,7 +14,7 @@ import pandas as pd
 from analysis.claims.assessment import SPLIT, Assessment
 from analysis.claims.by_dataset import RandomEffects, random_effects
 from analysis.claims.catalogue import ANSWERS, FAMILIES, FINDINGS
-from analysis.claims.frame import Row, judge, known_of, main_of, mean_of, of_finding
+from analysis.claims.frame import Row, judge, known_of, main_of, mean_of, of_finding, rows
 from analysis.claims.pretraining_spread import SHARED_LUCK, measured_spreads, with_pretraining_spread
 from analysis.claims.statements import shared_trunks, typical_contrast
 from analysis.claims.titles import ANSWER
@@ -116,7 +116,14 @@ def _lead(main: Row, *, survives: bool) -> str:
     sure = "Yes" if survives else "Probably"
     if main.holds_in:
         return f"{sure}, but start with CLM" if main.outcome == HOLDS.name else "Sometimes, starting with CLM"
-    return f"{sure}, and without CLM first" if main.fails_in else "Open"
+    if _half_fail(main):
+        return f"{sure}, and without CLM first"
+    return "Sometimes, starting with MLM" if main.fails_in else "Open"
+
+
+def _half_fail(main: Row) -> bool:
+    """Return whether CLM first is shown to be worse in half of the comparisons: as many as make it better."""
+    return 2 * main.fails_in >= main.parts
 
 
 def _pretrained_again(found: pd.DataFrame, assessment: Assessment) -> tuple[str, bool] | None:
@@ -142,6 +149,8 @@ def _pretrained_again(found: pd.DataFrame, assessment: Assessment) -> tuple[str,
         side_of_0 = "above" if mean is not None and mean.effect > 0 else "below"
         words += f"; the mean would stay {side_of_0} 0 up to {limit:.2f} points if all tasks moved alike"
     survives = bool(((left["outcome"] == main.outcome) & (left[side] > 0)).all())
+    if not main.holds_in:
+        survives = all(map(_half_fail, rows(left)))
     return f"{words}.", survives
 
 

@@ -1,7 +1,8 @@
 """Findings read for each dataset instead of task averages: which hold where, how much datasets differ, what one makes.
 
 A part of a finding about one task becomes a part for each of its datasets. A contrast across tasks (F2) becomes one for
-every pair of their datasets; a search over sizes and tasks (F5a) searches their datasets.
+every pair of their datasets, a mean over tasks (F9) one for each dataset; a search over sizes and tasks (F5a) searches
+their datasets.
 """
 
 from __future__ import annotations
@@ -143,6 +144,11 @@ def _by_dataset(node: Node, datasets: Datasets) -> Node:
         parts = _parts_by_dataset(node, datasets)
         count = node.count if node.count == 1 else math.ceil(node.count / len(node.parts) * len(parts))
         return AtLeast(label=node.label, count=count, parts=parts)
+    if isinstance(node, Contrast) and len(tasks) > 2:
+        single = tuple(
+            _on(_of_task(node, task, len(tasks)), {task: name}) for task in tasks for name in datasets(task)
+        )
+        return AtLeast(label=node.label, count=len(single), parts=single) if single else node
     copies = tuple(
         _placed(node, dict(zip(tasks, names, strict=True)))
         for names in itertools.product(*(datasets(task) for task in tasks))
@@ -179,6 +185,12 @@ def _on(comparison: AnyContrast, names: Mapping[str, str]) -> AnyContrast:
         return replace(comparison, label=label, dataset=names[comparison.task])
     terms = tuple(replace(term, dataset=names[term.task]) for term in comparison.terms)
     return replace(comparison, label=label, terms=terms)
+
+
+def _of_task(mean: Contrast, task: str, tasks: int) -> Contrast:
+    """Return what a mean over tasks is the mean of, on one of them."""
+    terms = (replace(term, weight=term.weight * tasks) for term in mean.terms if term.task == task)
+    return replace(mean, terms=tuple(terms))
 
 
 def _label(label: str, names: Iterable[str]) -> str:

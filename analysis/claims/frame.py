@@ -13,7 +13,7 @@ from typing import NamedTuple, get_type_hints
 import pandas as pd
 
 from analysis.claims.statements import Finding, typical_contrast
-from analysis.claims.verdicts import FAILS, HOLDS, IN_PART, Branch, ResultOf, evaluate, outcome_of
+from analysis.claims.verdicts import FAILS, HOLDS, IN_PART, OPEN, Branch, ResultOf, evaluate, outcome_of
 from analysis.evidence.contrasts import AnyContrast, Contrast, Result
 from analysis.statistics.inference import ALPHA, holm
 
@@ -267,7 +267,7 @@ def _holm_of(branches: Sequence[Branch]) -> list[tuple[float, float]]:
 
 def _alone(p_for: float, p_against: float) -> str:
     """Return what a part or a comparison is: `holds`, `fails`, or `open`."""
-    return outcome_of(p_for, p_against, holds_in=0, fails_in=0, all_needed=True).name
+    return outcome_of(p_for, p_against, holds_in=0).name
 
 
 def _with_outcome(
@@ -275,12 +275,21 @@ def _with_outcome(
 ) -> Row:
     """Return the row of a whole statement with what it is, from its adjusted p's and those of its parts."""
     holds_in, fails_in = (sum(p <= ALPHA for p in side) for side in zip(*parts, strict=True))
-    outcome = outcome_of(p_for, p_against, holds_in=holds_in, fails_in=fails_in, all_needed=branch.needs_all)
-    return row._replace(
+    outcome = outcome_of(p_for, p_against, holds_in=holds_in)
+    row = row._replace(
         parts=len(parts), known=sum(unit.known for unit in branch.units), holds_in=holds_in, fails_in=fails_in,
         outcome=outcome.name,
-        verdict=f"holds in {holds_in} of {len(parts)}" if outcome is IN_PART else outcome.name,
     )  # fmt: skip
+    return row._replace(verdict=short_verdict(row, len(parts)))
+
+
+def short_verdict(row: Row, of: int) -> str:
+    """Return a whole statement's outcome with the counts that it does not say; `of`: the parts to name."""
+    fails = f", fails in {row.fails_in}" if row.fails_in else ""
+    if row.outcome == IN_PART.name:
+        every = ", uncorrected" if row.holds_in == row.parts else fails
+        return f"holds in {row.holds_in} of {of}{every}"
+    return f"{row.outcome}{fails} of {of}" if row.outcome == OPEN.name and fails else row.outcome
 
 
 def _branch_rows(main: Row, branch: Branch, role: str, depth: int = 0) -> Iterator[tuple[Branch, Row]]:

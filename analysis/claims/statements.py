@@ -1,7 +1,7 @@
 """What a finding is made of: contrasts of scores, ratios of spreads, and how many of them have to hold.
 
 A finding is a tree of contrasts (`analysis.evidence.contrasts`): "at each size" needs all of its parts, "most tasks"
-some of them, "differs somewhere" one. Its typical effect is the mean of its contrasts, each in the claimed direction.
+some of them, "differs somewhere" one. Its mean is that of its contrasts, each in the claimed direction.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Finding:
     """One finding as a statement that can be tested."""
 
     id: str
-    """`F1` to `F15`, `F5a` to `F5e`."""
+    """`F1` to `F17`, `F5a` to `F5e`."""
     statement: str
     """The finding in one sentence."""
     where: str
@@ -126,6 +126,13 @@ def difference(
     return weighted(label, [(1.0, better, task), (-1.0, worse, task)], low=low, high=high)
 
 
+def mean_of(label: str, contrasts: Iterable[Contrast]) -> Contrast:
+    """Return the mean of contrasts of one unit as a contrast that claims to be above 0."""
+    averaged = tuple(contrasts)
+    weights = [(term.weight / len(averaged), term.model, term.task) for one in averaged for term in one.terms]
+    return weighted(label, weights, unit=averaged[0].unit)
+
+
 def comparisons(node: Node) -> Iterator[AnyContrast]:
     """Yield the contrasts and spreads of a statement, in order."""
     if isinstance(node, AtLeast):
@@ -165,8 +172,12 @@ def typical_contrast(known: Iterable[AnyContrast]) -> Contrast | None:
         low, high = (
             math.fsum(ends) / len(chosen) for ends in zip(*((o.low, o.high) for o in chosen), strict=True)
         )
-    many = f"mean of {len(chosen)} comparisons" if len(chosen) > 1 else chosen[0].label
-    return Contrast(label=f"{many}, in the claimed direction", terms=terms, low=low, high=high, unit=unit)
+    label = f"mean of {len(chosen)} comparisons, in the claimed direction"
+    if 0 < len(directed) < len(contrasts):
+        label = f"mean of the {len(chosen)} that claim a direction"
+    if len(chosen) == 1:
+        label = f"{chosen[0].label}, the only one that claims a direction"
+    return Contrast(label=label, terms=terms, low=low, high=high, unit=unit)
 
 
 def shared_trunks(known: Iterable[AnyContrast]) -> str:

@@ -22,12 +22,14 @@ TITLES = {
     "F6": "CLM learns faster early",
     "F7": "CLM is less sensitive to the learning rate",
     "F8": "CLM then MLM beats MLM alone",
-    "F9": "25 to 50 % CLM is the best split",
+    "F9": "25 to 50 % CLM is the best balance",
     "F10": "two-stage is less sensitive to the ratio",
     "F11": "CPT from CLM beats CPT from MLM",
     "F12": "12k steps of CPT suffice",
     "F13": "CLM start improves more late in CPT",
     "F14": "biphasic wins by 1-3 %",
     "F15": "CLM then CPT beats MLM from scratch",
+    "F16": "MLM overtakes CLM late in training",
+    "F17": "TC gains least from CLM then MLM",
 }
 """In this order everywhere; `analysis.claims.catalogue` says of each what has to hold."""

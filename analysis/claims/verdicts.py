@@ -46,19 +46,17 @@ OUTCOMES: Registry[Outcome] = Registry(
 HOLDS, FAILS, IN_PART, OPEN = OUTCOMES.values()
 
 
-def outcome_of(p_for: float, p_against: float, *, holds_in: int, fails_in: int, all_needed: bool) -> Outcome:
+def outcome_of(p_for: float, p_against: float, *, holds_in: int) -> Outcome:
     """Return which of the four a statement is.
 
     Args:
         p_for: of "it does not hold", adjusted for its family.
-        p_against: of "it holds", adjusted.
+        p_against: of "it holds", adjusted in the same way.
         holds_in: parts that are shown to hold.
-        fails_in: parts that are shown to fail.
-        all_needed: whether all of its parts have to hold, so that one that fails refutes it.
     """
     if p_for <= ALPHA:
         return HOLDS
-    if p_against <= ALPHA or (fails_in and all_needed):
+    if p_against <= ALPHA:
         return FAILS
     return IN_PART if holds_in else OPEN
 

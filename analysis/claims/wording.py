@@ -13,7 +13,16 @@ import pandas as pd
 
 from analysis.claims.catalogue import STATEMENTS
 from analysis.claims.catalogue.terms import MARGINS
-from analysis.claims.frame import Row, comparisons_of, decisive_of, known_of, main_of, mean_of
+from analysis.claims.frame import (
+    Row,
+    comparisons_of,
+    decisive_of,
+    known_of,
+    main_of,
+    mean_of,
+    rows,
+    short_verdict,
+)
 from analysis.claims.statements import shared_trunks
 from analysis.claims.verdicts import IN_PART, OPEN, OUTCOMES
 from analysis.evidence.intervals import INTERVALS, coverage_words
@@ -95,9 +104,24 @@ def not_run(main: Row) -> str:
 
 def counted_verdict(main: Row) -> str:
     """Return the verdict with the parts that the source has: `holds in 1 of 4 (8 not run)`."""
-    if main.outcome != IN_PART.name:
+    if main.outcome not in (IN_PART.name, OPEN.name) or not main.known:
         return main.verdict
-    return f"holds in {main.holds_in} of {main.known}{not_run(main)}"
+    counts = short_verdict(main, main.known)
+    return counts if counts == main.outcome else f"{counts}{not_run(main)}"
+
+
+def verdict_in_words(main: Row) -> str:
+    """Return the verdict in full: `all 3 parts hold, not after correction (0.078)`."""
+    if main.outcome == IN_PART.name and main.holds_in == main.parts:
+        held = "the only part holds" if main.parts == 1 else f"all {main.parts} parts hold"
+        return f"{held}, not after correction ({format_p(main.p_for_holm)})"
+    if main.outcome not in (IN_PART.name, OPEN.name) or not main.fails_in:
+        return main.verdict
+    said = f"{main.fails_in} of {main.parts} parts fail{'s' * (main.fails_in == 1)}"
+    if main.p_against <= ALPHA:
+        said += f", not after correction ({format_p(main.p_against_holm)})"
+    held = f" in {main.holds_in} of {main.parts}" if main.outcome == IN_PART.name else ""
+    return f"{main.outcome.split()[0]}{held}: {said}"
 
 
 def readout(found: pd.DataFrame) -> str:
@@ -161,13 +185,18 @@ def _has_error(row: Row) -> bool:
 
 
 def sentence(found: pd.DataFrame) -> str:
-    """Return the verdict in a few sentences: itself, readout, typical and most adverse effect, what would decide it."""
+    """Return the verdict in a few sentences: itself, readout, mean and most adverse effect, what would decide it."""
     main = main_of(found)
-    name = f"{main.verdict[0].upper()}{main.verdict[1:]}"
+    words = verdict_in_words(main)
+    name = f"{words[0].upper()}{words[1:]}"
     if not main.known:
         return f"{name}: {main.missing}."
     said = readout(found)
-    parts = [f"{said[0].upper()}{said[1:]}." if main.outcome == IN_PART.name else f"{name}: {said}."]
+    parts = [
+        f"{said[0].upper()}{said[1:]}."
+        if words == f"holds in {main.holds_in} of {main.parts}"
+        else f"{name}: {said}."
+    ]
     if main.missing:
         different = known_of(found)["label"].nunique(), comparisons_of(found)["label"].nunique()
         parts.append(f"{different[0]} of {different[1]} comparisons can be computed; {main.missing}.")
@@ -180,13 +209,13 @@ def sentence(found: pd.DataFrame) -> str:
     parts.append(_effects(found))
     if main.outcome == OPEN.name and (words := seeds_in_words(decisive_of(found), "that comparison")):
         parts.append(f"{words} if its effect is as large as observed (power 80 %).")
-    return " ".join(parts)
+    return " ".join(filter(None, parts))
 
 
 def three_lines(found: pd.DataFrame) -> tuple[str, str, str]:
     """Return a verdict for whoever asks about one finding: the verdict, its numbers, and how sure it is."""
     main, finding = main_of(found), STATEMENTS[found["id"].iloc[0]]
-    head = f"{main.id}, {finding.short}: {main.verdict}."
+    head = f"{main.id}, {finding.short}: {verdict_in_words(main)}."
     once = "Each model was pretrained once, so this is about other fine-tuning seeds, not other pretrainings."
     if not main.known:
         return head, f"Not tested: {main.missing}.", finding.remark or once
@@ -196,12 +225,20 @@ def three_lines(found: pd.DataFrame) -> tuple[str, str, str]:
 
 
 def _effects(found: pd.DataFrame) -> str:
-    """Return a finding's typical effect, where there is one, and its most adverse comparison."""
+    """Return the mean of a finding's comparisons, where there is one, and its most adverse comparison."""
     parts, decisive, mean = [], decisive_of(found), mean_of(found)
     if mean is not None and not mean.missing:
         shared = shared_trunks(known_of(found)["comparison"])
-        parts.append(f"Typical: {format_effect(mean)} {mean.unit} ({mean.label}{shared and f'; {shared}'}).")
+        parts.append(f"Mean: {format_effect(mean)} {mean.unit} ({mean.label}{shared and f'; {shared}'}).")
     parts.append(
         f"Most adverse: {decisive.label}, {format_effect(decisive)} {decisive.unit} (claimed: {decisive.claimed})."
     )
-    return " ".join(parts)
+    return " ".join(filter(None, (*parts, outside_in_words(found))))
+
+
+def outside_in_words(found: pd.DataFrame) -> str:
+    """Return that every estimate lies outside the range that is claimed for it; empty where some does not."""
+    known = rows(known_of(found))
+    if len(known) < 2 or any(not row.is_range or row.claims(row.effect) for row in known):
+        return ""
+    return f"All {len(known)} estimates lie outside the claimed range."

@@ -36,7 +36,7 @@ def claims(
     format: Annotated[str, Parameter(choices=PRINTED, group=_SHOWN)] = "text",
     out: Annotated[OutFile, Parameter(group=_SHOWN)] = None,
 ) -> None:
-    """Judge the paper's findings F1-F15 against a source of scores.
+    """Judge the paper's findings F1-F17 against a source of scores.
 
     For each finding, and for the statement that answers the paper's question, it prints a verdict (holds, fails, holds
     in k of n, or open) and how many of its contrasts are shown to hold or to fail (docs/claims.md). The published cells

@@ -1,7 +1,7 @@
 """Other analyses of the same scores: every selection rule, interval and adjustment, and which of them alter a verdict.
 
 An analysis is valid where it answers the finding at the stated level, and invalid where it is known not to: an interval
-that covers 84 %, or no adjustment for 19 findings. Both are shown, marked as what they are.
+that covers 84 %, or no adjustment for 21 findings. Both are shown, marked as what they are.
 """
 
 from __future__ import annotations

@@ -180,14 +180,14 @@ def test_a_finding_is_judged_and_has_its_forest(tmp_path: Path) -> None:
     printed, everything, _ = outputs(
         "A finding",
         "analysis.claims.catalogue.ratio",
-        entry="FINDINGS+_F16",
+        entry="FINDINGS+_F18",
         words=[explain, explain[:1], drawn],
     )
-    assert "TC prefers 20 % to 50 %" in (tmp_path / "forest-f16.svg").read_text()
+    assert "TC prefers 20 % to 50 %" in (tmp_path / "forest-f18.svg").read_text()
     assert "Masking 20 % beats masking 50 % on token classification at every size." in printed
     assert re.search(r"^  verdict +(holds|fails|open)", printed, re.MULTILINE)
     assert [f"20 % - 50 % on TC, {size}" in printed for size in ("210m", "610m", "1b")] == [True] * 3
-    assert everything.index("F15") < everything.index("F16")
+    assert everything.index("F17") < everything.index("F18")
 
 
 def test_a_figure_is_drawn_and_is_in_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ def test_the_forest_plot_has_a_row_for_each_claim_and_all_its_comparisons() -> N
     of_f6 = data[data["id"] == "F6"]["role"].value_counts()
     assert of_f6.to_dict() == {"other": 18, "decisive": 1, "typical": 1}
     spoken = files("claims")["txt"].read_text()
-    assert "4 holds" in spoken and "F12" in spoken
+    assert "7 holds" in spoken and "F12" in spoken
     record = json.loads(files("claims")["json"].read_text())
     assert record["settings"]["interval"] == "t" and record["source"]["name"] == "published"
 

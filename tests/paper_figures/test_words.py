@@ -18,7 +18,7 @@ from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 def test_titles_say_what_is_seen_and_first_that_it_is_not_of_the_papers_models() -> None:
     titles = {
         ("2", False): "Figure 2. MLM and CLM by model size",
-        ("claims", False): "4 of 19 findings hold as stated",
+        ("claims", False): "7 of 21 findings hold as stated",
         ("coverage", False): "The paper's interval covers 88\u00a0%, not 95\u00a0%, with 5 seeds",
         (
             "answer",

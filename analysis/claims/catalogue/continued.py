@@ -62,7 +62,7 @@ FINDINGS = (
                 _starts("54k", "QA", closed=True),
             ],
         ),
-        remark='We take "close" on QA to mean comparable, within one point.',
+        remark='We take "close" on QA to mean comparable, within one point. The half about the loss is untested.',
     ),
     Finding(
         id="F13",

@@ -25,10 +25,12 @@ from analysis.claims.wording import (
     format_effect,
     format_p,
     levels_in_words,
+    outside_in_words,
     p_texts,
     seeds_in_words,
     sentence,
     three_lines,
+    verdict_in_words,
 )
 from analysis.palette import VERDICT
 from common.tables import Grid, TableDocument, show
@@ -65,7 +67,7 @@ def verdicts_document(
 
 def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
     """Return how many findings have each verdict, one row a finding, and what the columns mean."""
-    grid = [["id", "finding", "verdict", "typical [95 %]", "p (Holm)"]]
+    grid = [["id", "finding", "verdict", "mean [95 %]", "p (Holm)"]]
     frame = assessment.frame[assessment.frame["id"].isin(list(shown))]
     mains, means = (by_finding(frame[frame["role"] == role]) for role in ("finding", "mean"))
     for finding, main in mains.items():
@@ -84,8 +86,8 @@ def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
         "",
         *_source(assessment),
         " ".join(assessment.tests[:2]),
-        "typical: mean of the finding's comparisons; above 0 supports the finding. p: of the whole finding, after "
-        "Holm's adjustment over the findings about one question.",
+        "mean: of the comparisons that claim a direction; above 0 supports the finding. p: of the whole finding, "
+        "after Holm's adjustment over the findings about one question.",
         "`clm-or-mlm claims F8` answers for one finding, with --explain it shows every number (docs/claims.md).",
     ]
 
@@ -116,7 +118,7 @@ def _explain_one(assessment: Assessment, name: str) -> str:
     lines = [
         f"{finding.id}: {finding.statement}",
         f"  where    {finding.where}",
-        f"  verdict  {main.verdict}",
+        f"  verdict  {verdict_in_words(main)}",
         f"  because  {sentence(found)}",
     ]
     if finding.remark:
@@ -206,9 +208,16 @@ def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
         outcomes={name: ids for name, ids in by_outcome.items() if ids},
         options=options,
         tests=assessment.tests,
+        verdict_in_words=verdict_in_words,
         families={title: members for title, members in by_family.items() if members},
         points=lambda finding: _points(assessment, finding),
     )
+
+
+def _mean_words(mean: Row) -> str:
+    """Return what a mean is of, short: `Mean of the 2 that claim a direction`."""
+    words = mean.label.removesuffix(", in the claimed direction")
+    return f"{words[0].upper()}{words[1:]}" if words.startswith("mean") else "The one that claims a direction"
 
 
 def _points(assessment: Assessment, finding: str) -> str:
@@ -217,8 +226,9 @@ def _points(assessment: Assessment, finding: str) -> str:
     main, mean, decisive = main_of(found), mean_of(found), decisive_of(found)
     if not main.known:
         return f"Open, since it cannot be tested: {main.missing}. {remark}".rstrip()
-    said = [] if mean is None else [f"Typical: {format_effect(mean)}."]
+    said = [] if mean is None else [f"{_mean_words(mean)}: {format_effect(mean)}."]
     said += [f"Most adverse: {decisive.label}, {format_effect(decisive)}.", f"p: {p_texts(main)[1]}."]
+    said.append(outside_in_words(found))
     if main.outcome == OPEN.name and (words := seeds_in_words(decisive, "this comparison")):
         said.append(f"{words}.")
     return " ".join(filter(None, (*said, *short_dataset_sentences(assessment, finding), remark)))

@@ -59,6 +59,25 @@ def test_each_outcome_has_its_sentence(p_for: float, p_against: float, begins: s
         assert "lower in 12 (" in headline
 
 
+@pytest.mark.parametrize(
+    ("budgets", "tasks", "begins"),
+    [(("12k", "22k"), ("TC", "IR", "QA"), "Probably, and without CLM first: "),
+     (("12k",), ("TC", "IR", "QA", "SC"), "Sometimes, starting with MLM: "),
+     (("42k",), ("TC",), "Sometimes, starting with MLM: ")],
+)  # fmt: skip
+def test_without_clm_first_asks_for_half_of_the_comparisons_too(
+    budgets: tuple[str, ...], tasks: tuple[str, ...], begins: str
+) -> None:
+    def result_of(comparison: AnyContrast) -> Result:
+        worse = comparison.label.endswith(budgets) and any(
+            f"on {task}," in comparison.label for task in tasks
+        )
+        p_against = 1e-9 if worse else 0.9
+        return Result(comparison=comparison, effect=0.0, low=-1.0, high=1.0, p_for=0.9, p_against=p_against)
+
+    assert answer(given(result_of)).headline.startswith(begins)
+
+
 def test_a_source_with_some_comparisons_counts_those_alone() -> None:
     found = answer(alike(1e-9, 1.0, few=True))
     assert "in 4 of the 4 comparisons (of 12) that this source allows" in found.headline

@@ -36,7 +36,13 @@ def single(assessment: Assessment, finding: str, dataset: str) -> pd.DataFrame:
 def test_a_part_for_a_task_is_a_part_for_each_of_its_datasets(assessment: Assessment) -> None:
     frame = assessment.frame_by_dataset
     parts = frame[frame["role"] == "finding"].set_index("id")["parts"]
-    assert parts["F1"] == 6 * 3 and parts["F8"] == 12 * 3 and parts["F9"] == 12 * 3 and parts["F6"] == 19 * 3
+    assert (
+        parts["F1"] == 6 * 3
+        and parts["F8"] == 12 * 3
+        and parts["F9"] == 3 * 12
+        and parts["F5b"] == 12
+        and parts["F6"] == 19 * 3
+    )
     assert parts["F2"] == 9 * 3 * 3  # every pair of datasets
     assert parts["F5a"] == 4  # a search over more places is still one part
     for finding in FINDINGS.values():
