@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from common.errors import UserError
-from common.files import atomic_folder, sha256_file
+from common.files import atomic_folder, remove_leftovers, sha256_file
 from common.manifest import FILES, check_files, read_manifest, write_manifest
 from pretraining.training.optimizer import load_optimizer_state, optimizer_state
 
@@ -169,8 +169,7 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
             # Without its state.json a half-removed folder is no checkpoint any more.
             (item.path / _STATE).unlink()
             shutil.rmtree(item.path, ignore_errors=True)
-    for path in folder.glob(".step-*.tmp"):
-        shutil.rmtree(path, ignore_errors=True)
+    remove_leftovers(folder)
 
 
 class CheckpointWriter:
