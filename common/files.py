@@ -48,7 +48,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
             temporary.replace(target)
-            _sync_folder(target.parent)
+            sync_folder(target.parent)
         finally:
             with contextlib.suppress(OSError):  # would hide the error that counts
                 temporary.unlink(missing_ok=True)
@@ -75,12 +75,12 @@ def atomic_folder(path: Path) -> Iterator[Path]:
                     with item.open("rb") as file:
                         os.fsync(file.fileno())
                 elif item.is_dir():
-                    _sync_folder(item)
-            _sync_folder(temporary)
+                    sync_folder(item)
+            sync_folder(temporary)
             if target.exists():
                 target.rename(old)
             temporary.replace(target)
-            _sync_folder(target.parent)
+            sync_folder(target.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         if old.exists() and not target.exists():
@@ -148,7 +148,7 @@ def _short(name: str) -> str:
     return name.encode(errors="surrogateescape")[:150].decode(errors="ignore")
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Put a folder's names on the disk, where its file system can."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
