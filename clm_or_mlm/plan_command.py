@@ -13,6 +13,7 @@ from cyclopts.validators import Number
 from common.cli import shared_options
 from common.errors import UserError
 from common.files import write_text
+from common.reading import read_bounded
 from common.tables import write
 from pretraining.commands import StudyOptions, warn_of_a_slip
 from pretraining.models import FIGURE_MODELS, Model
@@ -116,13 +117,19 @@ def _studies(options: BudgetOptions, device: DeviceOptions, format: str) -> None
         start=options.start,
     )  # fmt: skip
     document = budget_document(device.gpu, options.hours, choices, device.price)
+    text, out, choice = "", options.out, choices[options.choose - 1]
+    if out is not None and not isinstance(choice, str):
+        text = chosen_study(choice, options.divide)
+        if out.is_file() and read_bounded(out) != text.encode():
+            raise UserError(
+                f"{out} is there and is another study, or was edited; give another --out, or remove it"
+            )
     write(document, "text" if format == "tree" else format, None)
-    if options.out is not None:
-        choice = choices[options.choose - 1]
+    if out is not None:
         if isinstance(choice, str):
             raise UserError(choice)
-        write_text(options.out, chosen_study(choice, options.divide))
-        sys.stderr.write(f"{options.out}: study {options.choose}\n")
+        write_text(out, text)
+        sys.stderr.write(f"{out}: study {options.choose}\n")
 
 
 def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Model]:

@@ -11,6 +11,7 @@ import re
 import secrets
 import shutil
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -41,12 +42,13 @@ def atomic_path(path: Path) -> Iterator[Path]:
     temporary = target.with_name(temporary_name(target.name, target.suffix))
     with _named(path, also=temporary):
         target.parent.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(target)
+        remove_leftovers(target.parent, target.name)
         try:
             yield temporary
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
             temporary.replace(target)
+            sync_folder(target.parent)
         finally:
             with contextlib.suppress(OSError):  # would hide the error that counts
                 temporary.unlink(missing_ok=True)
@@ -63,7 +65,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     old = temporary.with_name(f"{temporary.name}{_OLD}")
     with _named(path, also=temporary):
         target.parent.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(target)
+        remove_leftovers(target.parent, target.name)
         temporary.mkdir()
     try:
         with _named(path, also=temporary):
@@ -72,9 +74,13 @@ def atomic_folder(path: Path) -> Iterator[Path]:
                 if item.is_file():
                     with item.open("rb") as file:
                         os.fsync(file.fileno())
+                elif item.is_dir():
+                    sync_folder(item)
+            sync_folder(temporary)
             if target.exists():
                 target.rename(old)
             temporary.replace(target)
+            sync_folder(target.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         if old.exists() and not target.exists():
@@ -82,28 +88,74 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(old, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def temporary_folder(path: Path) -> Iterator[Path]:
+    """Yield a folder next to `path`, which is removed at the end, or after a kill by the next call for `path`."""
+    remove_leftovers(path.parent, path.name)
+    temporary = path.with_name(temporary_name(path.name))
+    temporary.mkdir()
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder, never half: what a killed process leaves of it has a temporary name."""
+    temporary = path.rename(path.with_name(temporary_name(path.name)))
+    shutil.rmtree(temporary, ignore_errors=True)
+
+
 def temporary_name(name: str, suffix: str = "") -> str:
     """Return a name next to `name`, short enough wherever that is, that says which process of which machine uses it."""
-    short = name.encode(errors="surrogateescape")[:150].decode(errors="ignore")
     kind = suffix if len(suffix) < 20 else ""
-    return f".{short}.{_machine()}-{os.getpid()}-{secrets.token_hex(4)}.tmp{kind}"
+    return f".{_short(name)}.{_machine()}-{os.getpid()}-{secrets.token_hex(4)}.tmp{kind}"
 
 
-def remove_leftovers(target: Path) -> None:
-    """Remove what processes of this machine that were killed while they wrote `target` have left next to it."""
-    short = target.name.encode(errors="surrogateescape")[:150].decode(errors="ignore")
-    form = re.compile(rf"\.{re.escape(short)}\.{_machine()}-(\d+)-[0-9a-f]{{8}}\.tmp(\..*)?")
-    with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
-        found = [(Path(entry.path), match) for entry in entries if (match := form.fullmatch(entry.name))]
-        for path, match in found:
-            if is_alive(int(match[1])):
+_TEMPORARY = re.compile(r"\.(.+)\.([0-9a-f]{6})-(\d+)-[0-9a-f]{8}\.tmp(\..*)?", re.DOTALL)
+_DAY = 86_400.0
+
+
+def remove_leftovers(folder: Path, name: str | None = None) -> None:
+    """Remove what killed processes have left in a folder while they wrote `name` there; None: any.
+
+    Only what has a name of `temporary_name` is removed: of a process of this machine that has ended, or of another
+    machine and not touched for a day.
+    """
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        found = [
+            (Path(entry.path), match) for entry in entries if (match := _TEMPORARY.fullmatch(entry.name))
+        ]
+        for path, (short, machine, process, _) in [(path, match.groups()) for path, match in found]:
+            if name is not None and short != _short(name):
                 continue
-            if path.is_dir():
+            if (
+                is_alive(int(process))
+                if machine == _machine()
+                else time.time() - path.lstat().st_mtime < _DAY
+            ):
+                continue
+            if path.is_dir() and not path.is_symlink():
+                target = folder / (name or short)
                 if path.name.endswith(_OLD) and not target.exists():
                     path.rename(target)  # it was to be replaced, and the new one never came
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
+
+
+def _short(name: str) -> str:
+    return name.encode(errors="surrogateescape")[:150].decode(errors="ignore")
+
+
+def sync_folder(folder: Path) -> None:
+    """Put a folder's names on the disk, where its file system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @functools.cache
@@ -176,11 +228,21 @@ def sha256_open(descriptor: int) -> str:
 
 
 def cache_folder() -> Path:
-    """Return the folder for what can be made again: CLM_OR_MLM_CACHE, else `clm-or-mlm` in the user's cache."""
+    """Return the folder for what can be made again: `clm-or-mlm` in CLM_OR_MLM_CACHE, else in the user's cache."""
     if given := os.environ.get("CLM_OR_MLM_CACHE"):
-        return Path(given).expanduser()
+        return Path(given).expanduser() / "clm-or-mlm"
     xdg = os.environ.get("XDG_CACHE_HOME")
     return (Path(xdg) if xdg and Path(xdg).is_absolute() else Path.home() / ".cache") / "clm-or-mlm"
+
+
+def mark_cache(folder: Path) -> None:
+    """Make a folder of caches, if need be, with the mark by which backups leave it out (bford.info/cachedir)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tag = folder / "CACHEDIR.TAG"
+    if not tag.exists():
+        write_text(
+            tag, "Signature: 8a477f597d28d172789f06886806bc55\n# A cache of clm-or-mlm; it can be deleted.\n"
+        )
 
 
 def scratch_folder(place: str = "") -> Path:

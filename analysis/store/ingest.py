@@ -32,7 +32,7 @@ from benchmarks.own_datasets.definitions import known_datasets, stored_definitio
 from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, Dataset, format_lr
 from benchmarks.runs import store_of
 from common.errors import UserError
-from common.files import cache_folder
+from common.files import cache_folder, mark_cache
 from common.locks import wait_for_lock
 from common.plain_text import counted
 from common.processes import cores, worker_pool
@@ -154,6 +154,7 @@ def open_store(
             key = hashlib.sha256(what.encode(errors="surrogateescape")).hexdigest()[:16]
             folder = cache_folder() / "stores" / f"{store.resolve().name}-{key}"
             try:
+                mark_cache(cache_folder())
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise UserError(

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from common.errors import UserError, nearest
-from common.files import cache_folder
+from common.files import cache_folder, mark_cache
 from common.locks import wait_for_lock
 from common.plain_text import redacted
 from common.progress import progress
@@ -127,7 +127,8 @@ class _Clone:
     def lock(self) -> contextlib.AbstractContextManager[None]:
         """Let only one process at a time change the clone."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            mark_cache(self.folder.parent)
+            self.folder.mkdir(exist_ok=True)
         except OSError as error:
             raise UserError(
                 f"{self.folder} cannot be created ({error.strerror}); set CLM_OR_MLM_CACHE to another folder"

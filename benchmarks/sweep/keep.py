@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +31,14 @@ from benchmarks.tasks.base import Setting, TaskModel
 from benchmarks.tasks.families import family_of
 from common.description import description_hash
 from common.errors import UserError
-from common.files import atomic_folder, sha256_file, write_text
+from common.files import (
+    atomic_folder,
+    remove_folder,
+    remove_leftovers,
+    sha256_file,
+    temporary_folder,
+    write_text,
+)
 from common.locks import wait_for_lock
 from common.manifest import MANIFEST, read_manifest, write_manifest
 from common.reading import read_json
@@ -90,10 +96,11 @@ class Keeper:
                     f"{folder} could not be written: {error}; the run's scores are there, and the same command keeps "
                     "its weights once the cause is gone"
                 ) from None
+            remove_leftovers(folder.parent)
             for other in folder.parent.iterdir():
-                is_run = key_of(other.name, key.model, dataset) is not None
-                if other != folder and (is_run or other.name.startswith(".")):
-                    shutil.rmtree(other)
+                is_run = key_of(other.name, key.model, dataset) is not None and (other / MANIFEST).is_file()
+                if other != folder and is_run and not other.is_symlink():
+                    remove_folder(other)
 
     def write(self, name: str, model: TaskModel, folder: Path) -> str:
         """Write a model that was fine-tuned for a dataset into a folder; return the name of its class.
@@ -165,8 +172,8 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
         )
         if head is not None:
             head.draw(loaded.encoder.init_std, 0)
-        with tempfile.TemporaryDirectory(prefix=".keep-", dir=place) as folder:
-            keeper.write(name, TaskModel(loaded.encoder, head), Path(folder))
+        with temporary_folder(place / "keep") as folder:
+            keeper.write(name, TaskModel(loaded.encoder, head), folder)
 
 
 def _check_disk(request: RunRequest, loaded: LoadedModel, place: Path) -> None:

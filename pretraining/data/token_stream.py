@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from common.errors import UserError
-from common.files import private_folder, scratch_folder
+from common.files import mark_cache, private_folder, scratch_folder
 from common.manifest import DamagedError, VerifiedFile
 from common.packed import unzstd
 from pretraining.data.shard_index import RECORD, Shard, Tokens, read_index
@@ -208,6 +208,7 @@ def make_shard_cache_folder(place: str = "") -> Path:
     try:
         if folder.parent.name == f"clm-or-mlm-{os.getuid()}":  # next to other users'
             private_folder(folder.parent)
+        mark_cache(folder.parent)
         return private_folder(folder)
     except OSError as error:
         raise UserError(

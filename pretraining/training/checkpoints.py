@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from common.errors import UserError
-from common.files import atomic_folder, sha256_file
+from common.files import atomic_folder, remove_leftovers, sha256_file
 from common.manifest import FILES, check_files, read_manifest, write_manifest
 from pretraining.training.optimizer import load_optimizer_state, optimizer_state
 
@@ -169,16 +169,16 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
             # Without its state.json a half-removed folder is no checkpoint any more.
             (item.path / _STATE).unlink()
             shutil.rmtree(item.path, ignore_errors=True)
-    for path in folder.glob(".step-*.tmp"):
-        shutil.rmtree(path, ignore_errors=True)
+    remove_leftovers(folder)
 
 
 class CheckpointWriter:
     """Writes a stage's checkpoints while training continues, one at a time."""
 
-    def __init__(self, folder: Path) -> None:
-        """Write into the stage's folder."""
+    def __init__(self, folder: Path, before: Callable[[], None] = lambda: None) -> None:
+        """Write into the stage's folder, each after `before`, which puts what belongs to it on the disk."""
         self._folder = folder
+        self._before = before
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: Future[None] | None = None
 
@@ -210,5 +210,6 @@ class CheckpointWriter:
         raise error
 
     def _write(self, step: int, tensors: Tensors, state: Mapping[str, Any], keep: list[int]) -> None:
+        self._before()
         write(self._folder, step, tensors, state)
         prune(self._folder, keep)

@@ -23,14 +23,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 from common.errors import UserError
-from common.files import write_text
+from common.files import sync_folder, write_text
 from common.plain_text import name_fault
-from common.reading import BadJsonError, UnreadableError, read_bounded, strict_json
+from common.reading import BadJsonError, UnreadableError, open_plain, strict_json
 
 LOG = "log.jsonl"
 """Name of the log in a stage's folder, and in a finished model's, where it holds all that led to it."""
@@ -50,6 +51,7 @@ class LogWriter:
         """Open the log, cutting off a line that a killed process left unfinished, and all rows after a step."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._log, self._timings = (_opened(place, step) for place in (path, path.with_name(TIMINGS)))
+        sync_folder(path.parent)
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Append one row; what is measured goes to the timings."""
@@ -57,22 +59,58 @@ class LogWriter:
             _append(self._timings, {"step": row["step"], "stage": row["stage"], **measured})
         _append(self._log, {key: value for key, value in row.items() if key not in MEASURED})
 
+    def sync(self) -> None:
+        """Put the log's rows on the disk, as before a checkpoint of their last step."""
+        os.fsync(self._log.fileno())
+
     def close(self) -> None:
         """Close both files."""
         self._log.close()
         self._timings.close()
 
 
-def read_log(path: Path) -> list[dict[str, Any]]:
+def read_log(path: Path, faults: list[str] | None = None) -> list[dict[str, Any]]:
     """Return the rows by rising step, training before validation; of rows written twice the later.
 
     A last line that a killed process left unfinished is left out.
 
+    Args:
+        path: the log, of any size.
+        faults: takes what is wrong, in sentences; lines that are no rows are then left out.
+
     Raises:
-        UserError: there is no log, or a line of it is no row.
+        UserError: there is no log, or a line of it is no row, and `faults` is not given.
     """
+    rows: dict[tuple[object, ...], dict[str, Any]] = {}
     try:
-        *lines, last = read_bounded(path).split(b"\n")
+        for number, line in enumerate(_lines(path), 1):
+            try:
+                row = _row(line.removesuffix(b"\n"))
+            except BadJsonError as error:
+                if not line.endswith(b"\n") and len(line) <= _LONGEST:
+                    break
+                fault = (
+                    f"{path}: line {number} is not a row of a training log; give a {LOG} written by "
+                    f"`clm-or-mlm train` ({error})"
+                )
+                if faults is None:
+                    raise UserError(fault) from None
+                faults.append(fault)
+            else:
+                rows[tuple(row[name] for name in _NEEDED)] = row
+    except UserError as error:
+        if faults is None:
+            raise
+        faults.append(str(error))
+    return sorted(rows.values(), key=lambda row: (row["step"], row["split"]))
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a log, longer ones than a row's in pieces."""
+    try:
+        with os.fdopen(open_plain(path), "rb") as file:
+            while line := file.readline(_LONGEST + 1):
+                yield line
     except FileNotFoundError:
         raise UserError(
             f"{path}: no log here; a training log is in the folder of a stage or of a finished model"
@@ -80,19 +118,8 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     except UnreadableError as error:
         hint = f"; give the {LOG} in it" if path.is_dir() else ""
         raise UserError(f"{error}{hint}") from None
-    rows: dict[tuple[object, ...], dict[str, Any]] = {}
-    for number, line in enumerate([*lines, last] if last else lines, 1):
-        try:
-            row = _row(line)
-        except BadJsonError as error:
-            if number > len(lines):
-                break
-            raise UserError(
-                f"{path}: line {number} is not a row of a training log; give a {LOG} written by `clm-or-mlm train` "
-                f"({error})"
-            ) from None
-        rows[tuple(row[name] for name in _NEEDED)] = row
-    return sorted(rows.values(), key=lambda row: (row["step"], row["split"]))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror})") from None
 
 
 def log_text(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -121,7 +148,7 @@ def _step(line: bytes) -> float:
     """Return a line's step; 0 of what is no row, which its reader complains of."""
     try:
         return float(strict_json(line, finite=False)["step"])
-    except (BadJsonError, KeyError, TypeError, ValueError):
+    except (BadJsonError, KeyError, TypeError, ValueError, OverflowError):
         return 0.0
 
 

@@ -160,7 +160,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.folder = context.folder(stage.name)
         if is_first:
             self.log = LogWriter(self.folder / LOG, self._log_until(start))
-            self.writer = checkpoints.CheckpointWriter(self.folder)
+            self.writer = checkpoints.CheckpointWriter(self.folder, self.log.sync)
         self.watchdog = Watchdog(ranks, f"{stage.name}@{self.done.step}", 60 * config.machine.timeout_minutes)
         self.own_time = OwnTime(ranks)
         self.meter = Meter(stage.name, target, done=self.done.step, unit="step")

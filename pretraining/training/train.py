@@ -34,7 +34,7 @@ from typing import Any
 import torch
 
 from common.errors import UserError
-from common.files import sha256_file, write_text
+from common.files import sha256_bytes, sha256_file, write_text
 from common.locks import try_lock, wait_for_lock
 from common.manifest import MANIFEST
 from common.provenance import provenance
@@ -225,10 +225,14 @@ def _export(
     saved = next(c for c in checkpoints.checkpoint_steps(context.folder(last.name)) if c.step == step)
     state, data = checkpoints.load_state(saved), context.data.manifest
     check_tokenizer(context.data_folder, data)
-    log = log_text(_rows(context, stages, step))
-    if (finished / MANIFEST).is_file():
+    rows, lacks = _rows(context, stages, step)
+    log = log_text(rows)
+    if there := check_model(finished):
         # Whoever removed the log has it again.
-        write_text(finished / LOG, log)
+        if sha256_bytes(log.encode()) == there.get("records", {}).get(LOG):
+            write_text(finished / LOG, log)
+        else:
+            logger.warning("%s is lost, and the logs of the stages do not give it back", finished / LOG)
         return
     other = {
         item.name: _source_of(context.data_of(item).manifest)
@@ -246,6 +250,7 @@ def _export(
         **{key: state[key] for key in ("precision", "compile", "attention")},
         **context.identity(last),
         "interventions": state["interventions"],
+        **({"log_lacks": lacks} if lacks else {}),
         **_shift(last.objective),
     }
     config = config_of(context.shape, data["tokenizer"], is_causal=OBJECTIVES[last.objective].is_causal)
@@ -269,12 +274,25 @@ def _source_of(data: dict[str, Any]) -> dict[str, Any]:
     return source | {"splits": sizes}
 
 
-def _rows(context: TrainingContext, stages: list[PlannedStage], step: int) -> Iterator[dict[str, Any]]:
-    bounds = [*(item.start for item in stages[1:]), step]
-    for item, end in zip(stages, bounds, strict=True):
-        for row in read_log(context.folder(item.name) / LOG):
-            if row["step"] <= end:
-                yield row
+def _rows(
+    context: TrainingContext, stages: list[PlannedStage], step: int
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the rows of a model's stages, and which steps have none that should; these are warned of."""
+    every = context.config.record.log_every
+    rows: list[dict[str, Any]] = []
+    lacks: list[str] = []
+    for item, end in zip(stages, [*(item.start for item in stages[1:]), step], strict=True):
+        path, faults = context.folder(item.name) / LOG, list[str]()
+        own = [row for row in read_log(path, faults) if row["step"] <= end]
+        there = {row["step"] for row in own if row["split"] == "train"}
+        gone = [at for at in range(every * (item.start // every + 1), end + 1, every) if at not in there]
+        if gone:
+            lacks.append(f"{item.name}: {len(gone)} of the steps {gone[0]} to {gone[-1]}")
+        if gone or faults:
+            what = [*faults[:1], *([f"it has no rows of {lacks[-1]}"] if gone else [])]
+            logger.warning("%s: the model is written with the rest of this log (%s)", path, "; ".join(what))
+        rows += own
+    return rows, lacks
 
 
 @contextmanager

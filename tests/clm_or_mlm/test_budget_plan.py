@@ -60,6 +60,18 @@ def test_hours_are_those_of_the_plan_of_the_written_study(
     assert len(plan.models) == 15 and {model.seed for model in plan.models} == {0, 1, 2, 3, 4}
 
 
+def test_a_study_that_was_edited_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "study.toml"
+    words = ["plan", "--hours", "24", "--out", str(out)]
+    main(words)
+    main(words)  # the same bytes
+    out.write_text(edited := out.read_text() + "# mine\n")
+    capsys.readouterr()
+    with pytest.raises(UserError, match="is there and is another study, or was edited"):
+        main(words)
+    assert out.read_text() == edited and not capsys.readouterr().out
+
+
 def test_tokens_fix_the_length_and_hours_then_the_pretrainings() -> None:
     free = paid(H100, tokens=2e9)
     assert all(one.tokens == pytest.approx(2e9, rel=0.03) for one in free)

@@ -21,6 +21,7 @@ from common.files import (
     atomic_folder,
     atomic_path,
     cache_folder,
+    mark_cache,
     private_folder,
     remove_leftovers,
     scratch_folder,
@@ -96,7 +97,7 @@ def test_files_get_the_usual_permissions(tmp_path: Path) -> None:
 
 def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "mine"))
-    assert cache_folder() == tmp_path / "mine"
+    assert cache_folder() == tmp_path / "mine" / "clm-or-mlm"
     monkeypatch.delenv("CLM_OR_MLM_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert cache_folder() == tmp_path / "cache" / "clm-or-mlm"
@@ -147,10 +148,54 @@ def test_a_folder_that_was_being_replaced_comes_back(tmp_path: Path) -> None:
     name = temporary_name("b").replace(f"-{os.getpid()}-", f"-{child.pid}-")
     (tmp_path / f"{name}.old").mkdir()
     (tmp_path / f"{name}.old" / "c").write_text("old")
-    remove_leftovers(tmp_path / "b")
+    remove_leftovers(tmp_path, "b")
     assert [entry.name for entry in tmp_path.iterdir()] == ["b"] and (
         tmp_path / "b" / "c"
     ).read_text() == "old"
+
+
+def test_only_temporary_names_of_processes_that_have_ended_are_left_over(tmp_path: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    ended = temporary_name("a").replace(f"-{os.getpid()}-", f"-{child.pid}-")
+    away = ended.replace(ended.split(".")[2][:6], "0" * 6)
+    old = away.replace(".a.", ".b.")
+    stay = (".git", ".DS_Store", ".a.tmp", temporary_name("a"), away)
+    for name in (*stay, ended, old):
+        (tmp_path / name).mkdir()
+    os.utime(tmp_path / old, (0, 0))
+    (tmp_path / f"{ended}.link").symlink_to(tmp_path / ".git")
+    remove_leftovers(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {*stay}
+
+
+def test_a_replaced_name_is_on_the_disk_before_the_next_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    flush = os.fsync
+
+    def note(descriptor: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    write_text(tmp_path / "a", "a")
+    assert synced[-1] == str(tmp_path)
+    with atomic_folder(tmp_path / "b") as making:
+        (making / "deep").mkdir()
+        (making / "deep" / "c").touch()
+    assert {str(making), str(making / "deep"), str(making / "deep" / "c")} < {*synced}
+    assert synced[-1] == str(tmp_path)
+
+
+def test_a_cache_has_the_mark_that_backups_know(tmp_path: Path) -> None:
+    mark_cache(tmp_path / "cache")
+    assert (
+        (tmp_path / "cache/CACHEDIR.TAG")
+        .read_text()
+        .startswith("Signature: 8a477f597d28d172789f06886806bc55")
+    )
 
 
 def refused(path: Path, capsys: pytest.CaptureFixture[str]) -> str:

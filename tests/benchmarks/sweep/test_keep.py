@@ -28,6 +28,7 @@ from benchmarks.sweep.keep import Keeper
 from benchmarks.sweep.kept import best_run, kept_folder
 from benchmarks.sweep.status import COMPLETE, folder_of
 from common.errors import UserError
+from common.files import temporary_name
 from tests.benchmarks.sweep.stores import replaced, results, run, words_of
 from tests.commands import started
 from tests.results import write_results
@@ -247,13 +248,36 @@ def test_a_better_run_replaces_it_and_a_worse_one_does_not(
     assert len(seen) >= 2
 
 
+def test_what_others_put_next_to_it_stays(
+    model_folder: Callable[..., Path], data: Path, tmp_path: Path
+) -> None:
+    words = two_runs(model_folder("ours"), data, tmp_path, "sst2")
+    words.remove("5e-3")
+    keep(replaced(words, "--lr", "1e-9"))
+    first = kept(tmp_path, "sst2")
+    cell = first.parent
+    shutil.copytree(first, tmp_path / "elsewhere")
+    (cell / "lr3e-03_sd0").symlink_to(tmp_path / "elsewhere")
+    (cell / "lr4e-03_sd0").mkdir()
+    (cell / ".git").mkdir()
+    (cell / ".DS_Store").touch()
+    theirs = {path.name for path in cell.iterdir()} - {first.name}
+    (cell / temporary_name(first.name).replace(f"-{os.getpid()}-", "-4194304-")).mkdir()  # above any process
+    shutil.rmtree(first)
+    keep([*words, "--seed", "0"])
+    best = best_run(tmp_path, "tiny", DATASETS["sst2"])
+    assert best is not None
+    assert {path.name for path in cell.iterdir()} == {*theirs, kept_folder(tmp_path, best).name}
+    assert (tmp_path / "elsewhere" / "manifest.json").is_file()
+
+
 def killed(words: list[str]) -> None:
     """Run a command in a process that dies once the weights are written, before their folder is there."""
     write = Keeper.write
 
     def die(self: Keeper, name: str, model: Any, folder: Path) -> str:
         kind = write(self, name, model, folder)
-        if ".keep-" not in str(folder):
+        if ".keep." not in str(folder):
             os._exit(9)
         return kind
 
@@ -389,7 +413,7 @@ def test_a_full_disk_leaves_the_scores_and_no_half_of_a_folder(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(self: Keeper, name: str, model: Any, folder: Path) -> str:
-        if ".keep-" in str(folder):
+        if ".keep." in str(folder):
             return "Model"
         (folder / "config.json").write_text("{}")
         raise OSError(errno.ENOSPC, "No space left on device", str(folder / "model.safetensors"))

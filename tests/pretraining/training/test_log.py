@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from common import reading
 from common.errors import UserError
 from pretraining.training.log import LOG, TIMINGS, LogWriter, read_log
 
@@ -99,3 +100,19 @@ def test_rows_after_the_checkpoint_are_cut_off_on_resuming(tmp_path: Path) -> No
         for file in (path, tmp_path / TIMINGS):
             assert [json.loads(line)["step"] for line in file.read_text().splitlines()] == kept
             file.unlink()
+
+
+def test_what_is_whole_of_a_damaged_log_is_read_and_the_rest_said(tmp_path: Path) -> None:
+    faults: list[str] = []
+    assert read_log(tmp_path / LOG, faults) == [] and "no log here" in faults.pop()
+    (tmp_path / LOG).write_text(
+        json.dumps(ROW) + "\n{\n" + "x" * 200_000 + "\n" + json.dumps(ROW | {"step": 2}) + "\n{"
+    )
+    assert [row["step"] for row in read_log(tmp_path / LOG, faults)] == [1, 2]
+    assert "line 2 is not a row" in faults[0] and "more than 65,536 bytes" in faults[1]
+
+
+def test_a_log_of_any_size_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MOST_BYTES", 10)
+    (tmp_path / LOG).write_text("".join(json.dumps(ROW | {"step": step}) + "\n" for step in range(2000)))
+    assert len(read_log(tmp_path / LOG)) == 2000

@@ -2,6 +2,7 @@ import gc
 import json
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.plan.study_plan import Study
 from pretraining.training import checkpoints
-from pretraining.training.log import read_log
+from pretraining.training.log import LogWriter, read_log
 from pretraining.training.stage import StageTraining
 from tests.pretraining.small_study import (
     MODEL,
@@ -123,6 +124,49 @@ def test_a_model_made_elsewhere_at_another_time_has_the_same_bytes(
     assert first["command"] != second["command"] and first["machine"] == "1 x cpu"
     for text in ((done / "models" / MODEL / name).read_text() for name in ("README.md", "manifest.json")):
         assert str(tmp_path) not in text and "tokens_per_second" not in text and "command" not in text
+
+
+@pytest.mark.parametrize(
+    ("damage", "said", "lacks"),
+    [
+        (lambda path: path.unlink(), "no log here", ["mini-s-clm: 9 of the steps 1 to 9"]),
+        (lambda path: path.write_bytes(b"\xff" + path.read_bytes()[1:]), "line 1 is not a row", []),
+        (
+            lambda path: path.write_text("".join(path.read_text().splitlines(keepends=True)[:-4])),
+            "it has no rows of mini-s-clm",
+            None,
+        ),
+    ],
+    ids=["lost", "a byte", "its end"],
+)
+def test_a_lost_or_damaged_log_does_not_stop_an_export(
+    run: Run, done: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture,
+    damage: Callable[[Path], object], said: str, lacks: list[str] | None,
+) -> None:  # fmt: skip
+    out = Path(shutil.copytree(done, tmp_path / "out"))
+    shutil.rmtree(out / "models")
+    damage(out / "stages/mini-s-clm/log.jsonl")
+    assert run(MODEL, out)
+    assert said in caplog.text
+    manifest = json.loads((out / "models" / MODEL / "manifest.json").read_text())
+    if lacks is None:
+        assert manifest["log_lacks"][0].endswith("to 9")
+    else:
+        assert manifest.get("log_lacks", []) == lacks
+    assert weights_hash(out) == weights_hash(done)
+    (out / "models" / MODEL / "log.jsonl").unlink()
+    assert run(MODEL, out) and (out / "models" / MODEL / "log.jsonl").is_file()
+
+
+def test_the_log_is_on_the_disk_before_its_checkpoint_has_a_name(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    sync, write = LogWriter.sync, checkpoints.write
+    monkeypatch.setattr(LogWriter, "sync", lambda log: (order.append("log"), sync(log)))
+    monkeypatch.setattr(checkpoints, "write", lambda *words: (order.append("checkpoint"), write(*words)))
+    assert run("mini-s-clm", tmp_path / "out", "save_every=8")
+    assert order and order == ["log", "checkpoint"] * (len(order) // 2)
 
 
 def test_a_damaged_model_is_never_called_finished(run: Run, done: Path, tmp_path: Path) -> None:
