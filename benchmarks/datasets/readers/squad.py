@@ -8,6 +8,8 @@ the context is the passage as it is, and the answers are all mentions of the mis
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,10 @@ from benchmarks.datasets.readers.reader import ReaderInputs, with_splits
 from benchmarks.datasets.schema import Row
 from common.errors import UserError
 from common.packed import plain_suffix
+
+_TRUTH = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False, "": False}
+_NO_BLANKS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+"""Thai, Lao, Burmese, Khmer, Japanese and Chinese, which have no blanks between words."""
 
 
 def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
@@ -34,51 +40,129 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     """
     dataset = inputs.dataset
     rename = {name: field for field, names in dataset.files.columns.items() for name in names}
-    found = []
+    found, moved = [], list[str]()
     for number, (where, read) in enumerate(_flat(path, inputs)):
         with row_at(where):
             row = {rename.get(name, name): value for name, value in read.items()}
             question = pick_text(row, ("question", "query"))
             context = pick_text(row, ("context", "passage"))
-            answers = answers_of(row.get("answers"), context)
+            answers, wrong = list[Row](), 0
+            if not _is_impossible(row):
+                answers, wrong = answers_of(
+                    row.get("answers"), context, row.get("answer_start", row.get("start"))
+                )
+            moved += [where] * wrong
             if not answers and not dataset.may_abstain:
                 raise BadRowError("the question has no answer, but every question of this dataset needs one")
             identity = f"{path.name}-{number}"
             if dataset.files.ids != "none":
                 identity = str(row.get("id", row.get("idx", identity)))
             found.append({"id": identity, "question": question, "context": context, "answers": answers})
+    if moved:
+        inputs.note(
+            f"{path.name}: answers that do not begin at their start: {len(moved):,}; each was taken where its start "
+            f"counts UTF-16 units or bytes, or from the nearest place (first: {moved[0]})"
+        )
     return found
 
 
-def answers_of(value: Any, context: str) -> list[Row]:
-    """Return `[{text, start}]` of answers in any of the known forms.
+def _is_impossible(row: Row) -> bool:
+    said = row.get("is_impossible")
+    if said is None or said != said:
+        return False
+    if (known := _TRUTH.get(str(said).strip().lower())) is None:
+        raise BadRowError(f"is_impossible is neither true nor false: {said!r:.80}")
+    return known
 
-    Known are `{text: [...], answer_start: [...]}`, `[{text, answer_start or start}]` and a list of strings. An
-    answer without a start, or with a wrong one, gets the start of its first occurrence in the context.
+
+def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], int]:
+    """Return `[{text, start}]` of answers in any of the known forms, and how many had a wrong start.
+
+    Known are a text, a list of texts, `{text, answer_start or start}` of one answer or of lists, and a list of
+    those; empty texts are no answer. A wrong start is read as UTF-16 units or bytes if the answer is there, else the
+    nearest occurrence is taken; without a start the first one that is not inside a word, if there is one.
+
+    Args:
+        value: the answers.
+        context: what they are in.
+        start: the start, or a list of them, of answers that are texts.
 
     Raises:
         BadRowError: an answer is not in the context.
     """
-    if value is None:
-        return []
     if isinstance(value, dict):
-        starts = value.get("answer_start", value.get("start")) or [None] * len(value["text"])
-        pairs = list(zip(value["text"], starts, strict=True))
+        texts, starts = _listed(value["text"]), _listed(value.get("answer_start", value.get("start")))
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        pairs = [item if isinstance(item, dict) else {"text": item} for item in value]
+        texts = [item["text"] for item in pairs]
+        starts = [item.get("answer_start", item.get("start")) for item in pairs]
     else:
-        pairs = [
-            (item, None)
-            if isinstance(item, str)
-            else (item["text"], item.get("answer_start", item.get("start")))
-            for item in value
-        ]
-    answers = []
-    for text, start in pairs:
-        if start is None or start < 0 or not context.startswith(text, start):
-            start = context.find(text)
-        if start < 0 or not text:
-            raise BadRowError("an answer is not in the context")
-        answers.append({"text": text, "start": start})
-    return answers
+        texts, starts = _listed(value), _listed(start)
+    if not any(texts):
+        return [], 0
+    starts = [_number(one) for one in starts] or [None] * len(texts)
+    if len(starts) != len(texts):
+        raise BadRowError(f"answers and starts differ in number: {len(texts)} and {len(starts)}")
+    answers = [
+        {"text": text, "start": _place(text, context, at)} for text, at in zip(texts, starts, strict=True)
+    ]
+    wrong = sum(at not in (None, one["start"]) for at, one in zip(starts, answers, strict=True))
+    return answers, wrong
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _number(start: Any) -> int | None:
+    """Return a start as a number; None for a missing or a negative one."""
+    try:
+        number = float("nan" if start in (None, "") else start)
+    except (TypeError, ValueError):
+        number = 0.5
+    if not (number != number or number.is_integer()):
+        raise BadRowError(f"the start of an answer is not a whole number: {start!r:.80}")
+    return int(number) if number >= 0 else None
+
+
+def _place(text: Any, context: str, start: int | None) -> int:
+    """Return where the answer begins."""
+    if not isinstance(text, str) or not text:
+        raise BadRowError(f"an answer is not text: {text!r:.80}")
+    if start is not None:
+        if context.startswith(text, start):
+            return start
+        units = context.encode("utf-16-le", "replace")[: 2 * start].decode("utf-16-le", "ignore")
+        octets = context.encode("utf-8", "replace")[:start].decode("utf-8", "ignore")
+        for place in (len(units), len(octets)):
+            if context.startswith(text, place):
+                return place
+    # Overlapping ones, too.
+    places = [found.start() for found in re.finditer(f"(?={re.escape(text)})", context)]
+    if not places:
+        hint = "; lists of answers need JSON lines or Parquet" if text[0] in "[{" else ""
+        if _folded(text) in _folded(context):
+            hint = "; there it has another case, Unicode form or spacing, write it the same"
+        raise BadRowError(f"an answer is not in the context: {text!r:.80}{hint}")
+
+    def inside_word(place: int) -> bool:
+        return any(
+            0 < end < len(context) and all(map(_in_words, context[end - 1 : end + 1]))
+            for end in (place, place + len(text))
+        )
+
+    if start is None:
+        return next((place for place in places if not inside_word(place)), places[0])
+    return min(places, key=lambda place: (abs(place - start), inside_word(place)))
+
+
+def _in_words(character: str) -> bool:
+    """Whether it joins what is next to it to a word, as it does not in scripts without blanks between words."""
+    return unicodedata.category(character)[0] in "LMN" and not _NO_BLANKS.match(character)
+
+
+def _folded(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def _flat(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]:
@@ -104,8 +188,6 @@ def _flat(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]:
                 for question in paragraph["qas"]:
                     count += 1
                     row = {**question, "context": paragraph["context"]}
-                    if question.get("is_impossible"):
-                        row["answers"] = []
                     yield f"{path}: question {count} ({question.get('id')})", row
 
 

@@ -64,7 +64,7 @@ CASES: dict[str, list[tuple[str, str | list[Any], str, str]]] = {
          "an answer is not in the context"),
         ("x.json", squad([{**ANSWERS, "is_impossible": True}]), ": question 1 (1)", "the question has no answer"),
         *(("x.jsonl", [{**ANSWERS, "answers": {"text": ["Ada", "met"], "answer_start": starts}}], ":1",
-           "the row does not have the expected form") for starts in ([0], [0, 4, 8])),
+           "answers and starts differ in number") for starts in ([0], [0, 4, 8])),
     ],
     "record": [
         ("x.jsonl", [{**RECORD, "qas": []}, {"qas": [{}]}], ":2", "'passage' is missing"),

@@ -7,6 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.datasets.import_files import make
 from benchmarks.datasets.readers.original_files import BadRowError
@@ -56,8 +58,19 @@ def test_an_impossible_question_has_no_answer(put: Put) -> None:
         ([], []),
         (["Ada"], [("Ada", 0)]),
         ([{"text": "Ada"}], [("Ada", 0)]),
-        ([{"text": "Ada", "start": 7}], [("Ada", 0)]),
-        ([{"text": "Ada", "start": 11}], [("Ada", 0)]),
+        ([{"text": "Ada", "start": 3}], [("Ada", 0)]),
+        ([{"text": "Ada", "start": 7}], [("Ada", 8)]),
+        ([{"text": "Ada", "start": 11}], [("Ada", 8)]),
+        ([{"text": "Ada", "start": 8.0}, "met"], [("Ada", 8), ("met", 4)]),
+        ([{"text": "Ada", "start": float("nan")}], [("Ada", 0)]),
+        ("Ada", [("Ada", 0)]),
+        ("", []),
+        ([""], []),
+        ({"text": "", "answer_start": -1}, []),
+        ({"text": "Ada"}, [("Ada", 0)]),
+        ({"text": "Ada", "answer_start": 8}, [("Ada", 8)]),
+        ({"text": "Ada", "answer_start": 0}, [("Ada", 0)]),
+        ({"text": ["Ada"], "answer_start": []}, [("Ada", 0)]),
         ([{"text": "Ada", "start": -3}], [("Ada", 0)]),
         ([{"text": "a", "start": -1}], [("a", 2)]),
         (["Ada met Ada"], [("Ada met Ada", 0)]),
@@ -67,17 +80,124 @@ def test_an_impossible_question_has_no_answer(put: Put) -> None:
     ],
     ids=str,
 )
-def test_an_answer_is_where_it_is_said_to_be_or_where_it_first_occurs(
-    value: Any, found: list[tuple[str, int]]
-) -> None:
-    placed = answers_of(value, "Ada met Ada")
+def test_an_answer_is_where_it_is_said_to_be_or_near_it(value: Any, found: list[tuple[str, int]]) -> None:
+    placed, _ = answers_of(value, "Ada met Ada")
     assert [(item["text"], item["start"]) for item in placed] == found
 
 
-@pytest.mark.parametrize("value", [["Ada met Ada!"], ["Ada", "Bob"], [""], [{"text": "", "start": 3}]])
-def test_an_answer_that_is_not_in_the_context_is_refused(value: Any) -> None:
-    with pytest.raises(BadRowError, match="an answer is not in the context"):
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (["Ada met Ada!"], "not in the context"),
+        (["Ada", "Bob"], "not in the context: 'Bob'$"),
+        ("ada", "another case, Unicode form or spacing"),
+        ("Ada  met", "another case, Unicode form or spacing"),
+        ("\uff21da", "another case, Unicode form or spacing"),
+        ("['Ada']", "lists of answers need JSON lines or Parquet"),
+        (["Ada", ""], "an answer is not text: ''"),
+        (1990, "an answer is not text: 1990"),
+        ([{"text": "Ada", "start": "here"}], "not a whole number: 'here'"),
+        ([{"text": "Ada", "start": 0.5}], "not a whole number: 0.5"),
+        ({"text": ["Ada", "met"], "start": [0]}, "differ in number: 2 and 1"),
+    ],
+)
+def test_an_answer_that_cannot_be_placed_is_refused(value: Any, said: str) -> None:
+    with pytest.raises(BadRowError, match=said):
         answers_of(value, "Ada met Ada")
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "place"),
+    [
+        ("party art", "art", 6),
+        ("the 1990s, 1990", "1990", 11),
+        ("in Ankarada", "Ankara", 3),
+        ("party art", "party", 0),
+        ("\u0915\u093e \u0915", "\u0915", 3),
+        ("\u6771\u4eac\u90fd (\u6771\u4eac)", "\u6771\u4eac", 0),
+    ],
+)
+def test_without_a_start_an_answer_is_no_part_of_a_word_if_it_can(
+    context: str, answer: str, place: int
+) -> None:
+    assert answers_of(answer, context) == ([{"text": answer, "start": place}], 0)
+
+
+WORDS = st.text(st.sampled_from("a\u00e9\u0431\u6771\U0001f680"), min_size=1, max_size=4)
+UNITS = {
+    "characters": lambda text: len(text),
+    "UTF-16": lambda text: len(text.encode("utf-16-le")) // 2,
+    "bytes": lambda text: len(text.encode()),
+}
+
+
+@given(st.lists(WORDS, max_size=5), st.lists(WORDS, max_size=5), st.sampled_from(sorted(UNITS)))
+def test_starts_of_any_unit_find_their_answer(before: list[str], after: list[str], unit: str) -> None:
+    """The answer that the start means is taken, whatever it counts, and told from one that comes too early."""
+    text = " ".join(["Lima", *before, ""])
+    context = text + " ".join(["Lima", *after, "Lima"])
+    start = UNITS[unit](text)
+    answers, wrong = answers_of({"text": "Lima", "answer_start": start}, context)
+    assert answers == [{"text": "Lima", "start": len(text)}] or context.startswith("Lima", start)
+    assert wrong == (answers[0]["start"] != start)
+
+
+@given(st.text("ab ", max_size=30), st.integers(-2, 2))
+def test_a_start_that_is_off_takes_the_nearest(between: str, off: int) -> None:
+    text = f"Lima {between} in "
+    answers, wrong = answers_of([{"text": "Lima", "start": len(text) + off}], f"{text}Lima")
+    assert (answers, wrong) == ([{"text": "Lima", "start": len(text)}], off != 0)
+
+
+FORMS: dict[str, str | list[Any]] = {
+    "a.csv": f'question,context,answers,answer_start\nWho?,"{CONTEXT}",Ada,19\n',
+    "a.tsv": f"question\tcontext\tanswers\tanswer_start\nWho?\t{CONTEXT}\tAda\t19\n",
+    "b.jsonl": [{"question": "Who?", "context": CONTEXT, "answers": "Ada", "answer_start": 19}],
+    "c.jsonl": [{"question": "Who?", "context": CONTEXT, "answers": ["Ada"], "answer_start": [19]}],
+    "d.jsonl": [{"question": "Who?", "context": CONTEXT, "answers": {"text": "Ada", "answer_start": 19}}],
+    "e.json": squad_json([{"question": "Who?", "answers": {"text": "Ada", "answer_start": 19}}]),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_text_is_one_answer_in_every_form(name: str, put: Put) -> None:
+    path = put(name, FORMS[name])
+    (row,) = question_rows(path, inputs_of(defined("answers"), train=path))
+    assert row["answers"] == [{"text": "Ada", "start": 19}]
+
+
+@pytest.mark.parametrize(
+    "said", [True, 1, 1.0, "true", "True", "1", "1.0", False, 0, 0.0, "False", "0", "", None]
+)
+def test_is_impossible_is_a_truth_value(said: Any, put: Put) -> None:
+    row = {"question": "Who?", "context": CONTEXT, "answers": "Ada", "is_impossible": said}
+    for path in (put("a.jsonl", [row]), put("a.json", squad_json([row]))):
+        (found,) = question_rows(path, inputs_of(defined("answers or none"), train=path))
+        assert found["answers"] == (
+            [] if str(said).lower() in ("true", "1", "1.0") else [{"text": "Ada", "start": 0}]
+        )
+
+
+def test_is_impossible_that_is_no_truth_value_is_refused(put: Put) -> None:
+    row = {"question": "Who?", "context": CONTEXT, "answers": "Ada", "is_impossible": "maybe"}
+    path = put("a.jsonl", [row])
+    with pytest.raises(UserError, match=r"a\.jsonl:1: is_impossible is neither true nor false: 'maybe'"):
+        question_rows(path, inputs_of(defined("answers or none"), train=path))
+
+
+def test_wrong_starts_are_counted_in_the_note(put: Put) -> None:
+    starts = [0, 1, 19, 20, 18]
+    path = put(
+        "a.jsonl",
+        [
+            {"question": "?", "context": CONTEXT, "answers": {"text": "Ada", "answer_start": at}}
+            for at in starts
+        ],
+    )
+    inputs = inputs_of(defined("answers"), train=path)
+    assert [row["answers"][0]["start"] for row in question_rows(path, inputs)] == [0, 0, 19, 19, 19]
+    (note,) = inputs.notes
+    assert "do not begin at their start: 3;" in note and note.endswith("a.jsonl:2)")
 
 
 def test_questions_are_known_by_their_id_their_index_or_their_place(put: Put) -> None:
