@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from analysis.sources import Source, open_source
 from analysis.statistics.learning_rate_selection import SELECTIONS
+from analysis.store.runs_table import model_error
 from benchmarks.protocol import STANDARD
 from common.cli import MANY, shared_options
 from pretraining.models import Model, find_model
@@ -79,10 +80,12 @@ class SourceOptions:
 
             study = load_study(self.study).models
         own = {name: model for name, model in study.items() if find_model(name) is None}
+        # A name of another size or prefix says its stages, too, but is still none of the paper's.
+        added = [name for name in study if model_error(name) is not None]
         opened = open_source(
             self.source.removeprefix(prefix),
             need_instances=need_instances,
-            add_models=(*self.add_model, *own, *(f"{name}-s[1-9]*" for name in own)),
+            add_models=(*self.add_model, *added, *(f"{name}-s[1-9]*" for name in added)),
             models=models,
             protocol=self.metric or (STANDARD if is_standard else None),
         )

@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -443,6 +444,9 @@ def chosen_study(choice: Choice, divide: int) -> str:
         "done",
         *[f"# the same run of what is adapted: --model {start.text} --name start"]
         * (choice.start is not None),
-        f"clm-or-mlm compare --source results --study study.toml {' '.join(f'--replicates {arm}' for arm in arms)}",
+        *(
+            f"clm-or-mlm compare --source results --study study.toml --replicates {one} --replicates {other}"
+            for one, other in combinations(arms, 2)
+        ),
     ]
     return "".join(f"# {line}\n" for line in lines) + study_text(content)

@@ -72,6 +72,7 @@ def compare(
     Raises:
         UserError: an unknown model, fewer than two, nothing in common, or no test for the interval.
     """
+    words = source.words  # arms have fewer rows than the source has runs
     if replicates:
         runs = with_arms(source.need_runs("--replicates"), replicates, settings.selection)
         source, names = replace(source, runs=runs), [*names, *replicates]
@@ -86,7 +87,7 @@ def compare(
         contestants = contestants if over is None else contestants.by_mean(over)
         found = against(contestants, contestants.models[0], margin=margin)
     return Comparison(
-        source=source.words, contestants=contestants, over=over, differences=tuple(found),
+        source=words, contestants=contestants, over=over, differences=tuple(found),
         notes=tuple(_notes(source, contestants, found, settings)), settings=settings, replicates=tuple(replicates),
     )  # fmt: skip
 

@@ -142,9 +142,11 @@ def difference_tables(comparison: Comparison, *, full: bool = True) -> Iterator[
         return
     first = comparison.contestants.models[0]
     over = [] if comparison.over is None else [comparison.over]
-    averages = [one.place for one in comparison.differences if not one.place.is_dataset]
-    places = places_in_order([*averages, *over])
-    for place in places if full else over or places[-1:]:
+    # A study with one dataset of a task has no averages: its datasets are the answer.
+    by_dataset = any(place.is_dataset for place in over)
+    shown = [one.place for one in comparison.differences if by_dataset or not one.place.is_dataset]
+    places = places_in_order([*shown, *over])
+    for place in places if full or by_dataset else over or places[-1:]:
         words = (
             f"{first} (A) minus each of the other models (B), {place.title}; Holm over all pairs of models:"
         )

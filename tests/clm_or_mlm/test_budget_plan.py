@@ -1,7 +1,10 @@
 """Studies for a budget: their hours, what they find, and that a written one runs."""
 
 import json
+import re
+import shlex
 from dataclasses import replace
+from itertools import product, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +18,17 @@ from analysis.sources import PUBLISHED, Source
 from analysis.statistics.inference import ALPHA
 from analysis.store.runs_table import COLUMNS
 from benchmarks.protocol import DATASETS
+from benchmarks.runs import RunKey
 from clm_or_mlm.__main__ import main
 from clm_or_mlm.budget_plan import Choice, choices_of, nearest_spread
 from common.errors import UserError
 from pretraining.plan.devices import DEVICES, H100, Device
 from pretraining.plan.study_plan import load_study, plan_of
+from tests.analysis.stores import age
 from tests.pretraining.documents import make_documents
 from tests.pretraining.families import save_start
 from tests.pretraining.small_study import QUIET
+from tests.results import write_results
 
 SPREADS = dict(seed_spreads(PUBLISHED))
 TUNED = ("sst2", "uner_en", "squad", "nq")
@@ -176,3 +182,57 @@ def test_the_written_study_runs_with_sizes_and_steps_divided(
         main([*(name if word == "$model" else word for word in train), *settings])
         assert (tmp_path / "pretrained/models" / name / "model.safetensors").is_file()
     capsys.readouterr()
+
+
+def commands_of(text: str) -> list[list[str]]:
+    """Return the words of each command that a written study prints, in its order, without the program's name."""
+    said = "\n".join(line[2:] for line in text.splitlines() if line.startswith("# ")).replace("\\\n", " ")
+    return [shlex.split(line)[1:] for line in said.splitlines() if line.startswith("clm-or-mlm ")]
+
+
+def values_of(words: list[str], option: str) -> list[str]:
+    """Return what comes after an option, up to the next."""
+    after = words[words.index(option) + 1 :]
+    return list(takewhile(lambda word: not word.startswith("--"), after))
+
+
+@pytest.mark.parametrize("device", ["H100", "RTX 4090"])
+@pytest.mark.parametrize("choose", [1, 2, 3])
+def test_the_written_study_is_compared_by_its_own_last_commands(
+    choose: int,
+    device: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A store with the runs of its names, datasets, rates and seeds: each two arms get a difference with interval on
+    every dataset, and all arms at once, too."""
+    monkeypatch.chdir(tmp_path)
+    assert not main(
+        ["plan", "--hours", "24", "--device", device, "--choose", str(choose), "--out", "study.toml"]
+    )
+    text = Path("study.toml").read_text("utf-8")
+    [names] = [
+        line.split(" in ")[1].rstrip("; do").split() for line in text.splitlines() if " for model in " in line
+    ]
+    [run] = [words for words in commands_of(text) if words[:2] == ["benchmarks", "run"]]
+    rng = np.random.default_rng(choose)
+    datasets, rates, seeds = (values_of(run, f"--{what}") for what in ("dataset", "lr", "seed"))
+    for name, dataset, lr, seed in product(names, datasets, rates, seeds):
+        scores = {split: (rng.random(9) < 0.7).astype(float).tolist() for split in ("validation", "test")}
+        write_results(
+            Path("results"), RunKey(model=name, dataset=dataset, lr=float(lr), seed=int(seed)), scores
+        )
+    age(Path("results"))
+    compares = [words for words in commands_of(text) if words[0] == "compare"]
+    arms = list(dict.fromkeys(arm for words in compares for arm in words if arm in names))
+    assert len(compares) == len(arms) * (len(arms) - 1) // 2 and commands_of(text)[-1] in compares
+    capsys.readouterr()
+    every = [word for arm in arms for word in ("--replicates", arm)]
+    for words in [*compares, ["compare", "--source", "results", "--study", "study.toml", *every]]:
+        assert not main(words)
+        said = capsys.readouterr()
+        with_interval = [line for line in said.out.splitlines() if re.search(r"[+-]\d.* \[[+-].*\]", line)]
+        assert all(DATASETS[dataset].title in said.out for dataset in datasets)
+        assert len(with_interval) >= len(datasets) * (1 if words in compares else len(arms) - 1)
+        assert not re.search(r"\d of \d+ runs unsealed", said.out + said.err)
