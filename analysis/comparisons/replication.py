@@ -3,8 +3,8 @@
 A fine-tuning study is compared with the seeds of the reference, a study that pretrained its models again with the
 reference's pretrainings (`NAME`, `NAME-s1`, ...). Shares are compared on the arcsine scale, where their spread does not
 depend on their level; scores of a dataset with a negative one, as correlations have, as they are. All tests are
-adjusted together by Holm, so that at most one honest replication in twenty
-fails where seeds are about normal.
+adjusted together by Holm, so that at most one honest replication in twenty fails
+where seeds are about normal.
 """
 
 from __future__ import annotations
