@@ -83,7 +83,8 @@ def certify(
 
     At every learning rate, the mean of each cell must be in the prediction interval computed from the reference's
     seeds (with --pretrained, from its pretrainings). With --logs, each validation loss must be in the interval from
-    the reference's pretrainings. With Holm's adjustment, at most one genuine replication in twenty fails by chance.
+    the reference's pretrainings. With Holm's adjustment, at most one genuine replication in twenty fails by chance
+    where seeds are about normal.
 
     examples:
       clm-or-mlm certify --source results/ --reference released

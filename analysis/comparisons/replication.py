@@ -3,7 +3,8 @@
 A fine-tuning study is compared with the seeds of the reference, a study that pretrained its models again with the
 reference's pretrainings (`NAME`, `NAME-s1`, ...). Shares are compared on the arcsine scale, where their spread does not
 depend on their level; scores of a dataset with a negative one, as correlations have, as they are. All tests are
-adjusted together by Holm, so that one honest replication in twenty fails.
+adjusted together by Holm, so that at most one honest replication in twenty fails
+where seeds are about normal.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _CELL = ["model", "task", "dataset", "lr"]
 _OTHER_SHARE = 0.2
 """By how much the number of tokens predicted in validation may differ: masks and lengths are drawn."""
 _PRIOR = 4
-"""Degrees of freedom by which a cell's own variance is drawn towards that of all cells on its dataset and rate."""
+"""Degrees of freedom by which a cell's own variance is drawn towards that of the others on its dataset and rate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,20 +134,22 @@ def _units(runs: pd.DataFrame, pretrained: bool, negative: set[str]) -> pd.DataF
 def _cells(
     judged: pd.DataFrame, known: pd.DataFrame, percent_of: Callable[[str], Callable[[float], float]]
 ) -> Iterator[dict[str, object]]:
-    """Yield a row for each cell; the spread is its own, drawn towards that of its dataset and rate."""
+    """Yield a row for each cell; the spread is its own, drawn towards that of the others on its dataset and rate."""
     observed, expected = (_by_cell(units) for units in (judged, known))
     for dataset, lr in sorted({(dataset, lr) for _, _, dataset, lr in expected}):
         percent = percent_of(dataset)
         parts = {key: part for key, part in expected.items() if key[2:] == (dataset, lr)}
-        squares = sum(float(((part - part.mean()) ** 2).sum()) for part in parts.values())
+        squares = {key: float(((part - part.mean()) ** 2).sum()) for key, part in parts.items()}
         freedom = sum(len(part) - 1 for part in parts.values())
-        if not freedom:
-            continue
         for key, part in parts.items():
-            if key not in observed:
+            own, others = squares[key], freedom - (len(part) - 1)
+            prior = min(_PRIOR, others)
+            df = prior + len(part) - 1
+            if key not in observed or not df:
                 continue
-            own, df = float(((part - part.mean()) ** 2).sum()), min(_PRIOR, freedom) + len(part) - 1
-            variance = (min(_PRIOR, freedom) * squares / freedom + own) / df
+            # Its own squares are not in the others', or they would count twice.
+            rest = (sum(squares.values()) - own) / others if others else 0.0
+            variance = (prior * rest + own) / df
             row = _predicted(
                 float(observed[key].mean()), float(part.mean()), variance, len(observed[key]), len(part), df
             )

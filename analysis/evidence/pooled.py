@@ -30,7 +30,7 @@ FEWEST_CELLS = 5
 EQUAL_TAILS_FROM = 10
 """Cells from which levels have equal tails: the skew of a smaller pool is often that of one of its cells."""
 FEWEST_SEEDS = 4
-"""Seeds of a cell below which it is given Student's t."""
+"""Seeds of a cell below which it is given Student's t and lends none: two seeds' residuals are always ±1."""
 
 
 class ResidualPools:
@@ -44,7 +44,7 @@ class ResidualPools:
         for (_, task, dataset), row in zip(values.index, values.to_numpy(), strict=True):
             held = residuals.setdefault((task, dataset), [])
             seen = row[np.isfinite(row)]
-            if len(seen) > 1 and not is_flat(seen):
+            if len(seen) >= FEWEST_SEEDS and not is_flat(seen):
                 apart = seen - seen.mean()
                 held.append(apart / np.sqrt((apart**2).mean()))
         self._pools = {

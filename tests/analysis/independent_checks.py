@@ -33,7 +33,7 @@ from analysis.sources import Source
 from clm_or_mlm.__main__ import main as command
 from common.provenance import ROOT
 from tests.analysis.adjusted import multipletests
-from tests.analysis.comparisons.given import best_runs, drawn
+from tests.analysis.comparisons.given import best_runs, drawn, share_refused
 from tests.speed.design_power import LAYOUTS, promised_and_reached
 
 Cells = dict[tuple[str, str, str], tuple[float, float]]
@@ -515,9 +515,18 @@ def negative_scores() -> Check:
                  agrees=refused == 24 and passed >= 21)  # fmt: skip
 
 
+def certificates() -> Check:
+    """Of 4,000 genuine replications at most 6 % are refused, whatever the number of cells (`given.certificate_p`)."""
+    shares = [share_refused(models, datasets, 4_000) for models in (1, 2, 6) for datasets in (1, 4, 12)]
+    off = [share_refused(models, 4, 4_000, off=4) for models in (6, 20)]
+    return Check(compared="9 x 4,000 certificates of 1, 2, 6 models; one cell off",
+                 found=f"at most {max(shares):.1%} refused; off {off[0]:.0%}, {off[1]:.0%}",
+                 agrees=max(shares) <= 0.06 and off[0] >= 0.87 and off[1] >= 0.6)  # fmt: skip
+
+
 CHECKS: tuple[Callable[[], Check], ...] = (
     all_cells, all_verdicts, mean_readings, mirror, error_shares, old_words, all_contrasts, seven_pairs, f8_counts,
-    f8_spreads, unequal_seeds, two_models, negative_scores,
+    f8_spreads, unequal_seeds, two_models, negative_scores, certificates,
 )  # fmt: skip
 
 

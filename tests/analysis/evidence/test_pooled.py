@@ -224,13 +224,33 @@ def test_with_few_cells_or_seeds_it_is_students_t_and_says_so(models: int, seeds
     assert ((found.low, found.high) == pytest.approx(student)) != pooled
 
 
-def test_cells_without_a_spread_and_single_seeds_lend_no_residuals() -> None:
+def test_cells_without_a_spread_and_those_of_few_seeds_lend_no_residuals() -> None:
     cells = {("a", "one"): [1.0, 2, 3, 5], ("b", "one"): [1.0, 2, 3, 9], ("c", "one"): [4.0, 2, 3, 5]}
     cells["f", "one"] = [1.0, 2, 4, 9]
     cells |= {("d", "one"): [2.0, 2, 2, 2], ("e", "one"): [2.0, np.nan, np.nan, np.nan]}
     assert evidence(frame_of(cells)).result(LEVEL).interval == "t"
-    cells["e", "one"] = [2.0, 3.0, np.nan, np.nan]
+    cells["e", "one"] = [2.0, 3.0, 5.0, np.nan]
+    assert evidence(frame_of(cells)).result(LEVEL).interval == "t"
+    cells["e", "one"] = [2.0, 3.0, 5.0, 4.0]
     assert evidence(frame_of(cells)).result(LEVEL).interval == "pooled"
+
+
+@pytest.mark.parametrize(("full", "few", "seeds"), [(6, 40, 3), (6, 40, 2), (2, 10, 2), (10, 36, 2)])
+def test_beside_cells_of_few_seeds_it_is_at_most_a_quarter_wider_than_t(
+    full: int, few: int, seeds: int
+) -> None:
+    wider = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        scores = rng.normal(80, 1, (full + few, 5))
+        scores[full:, seeds:] = np.nan
+        values = frame_of({(f"m{place:02}", "one"): list(row) for place, row in enumerate(scores)})
+        asked = contrast((1, "m00", "one"), (-1, "m01", "one"))
+        pooled = evidence(values).result(asked)
+        welch = Evidence(Settings(interval="t"), values=values).result(asked)
+        wider.append((pooled.high - pooled.low) / (welch.high - welch.low))
+    assert np.median(wider) <= 1.25
+    assert np.mean(wider) <= 1.25
 
 
 @pytest.mark.parametrize("interval", ["pooled", "t", "bootstrap"])
