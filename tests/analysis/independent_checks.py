@@ -297,7 +297,7 @@ def mirror() -> Check:
                 )[0]
                 for side in (0, 1)
             )
-            none_hold, worse = not hold[share].any(), fail[share].sum()
+            none_hold, worse = not np.asarray(hold)[share].any(), int(np.asarray(fail)[share].sum())
             first += none_hold and worse >= 6
             sometimes += none_hold and worse > 0
         said[shared] = (first / sources, sometimes / sources)
