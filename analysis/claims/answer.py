@@ -21,6 +21,7 @@ from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import HOLDS
 from analysis.claims.wording import counted, format_effect
 from analysis.statistics.inference import ALPHA, holm
+from pretraining.models import find_model, format_steps
 
 QUESTION = "Should we still pretrain encoders with masked language modeling?"
 """The paper's title."""
@@ -105,8 +106,32 @@ def _on_the_question(found: pd.DataFrame, *, stand_ins: bool, survives: bool) ->
     higher, lower = (f"{count}" if count else "none" for count in (main.holds_in, main.fails_in))
     return (
         f"{lead}: {where}, {pair} is shown to score higher than MLM alone in {higher} of {of} and lower in {lower} "
-        f"{level}.{over}"
+        f"{level}.{_higher_where(found)}{over}"
     )
+
+
+def shown_higher(found: pd.DataFrame) -> str:
+    """Return which comparisons are counted as higher, by task and length: `TC at 12K, 22K and 42K; SC at 42K`."""
+    steps: dict[str, list[str]] = {}
+    for row in rows(found[found["counted"] == HOLDS.name]):
+        if model := find_model(row.first):
+            steps.setdefault(row.task, []).append(format_steps(model.steps).upper())
+    listed = {
+        task: " and ".join([", ".join(of[:-1]), of[-1]] if of[:-1] else of) for task, of in steps.items()
+    }
+    return "; ".join(f"{task} at {of}" for task, of in listed.items())
+
+
+def _higher_where(found: pd.DataFrame) -> str:
+    """Return which comparisons are shown to be higher, and their gain after the longest training."""
+    main, named = main_of(found), shown_higher(found)
+    if not named or main.holds_in == main.parts:
+        return ""
+    known = [(model.steps, row) for row in rows(known_of(found)) if (model := find_model(row.first))]
+    longest = max(steps for steps, _ in known)
+    last = [row for steps, row in known if steps == longest and row.counted == HOLDS.name]
+    gains = ", ".join(f"{row.effect:+.2f} on {row.task}" for row in last)
+    return f" Higher: {named}" + (f"; at {format_steps(longest).upper()} by {gains}." if gains else ".")
 
 
 def _lead(main: Row, *, survives: bool) -> str:

@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from analysis.claims.assessment import SPLIT
 from analysis.claims.frame import main_of, of_finding, rows
 from analysis.claims.titles import ANSWER
+from analysis.claims.verdicts import OPEN
 from analysis.claims.wording import not_run
 from analysis.palette import SIGN
 from analysis.records import records
@@ -124,8 +125,9 @@ def _ends(data: pd.DataFrame) -> tuple[float, float]:
 
 def _draw_rows(ax: Axes, rows: pd.DataFrame, budgets: list[int]) -> None:
     """Draw a task's differences with their intervals."""
-    for at, steps, effect, low, high, known in zip(
-        rows.index, rows["steps"], rows["effect"], rows["low"], rows["high"], rows["says"], strict=True
+    columns = ("steps", "effect", "low", "high", "says", "says_holm")
+    for at, steps, effect, low, high, known, counted in zip(
+        rows.index, *(rows[one] for one in columns), strict=True
     ):
         row = budgets.index(steps)
         if known == "not run":
@@ -134,8 +136,9 @@ def _draw_rows(ax: Axes, rows: pd.DataFrame, budgets: list[int]) -> None:
             continue
         color = SIGN["+" if effect >= 0 else "-"]
         ax.plot([low, high], [row, row], color=color, linewidth=1.2, label="_interval")
-        ax.plot([effect], [row], marker="o" if effect >= 0 else "s", markersize=5, markeredgewidth=0,
-                color=color, linestyle="none", gid=point_id(at))  # fmt: skip
+        ax.plot([effect], [row], marker="o" if effect >= 0 else "s", markersize=5, markeredgewidth=1,
+                color=color, markerfacecolor="white" if counted == OPEN.name else color,
+                linestyle="none", gid=point_id(at))  # fmt: skip
 
 
 FIGURES = (
@@ -143,6 +146,7 @@ FIGURES = (
         name="answer",
         title="CLM first against MLM alone",
         supplementary=True,
-        note="610M models. Lines: 95 % intervals over fine-tuning seeds, one by one; the counts allow for all at once.",
+        note="610M models. Lines: 95 % intervals over fine-tuning seeds, one by one. "
+        "Filled: counted, which allows for all at once.",
     ),
 )

@@ -297,7 +297,7 @@ def mirror() -> Check:
                 )[0]
                 for side in (0, 1)
             )
-            none_hold, worse = not hold[share].any(), fail[share].sum()
+            none_hold, worse = not np.asarray(hold)[share].any(), int(np.asarray(fail)[share].sum())
             first += none_hold and worse >= 6
             sometimes += none_hold and worse > 0
         said[shared] = (first / sources, sometimes / sources)
@@ -396,6 +396,15 @@ def f8_terms(
         (1.0, *published()[mixed, task, dataset]),
         (-1.0, *published()[f"610m-mlm40-{budget}k", task, dataset]),
     ]
+
+
+def corrected_ps() -> list[tuple[int, int, str, float]]:
+    """Return share, budget, task and Holm's p of "CLM first is higher", over the 36 comparisons of three shares."""
+    places = list(itertools.product(range(3), SPLITS, TASKS))
+    found = [welch(f8_terms(share, task, budget)) for share, budget, task in places]
+    ps = [min(1.0, 2 * stats.t.sf(effect / error, df)) for effect, error, df in found]
+    adjusted = multipletests(ps, method="holm")[1]
+    return [(*place, float(p)) for place, p in zip(places, adjusted, strict=True)]
 
 
 def f8_counts() -> Check:

@@ -19,6 +19,7 @@ from paper_figures.figure import FIGURES, FigureInputs
 from paper_figures.save import DrawnFigure, picture
 from pretraining.plan.plan_report import plan_document
 from pretraining.plan.study_plan import load_study, plan_of
+from tests.analysis.independent_checks import corrected_ps
 from tests.analysis.stores import released_source
 
 
@@ -91,6 +92,28 @@ def test_every_number_of_the_readmes_first_screen_is_what_a_command_prints(
     assert most == "QA" and "most on question answering" in screen
     open_places = {one["label"].split(" on ")[1] for one in row["contrasts"] if one["p_for"] > 0.05}
     assert {"IR, 22k", "IR, 42k"} <= open_places and "none shown on retrieval after long training" in screen
+
+
+def test_the_six_are_named_where_they_are_counted_and_filled_where_they_are_drawn(published: Answer) -> None:
+    """From the Holm-adjusted p's of all 36 comparisons, computed again in `tests.analysis.independent_checks`."""
+    higher: dict[str, list[str]] = {}
+    for share, budget, task, p in corrected_ps():
+        if share == 0 and p <= 0.05:
+            higher.setdefault(task, []).append(f"{budget}K")
+    assert higher == {"TC": ["12K", "22K", "42K"], "SC": ["42K"], "QA": ["12K"], "IR": ["12K"]}
+    for task, steps in higher.items():
+        listed = " and ".join([", ".join(steps[:-1]), steps[-1]]) if len(steps) > 1 else steps[0]
+        assert f"{task} at {listed}" in published.headline
+    said = (
+        "token classification after 12K, 22K and 42K steps; sequence classification after 42K; question answering "
+        "and retrieval only after 12K"
+    )
+    assert said in words_of("README.md")
+    figure, inputs = FIGURES["answer"].load(), FigureInputs(source=open_source("published"))
+    drawn = DrawnFigure.of(figure, inputs).draw()
+    marks = [line for ax in drawn.axes for line in ax.lines if str(line.get_gid() or "").startswith("point-")]
+    filled = [mark for mark in marks if mark.get_markerfacecolor() != "white"]
+    assert (len(marks), len(filled)) == (12, sum(map(len, higher.values())))
 
 
 def test_the_effects_of_the_builders_page_are_those_that_compare_prints() -> None:

@@ -62,7 +62,7 @@ FINDINGS = (
                 _starts("54k", "QA", closed=True),
             ],
         ),
-        remark='We take "close" on QA to mean comparable, within one point. The half about the loss is untested.',
+        remark='We take "close" on QA to mean within one point. The half about the loss is untested.',
     ),
     Finding(
         id="F13",
@@ -84,7 +84,7 @@ FINDINGS = (
             ],
         ),
         reported=tuple(_last_gain(task) for task in ("TC", "QA", "IR")),
-        remark="The verdict covers only SC, which the finding names.",
+        remark="The verdict covers SC, which it names.",
     ),
     Finding(
         id="F15",
@@ -103,6 +103,6 @@ FINDINGS = (
         ),
         reported=tuple(_starts("54k", task) for task in ALL),
         remark="The CLM model was trained for 54k steps in all, 28.6 % more than the MLM model. An MLM model with the "
-        "same 12k extra steps is compared, too, outside the verdict.",
+        "same 12k extra steps is compared outside the verdict.",
     ),
 )

@@ -119,8 +119,8 @@ FINDINGS = (
                 ],
             ),
         ),
-        remark="Its counts are for 25 % CLM alone; `answer` allows for the three shares that were tried. Whether 75 % "
-        "CLM is comparable to MLM alone (clearly better counts as not comparable) is tested outside the verdict.",
+        remark="Counted for 25 % CLM alone; `answer` allows for the three shares tried. Whether 75 % is comparable to "
+        "MLM alone is tested outside the verdict.",
     ),
     Finding(
         id="F9",
@@ -206,7 +206,7 @@ FINDINGS = (
         reported=tuple(
             _gain_beyond_tc(task, (budget,)) for task in ALL if task != "TC" for budget in BUDGET_SPLITS
         ),
-        remark="By the share of the error that is gone, TC gains most (docs/claims.md).",
+        remark="By the share of the error gone, TC gains most (docs/claims.md).",
     ),
 )
 

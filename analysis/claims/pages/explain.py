@@ -12,7 +12,7 @@ from importlib import resources
 import jinja2
 import pandas as pd
 
-from analysis.claims.answer import QUESTION, answer
+from analysis.claims.answer import QUESTION, answer, shown_higher
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import ANSWERS, FAMILIES, SHOWN, STATEMENTS
 from analysis.claims.frame import Row, by_finding, decisive_of, main_of, mean_of, of_finding, rows
@@ -76,8 +76,9 @@ def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
     lead = [counted(frame[frame["id"] != ANSWER])]
     if {ANSWER, "F8"} <= set(shown) and (main := mains[ANSWER]).known:
         lead.append(
-            f"CLM then MLM beats MLM alone in {main.holds_in} of {main.parts} comparisons after allowing for the "
-            f"{len(ANSWERS)} shares of CLM that were tried (answer), in {mains['F8'].holds_in} without that (F8)."
+            f"CLM then MLM beats MLM alone in {main.holds_in} of {main.parts} comparisons, after allowing for the "
+            f"{len(ANSWERS)} shares of CLM that were tried: {shown_higher(of_finding(frame, ANSWER)) or 'none'} "
+            f"(F8: {mains['F8'].holds_in} without that)."
         )
     return [
         *lead,
