@@ -36,7 +36,14 @@ _TOKENIZER = ("sha256", "vocab_size", "bos_id", "eos_id", "mask_id")
 
 
 def build(
-    specs: Sequence[str], tokenizer: str, out: Path, settings: ShardSettings, *, workers: int | None = None
+    specs: Sequence[str],
+    tokenizer: str,
+    out: Path,
+    settings: ShardSettings,
+    *,
+    begin: str | None = None,
+    end: str | None = None,
+    workers: int | None = None,
 ) -> bool:
     """Write the shards of a source into `out`, resuming where a killed run stopped.
 
@@ -45,6 +52,8 @@ def build(
         tokenizer: what `load_tokenizer` takes.
         out: folder for `train`, `validation`, `tokenizer` and `manifest.json`.
         settings: what the bytes depend on.
+        begin: what begins a text, in place of what the tokenizer's files say.
+        end: what ends one.
         workers: threads that tokenise; one a core when left out, 0 for this one.
 
     Returns:
@@ -54,7 +63,8 @@ def build(
         UserError: another request's shards are in `out`, or source or tokenizer cannot be used.
     """
     source = open_source(specs, settings.text_field, settings.document_separator)
-    encoder = load_tokenizer(tokenizer)
+    encoder = load_tokenizer(tokenizer, begin=begin, end=end)
+    ids = _ids(encoder)
     settings = settings.settled(sum(source.sizes))
     request = {
         "source": source.identity(),
@@ -64,13 +74,14 @@ def build(
         "version": SHARDS,
     }
     if (out / MANIFEST).is_file():
-        if load_manifest(out)["request"] != request:
+        made = load_manifest(out)
+        if (made["request"], made["tokenizer"]) != (request, ids):
             raise UserError(
                 f"{out} has shards made with different settings; choose another --out or remove the folder"
             )
         logger.info("%s: nothing to do; the shards are complete", out)
         return False
-    writer = ShardWriter(out, request)
+    writer = ShardWriter(out, {**request, "tokenizer": ids})
     if writer.position.file or writer.position.row:
         logger.info("resuming after %s tokens", f"{writer.tokens:,}")
     count = cores() if workers is None else workers
@@ -131,18 +142,23 @@ def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> st
     return "validation" if chosen and not full else "train"
 
 
+def _ids(encoder: TextTokenizer) -> dict[str, Any]:
+    return {name: getattr(encoder, name) for name in _TOKENIZER}
+
+
 def _finish(
     source: TextSource, out: Path, writer: ShardWriter, encoder: TextTokenizer, request: dict[str, Any]
 ) -> None:
     encoder.save(out / "tokenizer")
     for split in writer.splits.values():
         write_index(out / split.name, split.shards)
+    record = provenance("full", _PACKAGES) | {"engine": encoder.engine}
     manifest = write_manifest(
         out,
         {
             "request": request,
             "source": source.identity() | {"sha256": source.hashes()},
-            "tokenizer": {name: getattr(encoder, name) for name in _TOKENIZER},
+            "tokenizer": _ids(encoder),
             "tokenizer_files": tokenizer_files(out / "tokenizer"),
             "splits": {
                 split.name: {
@@ -157,7 +173,6 @@ def _finish(
             "empty_dropped": writer.position.empty,
         },
     )
-    record = provenance("full", _PACKAGES) | {"engine": encoder.engine}
     manifests.write_manifest(
         provenance_path(out, folder=True), record, {MANIFEST: sha256_file(out / MANIFEST)}
     )
