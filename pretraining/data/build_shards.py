@@ -22,7 +22,7 @@ from common.manifest import MANIFEST
 from common.processes import cores
 from common.progress import Meter
 from common.provenance import provenance, provenance_path
-from pretraining.data.corpus import TextSource, batched, open_source
+from pretraining.data.corpus import FILE_KINDS, TextSource, batched, open_source
 from pretraining.data.shard_index import RECORD, SHARDS, ShardSettings, write_index
 from pretraining.data.shard_manifest import load_manifest, tokenizer_files, write_manifest
 from pretraining.data.shard_writer import ShardWriter
@@ -177,6 +177,13 @@ def _finish(
         provenance_path(out, folder=True), record, {MANIFEST: sha256_file(out / MANIFEST)}
     )
     writer.remove()
+    position, others = writer.position, source.left_out
+    read = sum(split.documents for split in writer.splits.values()) + position.duplicates + position.empty
+    logger.info("files: %s; documents read: %s", f"{len(source.files):,}", f"{read:,}")
+    if others:
+        more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
+        logger.warning("left out, of no kind that is read (%s): %s%s; rename them if they are text",
+                       ", ".join(FILE_KINDS), ", ".join(others[:3]), more)  # fmt: skip
     train, validation = (manifest["splits"][split] for split in ("train", "validation"))
     logger.info(
         "%s: %s training tokens from %s documents, %s more for validation; shards: %d; duplicates dropped: %s", out,
