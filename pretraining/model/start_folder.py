@@ -177,8 +177,16 @@ def _write_tokenizer(folder: Path, start: Start, data: Path | None) -> None:
     if start.tokenizer.end is None and data is not None:
         special |= read_tokenizer(data).special  # as the option named it that the shards were written with
     special.setdefault("pad_token", special.get("eos_token") or special.get("sep_token") or start.mask.token)
-    content = json.dumps(start.tokenizer.content, ensure_ascii=False) + "\n"
-    write_tokenizer(folder, content, special, max_length=start.longest, padding_side="right")
+    # A tokenizer.json may have been saved while it cut or padded texts.
+    content = {**start.tokenizer.content, "truncation": None, "padding": None}
+    types = start.config.get("type_vocab_size")
+    pairs = (
+        ["token_type_ids"] if isinstance(types, int) and types > 1 else []
+    )  # BERT's kind tells two texts apart
+    write_tokenizer(
+        folder, json.dumps(content, ensure_ascii=False) + "\n", special, max_length=start.longest,
+        padding_side="right", model_input_names=["input_ids", *pairs, "attention_mask"],
+    )  # fmt: skip
     for name, notice in start.notices.items():
         write_bytes(folder / name, notice)
 
