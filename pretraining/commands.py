@@ -120,6 +120,8 @@ def shards(
     source: Annotated[tuple[str, ...], MANY, Parameter(metavar="SOURCE")],
     tokenizer: Annotated[str, Parameter(metavar="ID_OR_PATH")],
     out: Annotated[Path, Parameter(metavar="DIR")],
+    begin_of_text: str | None = None,
+    end_of_text: str | None = None,
     workers: int | None = None,
     settings: ShardSettings = ShardSettings(),
 ) -> None:
@@ -131,11 +133,13 @@ def shards(
         source: files (Parquet, JSON lines, text), folders, patterns, or hf:OWNER/NAME[:CONFIG]
         tokenizer: folder, tokenizer.json, tiktoken file or Hugging Face id
         out: output folder for the shards
+        begin_of_text: token that begins a text (default: as the tokenizer's files say)
+        end_of_text: token that ends a text (default: as the tokenizer's files say)
         workers: tokenising threads (default: one per core); their number does not change the shards
     """
     from pretraining.data.build_shards import build
 
-    build(source, tokenizer, out, settings, workers=workers)
+    build(source, tokenizer, out, settings, begin=begin_of_text, end=end_of_text, workers=workers)
 
 
 def verify(data: Annotated[Path, Parameter(metavar="DIR")], /) -> int:
@@ -161,6 +165,8 @@ def tokenizer(
     vocab: int = 4096,
     documents: int = 2000,
     text_field: str = "text",
+    begin_of_text: str | None = None,
+    end_of_text: str | None = None,
 ) -> None:
     """Convert or train a tokenizer and save it as a Hugging Face tokenizer folder.
 
@@ -175,6 +181,8 @@ def tokenizer(
         vocab: size of the trained vocabulary, at least 259
         documents: maximum number of documents to train the tokenizer on
         text_field: column or key of the text
+        begin_of_text: token that begins a text, of a converted one (default: as its files say)
+        end_of_text: token that ends a text, of a converted one (default: as its files say)
     """
     if (convert is None) == (not train):
         raise UserError("give either --convert or --train")
@@ -182,7 +190,7 @@ def tokenizer(
     from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
 
     if convert is not None:
-        made = load_tokenizer(convert)
+        made = load_tokenizer(convert, begin=begin_of_text, end=end_of_text)
     else:
         texts = (document.text for document in islice(open_source(train, text_field).documents(), documents))
         made = train_tokenizer(texts, vocab)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
-from common.model_files import licence_of, read_config, read_object, resolve, tokenizer_hash, weights_hash
+from common.model_files import licence_of, read_config, resolve, tokenizer_hash, weights_hash
 from common.reading import read_bounded
 from pretraining.data.tokenizer_files import TOKENIZER, MaskToken, TokenizerFiles, read_tokenizer
 from pretraining.paper_settings import Shape
@@ -30,7 +30,6 @@ _PARTS = {
     "quantization_config": "its weights are quantised; give the model in bf16 or fp32",
 }
 """Fields of a configuration that no start can have, and why."""
-_GENERATION = "generation_config.json"
 _CHECKPOINT = re.compile(r"step-\d{8}")
 
 
@@ -174,10 +173,6 @@ def start_of(text: str, *, revision: str | None = None) -> Start:
             f"{folder} has no safetensors; pickled weights (*.bin) are not opened: save the model with transformers' "
             "save_pretrained"
         )
-    if (folder / _GENERATION).is_file():
-        read_object(
-            folder / _GENERATION
-        )  # transformers reads it with the weights, and passes over a damaged one
     notices = {name: read_bounded(folder / name) for name in _NOTICES if (folder / name).is_file()}
     return Start(
         text=text, folder=folder, config=config, tokenizer=read_tokenizer(folder), licence=licence_of(folder),

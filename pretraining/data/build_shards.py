@@ -22,7 +22,7 @@ from common.manifest import MANIFEST
 from common.processes import cores
 from common.progress import Meter
 from common.provenance import provenance, provenance_path
-from pretraining.data.corpus import TextSource, batched, open_source
+from pretraining.data.corpus import FILE_KINDS, TextSource, batched, open_source
 from pretraining.data.shard_index import RECORD, SHARDS, ShardSettings, write_index
 from pretraining.data.shard_manifest import load_manifest, tokenizer_files, write_manifest
 from pretraining.data.shard_writer import ShardWriter
@@ -36,7 +36,14 @@ _TOKENIZER = ("sha256", "vocab_size", "bos_id", "eos_id", "mask_id")
 
 
 def build(
-    specs: Sequence[str], tokenizer: str, out: Path, settings: ShardSettings, *, workers: int | None = None
+    specs: Sequence[str],
+    tokenizer: str,
+    out: Path,
+    settings: ShardSettings,
+    *,
+    begin: str | None = None,
+    end: str | None = None,
+    workers: int | None = None,
 ) -> bool:
     """Write the shards of a source into `out`, resuming where a killed run stopped.
 
@@ -45,6 +52,8 @@ def build(
         tokenizer: what `load_tokenizer` takes.
         out: folder for `train`, `validation`, `tokenizer` and `manifest.json`.
         settings: what the bytes depend on.
+        begin: what begins a text, in place of what the tokenizer's files say.
+        end: what ends one.
         workers: threads that tokenise; one a core when left out, 0 for this one.
 
     Returns:
@@ -54,7 +63,8 @@ def build(
         UserError: another request's shards are in `out`, or source or tokenizer cannot be used.
     """
     source = open_source(specs, settings.text_field, settings.document_separator)
-    encoder = load_tokenizer(tokenizer)
+    encoder = load_tokenizer(tokenizer, begin=begin, end=end)
+    ids = _ids(encoder)
     settings = settings.settled(sum(source.sizes))
     request = {
         "source": source.identity(),
@@ -64,13 +74,14 @@ def build(
         "version": SHARDS,
     }
     if (out / MANIFEST).is_file():
-        if load_manifest(out)["request"] != request:
+        made = load_manifest(out)
+        if (made["request"], made["tokenizer"]) != (request, ids):
             raise UserError(
                 f"{out} has shards made with different settings; choose another --out or remove the folder"
             )
         logger.info("%s: nothing to do; the shards are complete", out)
         return False
-    writer = ShardWriter(out, request)
+    writer = ShardWriter(out, {**request, "tokenizer": ids})
     if writer.position.file or writer.position.row:
         logger.info("resuming after %s tokens", f"{writer.tokens:,}")
     count = cores() if workers is None else workers
@@ -131,18 +142,23 @@ def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> st
     return "validation" if chosen and not full else "train"
 
 
+def _ids(encoder: TextTokenizer) -> dict[str, Any]:
+    return {name: getattr(encoder, name) for name in _TOKENIZER}
+
+
 def _finish(
     source: TextSource, out: Path, writer: ShardWriter, encoder: TextTokenizer, request: dict[str, Any]
 ) -> None:
     encoder.save(out / "tokenizer")
     for split in writer.splits.values():
         write_index(out / split.name, split.shards)
+    record = provenance("full", _PACKAGES) | {"engine": encoder.engine}
     manifest = write_manifest(
         out,
         {
             "request": request,
             "source": source.identity() | {"sha256": source.hashes()},
-            "tokenizer": {name: getattr(encoder, name) for name in _TOKENIZER},
+            "tokenizer": _ids(encoder),
             "tokenizer_files": tokenizer_files(out / "tokenizer"),
             "splits": {
                 split.name: {
@@ -157,11 +173,17 @@ def _finish(
             "empty_dropped": writer.position.empty,
         },
     )
-    record = provenance("full", _PACKAGES) | {"engine": encoder.engine}
     manifests.write_manifest(
         provenance_path(out, folder=True), record, {MANIFEST: sha256_file(out / MANIFEST)}
     )
     writer.remove()
+    position, others = writer.position, source.left_out
+    read = sum(split.documents for split in writer.splits.values()) + position.duplicates + position.empty
+    logger.info("files: %s; documents read: %s", f"{len(source.files):,}", f"{read:,}")
+    if others:
+        more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
+        logger.warning("left out, of no kind that is read (%s): %s%s; rename them if they are text",
+                       ", ".join(FILE_KINDS), ", ".join(others[:3]), more)  # fmt: skip
     train, validation = (manifest["splits"][split] for split in ("train", "validation"))
     logger.info(
         "%s: %s training tokens from %s documents, %s more for validation; shards: %d; duplicates dropped: %s", out,

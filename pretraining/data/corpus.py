@@ -26,6 +26,9 @@ from common.packed import ARCHIVES, plain_suffix, unpacked
 
 BLANK, LINE, FILE = "blank", "line", "file"
 """What ends a document in a text file: a blank line, every line, the file alone."""
+_SAVED = ("dataset_info.json", "dataset_dict.json")
+"""Files of a folder that `datasets` saved, whose JSON is no text."""
+_POINTER = b"version https://git-lfs"
 _HUB = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?")
 
 
@@ -59,6 +62,8 @@ class TextSource:
     """Column or key that holds the text."""
     separator: str = BLANK
     """What ends a document in a text file: `BLANK`, `LINE`, `FILE`, or a line that reads so."""
+    left_out: tuple[str, ...] = ()
+    """Files of a folder or a pattern whose kind is not known."""
 
     def identity(self) -> dict[str, object]:
         """Return what makes two sources the same without reading them: names, sizes, revision, field."""
@@ -88,12 +93,11 @@ class TextSource:
                     texts = FILE_KINDS[plain_suffix(name)](self, name, raw, start)
                     for place, text in enumerate(texts, start + 1):
                         yield Document(text=text, file=number, row=place, read_bytes=raw.tell())
-            except UnicodeDecodeError:
-                raise UserError(f"{name} cannot be read as UTF-8 text; convert it, or leave it out") from None
             except (OSError, pyarrow.ArrowException) as error:
                 if isinstance(error, OSError) and error.errno is not None:
                     raise
-                raise UserError(f"{name} cannot be read: {error}") from None
+                hint = "; decompress it with `zstd -d --long=31`" if "memory" in str(error) else ""
+                raise UserError(f"{name} cannot be read: {error}{hint}") from None
 
 
 def _open(file: str) -> IO[bytes]:
@@ -115,8 +119,10 @@ def open_source(specs: Sequence[str], text_field: str = "text", separator: str =
 
 
 def _local_source(specs: Sequence[str]) -> TextSource:
-    paths = [path for spec in specs for path in _local(spec)]
+    found = [path for spec in specs for path in _local(spec)]
+    paths = [path for path in found if plain_suffix(path.name) in FILE_KINDS]
     return TextSource(
+        left_out=tuple(str(path) for path in found if plain_suffix(path.name) not in FILE_KINDS),
         spec=" ".join(specs),
         files=tuple(map(str, paths)),
         sizes=tuple(path.stat().st_size for path in paths),
@@ -124,12 +130,27 @@ def _local_source(specs: Sequence[str]) -> TextSource:
     )
 
 
+def _within(folder: Path, above: Sequence[Path] = ()) -> Iterator[Path]:
+    """Yield the files of a folder and of those in it, linked ones too, but for a link to a folder above itself."""
+    real = folder.resolve()
+    if real in above:
+        return
+    for path in folder.iterdir():
+        if path.is_dir():
+            yield from _within(path, [*above, real])
+        elif path.is_file():
+            yield path
+
+
 def _local(spec: str) -> list[Path]:
+    """Return the files that a file, a folder or a pattern is; one at least is of a known kind."""
     path = Path(spec)
     if path.is_dir():
-        files = sorted(
-            file for file in path.rglob("*") if file.is_file() and plain_suffix(file.name) in FILE_KINDS
-        )
+        if any((path / name).is_file() for name in _SAVED):
+            raise UserError(
+                f"{path} is a saved dataset; write it as Parquet with its to_parquet, and give that file"
+            )
+        files = sorted(_within(path))
     elif path.is_file():
         if plain_suffix(path.name) not in FILE_KINDS:
             raise UserError(
@@ -138,10 +159,11 @@ def _local(spec: str) -> list[Path]:
             )
         files = [path]
     else:
-        files = sorted(map(Path, glob.glob(spec, recursive=True)))  # noqa: PTH207  # a pattern may be absolute
+        found = map(Path, glob.glob(spec, recursive=True))  # noqa: PTH207  # a pattern may be absolute
+        files = sorted(file for file in found if file.is_file())
     if not files and not glob.has_magic(spec) and not path.exists():
         raise UserError(f"{spec} does not exist; give a file, a folder, a pattern, or hf:owner/name")
-    if not files:
+    if not any(plain_suffix(file.name) in FILE_KINDS for file in files):
         raise UserError(f"{spec}: no documents here; give a file, a folder, a pattern, or hf:owner/name")
     return files
 
@@ -212,6 +234,14 @@ def _parquet_texts(source: TextSource, name: str, raw: IO[bytes], start: int) ->
 
 def _json_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
     for number, line in enumerate(unpacked(name, raw)):
+        if number == 0:
+            _check_start(name, line)
+            line = line.removeprefix(b"\xef\xbb\xbf")
+            if line.lstrip().startswith(b"["):
+                raise UserError(
+                    f"{name}: line 1 has no {source.text_field!r}: it begins a JSON array; one object a line is needed "
+                    f"(`jq -c '.[]'` writes it)"
+                )
         if number >= start:
             yield _from_json(line, f"{name}: line {number + 1}", source.text_field) if line.strip() else ""
 
@@ -235,15 +265,55 @@ def _text(value: object, where: str, field: str) -> str:
 
 
 def _plain_texts(source: TextSource, name: str, raw: IO[bytes], start: int) -> Iterator[str]:
-    texts = filter(str.strip, _between(unpacked(name, raw), source.separator))
+    texts = filter(str.strip, _between(_lines(name, unpacked(name, raw)), source.separator))
     return itertools.islice(texts, start, None)
 
 
-def _between(lines: Iterable[bytes], separator: str) -> Iterator[str]:
+def _check_start(name: str, line: bytes) -> None:
+    """Refuse what begins as no text does.
+
+    Raises:
+        UserError: a Git LFS pointer, or UTF-16.
+    """
+    if line.startswith(_POINTER):
+        raise UserError(f"{name} is a Git LFS pointer, not the file; fetch it with `git lfs pull`")
+    if line.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in line[:4]:
+        raise UserError(
+            f"{name} cannot be read as UTF-8 text: line 1 is UTF-16 or holds NULs; convert it with `iconv -f UTF-16 "
+            "-t UTF-8`"
+        )
+
+
+def _lines(name: str, lines: Iterable[bytes]) -> Iterator[str]:
+    """Yield a text file's lines.
+
+    Raises:
+        UserError: one is not UTF-8; file, line and byte are named.
+    """
+    read = 0
+    for number, line in enumerate(lines, 1):
+        if number == 1:
+            _check_start(name, line)
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{name} cannot be read as UTF-8 text: line {number}, byte {read + error.start:,} "
+                f"(0x{line[error.start]:02x}); convert it, or leave it out"
+            ) from None
+        if "\x00" in text:
+            raise UserError(
+                f"{name}: line {number} holds NULs, so it is no text; convert it, or leave it out"
+            )
+        read += len(line)
+        yield text
+
+
+def _between(lines: Iterable[str], separator: str) -> Iterator[str]:
     """Yield the texts between the lines that end a document, without the line breaks around them."""
     held: list[str] = []
     end = "" if separator == BLANK else separator
-    for line in (line.decode("utf-8") for line in lines):
+    for line in lines:
         is_end = separator != FILE and line.strip() == end
         if not is_end:
             held.append(line)
@@ -256,6 +326,7 @@ def _between(lines: Iterable[bytes], separator: str) -> Iterator[str]:
 FILE_KINDS: dict[str, Callable[[TextSource, str, IO[bytes], int], Iterator[str]]] = {
     ".parquet": _parquet_texts,
     ".jsonl": _json_texts,
+    ".ndjson": _json_texts,
     ".json": _json_texts,
     ".txt": _plain_texts,
     ".raw": _plain_texts,

@@ -35,7 +35,13 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 from common.errors import UserError, first_line
 from common.packed import unzstd
 from common.reading import MOST_BYTES, read_bounded
-from pretraining.data.tokenizer_files import MASKS, TOKENIZER, TokenizerFiles, read_tokenizer, write_tokenizer
+from pretraining.data.tokenizer_files import (
+    COMPANIONS,
+    TOKENIZER,
+    TokenizerFiles,
+    read_tokenizer,
+    write_tokenizer,
+)
 from pretraining.paper_settings import SPECIAL_TOKENS
 
 if TYPE_CHECKING:
@@ -44,8 +50,6 @@ if TYPE_CHECKING:
 
 BEGIN, END, MASK = SPECIAL_TOKENS.begin, SPECIAL_TOKENS.end, SPECIAL_TOKENS.mask
 _RESERVED = "<|reserved_special_token_{}|>"
-_ENDS = (END, "<|endoftext|>", "</s>", "[SEP]", "<eos>", "<|im_end|>")
-_BEGINS = (BEGIN, "<s>", "[CLS]", "<bos>")
 
 FILES = (TOKENIZER, "tokenizer.model", "tokenizer.model.zst")
 """Files that make a folder a tokenizer's, the first one found counts."""
@@ -128,12 +132,14 @@ class TextTokenizer:
         write_tokenizer(folder, self._json, names, max_length=max_length)
 
 
-def load_tokenizer(source: str) -> TextTokenizer:
+def load_tokenizer(source: str, *, begin: str | None = None, end: str | None = None) -> TextTokenizer:
     """Return the tokenizer at `source`.
 
     Args:
         source: a folder with `tokenizer.json` or `tokenizer.model`, such a file (tiktoken files may end in
             .zst), or a Hugging Face id with an optional `@revision`.
+        begin: what begins a text, in place of what its files say.
+        end: what ends one.
 
     Raises:
         UserError: nothing is there, or it is no tokenizer this project can use.
@@ -141,11 +147,11 @@ def load_tokenizer(source: str) -> TextTokenizer:
     folder = Path(source)
     path = next((folder / name for name in FILES if (folder / name).is_file()), folder)
     if path.is_file() and path.suffix == ".json":
-        return text_tokenizer(read_tokenizer(folder), str(path))
+        return text_tokenizer(read_tokenizer(folder), str(path), begin=begin, end=end)
     if path.is_file():
-        return from_tiktoken(path)
+        return from_tiktoken(path, begin=begin or BEGIN, end=end or END)
     if not path.exists() and not source.startswith((".", "/")) and source.count("/") == 1:
-        return _from_hub(source)
+        return text_tokenizer(read_tokenizer(_from_hub(source)), source, begin=begin, end=end)
     raise UserError(
         f"{source}: no tokenizer here; give a folder with tokenizer.json, a tokenizer.json, "
         f"a tiktoken file or a Hugging Face id such as owner/name"
@@ -161,9 +167,9 @@ def llama3_special_tokens() -> list[str]:
     return tokens
 
 
-def from_tiktoken(path: Path) -> TextTokenizer:
+def from_tiktoken(path: Path, *, begin: str = BEGIN, end: str = END) -> TextTokenizer:
     """Return the tokenizer of a tiktoken file with Llama 3's split and special tokens; ids are tiktoken's."""
-    return _assemble(bpe_model(read_ranks(path)), llama3_special_tokens())
+    return _assemble(bpe_model(read_ranks(path)), llama3_special_tokens(), begin=begin, end=end)
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> TextTokenizer:
@@ -191,14 +197,16 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> TextTokenizer:
     return _assemble(inner.model, special)
 
 
-def _assemble(model: models.Model, special: Sequence[str]) -> TextTokenizer:
+def _assemble(
+    model: models.Model, special: Sequence[str], *, begin: str = BEGIN, end: str = END
+) -> TextTokenizer:
     inner = tokenizers.Tokenizer(model)
     inner.pre_tokenizer = _pre_tokenizer()
     inner.decoder = decoders.ByteLevel()
     inner.add_special_tokens(
         [tokenizers.AddedToken(text, special=True, normalized=False) for text in special]
     )
-    return _finish(inner, "the tokenizer")
+    return _finish(inner, "the tokenizer", begin=begin, end=end, mask=MASK)
 
 
 def _pre_tokenizer() -> pre_tokenizers.PreTokenizer:
@@ -207,12 +215,16 @@ def _pre_tokenizer() -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Sequence([split, level])
 
 
-def text_tokenizer(files: TokenizerFiles, where: str) -> TextTokenizer:
+def text_tokenizer(
+    files: TokenizerFiles, where: str, *, begin: str | None = None, end: str | None = None
+) -> TextTokenizer:
     """Return the tokenizer that files describe.
 
     Args:
         files: as `read_tokenizer` gives them.
         where: path or hub id of the `tokenizer.json`, for messages.
+        begin: what begins a text, in place of what the files say.
+        end: what ends one.
 
     Raises:
         UserError: the library cannot read it, or it has no end of text.
@@ -227,37 +239,44 @@ def text_tokenizer(files: TokenizerFiles, where: str) -> TextTokenizer:
         raise UserError(f"{where}: not a tokenizer.json: {' '.join(str(error).split())[:300]}") from None
     inner.no_padding()
     inner.no_truncation()
-    return _finish(inner, where)
+    return _finish(inner, where, begin=begin or files.begin, end=end or files.end, mask=files.mask.token)
 
 
-def _finish(inner: tokenizers.Tokenizer, where: str) -> TextTokenizer:
+def _finish(
+    inner: tokenizers.Tokenizer, where: str, *, begin: str | None, end: str | None, mask: str
+) -> TextTokenizer:
     inner.encode_special_tokens = True
-
-    def first(names: Sequence[str]) -> int | None:
-        return next((i for i in map(inner.token_to_id, names) if i is not None), None)
-
-    eos, mask = first(_ENDS), first(MASKS)
-    if eos is None or mask is None:
+    if end is None:
         raise UserError(
-            f"{where} needs an end-of-text token ({', '.join(_ENDS)}) and a mask token ({', '.join(MASKS)})"
+            f"{where} does not say which token ends a text; name it with --end-of-text, and what begins one with "
+            f"--begin-of-text, or give the model's folder with {' and '.join(COMPANIONS[:2])}"
         )
-    return TextTokenizer(inner=inner, bos_id=first(_BEGINS), eos_id=eos, mask_id=mask)
+    ids = {name: inner.token_to_id(name) for name in (begin, end, mask) if name is not None}
+    for name, number in ids.items():
+        if number is None:
+            raise UserError(f"{where} has no token {name!r}; give one of its vocabulary")
+    return TextTokenizer(
+        inner=inner, bos_id=None if begin is None else ids[begin], eos_id=ids[end], mask_id=ids[mask]
+    )
 
 
-def _from_hub(source: str) -> TextTokenizer:
-    from huggingface_hub import hf_hub_download
+def _from_hub(source: str) -> Path:
+    """Return the folder with a hub id's tokenizer.json and its companions, fetched if need be."""
+    from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     repo, _, revision = source.partition("@")
     # What it logs on every retry is in the error once.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
-        file = hf_hub_download(repo, TOKENIZER, revision=revision or None)
+        folder = snapshot_download(repo, revision=revision or None, allow_patterns=[TOKENIZER, *COMPANIONS])
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise UserError(
             f"{source}: no such folder, and the hub did not return its tokenizer.json: {first_line(error)}"
         ) from None
-    return text_tokenizer(read_tokenizer(Path(file)), source)
+    if not Path(folder, TOKENIZER).is_file():
+        raise UserError(f"{source} has no tokenizer.json; give a model that has one")
+    return Path(folder)
 
 
 def encoded(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,15 @@ TOKENIZER = "tokenizer.json"
 """The file that says how a fast tokenizer reads texts."""
 _CONFIG, _MAP = "tokenizer_config.json", "special_tokens_map.json"
 _SPECIAL = ("bos_token", "eos_token", "pad_token", "unk_token", "cls_token", "sep_token")
+GENERATION, _MODEL = "generation_config.json", "config.json"
+COMPANIONS = (_CONFIG, _MAP, GENERATION, _MODEL)
+"""Files next to a tokenizer.json that may name its special tokens, the surest first."""
+
+_ENDS = {
+    SPECIAL_TOKENS.end: SPECIAL_TOKENS.begin, "<|endoftext|>": "<|endoftext|>", "</s>": "<s>", "[SEP]": "[CLS]",
+    "<eos>": "<bos>", "<|im_end|>": None,
+}  # fmt: skip
+"""Names that end a text, each with the one that begins it: what a `tokenizer.json` is asked for that stands alone."""
 
 MASKS = (SPECIAL_TOKENS.mask, "[MASK]", "<mask>")
 """Names of tokens that are masks already."""
@@ -63,6 +72,10 @@ class TokenizerFiles:
 
     rows: int
     """Rows that an embedding needs: the largest id plus one."""
+    begin: str | None = None
+    """What begins a text, in the model's own words; None when they name nothing."""
+    end: str | None = None
+    """What ends a text; None when nothing says which token does."""
 
 
 def read_tokenizer(path: Path) -> TokenizerFiles:
@@ -78,21 +91,22 @@ def read_tokenizer(path: Path) -> TokenizerFiles:
     is_folder = path.is_dir()
     file = path / TOKENIZER if is_folder else path
     content, special = read_object(file), dict[str, str]()
-    for name in (_MAP, _CONFIG) if is_folder else ():
-        given = read_object(path / name) if (path / name).is_file() else {}
+    given = {name: read_object(path / name) for name in COMPANIONS if is_folder and (path / name).is_file()}
+    for fields in (given.get(_MAP, {}), given.get(_CONFIG, {})):
         for key in _SPECIAL:
-            token = given.get(key)
+            token = fields.get(key)
             token = token.get("content") if isinstance(token, dict) else token
             if isinstance(token, str):
                 special[key] = token
     try:
-        mask = _name_a_mask(content)
+        begin, end = _ends(content, special, given)
+        mask = _name_a_mask(content, {end, special.get("pad_token")})
         added = [int(item["id"]) for item in content["added_tokens"]]
         rows = 1 + max([*added, *_numbers(content["model"].get("vocab", {}))])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else first_line(error)
         raise UserError(f"{file}: not a tokenizer.json: {what}; fetch the model again") from None
-    return TokenizerFiles(content=content, mask=mask, special=special, rows=rows)
+    return TokenizerFiles(content=content, mask=mask, special=special, rows=rows, begin=begin, end=end)
 
 
 def write_tokenizer(
@@ -120,7 +134,41 @@ def write_tokenizer(
         write_text(folder / name, json.dumps(fields_of_file, indent=2, sort_keys=True) + "\n")
 
 
-def _name_a_mask(content: dict[str, Any]) -> MaskToken:
+def _ends(
+    content: Mapping[str, Any], special: Mapping[str, str], given: Mapping[str, Mapping[str, Any]]
+) -> tuple[str | None, str | None]:
+    """Return what begins and what ends a text: by name, by number, or by its usual name where no file says.
+
+    A number counts only for a special token: a configuration that nobody filled in has its class's, of any word.
+    """
+    of_id = {int(item["id"]): item["content"] for item in content["added_tokens"] if item.get("special")}
+    vocabulary = content["model"].get("vocab", {})
+    words = {word for word, *_ in vocabulary} if isinstance(vocabulary, list) else set(vocabulary)
+    words |= {item["content"] for item in content["added_tokens"]}
+
+    def named(*names: str, number: str) -> str | None:
+        for name in names:
+            if special.get(name) in words:
+                return special[name]
+        for file in (GENERATION, _MODEL):
+            found = given.get(file, {}).get(number)
+            for one in found if isinstance(found, list) else [found]:
+                if isinstance(one, int) and one in of_id:
+                    return str(of_id[one])
+        return None
+
+    if given:
+        return named("bos_token", "cls_token", number="bos_token_id"), named(
+            "eos_token", "sep_token", number="eos_token_id"
+        )
+    ends = [token for token in _ENDS if token in of_id.values()]
+    begins = {token for token in _ENDS.values() if token in of_id.values()}
+    if len(ends) != 1 or begins - {_ENDS[ends[0]]}:
+        return None, None  # several may: which, nobody can tell
+    return next(iter(begins), None), ends[0]
+
+
+def _name_a_mask(content: dict[str, Any], taken: Set[str | None]) -> MaskToken:
     """Find the mask in the content of a `tokenizer.json`, or make a token one; the content is changed for that.
 
     The reserved token with the id of the paper's mask is preferred, as the paper did with Llama 3's first; else it is
@@ -135,7 +183,7 @@ def _name_a_mask(content: dict[str, Any]) -> MaskToken:
                 token=name, id=ids.get(name, vocabulary[name] if name not in ids else 0), origin="own"
             )
     mask = SPECIAL_TOKENS.mask
-    reserved = sorted((ids[name], name) for name in ids if _RESERVED.fullmatch(name))
+    reserved = sorted((ids[name], name) for name in ids if _RESERVED.fullmatch(name) and name not in taken)
     reserved += [(ids[name], name) for name in _SEPARATORS if name in ids]
     if not reserved:
         place = 1 + max([*ids.values(), *_numbers(vocabulary)])

@@ -16,7 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from common.errors import UserError
 from common.files import write_bytes, write_text
 from common.manifest import FILES
-from pretraining.data.tokenizer_files import write_tokenizer
+from pretraining.data.tokenizer_files import read_tokenizer, write_tokenizer
 from pretraining.model.configuration import EncoderConfig, shape_fields, shape_of
 from pretraining.model.directions import FLAG, SERVERS_READ_FLAG, has_own_flag, is_decoder
 from pretraining.model.encoder_folder import check_model, quiet, write_folder
@@ -49,7 +49,8 @@ def export_trained(
         manifest: what the model was made from; see `pretraining.model.model_folder.export`.
         out: folder to make; the same model that is there stays.
         config: a `eurobert`'s configuration; another class has its start's, and no causal form.
-        tokenizer_dir: folder with a `eurobert`'s tokenizer; another class has its start's.
+        tokenizer_dir: folder with a `eurobert`'s tokenizer; another class has its start's, and from here only what ends
+            a text where its start does not say.
         texts: further files by name.
         origin: written to `provenance.json`.
 
@@ -66,7 +67,7 @@ def export_trained(
         "mask_token": {"token": start.mask.token, "id": start.mask.id, "origin": start.mask.origin},
     }
     return _write(
-        lambda: model_of(start, state), partial(_write_tokenizer, start=start), about, out,
+        lambda: model_of(start, state), partial(_write_tokenizer, start=start, data=tokenizer_dir), about, out,
         made_from=start.name, licence=start.licence, texts=texts, origin=origin,
     )  # fmt: skip
 
@@ -170,12 +171,22 @@ def _write_config(folder: Path, inner: nn.Module) -> None:
     write_text(path, json.dumps(fields, indent=2, sort_keys=True) + "\n")
 
 
-def _write_tokenizer(folder: Path, start: Start) -> None:
+def _write_tokenizer(folder: Path, start: Start, data: Path | None) -> None:
     """Write the start's tokenizer with its mask token, which reads texts as the start's did; and its licence."""
     special = {**start.tokenizer.special, "mask_token": start.mask.token}
+    if start.tokenizer.end is None and data is not None:
+        special |= read_tokenizer(data).special  # as the option named it that the shards were written with
     special.setdefault("pad_token", special.get("eos_token") or special.get("sep_token") or start.mask.token)
-    content = json.dumps(start.tokenizer.content, ensure_ascii=False) + "\n"
-    write_tokenizer(folder, content, special, max_length=start.longest, padding_side="right")
+    # A tokenizer.json may have been saved while it cut or padded texts.
+    content = {**start.tokenizer.content, "truncation": None, "padding": None}
+    types = start.config.get("type_vocab_size")
+    pairs = (
+        ["token_type_ids"] if isinstance(types, int) and types > 1 else []
+    )  # BERT's kind tells two texts apart
+    write_tokenizer(
+        folder, json.dumps(content, ensure_ascii=False) + "\n", special, max_length=start.longest,
+        padding_side="right", model_input_names=["input_ids", *pairs, "attention_mask"],
+    )  # fmt: skip
     for name, notice in start.notices.items():
         write_bytes(folder / name, notice)
 

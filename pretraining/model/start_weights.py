@@ -48,7 +48,8 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
         UserError: the shards were not written with the start's tokenizer, or have another mask; the command that writes
             them is named.
     """
-    own = text_tokenizer(start.tokenizer, start.text)
+    # Its ends are those of the shards: an option may have named them.
+    own = text_tokenizer(start.tokenizer, start.text, end=start.tokenizer.mask.token)
     if own.sha256 != tokenizer["sha256"]:
         raise UserError(
             f"{data} was written with another tokenizer than that of {start.text}; write shards with "

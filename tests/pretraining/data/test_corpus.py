@@ -77,6 +77,25 @@ def test_folders_and_patterns_are_read_in_order_of_names(tmp_path: Path) -> None
     assert sum(1 for _ in folder.documents()) == 4 * 23
 
 
+def test_linked_folders_are_read_and_other_kinds_are_named(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "corpus", tmp_path / "elsewhere"
+    (folder / "disk1").mkdir(parents=True)
+    elsewhere.mkdir()
+    (folder / "disk1/a.txt").write_text("one")
+    (elsewhere / "b.ndjson").write_text('{"text": "two"}\n')
+    (folder / "disk2").symlink_to(elsewhere)
+    (elsewhere / "up").symlink_to(folder)
+    (folder / "disk1/part.csv").write_text("three")
+    (folder / "disk1/_SUCCESS").touch()
+    for spec in (f"{folder}", f"{folder}/disk*/*"):
+        source = open_source([spec])
+        assert [document.text for document in source.documents()] == ["one", "two"]
+        assert [Path(name).name for name in source.left_out] == ["_SUCCESS", "part.csv"]
+    (folder / "dataset_info.json").touch()
+    with pytest.raises(UserError, match="saved dataset"):
+        open_source([str(folder)])
+
+
 def test_empty_texts_are_empty_strings(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "x"}\n\n{"text": null}\n{"text": ""}\n')
@@ -114,12 +133,18 @@ def test_groups_hold_all_documents(tmp_path: Path) -> None:
     [
         ("a.jsonl", b'{"text": "x"}\nno\n', "line 2 is not JSON"),
         ("a.jsonl", b'{"body": "x"}\n', "line 1 has no 'text'; it has body"),
-        ("a.jsonl", b"[1]\n", "line 1 has no 'text'; it has no keys"),
+        ("a.jsonl", b"[1]\n", "line 1 has no 'text': it begins a JSON array"),
         ("a.jsonl", b'{"text": ["x"]}\n', r"line 1 has a list in 'text', not text; change --text-field"),
         ("a.jsonl.gz", b"no gzip", "cannot be read"),
         ("a.jsonl.zst", b"no zstd", "cannot be read"),
         ("a.parquet", b"no parquet", "cannot be read"),
-        ("a.txt", b"\xff\xfe\x00", "cannot be read as UTF-8 text; convert it"),
+        ("a.txt", b"\xff\xfe\x00", "cannot be read as UTF-8 text: line 1 is UTF-16 .*iconv"),
+        ("a.txt", "text".encode("utf-16-le"), "cannot be read as UTF-8 text: line 1 is UTF-16 .*iconv"),
+        ("a.txt", b"one\ntw\xe9\n", "line 2, byte 6 .0xe9.; convert it"),
+        ("a.txt", b"one\ntwo\x00\n", "line 2 holds NULs"),
+        ("a.txt", b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer, .*git lfs pull"),
+        ("a.jsonl", b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer, .*git lfs pull"),
+        ("a.json", b'[{"text": "x"}]', "JSON array; one object a line is needed"),
     ],
 )
 def test_damaged_files_are_reported(tmp_path: Path, name: str, content: bytes, message: str) -> None:

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -38,6 +38,7 @@ from pretraining.data.tokenizer import (
     train_tokenizer,
 )
 from pretraining.paper_settings import SPECIAL_TOKENS
+from tests.messages import refused
 from tests.pretraining.documents import make_documents, write_jsonl
 
 HARD = [
@@ -207,7 +208,7 @@ def test_mistakes_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def offline(*_: object, **__: object) -> str:
         raise OSError("offline")
 
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", offline)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", offline)
     with pytest.raises(UserError, match="the hub did not return its"):
         load_tokenizer("owner/name@main")
 
@@ -218,13 +219,88 @@ def test_the_hub_is_asked_for_the_revision(
     small.save(tmp_path)
     asked = []
 
-    def download(repo: str, file: str, revision: str | None) -> str:
-        asked.append((repo, file, revision))
-        return str(tmp_path / file)
+    def download(repo: str, revision: str | None, allow_patterns: list[str]) -> str:
+        asked.append((repo, revision))
+        return str(tmp_path)
 
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
     assert load_tokenizer("owner/name@v2").sha256 == small.sha256
-    assert asked == [("owner/name", "tokenizer.json", "v2")]
+    (tmp_path / "tokenizer.json").unlink()
+    with refused("owner/name has no tokenizer.json"):
+        load_tokenizer("owner/name")
+    assert asked == [("owner/name", "v2"), ("owner/name", None)]
+
+
+_WORDS = ("<strong>", "<s>", "</s>", "baker")
+_OWN = {"bos_token": "<bos>", "eos_token": {"content": "<eos>", "special": True}}
+_NUMBERS = {"bos_token_id": 0, "eos_token_id": [1, 7]}
+
+
+def _write_words(folder: Path, special: Sequence[str], files: Mapping[str, object]) -> None:
+    """Write a tokenizer of special tokens, numbered first, and of words, with what stands next to it."""
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(unk_token="baker"))
+    inner.add_special_tokens(list(special))
+    inner.add_tokens(list(_WORDS))
+    inner.save(str(folder / "tokenizer.json"))
+    for name, content in files.items():
+        (folder / name).write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("special", "files", "ends"),
+    [
+        (("<bos>", "<eos>", "<mask>"), {"tokenizer_config.json": _OWN}, ("<bos>", "<eos>")),
+        (("<bos>", "<eos>", "<mask>"), {"special_tokens_map.json": _OWN}, ("<bos>", "<eos>")),
+        (("<bos>", "<eos>", "<mask>"), {"generation_config.json": _NUMBERS}, ("<bos>", "<eos>")),
+        (("<bos>", "<eos>", "<mask>"), {"config.json": _NUMBERS}, ("<bos>", "<eos>")),
+        (("<bos>", "<eos>", "<mask>"), {}, ("<bos>", "<eos>")),
+        (("<mask>", "<\uff5cend\u2581of\u2581sentence\uff5c>"), {"config.json": _NUMBERS},
+         ("<mask>", "<\uff5cend\u2581of\u2581sentence\uff5c>")),
+        (("<|endoftext|>", "[CLS]", "[SEP]", "[MASK]"),
+         {"tokenizer_config.json": {"cls_token": "[CLS]", "sep_token": "[SEP]"}, "config.json": {"eos_token_id": 0}},
+         ("[CLS]", "[SEP]")),
+        (("<|im_end|>",), {"tokenizer_config.json": {"eos_token": "<|im_end|>"}}, (None, "<|im_end|>")),
+    ],
+)  # fmt: skip
+def test_begin_and_end_are_the_models_own(
+    special: tuple[str, ...], files: Mapping[str, object], ends: tuple[str | None, str], tmp_path: Path
+) -> None:
+    _write_words(tmp_path, special, files)
+    made = load_tokenizer(str(tmp_path))
+    assert (made.bos_id, made.eos_id) == tuple(name and made.inner.token_to_id(name) for name in ends)
+    made.save(tmp_path / "saved")
+    again = load_tokenizer(str(tmp_path / "saved"))
+    assert (again.bos_id, again.eos_id, again.sha256) == (made.bos_id, made.eos_id, made.sha256)
+
+
+@pytest.mark.parametrize(
+    ("special", "files"),
+    [
+        (("<bos>", "<mask>"), {}),
+        (("<|endoftext|>", "[SEP]", "[MASK]"), {}),
+        (("[CLS]", "<|endoftext|>", "<mask>"), {}),
+        (("<mask>", "<eos>"), {"config.json": {"eos_token_id": 5}}),
+        (("<mask>", "<eos>"), {"tokenizer_config.json": {"eos_token": "</end>"}}),
+    ],
+)
+def test_an_end_that_nothing_names_is_asked_for(
+    special: tuple[str, ...], files: Mapping[str, object], tmp_path: Path
+) -> None:
+    _write_words(tmp_path, special, files)
+    with refused(tmp_path, "does not say", "--end-of-text"):
+        load_tokenizer(str(tmp_path))
+    with refused("no token '<none>'"):
+        load_tokenizer(str(tmp_path), end="<none>")
+    made = load_tokenizer(str(tmp_path), begin=special[0], end=special[1])
+    assert (made.bos_id, made.eos_id) == (0, 1)
+
+
+def test_what_ends_or_pads_a_text_does_not_become_the_mask(tmp_path: Path) -> None:
+    special = ("<|reserved_special_token_0|>", "<|reserved_special_token_1|>", "<|reserved_special_token_2|>")
+    config = {"eos_token": special[0], "pad_token": special[1]}
+    _write_words(tmp_path, special, {"tokenizer_config.json": config})
+    made = load_tokenizer(str(tmp_path))
+    assert (made.eos_id, made.mask_id) == (0, 2)
 
 
 def test_what_makes_the_library_panic_is_refused(tmp_path: Path) -> None:

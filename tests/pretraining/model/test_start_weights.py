@@ -4,12 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
+import tokenizers
 import torch
+import transformers
 import transformers as hf
 from safetensors.torch import load_file
 
 from common.errors import UserError
 from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
+from pretraining.model import start_folder
 from pretraining.model.adapted import AdaptedModel
 from pretraining.model.encoder_folder import checked_encoder
 from pretraining.model.model_folder import export
@@ -151,3 +154,18 @@ def test_the_llama_twin_of_an_own_model_gives_the_same_states(tmp_path: Path) ->
     )
     with pytest.raises(UserError, match="causally"):
         export_llama(causal, tmp_path / "other")
+
+
+@pytest.mark.parametrize(("family", "pairs"), [("bert", True), ("modernbert", False)])
+def test_an_exports_tokenizer_tells_pairs_apart_and_neither_cuts_nor_pads(
+    family: str, pairs: bool, tmp_path: Path
+) -> None:
+    path = save_start(tmp_path / "start", family) / "tokenizer.json"
+    inner = tokenizers.Tokenizer.from_file(str(path))
+    inner.enable_truncation(2)
+    inner.enable_padding(length=9)
+    inner.save(str(path))
+    start_folder._write_tokenizer(tmp_path, start_of(str(path.parent)), None)
+    read = transformers.AutoTokenizer.from_pretrained(tmp_path)("The baker sold a map.", "The judge forgot.")
+    assert ("token_type_ids" in read) == pairs
+    assert len(read["input_ids"]) > 9
