@@ -93,12 +93,19 @@ def read_object(path: Path) -> dict[str, Any]:
     return found
 
 
+def is_its_own(path: Path) -> bool:
+    """Return whether a file of a model's folder is there and no link out of it, but to the hub's cache around it."""
+    folder = path.parent.resolve()
+    around = [folder, *(above.parent / "blobs" for above in folder.parents if above.name == "snapshots")]
+    return path.is_file() and any(path.resolve().is_relative_to(place) for place in around)
+
+
 def licence_of(folder: Path) -> str:
     """Return a model's licence: of its card's front matter, else the first line of its LICENSE; empty if unknown."""
     # The card of a sentence-transformers folder is above its first part.
     above = [folder.parent] if (folder.parent / _MODULES).is_file() else []
     for path in (place / name for place in (folder, *above) for name in _CARDS):
-        if not path.is_file():
+        if not is_its_own(path):
             continue
         lines = read_bounded(path).decode("utf-8", "replace").splitlines()
         if path.name != _CARDS[0]:
