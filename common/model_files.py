@@ -28,10 +28,12 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
     """Return the folder of a model, fetching a hub id's configuration, tokenizer and safetensors if need be.
 
     Raises:
-        UserError: there is no such folder, it is no model, or the hub cannot give it.
+        UserError: there is no such folder, or one with a revision; it is no model; or the hub cannot give it.
     """
     path = Path(model).expanduser()
     if path.is_dir():
+        if revision:
+            raise UserError(f"{model} is a local folder, which has no revision {revision}; leave that out")
         return _transformer_of(path)
     if path.exists():
         raise UserError(f"{model} is a file; give the folder that it is in")

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from common.model_files import is_its_own, licence_of
+from common.errors import UserError
+from common.model_files import is_its_own, licence_of, resolve
 
 
 @pytest.mark.parametrize(
@@ -26,3 +27,10 @@ def test_a_licence_that_is_a_link_out_of_its_folder_is_not_read(
     (start / "LICENSE").symlink_to(target)
     assert is_its_own(start / "LICENSE") == is_read
     assert licence_of(start) == ("HUSH" if is_read else "")
+
+
+def test_a_local_folder_has_no_revision(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    assert resolve(str(tmp_path)) == tmp_path
+    with pytest.raises(UserError, match="is a local folder, which has no revision abc; leave that out"):
+        resolve(str(tmp_path), revision="abc")
