@@ -59,17 +59,19 @@ RUN_FIELDS = (
     RunField("python", "Python", "provenance.python", "may matter", is_audited=True),
     RunField("versions", "package versions", "provenance.versions", "may matter", is_audited=True),
     RunField("protocol", "protocol", "protocol", "between models", is_audited=True),
-    RunField("protocol_version", "version of the protocol", "description.protocol_version", "within a model"),
-    RunField("results_version", "version of the scores", "description.results_version", "within a model"),
+    RunField("protocol_version", "version of the protocol", "description.protocol_version", "within a model",
+             is_audited=True),
+    RunField("results_version", "version of the scores", "description.results_version", "within a model",
+             is_audited=True),
     RunField("weights", "weights", "description.weights", "of the model"),
     RunField("tokenizer", "tokenizer", "description.tokenizer", "of the model"),
     RunField("direction", "direction of attention", "description.direction", "within a model"),
     RunField("tuning", "fine-tuning settings", "description.tuning", "between models", is_audited=True),
-    RunField("epochs", "epochs", "description.epochs", "within a model", of_dataset=True),
+    RunField("epochs", "epochs", "description.epochs", "within a model", of_dataset=True, is_audited=True),
     RunField("pooling", "pooling", "description.pooling", "between models", is_audited=True),
-    RunField("head", "head", "description.head", "between models"),
-    RunField("prompt", "prompt", "description.prompt", "within a model", of_dataset=True),
-    RunField("metric", "metric", "description.metric", "within a model", of_dataset=True),
+    RunField("head", "head", "description.head", "between models", is_audited=True),
+    RunField("prompt", "prompt", "description.prompt", "within a model", of_dataset=True, is_audited=True),
+    RunField("metric", "metric", "description.metric", "within a model", of_dataset=True, is_audited=True),
     RunField("precision", "precision", "description.precision", "within a model", is_audited=True),
     RunField("device", "hardware", "machine.device", "may matter", is_audited=True),
     RunField("training_data", "training data", "description.training_data", "between models", of_dataset=True,
@@ -79,6 +81,10 @@ RUN_FIELDS = (
 )
 # fmt: on
 """All of them, in the order in which the audit names them."""
+CHOICES = ("pooling", "prompt", "precision")
+"""What models may differ in by choice; it is named as that."""
+OF_DECODERS = "direction"
+"""What is written for decoders of other classes alone: it is compared within a model."""
 
 
 def fields_that_decide(decides: Decides) -> tuple[RunField, ...]:

@@ -28,10 +28,12 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
     """Return the folder of a model, fetching a hub id's configuration, tokenizer and safetensors if need be.
 
     Raises:
-        UserError: there is no such folder, it is no model, or the hub cannot give it.
+        UserError: there is no such folder, or one with a revision; it is no model; or the hub cannot give it.
     """
     path = Path(model).expanduser()
     if path.is_dir():
+        if revision:
+            raise UserError(f"{model} is a local folder, which has no revision {revision}; leave that out")
         return _transformer_of(path)
     if path.exists():
         raise UserError(f"{model} is a file; give the folder that it is in")
@@ -93,12 +95,19 @@ def read_object(path: Path) -> dict[str, Any]:
     return found
 
 
+def is_its_own(path: Path) -> bool:
+    """Return whether a file of a model's folder is there and no link out of it, but to the hub's cache around it."""
+    folder = path.parent.resolve()
+    around = [folder, *(above.parent / "blobs" for above in folder.parents if above.name == "snapshots")]
+    return path.is_file() and any(path.resolve().is_relative_to(place) for place in around)
+
+
 def licence_of(folder: Path) -> str:
     """Return a model's licence: of its card's front matter, else the first line of its LICENSE; empty if unknown."""
     # The card of a sentence-transformers folder is above its first part.
     above = [folder.parent] if (folder.parent / _MODULES).is_file() else []
     for path in (place / name for place in (folder, *above) for name in _CARDS):
-        if not path.is_file():
+        if not is_its_own(path):
             continue
         lines = read_bounded(path).decode("utf-8", "replace").splitlines()
         if path.name != _CARDS[0]:

@@ -17,6 +17,11 @@ _VARIABLE = re.compile(
 )
 """A variable of the environment: WANDB_API_KEY=..."""
 _OPTION = re.compile(rf"(?P<name>--(?:[a-z]+-)*{_SECRETS}[ =])[^\s'\"]+", re.IGNORECASE)
+_IN_TEXT = re.compile(
+    rf"(?P<name>(?<![a-z0-9_-]){_SECRETS}(?:[\"']\s*:\s*[\"']|:\s+)|\bwandb login )[^\s'\",}}]+",
+    re.IGNORECASE,
+)
+"""In JSON, YAML or a sentence: "token": "..." or token: ...; and a command that takes it."""
 _BEARER = re.compile(r"(?P<name>\b(?:authorization:\s*\w+|bearer)\s+)[^\s'\",;]{8,}", re.IGNORECASE)
 _USER_OF_URL = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^/\s'\"@]+@", re.IGNORECASE)
 _SECRET_FIELD = re.compile(
@@ -69,6 +74,6 @@ def name_fault(name: str, most: int = 200) -> str | None:
 def redacted(text: str) -> str:
     """Return the text without the passwords and tokens in it: of URLs, variables, options and those of known form."""
     text = _USER_OF_URL.sub(rf"\g<scheme>{_HIDDEN_WORD}@", text)
-    for named in (_SECRET_FIELD, _VARIABLE, _OPTION, _BEARER):
+    for named in (_SECRET_FIELD, _VARIABLE, _OPTION, _IN_TEXT, _BEARER):
         text = named.sub(rf"\g<name>{_HIDDEN_WORD}", text)
     return _KNOWN_TOKEN.sub(_HIDDEN_WORD, text)

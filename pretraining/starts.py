@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
-from common.model_files import licence_of, read_config, resolve, tokenizer_hash, weights_hash
+from common.model_files import is_its_own, licence_of, read_config, resolve, tokenizer_hash, weights_hash
 from common.reading import read_bounded
 from pretraining.data.tokenizer_files import TOKENIZER, MaskToken, TokenizerFiles, read_tokenizer
 from pretraining.paper_settings import Shape
@@ -173,7 +173,7 @@ def start_of(text: str, *, revision: str | None = None) -> Start:
             f"{folder} has no safetensors; pickled weights (*.bin) are not opened: save the model with transformers' "
             "save_pretrained"
         )
-    notices = {name: read_bounded(folder / name) for name in _NOTICES if (folder / name).is_file()}
+    notices = {name: read_bounded(folder / name) for name in _NOTICES if is_its_own(folder / name)}
     return Start(
         text=text, folder=folder, config=config, tokenizer=read_tokenizer(folder), licence=licence_of(folder),
         notices=notices,

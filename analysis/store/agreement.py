@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from analysis.store.cell import Run
-from benchmarks.run_fields import fields_that_decide
+from benchmarks.run_fields import CHOICES, OF_DECODERS, fields_that_decide
 
 _OF_MODEL = tuple(field.name for field in fields_that_decide("of the model"))
 
@@ -55,22 +55,27 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
 def differences(runs: Sequence[Run]) -> str:
     """Return a sentence on what differs between runs that stand side by side, settings or data; empty for nothing."""
     values: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
-    for run, made in zip(runs, _read(runs), strict=True):
-        for name, value in made.items():
-            if name not in _OF_MODEL:
-                of = values.setdefault((name, run.dataset), {})
-                of.setdefault(_short(value), {})[run.model] = None
+    read = _read(runs)
+    names = sorted({name for made in read for name in made} - {*_OF_MODEL})
+    for run, made in zip(runs, read, strict=True):
+        for name in names if made else ():  # what a run without a record was made from is unknown
+            of = values.setdefault((name, run.dataset), {})
+            of.setdefault(_short(made.get(name, "not recorded")), {})[run.model] = None
     # The same difference on several datasets is one.
     datasets: dict[tuple[str, str], list[str]] = {}
     for (name, dataset), of in values.items():
-        if len(of) > 1:
+        twice = sum(map(len, of.values())) > len({model for models in of.values() for model in models})
+        if len(of) > 1 and (twice or name != OF_DECODERS):
             words = " and ".join(
                 f"{value} for {_listed(list(models))}" for value, models in sorted(of.items())
             )
             datasets.setdefault((name, words), []).append(dataset)
     if not datasets:
         return ""
-    said = [f"{name} is {words} (on {_listed(where)})" for (name, words), where in datasets.items()]
+    said = [
+        f"{name} is {words} (on {_listed(where)}){', as the models chose' * (name in CHOICES)}"
+        for (name, words), where in datasets.items()
+    ]
     more = f"; and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
     return (
         "models were not fine-tuned and evaluated alike, which contributes to their differences: "

@@ -20,7 +20,7 @@ from analysis.store.instances import RunScores, write_cell
 from analysis.store.scan import CellFolder, Problem
 from benchmarks.protocol import PAPER, STANDARD, Dataset
 from benchmarks.results_json import ResultsError, read_results
-from benchmarks.run_fields import fields_that_decide
+from benchmarks.run_fields import RUN_FIELDS
 from benchmarks.runs import (
     AGAIN,
     CLUSTERS,
@@ -37,8 +37,8 @@ from common.manifest import FILES
 from common.reading import UnreadableError, read_bounded
 
 _BARE = f"has no {RUN}, unlike other runs of its cell, so its origin is unknown; remove it, or {AGAIN}"
-_SHARED = (*fields_that_decide("of the model"), *fields_that_decide("between models"))
-"""What all runs of a model share, or all runs on a dataset, whatever the model."""
+_SHARED = tuple(field for field in RUN_FIELDS if field.decides != "may matter")
+"""What decides whether runs compare."""
 ClusterIds = dict[str, npt.NDArray[np.int32]]
 """By split the cluster of each instance; empty where none are known."""
 

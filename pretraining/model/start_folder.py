@@ -139,7 +139,7 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
         finished: an export of what was trained.
         share: that of the start, 0 to 1.
     """
-    out = finished.with_name(f"{finished.name}-merge{round(100 * share)}")
+    out = finished.with_name(f"{finished.name}-merge{100 * share:.10g}")
     trained = start_of(str(finished))
     manifest = check_model(finished) or {}
     before, after = (load_start(item, 0).state_dict() for item in (start, trained))

@@ -52,6 +52,14 @@ def test_secrets_are_hidden(text: str) -> None:
     assert "HUSH" not in redacted(f"fatal: unable to access '{text}': no")
 
 
+@pytest.mark.parametrize(
+    "text",
+    ['{"token": "HUSH", "a": 1}', "'hf_token': 'HUSH'", "token: HUSH", "api_key: HUSH", "wandb login HUSH"],
+)
+def test_secrets_in_json_and_commands_are_hidden(text: str) -> None:
+    assert "HUSH" not in redacted(text) and "***" in redacted(text)
+
+
 def test_what_is_no_secret_stays() -> None:
     keys = "--set takes key=value; a bearer of news; --tokenizer t; image_key = x; KEYS=3"
     assert redacted(keys) == keys

@@ -79,6 +79,11 @@ def test_without_a_majority_all_of_the_models_runs_are_left_out(tmp_path: Path) 
 
 DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
     "steps": ({"tuning": TUNING | {"steps": 4}}, f"tuning.steps is 4 for {MODELS[1]} and 8 for {MODELS[0]}"),
+    **{
+        name: ({name: 2}, f"{name} is 2 for {MODELS[1]} and not recorded for {MODELS[0]}")
+        for name in ("protocol_version", "results_version", "epochs", "metric")
+    },
+    "prompt": ({"prompt": "p"}, f"prompt is not recorded for {MODELS[0]} and p for {MODELS[1]} (on sst2, uner_en), as"),
     "pooling": ({"pooling": "last"}, f"pooling is last for {MODELS[1]} and mean for {MODELS[0]}"),
     "evaluation data": (
         {"evaluation_data": "e" * 64}, f"evaluation_data is dddddddddddd... for {MODELS[0]} and eeeeeeeeeeee... for "
@@ -103,6 +108,18 @@ def test_models_made_under_other_protocols_are_said_to_be_so_once(
             caplog.clear()
             assert main([*given, "--source", str(source)]) == (1 if command == "audit" else 0)
             assert caplog.text.count("not fine-tuned and evaluated alike") == 1 and words in caplog.text
+
+
+@pytest.mark.parametrize("of", ["a seed", "a model"])
+def test_the_direction_is_compared_within_a_model(tmp_path: Path, of: str) -> None:
+    store = made(
+        tmp_path / "store",
+        lambda model, seed: (
+            {"direction": "configuration"} if model == MODELS[1] and (of == "a model" or seed) else {}
+        ),
+    )
+    said = ingest(store, tmp_path / "runs.parquet").differences
+    assert ("direction is configuration" in said) == (of == "a seed")
 
 
 def test_what_is_right_raises_no_alarm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

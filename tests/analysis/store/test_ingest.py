@@ -167,7 +167,7 @@ def test_the_same_instances_stay_where_they_are_and_damaged_ones_are_made_again(
     assert file.read_bytes() == whole
     some, _ = open_store(store, instances=True, models=[MODELS[0]])
     assert set(some.runs["model"]) == {MODELS[0]}
-    assert len(list((tmp_path / "cache" / "stores").iterdir())) == 2
+    assert len(list((tmp_path / "cache" / "clm-or-mlm" / "stores").iterdir())) == 2
 
 
 def test_the_cache_keeps_the_stores_that_were_opened_last(

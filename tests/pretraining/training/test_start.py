@@ -267,7 +267,8 @@ def test_an_own_export_and_a_released_model_are_starts_and_stay_eurobert(
     assert len(checked_encoder(finished)) == 3
     with pytest.raises(UserError, match="original start"):
         run(start_of(str(save_start(tmp_path / "a", "qwen2"))), what, shards, tmp_path / "out")
-    assert write_merged(start, finished, 0.5).name.endswith("merge50")
+    for share, name in ((0.5, "merge50"), (0.501, "merge50.1"), (0.004, "merge0.4")):
+        assert write_merged(start, finished, share).name.endswith(name)
 
 
 def test_an_undecayed_checkpoint_is_exported_with_its_start_and_is_a_start_itself(
