@@ -23,8 +23,8 @@ import importlib
 from typing import Any
 
 __all__ = [
-    "Source", "UserError", "audit", "claims", "compare", "datasets", "design", "explain", "figure", "load",
-    "models", "plan", "runs", "scores", "sensitivity", "table",
+    "Source", "UserError", "audit", "claims", "compare", "compare_scores", "datasets", "design", "explain", "figure",
+    "load", "models", "plan", "runs", "scores", "sensitivity", "table",
 ]  # fmt: skip
 
 VERSION = "0.2.0"

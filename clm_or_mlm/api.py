@@ -26,6 +26,7 @@ from analysis.claims.pages.explain import explanations
 from analysis.claims.pages.finding_records import as_record
 from analysis.comparisons.comparison import compare as compare_models
 from analysis.comparisons.comparison_report import records_of
+from analysis.comparisons.seeds import compare_scores
 from analysis.evidence.evidence import Settings
 from analysis.precision.design import PlannedStudy, design_document
 from analysis.sensitivity.sensitivity_page import sensitivity_of
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "Source", "UserError", "audit", "claims", "compare", "datasets", "design", "explain", "figure", "load",
-    "models", "plan", "runs", "scores", "sensitivity", "table",
+    "Source", "UserError", "audit", "claims", "compare", "compare_scores", "datasets", "design", "explain", "figure",
+    "load", "models", "plan", "runs", "scores", "sensitivity", "table",
 ]  # fmt: skip
 
 SourceLike = str | Path | pd.DataFrame | Source

@@ -1,6 +1,7 @@
 """The audit's statuses, its summary and exit status, and the paper's arithmetic."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -27,6 +28,15 @@ def test_a_small_shift_is_within_the_interval_and_a_large_one_differs() -> None:
     assert cell_of(found).status == "differs"
     assert cell_of(found).difference == pytest.approx(-2.0, abs=0.005)
     assert found.differs
+
+
+def test_the_authors_own_files_are_exact_or_differ() -> None:
+    def status(shift: float, label: str) -> str:
+        return cell_of(audit(replace(released_source(shift), label=label))).status
+
+    assert status(-0.001, "mine") == "within interval"
+    assert status(-0.001, "released") == "differs"
+    assert status(0.0, "released") == "exact"
 
 
 def test_missing_runs_are_counted_and_still_compared() -> None:
