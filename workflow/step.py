@@ -111,6 +111,8 @@ def launcher_of(
     meet = f"{environ.get('SLURMD_NODENAME') or platform.node()}:{12_000 + number % 20_000}"
     torchrun += [f"--nnodes={job.nodes}", "--rdzv-backend=c10d"]
     torchrun += [f"--rdzv-endpoint={meet}", f"--rdzv-id={number}"]
+    # Nodes that read an image and import torch from a cold file system differ by minutes; torchrun's default is one.
+    torchrun += ["--rdzv-conf=timeout=900,read_timeout=600"]
     words = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes}", "--ntasks-per-node=1"]
     words += [f"--cpus-per-task={job.cpus}", f"--gres={gres}:{job.gpus}", "--kill-on-bad-exit=1"]
     return words, [*torchrun, "-m", "clm_or_mlm"]

@@ -205,6 +205,7 @@ def test_processes_are_one_a_gpu_and_an_image_one_a_node() -> None:
     assert "--gres=gpu:h100:4" in outside and "--cpus-per-task=32" in outside
     assert (
         "--nnodes=2" in inside
+        and "--rdzv-conf=timeout=900,read_timeout=600" in inside
         and "--rdzv-endpoint=gpu03:12007" in inside
         and inside[-2:] == ["-m", "clm_or_mlm"]
     )
