@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,12 +21,15 @@ from workflow.crate import write_crate
 from workflow.doctor import examine, try_steps
 from workflow.engine import Profile, run_workflow
 from workflow.jobs import JOB_KINDS, Job
+from workflow.slurm_jobs import allocation_seconds
 from workflow.study import place_stand_ins, study_of, workflow_of
 from workflow.study_checks import check_start, sample_of
 from workflow.study_progress import Progress, progress_of
 from workflow.study_settings import StudySettings, load_settings
 
 _NOT_ALL_DONE = 3
+_SOON_MINUTES = 15
+"""To the end of a Slurm job of the user's own: more than what a stage leaves for saving."""
 _OFTEN = ("--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5")
 
 
@@ -113,9 +117,10 @@ def study(
         retry_failed=retry_failed,
     )  # fmt: skip
     if not done:
-        sys.stderr.write(
-            f"error: some jobs are not done; logs are in {folder / 'logs'}; rerun the command to finish\n"
-        )
+        left, again = allocation_seconds(os.environ) / 60, "rerun the command to finish"
+        if profile == "local" and left < _SOON_MINUTES:
+            again += f"; Slurm job {os.environ.get('SLURM_JOB_ID')} ends in {left:.0f} min, so submit it again (sbatch)"
+        sys.stderr.write(f"error: some jobs are not done; logs are in {folder / 'logs'}; {again}\n")
         return _NOT_ALL_DONE
     if not dry_run:
         sys.stdout.write(f"all done; tables and figures are in {folder / 'analysis'}\n")

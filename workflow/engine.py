@@ -33,6 +33,7 @@ from common.provenance import ROOT
 from container.machine import Machine
 from workflow.jobs import Job, Workflow, refuse_other_settings, save, write_marker
 from workflow.slurm_jobs import (
+    PROFILE,
     cancelled_numbers,
     controller_name,
     controller_of,
@@ -212,7 +213,7 @@ def _snakemake(
             command += ["--slurm-efficiency-threshold", "0.01"]
     elif gpus := max((job.gpus for job in workflow.jobs.values()), default=0):
         command += ["--resources", f"gpus_here={gpus}"]
-    environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONNOUSERSITE": "1"}
+    environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONNOUSERSITE": "1", PROFILE: profile}
     # Snakemake keeps copies of rule files there; a home that cannot be written must not stop a study.
     environ.setdefault("XDG_CACHE_HOME", str(folder / ".snakemake" / "cache"))
     # Killed, this process leaves nothing behind that the next call would meet. On Slurm Snakemake is in a session of

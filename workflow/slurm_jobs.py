@@ -7,10 +7,12 @@ was killed: it names jobs after its own run, and which job of the study each is 
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import shlex
 import shutil
 import sys
+import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +21,9 @@ from common.errors import UserError
 from common.files import write_text
 from container.machine import Machine
 from workflow.jobs import Job
+
+PROFILE = "CLM_OR_MLM_PROFILE"
+"""Variable that says where the study's call runs its jobs; those that it submits to Slurm inherit it."""
 
 _LIVE = "live"
 _ENDED = {
@@ -89,6 +94,13 @@ def controller_of(folder: Path) -> list[tuple[str, str]]:
     code, text = Machine().output(words) if shutil.which("squeue") else (1, "")
     rows = [line.split() for line in text.splitlines()] if code == 0 else []
     return [(number, state) for number, state in rows]
+
+
+def allocation_seconds(environ: Mapping[str, str]) -> float:
+    """Return the seconds to the end of the Slurm job that this runs in, where Slurm says it; infinity elsewhere."""
+    end = environ.get("SLURM_JOB_END_TIME", "")
+    # An end that has passed is that of a job before its limit was raised.
+    return int(end) - time.time() if end.isdecimal() and int(end) > time.time() else math.inf
 
 
 def minutes_of(text: str) -> float:

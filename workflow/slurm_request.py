@@ -144,10 +144,15 @@ def _refusal(request: Request, machine: Machine) -> str | None:
     # A job longer than its partition's limit is taken, and waits for ever.
     partition, minutes = str(request.get("slurm_partition", "")), int(request.get("runtime", 0))
     _, text = machine.output(["sinfo", "--noheader", "--format=%R|%P|%l"])
-    for name, shown, limit in (line.split("|") for line in text.splitlines() if line.count("|") == 2):
-        mine = name in partition.split(",") or (not partition and shown.endswith("*"))
-        if mine and ":" in limit and minutes_of(limit) < minutes:
-            return f"partition {name} allows no jobs longer than {limit}"
+    rows = [line.split("|") for line in text.splitlines() if line.count("|") == 2]
+    mine = [
+        (name, limit)
+        for name, shown, limit in rows
+        if name in partition.split(",") or (not partition and shown.endswith("*"))
+    ]
+    # Of several partitions, one that is long enough suffices.
+    if mine and all(":" in limit and minutes_of(limit) < minutes for _, limit in mine):
+        return " and ".join(f"partition {name} allows no jobs longer than {limit}" for name, limit in mine)
     return None
 
 

@@ -1,8 +1,9 @@
 """`python -m workflow.step MARKER`: one job of the workflow, on the machine that the scheduler gave it.
 
 It runs the job's commands in the image, or in this environment, training by torchrun on all GPUs; lets training save
-itself before the time limit and puts its Slurm job back into the queue then, to resume; prints the last lines of what
-failed; and writes the job's marker only when what it should make is there. On Slurm, what died without a sentence is
+itself before the time limit, and then puts the Slurm job that the study submitted for it back into the queue, or, in an
+allocation of the user's, starts it again in place; prints the last lines of what failed; and writes the job's marker
+only when what it should make is there. On Slurm, what died without a sentence is
 started again by Snakemake (`--retries`), what a user's mistake ended is not. `--finished MARKER` writes the marker of
 a job that is complete already.
 """
@@ -31,7 +32,7 @@ from container.machine import Machine
 from container.start import GPU_COUNT
 from workflow.attempts import run_attempt
 from workflow.jobs import Job, Workflow, load, write_marker
-from workflow.slurm_jobs import refuse_cancelled
+from workflow.slurm_jobs import PROFILE, allocation_seconds, refuse_cancelled
 
 MISTAKE = 2
 """Exit code of every command for what the user has to correct; the same job would end with it again."""
@@ -110,6 +111,8 @@ def launcher_of(
     meet = f"{environ.get('SLURMD_NODENAME') or platform.node()}:{12_000 + number % 20_000}"
     torchrun += [f"--nnodes={job.nodes}", "--rdzv-backend=c10d"]
     torchrun += [f"--rdzv-endpoint={meet}", f"--rdzv-id={number}"]
+    # Nodes that read an image and import torch from a cold file system differ by minutes; torchrun's default is one.
+    torchrun += ["--rdzv-conf=timeout=900,read_timeout=600"]
     words = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes}", "--ntasks-per-node=1"]
     words += [f"--cpus-per-task={job.cpus}", f"--gres={gres}:{job.gpus}", "--kill-on-bad-exit=1"]
     return words, [*torchrun, "-m", "clm_or_mlm"]
@@ -189,11 +192,16 @@ def seconds_left(job: Job, started: float, environ: Mapping[str, str]) -> float:
         started: when it started, by `time.monotonic`.
         environ: has SLURM_JOB_END_TIME (Unix seconds) where Slurm says it.
     """
-    left = 60.0 * job.minutes - (time.monotonic() - started)
-    end = environ.get("SLURM_JOB_END_TIME", "")
-    if end.isdecimal() and int(end) > time.time():
-        left = min(left, int(end) - time.time())
-    return left - job.margin_seconds
+    return min(60.0 * job.minutes - (time.monotonic() - started), allocation_seconds(environ)) - _margin(
+        job, environ
+    )
+
+
+def _margin(job: Job, environ: Mapping[str, str]) -> float:
+    """Return the seconds that a job is given to save itself: its own, at most a tenth of the Slurm job it runs in."""
+    times = [environ.get(f"SLURM_JOB_{name}_TIME", "") for name in ("START", "END")]
+    start, end = (int(time) if time.isdecimal() else 0 for time in times)
+    return min(job.margin_seconds, 0.1 * (end - start)) if 0 < start < end else job.margin_seconds
 
 
 def do(job: Job, workflow: Workflow, folder: Path) -> int:
@@ -261,9 +269,10 @@ def main(argv: Sequence[str]) -> int:
     """Do the job of the current folder's workflow that has the marker `argv[0]`."""
     *finished, marker = argv or [""]
     folder = Path.cwd()
-    number = os.environ.get("SLURM_JOB_ID", "")
+    # A Slurm job of the user's own, in which the study runs as on any machine, is not this one's to put back.
+    number = os.environ.get("SLURM_JOB_ID", "") if os.environ.get(PROFILE) == "slurm" else ""
     if not number:
-        # Slurm ends what a killed job started; here nobody else does.
+        # Slurm ends what a killed job of ours started; here nobody else does.
         end_with_parent()
     workflow = load(folder)
     if marker not in workflow.jobs:
@@ -277,7 +286,7 @@ def main(argv: Sequence[str]) -> int:
         return MISTAKE
     try:
         _refuse_what_cannot_start(job, workflow, folder, number)
-        while True:
+        while number or allocation_seconds(os.environ) > _margin(job, os.environ):
             code = run_attempt(job, workflow, folder, lambda: do(job, workflow, folder))
             if code != RESUME:
                 return code
@@ -285,6 +294,8 @@ def main(argv: Sequence[str]) -> int:
                 _requeue()
                 return AGAIN
             log.info("%s %s: restarting", job.kind.name, job.name)
+        log.warning("%s %s: not started, because the Slurm job ends soon", job.kind.name, job.name)
+        return AGAIN
     except UserError as error:
         write_text(folder / job.refused, f"{error}\n")
         raise

@@ -61,6 +61,19 @@ def test_what_snakemakes_executor_does_not_take_is_said_before_slurm_is_asked(
     assert line.status == "fail" and "gres: Invalid GRES format" in line.sentence
 
 
+@pytest.mark.parametrize(
+    ("limits", "status"), [("0:10 2:00:00", "ok"), ("0:10 infinite", "ok"), ("0:10 0:20", "fail")]
+)
+def test_of_several_partitions_one_that_is_long_enough_suffices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: str, status: str
+) -> None:
+    _cluster(tmp_path, monkeypatch, "none", "")
+    rows = zip("ab", limits.split(), strict=True)
+    program(tmp_path / "bin/sinfo", "\n".join(f"echo '{name}|{name}|{limit}'" for name, limit in rows))
+    (line,) = check_requests(replace(CLUSTER, queues={"gpus": {"partition": "a,b"}}))
+    assert line.status == status
+
+
 def test_a_machine_without_slurm_is_no_login_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/no/such/folder")
     (line,) = check_requests(CLUSTER)

@@ -13,6 +13,7 @@ from common.errors import UserError
 from common.processes import AGAIN
 from tests.commands import program, python
 from tests.common.test_processes import alive
+from workflow import step
 from workflow.jobs import JOB_KINDS, Job, Workflow, save
 from workflow.slurm_jobs import prefix_of
 from workflow.step import do, launcher_of, run_until, seconds_left, site_environment, start_words
@@ -113,6 +114,9 @@ def test_slurms_end_counts_where_it_is_known() -> None:
     soon = {"SLURM_JOB_END_TIME": str(int(time.time()) + 3000)}
     assert seconds_left(job, now, soon) == pytest.approx(3000 - 600, abs=5)
     assert seconds_left(job, now, {"SLURM_JOB_END_TIME": "0"}) == pytest.approx(7200 - 600, abs=5)
+    # In a short job of the user's own, a tenth of it is for saving.
+    short = soon | {"SLURM_JOB_START_TIME": str(int(time.time()))}
+    assert seconds_left(job, now, short) == pytest.approx(3000 - 300, abs=5)
 
 
 KILLED = "print('hello', flush=True); signal.signal({0}, signal.SIG_DFL); os.kill(0, {0})"
@@ -201,6 +205,7 @@ def test_processes_are_one_a_gpu_and_an_image_one_a_node() -> None:
     assert "--gres=gpu:h100:4" in outside and "--cpus-per-task=32" in outside
     assert (
         "--nnodes=2" in inside
+        and "--rdzv-conf=timeout=900,read_timeout=600" in inside
         and "--rdzv-endpoint=gpu03:12007" in inside
         and inside[-2:] == ["-m", "clm_or_mlm"]
     )
@@ -247,9 +252,28 @@ def test_a_cancelled_job_that_is_submitted_again_ends_at_once(tmp_path: Path) ->
     for number, code in (("8", 2), ("7", 0)):
         (tmp_path / job.refused).unlink(missing_ok=True)
         ended = python(
-            "-m", "workflow.step", job.marker, cwd=tmp_path, code=code, PATH=path, SLURM_JOB_ID=number
-        )
+            "-m", "workflow.step", job.marker, cwd=tmp_path, code=code, PATH=path, SLURM_JOB_ID=number,
+            CLM_OR_MLM_PROFILE="slurm",
+        )  # fmt: skip
         assert ("Slurm job 7 was cancelled; the next run starts a again" in ended.stderr) == (code == 2)
+
+
+@pytest.mark.parametrize("submitted", [False, True])
+def test_only_a_job_that_the_study_submitted_is_put_back_others_go_on_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, submitted: bool
+) -> None:
+    job, workflow = _job(tmp_path)
+    save(workflow, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLURM_JOB_ID", "119")
+    monkeypatch.setenv("CLM_OR_MLM_PROFILE", "slurm" if submitted else "local")
+    codes, put_back = [step.RESUME, step.RESUME, 0], []
+    monkeypatch.setattr(step, "end_with_parent", lambda: None)
+    monkeypatch.setattr(step, "refuse_cancelled", lambda *_: None)
+    monkeypatch.setattr(step, "_requeue", lambda: put_back.append("119"))
+    monkeypatch.setattr(step, "run_attempt", lambda *_: codes.pop(0))
+    ended = step.main([job.marker])
+    assert (ended, put_back, len(codes)) == ((AGAIN, ["119"], 2) if submitted else (0, [], 0))
 
 
 def test_a_users_mistake_is_not_tried_again_by_the_same_call(
