@@ -117,10 +117,10 @@ def study(
         retry_failed=retry_failed,
     )  # fmt: skip
     if not done:
-        left, again = allocation_seconds(os.environ) / 60, "rerun the command to finish"
+        left, remedy = allocation_seconds(os.environ) / 60, "rerun the command to finish"
         if profile == "local" and left < _SOON_MINUTES:
-            again += f"; Slurm job {os.environ.get('SLURM_JOB_ID')} ends in {left:.0f} min, so submit it again (sbatch)"
-        sys.stderr.write(f"error: some jobs are not done; logs are in {folder / 'logs'}; {again}\n")
+            remedy += f"; Slurm job {os.environ.get('SLURM_JOB_ID')} ends in {left:.0f} min, so submit it again (sbatch)"
+        sys.stderr.write(f"error: some jobs are not done; logs are in {folder / 'logs'}; {remedy}\n")
         return _NOT_ALL_DONE
     if not dry_run:
         sys.stdout.write(f"all done; tables and figures are in {folder / 'analysis'}\n")
