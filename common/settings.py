@@ -32,7 +32,7 @@ _hints = cache(typing.get_type_hints)
 """The types of a class's fields, which are compiled from their text."""
 
 
-class Settings:
+class FileSettings:
     """Base of the dataclasses that are read from files: values have their fields' types, and numbers are finite.
 
     A field is text, a number, true or false, a `Literal`, a tuple or a `dict` of these, or another such class, which
@@ -50,7 +50,7 @@ class Settings:
         return {**handler(source), "strict": False}
 
 
-class Group(Settings):
+class Group(FileSettings):
     """Settings that belong together in the code; in a file and after `--set` they stand among those around them.
 
         @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class Group(Settings):
             peak_lr: Annotated[float, Gt(0)] = 5e-4
 
         @dataclass(frozen=True, kw_only=True)
-        class Config(Settings):
+        class Config(FileSettings):
             optimizer: Optimizer = Optimizer()
             seed: int = 0
 
@@ -116,7 +116,7 @@ def read_settings(
     """Return settings of a class.
 
     Args:
-        kind: a dataclass that is a `Settings`.
+        kind: a dataclass that is a `FileSettings`.
         values: a mapping by key, as a file or `assignments` has it.
         where: where the values stand, for messages: a file, or `--set`.
         base: settings to start from; None: the class's defaults.
@@ -178,7 +178,7 @@ def _refusal(kind: type, error: ErrorDetails) -> str:
         if isinstance(part, int):
             each, hint = "a list; each ", typing.get_args(hint)[0]
             continue
-        if _is(hint, Settings):
+        if _is(hint, FileSettings):
             holder, hint = hint, _hints(hint).get(part)
         elif typing.get_origin(hint) is dict:
             hint = typing.get_args(hint)[1]

@@ -20,7 +20,7 @@ from typing import Any
 from common.errors import UserError
 from common.files import write_text
 from common.reading import read_json
-from common.settings import Settings, assignments, read_settings, values_of
+from common.settings import FileSettings, assignments, read_settings, values_of
 from pretraining.models import (
     OBJECTIVES,
     Design,
@@ -179,7 +179,7 @@ class Adaptation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Tried(Settings):
+class _Tried(FileSettings):
     """What `sweep.json` says: what the losses depend on, and the validation loss of each rate."""
 
     tried_with: dict[str, Any] = field(default_factory=dict)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from common.errors import UserError
-from common.settings import Settings
+from common.settings import FileSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape(Settings):
+class Shape(FileSettings):
     """One size of the encoder: a pre-norm Llama block without biases and an untied head (Table 1)."""
 
     hidden: int

@@ -24,7 +24,7 @@ from workflow.jobs import JOB_KINDS, Job
 from workflow.slurm_jobs import allocation_seconds
 from workflow.study import place_stand_ins, study_of, workflow_of
 from workflow.study_checks import check_start, sample_of
-from workflow.study_progress import Progress, progress_of
+from workflow.study_progress import StudyProgress, progress_of
 from workflow.study_settings import StudySettings, load_settings
 
 _NOT_ALL_DONE = 3
@@ -107,7 +107,7 @@ def study(
         words = (*_OFTEN, *words)
 
     def announce(todo: list[Job]) -> None:
-        progress = Progress(workflow=workflow, folder=folder, todo=tuple(todo))
+        progress = StudyProgress(workflow=workflow, folder=folder, todo=tuple(todo))
         sys.stdout.writelines([progress.text(), *_about_the_site(values, progress), *warned])
         sys.stdout.flush()
 
@@ -119,7 +119,8 @@ def study(
     if not done:
         left, remedy = allocation_seconds(os.environ) / 60, "rerun the command to finish"
         if profile == "local" and left < _SOON_MINUTES:
-            remedy += f"; Slurm job {os.environ.get('SLURM_JOB_ID')} ends in {left:.0f} min, so submit it again (sbatch)"
+            job = os.environ.get("SLURM_JOB_ID")
+            remedy += f"; Slurm job {job} ends in {left:.0f} min, so submit it again (sbatch)"
         sys.stderr.write(f"error: some jobs are not done; logs are in {folder / 'logs'}; {remedy}\n")
         return _NOT_ALL_DONE
     if not dry_run:
@@ -127,7 +128,7 @@ def study(
     return 0
 
 
-def _about_the_site(values: StudySettings, progress: Progress) -> Iterator[str]:
+def _about_the_site(values: StudySettings, progress: StudyProgress) -> Iterator[str]:
     """Yield lines on what a study's jobs cost where they run, and how much text they take."""
     if values.title:
         yield f"site: {values.title} ({values.checked or 'not checked'})\n"

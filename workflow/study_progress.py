@@ -27,7 +27,7 @@ _HEAD = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class StudyProgress:
     """A study's jobs by how far they are."""
 
     workflow: Workflow
@@ -104,7 +104,7 @@ class Progress:
         return [title, *map(str, counts), *(f"{amount:,.1f}" for amount in amounts), f"{files:,}"]
 
 
-def progress_of(folder: Path) -> Progress:
+def progress_of(folder: Path) -> StudyProgress:
     """Return how far the study in a folder is.
 
     Raises:
@@ -114,7 +114,7 @@ def progress_of(folder: Path) -> Progress:
     todo = reconcile(workflow, folder, change=False)
     live = live_jobs(workflow.jobs, folder) if shutil.which("squeue") else {}
     refused = {job.marker: folder / job.refused for job in todo if job.marker not in live}
-    return Progress(
+    return StudyProgress(
         workflow=workflow,
         folder=folder,
         todo=tuple(todo),
@@ -133,7 +133,7 @@ def _runs(live: LiveJob) -> bool:
     return live.state in ("RUNNING", "COMPLETING")
 
 
-def warnings(progress: Progress) -> list[str]:
+def warnings(progress: StudyProgress) -> list[str]:
     """Return what does not suffice for the jobs to do: space, files, a time limit."""
     lines, todo = [], progress.todo
     place = next(path for path in (progress.folder, *progress.folder.parents) if path.is_dir())

@@ -26,7 +26,7 @@ from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, get_dataset
 from benchmarks.sweep.request import learning_rates, seeds_of
 from common.errors import UserError, first_line, nearest
 from common.reading import read_toml
-from common.settings import Settings, assignments, keys_of, read_settings, refuse_code, values_of
+from common.settings import FileSettings, assignments, keys_of, read_settings, refuse_code, values_of
 from container.start import COMPAT
 from pretraining.plan.devices import DEVICES
 from workflow.jobs import QUEUES
@@ -35,7 +35,7 @@ SITES = Path(__file__).resolve().parent / "sites"
 """Where the sites are that come with this package."""
 
 _PATHS = ("study", "data", "tokenizer", "text", "image_key")
-"""Settings that are paths: relative ones are taken from the folder of the file that they stand in."""
+"""FileSettings that are paths: relative ones are taken from the folder of the file that they stand in."""
 
 
 _VARIABLES = re.compile(
@@ -62,7 +62,7 @@ _SBATCH = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Queue(Settings):
+class Queue(FileSettings):
     """What Slurm is asked for one kind of jobs; what is empty is left to the site's default."""
 
     partition: str = ""
@@ -103,7 +103,7 @@ class Queue(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Site(Settings):
+class Site(FileSettings):
     """One cluster, or the machine here."""
 
     site: str = ""
@@ -244,7 +244,7 @@ class StudySettings(Site):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Tables(Settings):
+class _Tables(FileSettings):
     """The tables of a file, as it has them."""
 
     jobs: dict[str, Any] = field(default_factory=dict)

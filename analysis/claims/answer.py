@@ -14,7 +14,7 @@ import pandas as pd
 from analysis.claims.assessment import SPLIT, Assessment
 from analysis.claims.by_dataset import RandomEffects, random_effects
 from analysis.claims.catalogue import ANSWERS, FAMILIES, FINDINGS
-from analysis.claims.frame import Row, judge, known_of, main_of, mean_of, of_finding, rows
+from analysis.claims.frame import FindingRow, judge, known_of, main_of, mean_of, of_finding, rows
 from analysis.claims.pretraining_spread import SHARED_LUCK, measured_spreads, with_pretraining_spread
 from analysis.claims.statements import shared_trunks, typical_contrast
 from analysis.claims.titles import ANSWER
@@ -134,7 +134,7 @@ def _higher_where(found: pd.DataFrame) -> str:
     return f" Higher: {named}" + (f"; at {format_steps(longest).upper()} by {gains}." if gains else ".")
 
 
-def _lead(main: Row, *, survives: bool) -> str:
+def _lead(main: FindingRow, *, survives: bool) -> str:
     """Return the first words; no answer is given without a comparison that is shown."""
     if main.holds_in and main.fails_in:
         return "It depends"
@@ -146,7 +146,7 @@ def _lead(main: Row, *, survives: bool) -> str:
     return "Sometimes, starting with MLM" if main.fails_in else "Open"
 
 
-def _half_fail(main: Row) -> bool:
+def _half_fail(main: FindingRow) -> bool:
     """Return whether CLM first is shown to be worse in half of the comparisons: as many as make it better."""
     return 2 * main.fails_in >= main.parts
 
@@ -185,7 +185,7 @@ def _moved(assessment: Assessment, sd: float) -> pd.DataFrame:
     return of_finding(judge(ANSWERS.values(), result_of), ANSWER)
 
 
-def _mean_up_to(mean: Row | None, assessment: Assessment) -> float:
+def _mean_up_to(mean: FindingRow | None, assessment: Assessment) -> float:
     """Return the largest spread, in steps of 0.01 points, with which the interval of the mean leaves 0 out; else 0."""
     if mean is None or mean.comparison is None or mean.missing:
         return 0.0
@@ -215,7 +215,7 @@ def _number(count: int) -> str:
     return ("no", "one", "two", "three")[count] if count < 4 else str(count)
 
 
-def _better_and_worse(main: Row) -> str:
+def _better_and_worse(main: FindingRow) -> str:
     better = f"in at least {main.holds_in}" if main.holds_in else "in none"
     worse = f"worse in at least {main.fails_in}" if main.fails_in else "worse in none"
     return f"better {better} of {main.known} comparisons and {worse}"

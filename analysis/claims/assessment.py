@@ -31,7 +31,7 @@ class Assessment:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The frame of what answers the paper's question and of the findings (`analysis.claims.frame.Row`)."""
+        """The frame of what answers the paper's question and of the findings (`analysis.claims.frame.FindingRow`)."""
         return judge(STATEMENTS.values(), self.result_of)
 
     @cached_property

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from analysis.claims.frame import Row, frame_of, result_row
+from analysis.claims.frame import FindingRow, frame_of, result_row
 from analysis.claims.statements import AtLeast, Finding, Node, comparisons
 from analysis.claims.verdicts import ResultOf
 from analysis.evidence.contrasts import AnyContrast, Contrast, Result, Spread, Term
@@ -91,7 +91,7 @@ def effects_by_dataset(
 
 def _effects(
     finding: Finding, contrast: Contrast, result_of: ResultOf, datasets: Datasets
-) -> Iterator[tuple[Row, tuple[object, ...]]]:
+) -> Iterator[tuple[FindingRow, tuple[object, ...]]]:
     """Yield the rows of a comparison, each with its columns of `SPREAD`."""
     tasks = contrast.tasks
     if len(tasks) != 1 or any(term.dataset != AVERAGE for term in contrast.terms):

@@ -22,7 +22,7 @@ ROLES = ("finding", "verdict", "reported", "mean")
 outside the verdict; the mean of the verdict's known comparisons, each in the claimed direction."""
 
 
-class Row(NamedTuple):
+class FindingRow(NamedTuple):
     """A row; the fields are the frame's columns."""
 
     id: str
@@ -129,22 +129,22 @@ class Row(NamedTuple):
         return self.region_low < effect < self.region_high
 
 
-_NUMBERS = {name: kind for name, kind in get_type_hints(Row).items() if kind in (int, float, bool)}
+_NUMBERS = {name: kind for name, kind in get_type_hints(FindingRow).items() if kind in (int, float, bool)}
 
 
-def frame_of(made: Iterable[Row]) -> pd.DataFrame:
+def frame_of(made: Iterable[FindingRow]) -> pd.DataFrame:
     """Return rows as a frame."""
     # Texts stay objects, and alike columns one block: to filter a frame of text columns takes four times as long.
-    return pd.DataFrame(made, columns=Row._fields, dtype=object).astype(_NUMBERS).copy()
+    return pd.DataFrame(made, columns=FindingRow._fields, dtype=object).astype(_NUMBERS).copy()
 
 
-def rows(frame: pd.DataFrame) -> list[Row]:
-    """Return the rows of a frame of findings, typed; further columns follow those of `Row`."""
+def rows(frame: pd.DataFrame) -> list[FindingRow]:
+    """Return the rows of a frame of findings, typed; further columns follow those of `FindingRow`."""
     # As one array of objects: a list of each of the columns takes ten times as long.
-    return list(map(Row._make, frame.to_numpy(dtype=object)[:, : len(Row._fields)]))
+    return list(map(FindingRow._make, frame.to_numpy(dtype=object)[:, : len(FindingRow._fields)]))
 
 
-def by_finding(frame: pd.DataFrame) -> dict[str, Row]:
+def by_finding(frame: pd.DataFrame) -> dict[str, FindingRow]:
     """Return each finding's row of a frame that has one for each, such as `frame[frame["role"] == "mean"]`."""
     return {row.id: row for row in rows(frame)}
 
@@ -154,12 +154,12 @@ def of_finding(frame: pd.DataFrame, finding: str) -> pd.DataFrame:
     return frame[frame["id"] == finding]
 
 
-def main_of(found: pd.DataFrame) -> Row:
+def main_of(found: pd.DataFrame) -> FindingRow:
     """Return the row of the finding itself."""
     return rows(found[found["role"] == "finding"])[0]
 
 
-def mean_of(found: pd.DataFrame) -> Row | None:
+def mean_of(found: pd.DataFrame) -> FindingRow | None:
     """Return the mean of a finding's comparisons; None where they have none."""
     return next(iter(rows(found[found["role"] == "mean"])), None)
 
@@ -174,7 +174,7 @@ def known_of(found: pd.DataFrame) -> pd.DataFrame:
     return found[(found["role"] == "verdict") & (found["rule"] == "") & (found["missing"] == "")]
 
 
-def decisive_of(found: pd.DataFrame) -> Row:
+def decisive_of(found: pd.DataFrame) -> FindingRow:
     """Return the most adverse comparison of a finding."""
     return rows(found[found["decisive"]][:1])[0]
 
@@ -190,7 +190,7 @@ def judged_rows(
     *,
     family_of: Callable[[Finding], str] = lambda finding: finding.family,
     roles: Container[str] = ROLES,
-) -> list[Row]:
+) -> list[FindingRow]:
     """Return the rows of the frame, for those who judge hundreds of times.
 
     A finding can be wrongly held true or wrongly held false, never both, so the p's for and against are adjusted apart.
@@ -213,14 +213,14 @@ def judged_rows(
         for members in families.values()
         for (finding, _), ps in zip(members, _holm_of([tree for _, tree in members]), strict=True)
     }
-    made: list[Row] = []
+    made: list[FindingRow] = []
     for finding, tree in trees:
         members = families[family_of(finding)] if tree.known else []
         # Parts of a statement that was chosen among several are counted with the parts of all of them.
         rivals = [other for one, other in members if one.chosen and other is not tree]
         parts = _holm_of([unit for one in (tree, *rivals) for unit in one.units])
         p_for, p_against = adjusted.get(finding.id, (tree.p_for, tree.p_against))
-        main = Row(
+        main = FindingRow(
             id=finding.id, family=finding.family, role="finding", label=finding.statement, p_for=tree.p_for,
             p_against=tree.p_against, p_for_holm=p_for, p_against_holm=p_against, holm_over=len(members),
             missing=next((one.missing for one in tree.results if not one.known), ""), seeds=_seeds(tree),
@@ -237,7 +237,7 @@ def judged_rows(
     return [row for row in made if row.role in roles]
 
 
-def result_row(result: Result, finding: str, family: str, role: str) -> Row:
+def result_row(result: Result, finding: str, family: str, role: str) -> FindingRow:
     """Return the row of a comparison."""
     asked = result.comparison
     if isinstance(asked, Contrast):
@@ -246,7 +246,7 @@ def result_row(result: Result, finding: str, family: str, role: str) -> Row:
     else:
         ahead, behind = dict.fromkeys(asked.narrow), dict.fromkeys(asked.wide)
     outcome = _alone(result.p_for, result.p_against)
-    return Row(
+    return FindingRow(
         id=finding, family=family, role=role, label=asked.label, claimed=asked.region,
         region_low=asked.low, region_high=asked.high, unit=asked.unit, task=", ".join(asked.tasks),
         dataset=", ".join(dict.fromkeys(dataset for _, dataset in asked.places)), first=", ".join(ahead),
@@ -271,8 +271,8 @@ def _alone(p_for: float, p_against: float) -> str:
 
 
 def _with_outcome(
-    row: Row, branch: Branch, p_for: float, p_against: float, parts: Sequence[tuple[float, float]]
-) -> Row:
+    row: FindingRow, branch: Branch, p_for: float, p_against: float, parts: Sequence[tuple[float, float]]
+) -> FindingRow:
     """Return the row of a whole statement with what it is, from its adjusted p's and those of its parts."""
     holds_in, fails_in = (sum(p <= ALPHA for p in side) for side in zip(*parts, strict=True))
     outcome = outcome_of(p_for, p_against, holds_in=holds_in)
@@ -283,7 +283,7 @@ def _with_outcome(
     return row._replace(verdict=short_verdict(row, len(parts)))
 
 
-def short_verdict(row: Row, of: int) -> str:
+def short_verdict(row: FindingRow, of: int) -> str:
     """Return a whole statement's outcome with the counts that it does not say; `of`: the parts to name."""
     fails = f", fails in {row.fails_in}" if row.fails_in else ""
     if row.outcome == IN_PART.name:
@@ -292,13 +292,15 @@ def short_verdict(row: Row, of: int) -> str:
     return f"{row.outcome}{fails} of {of}" if row.outcome == OPEN.name and fails else row.outcome
 
 
-def _branch_rows(main: Row, branch: Branch, role: str, depth: int = 0) -> Iterator[tuple[Branch, Row]]:
+def _branch_rows(
+    main: FindingRow, branch: Branch, role: str, depth: int = 0
+) -> Iterator[tuple[Branch, FindingRow]]:
     """Yield the rows of a statement and of all below it, each with what it stands for."""
     if branch.result is not None:
         row = result_row(branch.result, main.id, main.family, role)._replace(depth=depth)
     else:
         outcome = _alone(branch.p_for, branch.p_against)
-        row = Row(
+        row = FindingRow(
             id=main.id, family=main.family, role=role, label=branch.node.label, depth=depth, rule=branch.rule,
             p_for=branch.p_for, p_against=branch.p_against, known=int(branch.known),
             holds_in=int(outcome == HOLDS.name), fails_in=int(outcome == FAILS.name), outcome=outcome, verdict=outcome,
@@ -310,7 +312,9 @@ def _branch_rows(main: Row, branch: Branch, role: str, depth: int = 0) -> Iterat
         yield from _branch_rows(main, part, role, depth + 1)
 
 
-def _verdict_rows(main: Row, tree: Branch, adjusted: Sequence[tuple[float, float]]) -> Iterator[Row]:
+def _verdict_rows(
+    main: FindingRow, tree: Branch, adjusted: Sequence[tuple[float, float]]
+) -> Iterator[FindingRow]:
     """Yield the rows that a finding's verdict rests on; `adjusted`: of its parts, then of those counted with them."""
     parts, decisive = dict(zip(map(id, tree.units), adjusted, strict=False)), _decisive(main, tree)
     for branch, row in _branch_rows(main, tree, "verdict"):
@@ -322,7 +326,7 @@ def _verdict_rows(main: Row, tree: Branch, adjusted: Sequence[tuple[float, float
         )  # fmt: skip
 
 
-def _decisive(main: Row, tree: Branch) -> Result:
+def _decisive(main: FindingRow, tree: Branch) -> Result:
     """Return the comparison that a finding hangs on."""
     against = main.outcome == FAILS.name or (
         main.outcome != HOLDS.name and (main.fails_in > 0 or main.direction == "against")

@@ -14,7 +14,7 @@ import pandas as pd
 from analysis.claims.catalogue import STATEMENTS
 from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.frame import (
-    Row,
+    FindingRow,
     comparisons_of,
     decisive_of,
     known_of,
@@ -39,12 +39,12 @@ def format_p(p: float) -> str:
     return f"{p:.4f}" if p < 0.001 else f"{p:.3f}"
 
 
-def p_texts(main: Row) -> tuple[str, str]:
+def p_texts(main: FindingRow) -> tuple[str, str]:
     """Return p and Holm's p of the direction the evidence leans to; `-` when the source knows nothing."""
     return (format_p(main.p_raw), format_p(main.p_holm)) if main.known else ("-", "-")
 
 
-def format_effect(row: Row | None) -> str:
+def format_effect(row: FindingRow | None) -> str:
     """Return `+2.09 [+1.67, +2.51]`, a ratio without signs, or `-` for none."""
     if row is None or row.missing:
         return "-"
@@ -52,7 +52,7 @@ def format_effect(row: Row | None) -> str:
     return f"{row.effect:{sign}.2f} [{row.low:{sign}.2f}, {row.high:{sign}.2f}]"
 
 
-def how_tested(interval: str, tested: Iterable[Row], *, published: bool) -> tuple[str, str, str]:
+def how_tested(interval: str, tested: Iterable[FindingRow], *, published: bool) -> tuple[str, str, str]:
     """Return a sentence each on the test behind p's and intervals, on what they are about, and on multiplicity.
 
     `tested`: the comparisons; a kind of interval gives way to Student's t where seeds or cells are few.
@@ -97,12 +97,12 @@ def counted(frame: pd.DataFrame) -> str:
     return f"Of {len(findings)} findings, {listed}."
 
 
-def not_run(main: Row) -> str:
+def not_run(main: FindingRow) -> str:
     """Return ` (8 not run)` where the source lacks some of a finding's parts."""
     return f" ({main.parts - main.known} not run)" if 0 < main.known < main.parts else ""
 
 
-def counted_verdict(main: Row) -> str:
+def counted_verdict(main: FindingRow) -> str:
     """Return the verdict with the parts that the source has: `holds in 1 of 4 (8 not run)`."""
     if main.outcome not in (IN_PART.name, OPEN.name) or not main.known:
         return main.verdict
@@ -110,7 +110,7 @@ def counted_verdict(main: Row) -> str:
     return counts if counts == main.outcome else f"{counts}{not_run(main)}"
 
 
-def verdict_in_words(main: Row) -> str:
+def verdict_in_words(main: FindingRow) -> str:
     """Return the verdict in full: `all 3 parts hold, not after correction (0.078)`."""
     if main.outcome == IN_PART.name and main.holds_in == main.parts:
         held = "the only part holds" if main.parts == 1 else f"all {main.parts} parts hold"
@@ -147,7 +147,7 @@ def levels_in_words() -> str:
     )
 
 
-def seeds_that_decide(row: Row) -> int | None:
+def seeds_that_decide(row: FindingRow) -> int | None:
     """Return the seeds with which a comparison as large as it was seen would be decided, with power 80 %.
 
     None: not known, or more than `design.MOST_SEEDS`. Decided for the finding where the effect is in the claimed
@@ -166,7 +166,7 @@ def seeds_that_decide(row: Row) -> int | None:
     return seeds_needed(distance, row.standard_error, seeds, paired=row.df <= seeds - 1, alpha=alpha)
 
 
-def seeds_in_words(row: Row, comparison: str) -> str:
+def seeds_in_words(row: FindingRow, comparison: str) -> str:
     """Return `About 18 seeds would decide <comparison>` or that none would; empty without a standard error.
 
     A percentile bootstrap and a spread have none: how their errors shrink with seeds is not known.
@@ -180,7 +180,7 @@ def seeds_in_words(row: Row, comparison: str) -> str:
     return f"{number} would decide {comparison}"
 
 
-def _has_error(row: Row) -> bool:
+def _has_error(row: FindingRow) -> bool:
     return not row.missing and bool(row.seeds) and row.standard_error > 0
 
 

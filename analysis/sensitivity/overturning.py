@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from analysis.claims.catalogue import FINDINGS
-from analysis.claims.frame import Row, judged_rows
+from analysis.claims.frame import FindingRow, judged_rows
 from analysis.claims.pretraining_spread import SHARED_LUCK, with_pretraining_spread
 from analysis.claims.statements import comparisons
 from analysis.claims.verdicts import OUTCOMES, Outcome, ResultOf
@@ -31,7 +31,7 @@ class Moved:
     hold: int
     """Parts that hold at least."""
     parts: int
-    mean: Row | None
+    mean: FindingRow | None
     """The mean of its comparisons; None where they have none."""
 
 
@@ -80,13 +80,13 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
     """Return, for every finding, what overturns its verdict; `result_of` says what a source says about a comparison."""
 
     @cache
-    def moved(family: str, sharing: str, sd: float) -> dict[tuple[str, str], Row]:
+    def moved(family: str, sharing: str, sd: float) -> dict[tuple[str, str], FindingRow]:
         """Return the rows of a family's findings and means by id and role."""
         results = with_pretraining_spread(result_of, sd, SHARED_LUCK[sharing])
         members = [finding for finding in FINDINGS.values() if finding.family == family]
         return {(row.id, row.role): row for row in judged_rows(members, results, roles=("finding", "mean"))}
 
-    def gone_at(main: Row, sharing: str) -> float | None:
+    def gone_at(main: FindingRow, sharing: str) -> float | None:
         def gone(place: int) -> bool:
             return moved(main.family, sharing, SPREADS[place])[main.id, "finding"].outcome != main.outcome
 
@@ -94,7 +94,7 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
             return None
         return SPREADS[_first(gone)]
 
-    def at(main: Row, sharing: str, sd: float) -> Moved:
+    def at(main: FindingRow, sharing: str, sd: float) -> Moved:
         found = moved(main.family, sharing, sd)
         there = found[main.id, "finding"]
         return Moved(hold=there.holds_in, parts=there.parts, mean=found.get((main.id, "mean")))

@@ -39,7 +39,7 @@ from common.files import sha256_bytes, write_together
 from common.manifest import FILES, DamagedError, another_shape, manifest_text, read_manifest
 from common.plain_text import name_fault
 from common.reading import MOST_LARGE, BadJsonError, read_bounded, strict_json
-from common.settings import Settings, read_settings
+from common.settings import FileSettings, read_settings
 from pretraining.models import MODELS, parse
 
 logger = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ class RunsTable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Record(Settings):
+class _Record(FileSettings):
     """The record in a Parquet file that says what the names in it mean."""
 
     datasets: dict[str, Any] = field(default_factory=dict)

@@ -17,7 +17,7 @@ import pandas as pd
 
 from benchmarks.protocol import AVERAGE, datasets_of
 from common.reading import inside, read_json
-from common.settings import Settings, read_settings
+from common.settings import FileSettings, read_settings
 
 STAND_INS = "stand_ins.json"
 """Name of the file, in a run store or next to a runs table."""
@@ -29,7 +29,7 @@ _FAMILY = "family"
 
 
 @dataclass(frozen=True, kw_only=True)
-class StandIns(Settings):
+class StandIns(FileSettings):
     """How a small study's names map onto the paper's."""
 
     title: str

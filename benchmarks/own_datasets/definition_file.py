@@ -18,7 +18,7 @@ from benchmarks.protocol import OUTPUTS, Dataset, DatasetFiles, Pin
 from common.errors import UserError, nearest
 from common.reading import read_toml
 from common.registry import Registry
-from common.settings import Settings, read_settings
+from common.settings import FileSettings, read_settings
 
 READY = {path.stem: path for path in sorted((Path(__file__).resolve().parent / "ready").glob("*.toml"))}
 """The files that are ready, by what they are called."""
@@ -145,7 +145,7 @@ _Paths = tuple[str, ...] | str
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Table(Settings):
+class _Table(FileSettings):
     """What the table of a dataset may say."""
 
     kind: str

@@ -15,7 +15,7 @@ import pandas as pd
 from analysis.claims.answer import Answer, answer
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES, SHOWN, STATEMENTS
-from analysis.claims.frame import Row, comparisons_of, decisive_of, main_of, mean_of, of_finding, rows
+from analysis.claims.frame import FindingRow, comparisons_of, decisive_of, main_of, mean_of, of_finding, rows
 from analysis.claims.pages.dataset_tables import dataset_sentences
 from analysis.claims.statements import Finding
 from analysis.claims.titles import ANSWER
@@ -60,13 +60,13 @@ class FindingEntry:
     """As it is worded."""
     found: pd.DataFrame
     """Its rows of the frame."""
-    main: Row
+    main: FindingRow
     """Its own row."""
-    mean: Row | None
+    mean: FindingRow | None
     """The mean of its comparisons."""
-    decisive: Row
+    decisive: FindingRow
     """The most adverse comparison."""
-    comparisons: tuple[Row, ...]
+    comparisons: tuple[FindingRow, ...]
     datasets: tuple[str, ...]
     """Sentences about single datasets."""
     by_dataset: Picture | None
@@ -136,14 +136,14 @@ class PageContent:
         }
 
     @property
-    def strip(self) -> tuple[Row, ...]:
+    def strip(self) -> tuple[FindingRow, ...]:
         """The comparisons of the answer."""
         return next(entry.comparisons for entry in self.findings if entry.id == ANSWER)
 
     @property
-    def strip_rows(self) -> dict[str, list[tuple[str, Row]]]:
+    def strip_rows(self) -> dict[str, list[tuple[str, FindingRow]]]:
         """The same by task, each with its budget."""
-        by_task: dict[str, list[tuple[str, Row]]] = {task.title: [] for task in TASKS.values()}
+        by_task: dict[str, list[tuple[str, FindingRow]]] = {task.title: [] for task in TASKS.values()}
         for row in self.strip:
             by_task[TASKS[row.task].title].append((row.label.rpartition(", ")[2].upper(), row))
         return by_task

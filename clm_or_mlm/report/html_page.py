@@ -11,7 +11,7 @@ import jinja2
 
 from analysis.claims.answer import QUESTION
 from analysis.claims.assessment import SPLIT
-from analysis.claims.frame import Row
+from analysis.claims.frame import FindingRow
 from analysis.claims.pages.explain import comparison_lines
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import FAILS, HOLDS, IN_PART, OPEN
@@ -110,7 +110,7 @@ def _tone(outcome: str) -> str:
     return {HOLDS.name: "holds", FAILS.name: "fails", IN_PART.name: "part", OPEN.name: "open"}[outcome]
 
 
-def _effect(row: Row) -> str:
+def _effect(row: FindingRow) -> str:
     return format_effect(row).replace("-", "\u2212")
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.claims.frame import Row
+from analysis.claims.frame import FindingRow
 from analysis.claims.wording import format_effect
 
 _TICKS = (-30.0, -10.0, -5.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 5.0, 10.0, 30.0)
@@ -19,7 +19,7 @@ _APART = 12.0
 class Mark:
     """A comparison on the axis; places are percent of it, from the left."""
 
-    row: Row
+    row: FindingRow
     label: str
     """What a tap shows."""
     at: float
@@ -41,7 +41,7 @@ class SmallForest:
     """Where no effect is."""
 
     @classmethod
-    def of(cls, rows: Sequence[Row], *, bent: bool = True) -> SmallForest | None:
+    def of(cls, rows: Sequence[FindingRow], *, bent: bool = True) -> SmallForest | None:
         """Return the forest of those comparisons that are known, of one unit; None where none is.
 
         Args:
@@ -58,7 +58,7 @@ class SmallForest:
                 return math.log(value) if value > 0 else -math.inf
             return math.asinh(value) if bent else value
 
-        def turned(one: Row, *values: float) -> list[float]:
+        def turned(one: FindingRow, *values: float) -> list[float]:
             """Return places in order, mirrored where the claim is below a number."""
             sign = -1 if math.isinf(one.region_low) and math.isfinite(one.region_high) else 1
             return sorted(sign * place(value) for value in values if not math.isnan(value))
@@ -92,6 +92,6 @@ class SmallForest:
         return cls(marks=marks, ticks=sorted(ticks.items()), zero=zero)
 
 
-def _words(row: Row) -> str:
+def _words(row: FindingRow) -> str:
     claimed = "" if row.claimed == "> 0" else f" (claimed {row.claimed})"
     return f"{row.label}: {format_effect(row)} {row.unit}{claimed}, {row.outcome}".replace("-", "\u2212")

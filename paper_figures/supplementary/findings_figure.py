@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FINDINGS
-from analysis.claims.frame import Row, known_of, main_of, rows
+from analysis.claims.frame import FindingRow, known_of, main_of, rows
 from analysis.claims.verdicts import HOLDS, IN_PART, OUTCOMES
 from analysis.claims.wording import counted_verdict, format_effect, format_p
 from analysis.palette import VERDICT
@@ -64,7 +64,7 @@ def findings_data(assessment: Assessment) -> pd.DataFrame:
     return pd.DataFrame(drawn)
 
 
-def _point(row: Row) -> dict[str, object]:
+def _point(row: FindingRow) -> dict[str, object]:
     """Return what is drawn of a comparison: its effect with interval, and the claimed region."""
     same = ("unit", "effect", "low", "high", "region_low", "region_high")
     return {

@@ -14,7 +14,7 @@ from common import manifest as manifests
 from common.errors import UserError
 from common.files import sha256_file
 from common.manifest import MANIFEST, DamagedError, VerifiedFile
-from common.settings import Settings, read_settings
+from common.settings import FileSettings, read_settings
 from pretraining.data.shard_index import INDEX, RECORD, Shard, read_index
 from pretraining.data.tokenizer import load_tokenizer
 
@@ -27,7 +27,7 @@ _FORMAT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Tokenizer(Settings):
+class _Tokenizer(FileSettings):
     """What a manifest says of the tokenizer."""
 
     sha256: str

@@ -19,7 +19,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Gt, Interval
 
 from common.errors import UserError
-from common.settings import Group, Settings, keys_of, values_of
+from common.settings import FileSettings, Group, keys_of, values_of
 from pretraining.data.sampler import Cut
 from pretraining.paper_settings import TRAINING
 
@@ -157,7 +157,7 @@ class Batches(Group):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine(Group):
+class MachineSettings(Group):
     """How it is computed, and how processes and disks are used."""
 
     precision: Literal["auto", "fp32", "bf16"] = field(default="auto", metadata=_MAY_CHANGE)
@@ -215,7 +215,7 @@ class Record(Group):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig(Settings):
+class TrainingConfig(FileSettings):
     """How a model is pretrained; defaults are Table 1's and section 3's where the paper says something."""
 
     seed: Annotated[int, Interval(ge=0, lt=2**32)] = 0
@@ -224,7 +224,7 @@ class TrainingConfig(Settings):
     """AdamW and its rate."""
     batches: Batches = Batches()
     """What an update is trained on."""
-    machine: Machine = Machine()
+    machine: MachineSettings = MachineSettings()
     """How it is computed."""
     record: Record = Record()
     """What is kept of it."""

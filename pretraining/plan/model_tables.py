@@ -29,7 +29,7 @@ from typing import Any
 
 from common.errors import UserError, nearest
 from common.reading import read_json
-from common.settings import Settings, read_settings
+from common.settings import FileSettings, read_settings
 from pretraining.models import (
     DECAYS,
     LINEAR,
@@ -49,7 +49,7 @@ _MOST_STEPS = 2**31
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ModelTable(Settings):
+class _ModelTable(FileSettings):
     """A model's table."""
 
     start: str = ""
@@ -63,7 +63,7 @@ class _ModelTable(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _StageTable(Settings):
+class _StageTable(FileSettings):
     """A stage's table."""
 
     train: str

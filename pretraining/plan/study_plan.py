@@ -37,7 +37,7 @@ from annotated_types import Interval
 
 from common.errors import UserError, nearest
 from common.reading import read_toml
-from common.settings import Settings, read_settings, refuse_code
+from common.settings import FileSettings, read_settings, refuse_code
 from pretraining.models import MODELS, PAPER_DESIGN, Design, Model, Stage, arm_of
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import OPTIMIZER_BYTES, TrainingConfig
@@ -90,7 +90,7 @@ PAPER_STUDY = Study(name="paper", design=PAPER_DESIGN, shapes=SHAPES, models=MOD
 
 
 @dataclass(frozen=True, kw_only=True)
-class _File(Settings):
+class _File(FileSettings):
     """A study file."""
 
     prefix: str = ""

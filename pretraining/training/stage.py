@@ -56,7 +56,7 @@ from pretraining.training.watchdog import OwnTime, Speed, Watchdog
 
 logger = logging.getLogger(__name__)
 
-Row = dict[str, float | int | str | list[float]]
+LogRow = dict[str, float | int | str | list[float]]
 """A row of the log, with what was measured on the clock."""
 _STEPS_BY_RANK = 100
 _LOST = ("gloo/transport", "remote process exited")
@@ -68,7 +68,7 @@ class DivergedError(UserError):
 
 
 @dataclass(kw_only=True)
-class Progress:
+class StageProgress:
     """What has been done of a stage, with its last update."""
 
     step: int = 0
@@ -138,10 +138,10 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.context, self.stage, self.target = context, stage, target
         self.model, attention = build_model(context, is_seeded=start is None)
         self.optimizer = build_optimizer(self.model, config, ranks.device, processes=ranks.world)
-        self.done = Progress()
+        self.done = StageProgress()
         if start is not None:
             checkpoints.restore(start, self.model, self.optimizer)
-            self.done = Progress(step=start.step, tokens=int(checkpoints.load_state(start)["tokens"]))
+            self.done = StageProgress(step=start.step, tokens=int(checkpoints.load_state(start)["tokens"]))
         self.computed = {
             "precision": "bf16" if context.bf16 else "fp32", "compile": "off", "attention": attention,
         }  # fmt: skip
@@ -308,7 +308,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.own_time.count()
         self.speed.count(done.tokens - before)
         predicted, fingerprint, _, _ = self.data.sums()
-        row: Row = {
+        row: LogRow = {
             "loss": loss, "lr": done.rate, "grad_norm": norm, "predicted": predicted, "batch": f"{fingerprint:016x}",
         }  # fmt: skip
         if done.step % config.log_every == 0 or done.step == self.target:
@@ -352,7 +352,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             return -1
         return saved[-1].step if saved[-1] == start else None
 
-    def _measured(self) -> Row:
+    def _measured(self) -> LogRow:
         """Return what was measured on the clock since the last time, of all ranks."""
         ranks, speed = self.context.ranks, self.speed.tokens_per_second()
         flops = model_flops_per_token(
@@ -361,7 +361,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             predicted=self.stage.predicted_share,
         )
         used = mfu(speed, flops, ranks.device_name, ranks.world)
-        measured: Row = {
+        measured: LogRow = {
             "tokens_per_second": speed,
             "memory_gb": ranks.peak_memory(),
             "device": ranks.device_name,
@@ -431,7 +431,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self._write("validation", {"loss": loss, "predicted": int(count)})
         return loss
 
-    def _write(self, split: str, row: Row) -> None:
+    def _write(self, split: str, row: LogRow) -> None:
         if self.log is not None:
             stage, step = self.stage, self.done.step
             ratio = stage.ratio_at(step - 1) if split == "train" else stage.lasting_ratio

@@ -9,11 +9,19 @@ from annotated_types import Ge, Gt, Lt
 
 from common.errors import UserError
 from common.reading import read_toml
-from common.settings import Group, Settings, assignments, describe_settings, keys_of, read_settings, values_of
+from common.settings import (
+    FileSettings,
+    Group,
+    assignments,
+    describe_settings,
+    keys_of,
+    read_settings,
+    values_of,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(Settings):
+class Plan(FileSettings):
     """A plan."""
 
     peak_lr: float = 5e-4
@@ -38,7 +46,7 @@ class Plan(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape(Settings):
+class Shape(FileSettings):
     """A shape."""
 
     hidden: Annotated[int, Ge(1), Lt(2**16)]
@@ -62,7 +70,7 @@ class Optimizer(Group):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study(Settings):
+class Study(FileSettings):
     """A study: a group, whose settings stand among its own, and tables."""
 
     seed: int = 0

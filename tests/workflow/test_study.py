@@ -9,7 +9,7 @@ from pretraining.plan.study_plan import plan_of
 from tests.pretraining.families import save_start
 from workflow.doctor import rehearsal_of
 from workflow.study import cell_runs, place_stand_ins, workflow_of
-from workflow.study_progress import Progress
+from workflow.study_progress import StudyProgress
 from workflow.study_settings import StudySettings, load_settings
 from workflow.tiny import MODELS as TINY
 from workflow.tiny import make_text, write_tiny_study
@@ -58,7 +58,7 @@ def test_a_stage_longer_than_the_limit_is_several_jobs() -> None:
     (trunk,) = workflow.of_kind("stage")
     assert trunk.parts == -(-trunk.hours // 20) > 1
     assert trunk.minutes == 20 * 60
-    text = Progress(workflow=workflow, folder=Path(), todo=tuple(workflow.jobs.values())).text()
+    text = StudyProgress(workflow=workflow, folder=Path(), todo=tuple(workflow.jobs.values())).text()
     assert "jobs exceed the limit of 20 h and resume in the next" in text
 
 

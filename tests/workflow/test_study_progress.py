@@ -10,7 +10,7 @@ import pytest
 from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker, save, write_marker
 from workflow.slurm_jobs import LiveJob
 from workflow.study import workflow_of
-from workflow.study_progress import Progress, progress_of, warnings
+from workflow.study_progress import StudyProgress, progress_of, warnings
 from workflow.study_settings import StudySettings
 
 DONE, HALF, BROKEN = (
@@ -39,7 +39,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _row(progress: Progress, title: str) -> list[str]:
+def _row(progress: StudyProgress, title: str) -> list[str]:
     """Return a row's jobs, done, running, queued, failed, left, GPU hours, node hours, disk, files."""
     lines = progress.text().splitlines()[2:]
     return next(line for line in lines if line.startswith(f"{title} "))[len(title) :].split()
@@ -83,8 +83,8 @@ def test_a_running_job_shows_when_it_last_wrote(study: Path) -> None:
     )
 
 
-def _planned(folder: Path, *todo: Job, settings: StudySettings | None = None) -> Progress:
-    return Progress(
+def _planned(folder: Path, *todo: Job, settings: StudySettings | None = None) -> StudyProgress:
+    return StudyProgress(
         workflow=workflow_of("210m-clm-42k", settings or StudySettings()), folder=folder, todo=todo
     )
 

@@ -15,7 +15,7 @@ import pandas as pd
 from analysis.claims.answer import QUESTION, answer, shown_higher
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import ANSWERS, FAMILIES, SHOWN, STATEMENTS
-from analysis.claims.frame import Row, by_finding, decisive_of, main_of, mean_of, of_finding, rows
+from analysis.claims.frame import FindingRow, by_finding, decisive_of, main_of, mean_of, of_finding, rows
 from analysis.claims.pages.dataset_tables import dataset_sentences, short_dataset_sentences
 from analysis.claims.pages.finding_records import contrasts_frame, verdicts_data, verdicts_frame
 from analysis.claims.titles import ANSWER
@@ -142,13 +142,13 @@ def comparison_lines(found: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _split(given: Sequence[Row], depth: int) -> list[Sequence[Row]]:
+def _split(given: Sequence[FindingRow], depth: int) -> list[Sequence[FindingRow]]:
     """Return the statements of this depth, each with all that is below it, from rows that stand depth first."""
     starts = [place for place, row in enumerate(given) if row.depth == depth]
     return [given[start:end] for start, end in itertools.pairwise([*starts, len(given)])]
 
 
-def _statement_lines(given: Sequence[Row], indent: str) -> list[str]:
+def _statement_lines(given: Sequence[FindingRow], indent: str) -> list[str]:
     head, *below = given
     if not head.rule:
         return _comparison_lines(head, indent)
@@ -163,7 +163,7 @@ def _statement_lines(given: Sequence[Row], indent: str) -> list[str]:
     return lines + [line for part in parts for line in _statement_lines(part, indent + "  ")]
 
 
-def _comparison_lines(row: Row, indent: str) -> list[str]:
+def _comparison_lines(row: FindingRow, indent: str) -> list[str]:
     if row.missing:
         return [f"{indent}{row.label} {row.claimed}: unknown, {row.missing}"]
     details = [row.unit, f"p for {format_p(row.p_for)}", f"against {format_p(row.p_against)}"]
@@ -215,7 +215,7 @@ def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
     )
 
 
-def _mean_words(mean: Row) -> str:
+def _mean_words(mean: FindingRow) -> str:
     """Return what a mean is of, short: `Mean of the 2 that claim a direction`."""
     words = mean.label.removesuffix(", in the claimed direction")
     return f"{words[0].upper()}{words[1:]}" if words.startswith("mean") else "The one that claims a direction"

@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES, MARGINS, STATEMENTS
-from analysis.claims.frame import Row, comparisons_of, decisive_of, main_of, mean_of, of_finding, rows
+from analysis.claims.frame import FindingRow, comparisons_of, decisive_of, main_of, mean_of, of_finding, rows
 from analysis.claims.pages.dataset_tables import dataset_record
 from analysis.claims.verdicts import OPEN
 from analysis.claims.wording import seeds_that_decide, sentence
@@ -69,12 +69,12 @@ def _reported(found: pd.DataFrame) -> list[dict[str, Any]]:
     return statements
 
 
-def _contrast(row: Row) -> dict[str, object]:
+def _contrast(row: FindingRow) -> dict[str, object]:
     record = {name: getattr(row, name) for name in _CONTRAST}
     return _rounded(record | (dict.fromkeys(("p_for", "p_against")) if row.missing else {}))
 
 
-def _seeds(row: Row) -> str:
+def _seeds(row: FindingRow) -> str:
     return "-".join(map(str, row.seeds))
 
 

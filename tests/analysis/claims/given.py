@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from analysis.claims.frame import Row, judge, main_of
+from analysis.claims.frame import FindingRow, judge, main_of
 from analysis.claims.statements import Finding, Node
 from analysis.evidence.contrasts import Contrast, Result, Term
 
@@ -44,6 +44,6 @@ def judged(body: Node, **ps: tuple[float, float] | None) -> pd.DataFrame:
     return judge([finding_of(body)], Given(**ps).result)
 
 
-def main(body: Node, **ps: tuple[float, float] | None) -> Row:
+def main(body: Node, **ps: tuple[float, float] | None) -> FindingRow:
     """Its own row."""
     return main_of(judged(body, **ps))

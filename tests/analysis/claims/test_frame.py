@@ -7,14 +7,23 @@ import pytest
 
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import STATEMENTS
-from analysis.claims.frame import ROLES, Row, comparisons_of, frame_of, known_of, main_of, mean_of, rows
+from analysis.claims.frame import (
+    ROLES,
+    FindingRow,
+    comparisons_of,
+    frame_of,
+    known_of,
+    main_of,
+    mean_of,
+    rows,
+)
 from analysis.claims.statements import comparisons
 from common.provenance import ROOT
 
 
 def test_rows_and_frame_are_the_same(assessment: Assessment) -> None:
     frame = assessment.frame
-    assert tuple(frame.columns) == Row._fields and set(frame["role"]) == set(ROLES)
+    assert tuple(frame.columns) == FindingRow._fields and set(frame["role"]) == set(ROLES)
     pd.testing.assert_frame_equal(frame_of(rows(frame)), frame)
     assert frame_of([]).dtypes.equals(frame.dtypes)
 

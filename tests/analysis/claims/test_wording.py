@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.claims.frame import Row, result_row
+from analysis.claims.frame import FindingRow, result_row
 from analysis.claims.wording import (
     format_effect,
     format_p,
@@ -23,7 +23,7 @@ def test_a_p_has_as_many_digits_as_it_needs(p: float, text: str):
     assert format_p(p) == text
 
 
-def row(**known) -> Row:
+def row(**known) -> FindingRow:
     """Of a comparison of which this is known."""
     return result_row(Result(**({"comparison": part("a")} | known)), "X", "ratio", "verdict")
 
@@ -35,7 +35,7 @@ def test_an_effect_has_its_interval_and_a_ratio_no_sign():
     assert format_effect(row(comparison=ratio, missing="no runs")) == format_effect(None) == "-"
 
 
-def found_by(interval: str, count: int) -> Row:
+def found_by(interval: str, count: int) -> FindingRow:
     return row(interval=interval, seeds=(count,))
 
 

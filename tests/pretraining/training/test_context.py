@@ -11,7 +11,7 @@ from common.errors import UserError
 from common.manifest import read_manifest
 from pretraining.data.shard_manifest import load_manifest, write_manifest
 from pretraining.paper_settings import SHAPES
-from pretraining.plan.config import Machine, TrainingConfig
+from pretraining.plan.config import MachineSettings, TrainingConfig
 from pretraining.plan.study_plan import load_study
 from pretraining.training import context
 from pretraining.training.ranks import Ranks
@@ -121,7 +121,7 @@ def test_a_checkpoint_of_another_stage_is_never_taken(run: Run, done: Path, tmp_
     [
         ({}, 24),
         ({"bf16": False}, 12),
-        ({"config": TrainingConfig(machine=Machine(compile="off"))}, 12),
+        ({"config": TrainingConfig(machine=MachineSettings(compile="off"))}, 12),
         ({"start": "an adapted model"}, 12),
     ],
 )
