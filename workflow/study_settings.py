@@ -35,7 +35,7 @@ SITES = Path(__file__).resolve().parent / "sites"
 """Where the sites are that come with this package."""
 
 _PATHS = ("study", "data", "tokenizer", "text", "image_key")
-"""FileSettings that are paths: relative ones are taken from the folder of the file that they stand in."""
+"""Settings that are paths: relative ones are taken from the folder of the file that they stand in."""
 
 
 _VARIABLES = re.compile(

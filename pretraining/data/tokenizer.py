@@ -251,16 +251,12 @@ def _finish(
             f"{where} does not say which token ends a text; name it with --end-of-text, and what begins one with "
             f"--begin-of-text, or give the model's folder with {' and '.join(COMPANIONS[:2])}"
         )
-    ids: dict[str, int] = {}
-    for name in (begin, end, mask):
-        if name is None:
-            continue
+    ids: dict[str | None, int] = {}
+    for name in filter(None, (begin, end, mask)):
         if (number := inner.token_to_id(name)) is None:
             raise UserError(f"{where} has no token {name!r}; give one of its vocabulary")
         ids[name] = number
-    return TextTokenizer(
-        inner=inner, bos_id=None if begin is None else ids[begin], eos_id=ids[end], mask_id=ids[mask]
-    )
+    return TextTokenizer(inner=inner, bos_id=ids.get(begin), eos_id=ids[end], mask_id=ids[mask])
 
 
 def _from_hub(source: str) -> Path:
