@@ -28,14 +28,12 @@ from miniature.forms import FAMILIES, WHOLE_CONTEXTS, Form
 from workflow.jobs import Command
 
 __all__ = [
-    "DATA", "DATASETS", "MADE_UP", "DataSource", "answer_sentence", "documents", "get_data_source", "jsonl",
+    "DATA", "MADE_UP", "DataSource", "answer_sentence", "documents", "get_data_source", "jsonl",
     "spread", "write_sample", "write_samples",
 ]  # fmt: skip
 
 DATA = "data"
 """Folder of the datasets, below that of a miniature: jobs work there."""
-DATASETS = (*FAMILIES.values(), "msmarco")
-"""What is fine-tuned on, and what retrieval is trained on."""
 
 Item = TypeVar("Item")
 
@@ -95,7 +93,8 @@ class DataSource:
             return [(*words, "--divide", str(form.divide)) if form.divide > 1 else words]
         return [
             ("synthetic", name, "--train", str(train), "--evaluation", str(rest), "--out", DATA)
-            for task, name in (*FAMILIES.items(), ("IR", "msmarco"))
+            for name in form.datasets
+            for task in (get_dataset(name).task,)
             for train, rest in (form.examples[task],)
         ]
 
@@ -104,8 +103,8 @@ MADE_UP = DataSource()
 """Made-up text from a small grammar, and made-up tasks."""
 
 
-def get_data_source(data: str | None) -> DataSource:
-    """Return the data source that DATA names: a folder, or nothing for made-up text and tasks.
+def get_data_source(data: str | None, form: Form) -> DataSource:
+    """Return the data source of a form that DATA names: a folder, or nothing for made-up text and tasks.
 
     Raises:
         UserError: the folder lacks its `text` or a dataset.
@@ -113,7 +112,7 @@ def get_data_source(data: str | None) -> DataSource:
     if not data:
         return MADE_UP
     place = Path(data).resolve()  # jobs work in another folder
-    for part in ("text", *DATASETS):
+    for part in ("text", *form.datasets):
         if not (place / part).is_dir():
             raise UserError(f"--data {data} has no folder {part} (docs/miniature.md)")
     return DataSource(place=place)
@@ -130,7 +129,7 @@ def write_samples(form: Form, data: Path, out: Path) -> None:
     Raises:
         UserError: a dataset is not in `data` or damaged, or another sample of it is in `out`.
     """
-    for name in DATASETS:
+    for name in form.datasets:
         _write_sample(form, load(data, name), out)
 
 
