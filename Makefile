@@ -82,7 +82,7 @@ docs: $(SMALL)/.installed $(DOCS)/.installed ## these pages as a site with searc
 .PHONY: miniature
 FORM ?= cpu
 DATA ?=
-miniature: $(FULL)/.installed ## pretrain, fine-tune, analyse, draw at toy scale (FORM=quick|cpu|long|gpu DATA=folder)
+miniature: $(FULL)/.installed ## pretrain, fine-tune, analyse, draw at toy scale (FORM=quick|cpu|long|curves|gpu DATA=folder)
 	@$(FULL)/bin/python -m clm_or_mlm miniature run --form $(FORM) --data "$(DATA)" --out $(OUT)/miniature $(ARGS)
 
 .PHONY: gpu-check

@@ -32,7 +32,7 @@ def run(
       clm-or-mlm miniature run --form quick --show
 
     Args:
-        form: quick (minutes), cpu (hours), long, or gpu (a day of one H100)
+        form: quick (minutes), cpu (hours), long, curves (six CPU hours), or gpu (a day of one H100)
         divide: divide sizes and steps, such as those of gpu by 100 to try it on a CPU
         data: folder with text and datasets (default: made-up ones)
         out: output folder, with a subfolder for each form
@@ -40,7 +40,8 @@ def run(
         workers: number of jobs to run at once
         show: only analyse the runs that have finished so far
     """
-    chosen, source = FORMS[form].divided(divide), get_data_source(data)
+    chosen = FORMS[form].divided(divide)
+    source = get_data_source(data, chosen)
     from miniature.pipeline import make_miniature
     from miniature.toy_study import Miniature
 

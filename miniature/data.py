@@ -29,8 +29,6 @@ from workflow.jobs import Command
 
 DATA = "data"
 """Folder of the datasets, below that of a miniature: jobs work there."""
-DATASETS = (*FAMILIES.values(), "msmarco")
-"""What is fine-tuned on, and what retrieval is trained on."""
 
 Item = TypeVar("Item")
 
@@ -90,7 +88,8 @@ class DataSource:
             return [(*words, "--divide", str(form.divide)) if form.divide > 1 else words]
         return [
             ("synthetic", name, "--train", str(train), "--evaluation", str(rest), "--out", DATA)
-            for task, name in (*FAMILIES.items(), ("IR", "msmarco"))
+            for name in form.datasets
+            for task in (get_dataset(name).task,)
             for train, rest in (form.examples[task],)
         ]
 
@@ -99,8 +98,8 @@ MADE_UP = DataSource()
 """Made-up text from a small grammar, and made-up tasks."""
 
 
-def get_data_source(data: str | None) -> DataSource:
-    """Return the data source that DATA names: a folder, or nothing for made-up text and tasks.
+def get_data_source(data: str | None, form: Form) -> DataSource:
+    """Return the data source of a form that DATA names: a folder, or nothing for made-up text and tasks.
 
     Raises:
         UserError: the folder lacks its `text` or a dataset.
@@ -108,7 +107,7 @@ def get_data_source(data: str | None) -> DataSource:
     if not data:
         return MADE_UP
     place = Path(data).resolve()  # jobs work in another folder
-    for part in ("text", *DATASETS):
+    for part in ("text", *form.datasets):
         if not (place / part).is_dir():
             raise UserError(f"--data {data} has no folder {part} (docs/miniature.md)")
     return DataSource(place=place)
@@ -125,7 +124,7 @@ def write_samples(form: Form, data: Path, out: Path) -> None:
     Raises:
         UserError: a dataset is not in `data` or damaged, or another sample of it is in `out`.
     """
-    for name in DATASETS:
+    for name in form.datasets:
         _write_sample(form, load(data, name), out)
 
 

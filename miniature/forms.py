@@ -63,6 +63,8 @@ class Form:
     """Learning rates of the fine-tunings; small networks want larger ones than the paper's."""
     seeds: tuple[int, ...]
     """Seeds of the fine-tunings."""
+    tasks: tuple[str, ...] = tuple(FAMILIES)
+    """Families that are fine-tuned on."""
     shard_options: tuple[str, ...] = _FEW_SHARDS
     """More options for `clm-or-mlm shards`."""
     divide: int = 1
@@ -118,12 +120,27 @@ class Form:
         return self.study.models
 
     @property
+    def families(self) -> dict[str, str]:
+        """The dataset of each family that is fine-tuned on."""
+        return {task: FAMILIES[task] for task in self.tasks}
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """What is fine-tuned on, and what retrieval is trained on."""
+        return (*self.families.values(), *(("msmarco",) if "IR" in self.tasks else ()))
+
+    @property
     def stand_ins(self) -> dict[str, str]:
         """The paper's name in whose place each model stands, by the miniature's name; another pretraining keeps its
-        `-s1`."""
+        `-s1`. Models of lengths that the paper has not are not among them."""
         papers = {self.own(name): name for name in (*MODELS, CONTROL)}
         arms = {name: arm_of(name)[0] for name in self.models}
-        return {name: name.replace(arm, papers[arm]) for name, arm in arms.items()}
+        return {name: name.replace(arm, papers[arm]) for name, arm in arms.items() if arm in papers}
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The models that stand for none of the paper's, the untrained network first."""
+        return (RANDOM, *(name for name in self.models if name not in self.stand_ins))
 
     def own(self, paper: str) -> str:
         """Return the name of the model that stands for the paper's `paper`."""
@@ -139,12 +156,12 @@ class Form:
     @property
     def tuned(self) -> tuple[str, ...]:
         """Names of the models that are fine-tuned, the untrained network first."""
-        return (RANDOM, *(name for name, paper in self.stand_ins.items() if paper != CONTROL))
+        return (RANDOM, *(name for name in self.models if self.stand_ins.get(name) != CONTROL))
 
     @property
     def fine_tunings(self) -> int:
         """How many there are of them in all."""
-        return len(self.tuned) * len(FAMILIES) * len(self.rates) * len(self.seeds)
+        return len(self.tuned) * len(self.families) * len(self.rates) * len(self.seeds)
 
     @property
     def stages(self) -> dict[str, str]:
@@ -197,6 +214,19 @@ FORMS: Registry[Form] = Registry(
             tuning_length=128,
             rates=(3e-3,),
             seeds=tuple(range(10)),
+        ),
+        Form(
+            name="curves",
+            study_file=_STUDIES / "curves.toml",
+            about="whether CLM first still helps after six times the steps: three lengths, five pretrainings each",
+            tokens=20_000_000,
+            tokenizer_documents=100,
+            examples={"SC": (3200, 600), "IR": (1800, 150)},
+            tuning_steps=80,
+            tuning_length=128,
+            rates=(1e-3, 3e-3),
+            seeds=tuple(range(5)),
+            tasks=("SC", "IR"),
         ),
         Form(
             name="gpu",

@@ -17,7 +17,7 @@ from common.files import atomic_folder, write_text
 from common.tables import markdown_table
 from miniature.checks import Check, checks, final_losses, mean_scores
 from miniature.data import DataSource
-from miniature.forms import FAMILIES, RANDOM, SIZES, Form
+from miniature.forms import RANDOM, SIZES, Form
 from miniature.toy_study import ANALYSED, INSTANCES, PRETRAINED, STORE, TABLE, Miniature, workflow_for
 from pretraining.training.log import LOG, read_log, write_log
 from workflow.attempts import attempts_in
@@ -69,11 +69,12 @@ def page(miniature: Miniature, runs: pd.DataFrame, results: list[Check]) -> str:
     """Return what came out of a miniature as Markdown; `-` stands for what was not measured."""
     form, root = miniature.form, miniature.root
     scores, losses = mean_scores(form, runs), final_losses(form, root / PRETRAINED)
-    rows = [["model", "stands for", *FAMILIES, "loss"]]
+    rows = [["model", "stands for", *form.families, "loss"]]
     for name in scores.index:
         means = ("-" if score != score else f"{score:.2f}" for score in scores.loc[name])
         loss = f"{losses[name]:.3f}" if name in losses else "-"
-        rows.append([f"`{name}`", form.stand_ins.get(name, "no pretraining"), *means, loss])
+        stands_for = "no pretraining" if name == RANDOM else form.stand_ins.get(name, "none of the paper's")
+        rows.append([f"`{name}`", stands_for, *means, loss])
     timings = ", ".join(f"{part} {seconds:,.0f}" for part, seconds in read_timings(root).items())
     lines = [
         f"# MINIATURE in {root}",
@@ -105,10 +106,11 @@ def read_timings(root: Path) -> dict[str, float]:
 
 def stand_in_note(form: Form, source: DataSource) -> str:
     """Return the sentence that every caption of the miniature begins with."""
+    datasets = ", ".join(DATASETS[name].title for name in form.families.values())
     sizes = ", ".join(f"{paper} is a network of {own} parameters" for paper, own in _sizes(form).items())
     return (
         f"not the paper's models. {sizes}; one step here stands for {form.scale} of the paper's; the data are "
-        f"{source.kind}; each task has one dataset ({', '.join(DATASETS[name].title for name in FAMILIES.values())})."
+        f"{source.kind}; each task has one dataset ({datasets})."
     )
 
 
@@ -148,9 +150,9 @@ def _stand_ins(miniature: Miniature, **logs: str) -> str:
         "note": stand_in_note(form, miniature.source),
         "steps": form.scale,
         "models": form.stand_ins,
-        "others": [RANDOM],
+        "others": list(form.others),
         "stages": form.stages,
-        "families": {task: [name] for task, name in FAMILIES.items()},
+        "families": {task: [name] for task, name in form.families.items()},
         "sizes": _sizes(form),
         **logs,
     }

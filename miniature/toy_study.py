@@ -16,8 +16,8 @@ from benchmarks.runs import RESULTS, cell_keys
 from common.errors import UserError
 from common.files import write_text
 from common.manifest import MANIFEST
-from miniature.data import DATA, DATASETS, DataSource
-from miniature.forms import FAMILIES, RANDOM, Form
+from miniature.data import DATA, DataSource
+from miniature.forms import RANDOM, Form
 from pretraining.plan.study_plan import plan_of
 from workflow.jobs import JOB_KINDS, Command, Job, Workflow, by_marker, marker
 from workflow.study import model_files, stage_files, train_command
@@ -98,7 +98,7 @@ class Miniature:
         )  # fmt: skip
         yield tokenizer
         yield _job("shards", "shards", [words], (f"{SHARDS}/{MANIFEST}",), (tokenizer.marker,))
-        makes = tuple(f"{DATA}/{name}/{MANIFEST}" for name in DATASETS)
+        makes = tuple(f"{DATA}/{name}/{MANIFEST}" for name in form.datasets)
         yield _job("data", "datasets", self.source.commands(form), makes)
 
     def _pretraining(self) -> Iterator[Job]:
@@ -132,10 +132,10 @@ def _training(kind: str, name: str, makes: tuple[str, ...], parents: Sequence[st
 
 
 def _tuning(form: Form, model: str) -> Job:
-    keys = [key for name in FAMILIES.values() for key in cell_keys(model, name, form.rates, form.seeds)]
+    keys = [key for name in form.families.values() for key in cell_keys(model, name, form.rates, form.seeds)]
     words = (
         "benchmarks", "run", "--model", f"{PRETRAINED}/models/{model}", "--name", model,
-        "--dataset", *FAMILIES.values(), "--lr", *map(str, form.rates), "--seed", *map(str, form.seeds),
+        "--dataset", *form.families.values(), "--lr", *map(str, form.rates), "--seed", *map(str, form.seeds),
         "--steps", str(form.tuning_steps), "--max-length", str(form.tuning_length),
         "--data", DATA, "--out", STORE,
     )  # fmt: skip

@@ -100,11 +100,11 @@ def test_each_broken_part_is_seen(pretrained: Path) -> None:
 
 def test_beyond_the_seeds_is_an_interval_of_the_difference_above_zero() -> None:
     scores = {RANDOM: (0.3, 0.5, 0.4), MLM: (0.6, 0.7, 0.8), CLM: (0.8, 0.8, 0.8)}
-    found = beyond_seeds(seeds_of(scores), MLM, CLM)
+    found = beyond_seeds(FORM, seeds_of(scores), MLM, CLM)
     # By hand: a difference of 30 points, an error of 10 sqrt(2 / 3), 4 degrees of freedom.
     low = 30 - 2.776445 * 10 * (2 / 3) ** 0.5
     assert found.holds and f"{MLM} on 4: SC {low:+.2f}, TC {low:+.2f}" in found.seen
-    overlaps = beyond_seeds(seeds_of(scores | {MLM: (0.9, 0.9, 0.4)}), MLM, CLM)
+    overlaps = beyond_seeds(FORM, seeds_of(scores | {MLM: (0.9, 0.9, 0.4)}), MLM, CLM)
     assert not overlaps.holds and f"{MLM} on 0" in overlaps.seen and f"{CLM} on 4" in overlaps.seen
 
 
@@ -113,8 +113,10 @@ def test_three_families_of_four_are_enough_and_what_is_missing_counts_for_none()
     for families, holds in ((1, True), (2, False)):
         worse = runs["dataset"].isin(list(FAMILIES.values())[:families]) & (runs["model"] == MLM)
         scores = runs["test_score"].where(~worse, 0.5)
-        assert beyond_seeds(runs.assign(test_score=scores), MLM, CLM).holds is holds
+        assert beyond_seeds(FORM, runs.assign(test_score=scores), MLM, CLM).holds is holds
     for missing in (runs["model"] == CLM, runs["model"] == RANDOM, runs["seed"] > 0):
-        some = beyond_seeds(runs[~missing], MLM, CLM)
+        some = beyond_seeds(FORM, runs[~missing], MLM, CLM)
         assert "nan" in some.seen and not some.holds
-    assert {name for name, form in FORMS.items() if len(form.seeds) >= ENOUGH_SEEDS} == {"cpu", "gpu", "long"}
+    assert {name for name, form in FORMS.items() if len(form.seeds) >= ENOUGH_SEEDS} == {
+        "cpu", "curves", "gpu", "long",
+    }  # fmt: skip

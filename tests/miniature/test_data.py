@@ -11,7 +11,6 @@ from benchmarks.datasets.local_dataset import load, verify
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from miniature.data import (
-    DATASETS,
     MADE_UP,
     DataSource,
     _shortened,
@@ -26,7 +25,7 @@ FORM = dataclasses.replace(FORMS["quick"], tokens=3_000)
 
 
 def test_the_made_up_text_is_written_once_and_named_from_the_folder(tmp_path: Path) -> None:
-    assert get_data_source(None) is get_data_source("") is MADE_UP
+    assert get_data_source(None, FORM) is get_data_source("", FORM) is MADE_UP
     assert MADE_UP.text(FORM, tmp_path) == "raw/text.jsonl"
     before = (tmp_path / "raw/text.jsonl").stat().st_mtime_ns
     assert (tmp_path / "raw/text.jsonl").read_text().count("\n") == 3_000 // 150
@@ -45,19 +44,19 @@ def test_a_folder_gives_its_text_and_rows_of_its_datasets(
 ) -> None:
     (tmp_path / "whole" / "text").mkdir(parents=True)
     with pytest.raises(UserError, match="has no folder sst2"):
-        get_data_source(str(tmp_path / "whole"))
+        get_data_source(str(tmp_path / "whole"), FORM)
     sizes = ("--train", "40", "--evaluation", "20", "--out", str(tmp_path / "whole"))
-    for name in DATASETS:
+    for name in FORM.datasets:
         assert main(["synthetic", name, *sizes]) in (0, None)
     monkeypatch.chdir(tmp_path)
-    source = get_data_source("whole")
+    source = get_data_source("whole", FORM)
     assert source == DataSource(place=tmp_path / "whole"), "jobs work in another folder"
     assert source.text(FORM, tmp_path) == str(tmp_path / "whole" / "text")
     form = dataclasses.replace(FORM, examples=dict.fromkeys(FAMILIES, (10, 4)))
     monkeypatch.setitem(FORMS, "quick", form)
     for words in source.commands(form):
         assert not main(words)
-    for name in DATASETS:
+    for name in FORM.datasets:
         assert verify(tmp_path / "data", name) == []
     for name in ("sst2", "uner_en"):
         whole, sample = (load(tmp_path / place, name) for place in ("whole", "data"))
@@ -111,7 +110,7 @@ def test_made_up_text_is_the_same_again_and_agrees_in_number() -> None:
 
 
 def test_long_inputs_keep_the_whole_paragraph(tmp_path: Path) -> None:
-    for name in DATASETS:
+    for name in FORM.datasets:
         main(["synthetic", name, "--train", "40", "--evaluation", "20", "--out", str(tmp_path / "whole")])
     whole = set(load(tmp_path / "whole", "squad").tables["train"]["context"].to_pylist())
     for length, kept in ((48, False), (WHOLE_CONTEXTS, True)):
