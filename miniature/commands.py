@@ -32,7 +32,7 @@ def run(
       clm-or-mlm miniature run --form quick --show
 
     Args:
-        form: quick (minutes), cpu (hours), long, curves (six CPU hours), or gpu (a day of one H100)
+        form: quick (minutes), cpu, long or curves (hours), or gpu (a day of one H100)
         divide: divide sizes and steps, such as those of gpu by 100 to try it on a CPU
         data: folder with text and datasets (default: made-up ones)
         out: output folder, with a subfolder for each form
