@@ -12,6 +12,7 @@ Each name is imported when it is used; `clm_or_mlm.api` has them all:
 - `audit`: every published cell against the source's runs
 - `sensitivity`: every verdict under every other analysis
 - `compare`: two models or more, on every dataset; `design`: how many runs a difference needs
+- `compare_scores`: anybody's two lists of scores by seed
 - `figure`: any of the figures, or one panel on axes of your own
 - `models`, `plan`, `datasets`: what was trained, what that takes, and what it was measured on
 - `UserError`: what every mistake of a caller raises, in a sentence that says what to do

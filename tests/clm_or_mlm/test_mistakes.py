@@ -19,7 +19,7 @@ MISTAKES = {
     "figure 5": "Figure 5 needs individual runs",
     "figure 12": "Figure 12 needs training logs",
     "figure": "name the figures to draw: 1 to 12, all (of these), answer",
-    "figure 99": "forest-f1 to forest-f15 (docs/figures.md)",
+    "figure 99": "forest-f1 to forest-f17 (docs/figures.md)",
     "benchmarks rnu": "did you mean 'run'? (see python -m clm_or_mlm benchmarks --help)",
     "fetch-released figrue3": "give figure1 to figure12, table2 to table17, a model, or all; did you mean 'figure3'?",
     "scores --model nothing": "has no scores of 'nothing'; leave --model out",

@@ -25,7 +25,7 @@ def test_figures_are_named_by_number_or_word_or_all() -> None:
 def test_an_unknown_figure_is_refused_with_the_near_ones_and_where_all_are(word: str, near: str) -> None:
     others = [name for name in FIGURES if not name.isdecimal() and not name.startswith("forest-")]
     with refused(
-        f"unknown figure {word!r}", "1 to 12", "forest-f1 to forest-f15", "docs/figures.md", near, *others
+        f"unknown figure {word!r}", "1 to 12", "forest-f1 to forest-f17", "docs/figures.md", near, *others
     ):
         names("3", word)
 
