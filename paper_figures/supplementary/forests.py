@@ -119,7 +119,7 @@ class _Contrast:
     words: tuple[str, ...]
     """What is compared, where it is, and what is claimed of it."""
     task: str
-    """The task that it is about; of several the last."""
+    """The task that it is about; of two the last, of a mean over all of them empty."""
     rows: pd.DataFrame
 
     @classmethod
@@ -138,7 +138,7 @@ class _Contrast:
 
 def _columns(contrasts: Sequence[_Contrast]) -> list[tuple[str, list[_Contrast]]]:
     """Return the contrasts by task, each task a column; of one task a column each."""
-    tasks = sorted({one.task for one in contrasts}, key=list(TASKS).index)
+    tasks = sorted({one.task for one in contrasts}, key=["", *TASKS].index)
     if len(tasks) == 1 and 1 < len(contrasts) <= len(TASKS):
         return [(tasks[0], [one]) for one in contrasts]
     return [(task, [one for one in contrasts if one.task == task]) for task in tasks]
@@ -189,7 +189,8 @@ class _Forest(FigureSpec):
         sheet.text(_EDGE, top + 0.3, f"{shared or 'Differences'} ({data['unit'].iloc[0]})", color=GREY)
         for column, (task, stack) in enumerate(columns):
             left, row = _EDGE + column * (each + _GAP), 0.0
-            sheet.text(left, top + 0.09, TASKS[task].title, fontsize=TITLE_SIZE, fontweight="bold")
+            above = TASKS[task].title if task else "All tasks"
+            sheet.text(left, top + 0.09, above, fontsize=TITLE_SIZE, fontweight="bold")
             ax = sheet.axes(left + names, sheet.foot, axis, tall)
             ax.set_ylim(tall / _ROW - 0.5, -0.5)
             bend(ax, float(np.nanmin(ends)), float(np.nanmax(ends)), axis)
