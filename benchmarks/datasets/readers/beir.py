@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.datasets.local_dataset import DatasetContent, table
 from benchmarks.datasets.readers.original_files import (
+    BadRowError,
     is_text,
     json_of,
     lines,
@@ -44,32 +46,68 @@ _NO_NEGATIVES = "the negatives of the training file are left out"
 
 
 def judgements(path: Path, files: DatasetFiles) -> list[Judgement]:
-    """Read relevance judgements: BEIR's TSV, TREC's four columns, `{query: {document: relevance}}` JSON, or rows."""
+    """Read relevance judgements: BEIR's TSV, TREC's four columns, `{query: {document: relevance}}` JSON, or rows.
+
+    Raises:
+        UserError: a line is no judgement, a relevance is no whole number, or a pair is judged twice, differently.
+    """
     out: list[Judgement] = []
+    known: dict[tuple[str, str], int] = {}
+    for where, query, doc, value in _judged_pairs(path, files):
+        with row_at(where):
+            score = _relevance(value)
+            if known.setdefault((query, doc), score) != score:
+                raise BadRowError(
+                    f"the query {query} and the document {doc} have the relevance {score} here and "
+                    f"{known[query, doc]} further up; keep one of them"
+                )
+            out.append((query, doc, score))
+    return out
+
+
+def _judged_pairs(path: Path, files: DatasetFiles) -> Iterator[tuple[str, str, str, Any]]:
+    """Yield (where, query id, document id, relevance as written)."""
     if plain_suffix(path) == ".json":
         with row_at(str(path)):
             for query, docs in json_of(path).items():
-                out += [(query, doc, int(score)) for doc, score in docs.items()]
+                yield from ((f"{path}: {query}", query, doc, value) for doc, value in docs.items())
     elif is_text(path):
         for number, line in lines(path):
-            fields = line.split()
-            if not fields or (number == 1 and fields[0].lower() in _QUERY_ID):
+            fields = _fields(line)
+            if not any(fields) or (number == 1 and fields[0].lower() in _QUERY_ID):
                 continue
             if len(fields) == 4:  # TREC's second column is always the same
                 fields = [fields[0], *fields[2:]]
-            try:
-                query, doc, score = fields
-                out.append((query, doc, int(score)))
-            except ValueError:
+            if len(fields) != 3:
+                hint = "; it looks like a line of a TREC run, give the judgements (qrels)" * (
+                    len(fields) == 6
+                )
                 raise UserError(
-                    f"{path}:{number}: the line is not a judgement (query, document, relevance)"
-                ) from None
+                    f"{path}:{number}: the line is not a judgement (query, document, relevance){hint}"
+                )
+            yield f"{path}:{number}", fields[0], fields[1], fields[2]
     else:
         for where, row in records(path, files):
             with row_at(where):
-                query, doc = str(pick(row, _QUERY_ID)), str(pick(row, _DOC_ID))
-                out.append((query, doc, int(pick(row, _RELEVANCE))))
-    return out
+                pair = str(pick(row, _QUERY_ID)), str(pick(row, _DOC_ID))
+                yield where, *pair, pick(row, _RELEVANCE)
+
+
+def _fields(line: str) -> list[str]:
+    """Return the columns of a line: between its tabs, where it has some, so that ids may have blanks."""
+    return [field.strip() for field in line.split("\t")] if "\t" in line else line.split()
+
+
+def _relevance(value: Any) -> int:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise BadRowError(
+            f"the line is not a judgement (query, document, relevance): {value!r:.80} is not a number"
+        ) from None
+    if not number.is_integer():
+        raise BadRowError(f"the relevance {value} is not a whole number; write grades such as 0, 1, 2")
+    return int(number)
 
 
 Text = tuple[str, str, str | None, str]
@@ -88,7 +126,7 @@ def wanted_texts(path: Path, wanted: Mapping[str, object], files: DatasetFiles) 
             identity, tab, text = line.partition("\t")
             if not tab:
                 raise UserError(f"{path}:{number}: the line is not an id, a tab and a text")
-            if identity in wanted:
+            if (identity := identity.strip()) in wanted:
                 yield f"{path}:{number}", identity, None, text.strip()
     else:
         for where, row in progress(records(path, files), path.name, unit="line"):
@@ -133,7 +171,7 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
 
 
 def _is_judgement(line: str) -> bool:
-    fields = line.split()
+    fields = _fields(line)
     if len(fields) == 3:
         return fields[0].lower() in _QUERY_ID and fields[1].lower() in _DOC_ID
     return len(fields) == 4 and fields[1] in ("0", "Q0")
@@ -214,8 +252,10 @@ def _query_texts(inputs: ReaderInputs, wanted: Mapping[str, object]) -> dict[str
 def _documents(inputs: ReaderInputs, wanted: Mapping[str, object], *, titles: bool) -> dict[str, Row]:
     found: dict[str, Row] = {}
     for path in inputs.need("corpus", "the documents' texts"):
-        for _, identity, title, text in wanted_texts(path, wanted, inputs.dataset.files):
-            found[identity] = {"title": title if titles else None, "text": text}
+        for where, identity, title, text in wanted_texts(path, wanted, inputs.dataset.files):
+            read = {"title": title if titles else None, "text": text}
+            if found.setdefault(identity, read) != read:
+                raise UserError(f"{where}: the document {identity} has a different text further up")
     _complete(wanted, found, "document", inputs.of("corpus"))
     return found
 

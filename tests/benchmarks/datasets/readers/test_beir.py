@@ -1,19 +1,22 @@
 """Retrieval data of every form is the same data: judgements, texts and training rows."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from benchmarks.datasets.local_dataset import DatasetContent
 from benchmarks.datasets.readers.beir import judgements, pairs, wanted_texts
 from benchmarks.datasets.readers.beir import read as read_judged
 from benchmarks.datasets.readers.reader import halve
-from benchmarks.protocol import get_dataset
+from benchmarks.protocol import DatasetFiles, get_dataset
 from common.errors import UserError
-from tests.benchmarks.datasets.readers.originals import Put, inputs_of, read, rows
+from tests.benchmarks.datasets.readers.originals import Put, defined, inputs_of, read, rows
 from tests.benchmarks.datasets.readers.test_refusals import HEADER, beir_files
 
 MARCO = get_dataset("msmarco")
@@ -214,3 +217,57 @@ def test_training_judgements_become_pairs_of_what_is_relevant(put: Put, text: st
     found = pairs([put("train.tsv", text), more], inputs).to_pylist()
     expected = [("one?", "one"), ("two?", "three"), ("ask", "answer")]
     assert [(row["query"], row["positive"]) for row in found] == expected
+
+
+IDS = st.text("ab0 .-\u00e9", min_size=1, max_size=6).map(str.strip).filter(bool)
+GRADES = st.integers(-1, 3)
+
+
+@given(st.dictionaries(st.tuples(IDS, IDS), GRADES, min_size=1, max_size=8), st.sampled_from(["", "Q0", "0"]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_judgements_with_any_ids_are_the_same_in_every_form(
+    put: Put, judged: dict[tuple[str, str], int], second: str
+) -> None:
+    """Between tabs, in rows and as JSON: ids with blanks, and whole numbers with or without a point."""
+    expected = [(query, doc, score) for (query, doc), score in judged.items()]
+    trec = f"\t{second}\t" if second else "\t"
+    forms: list[tuple[str, str | list[Any]]] = [
+        ("a.tsv", "query-id\tcorpus-id\tscore\n" + "".join(f"{q}{trec}{d}\t{s}\r\n" for q, d, s in expected)),
+        ("b.tsv", "query-id\tcorpus-id\tscore\n" + "".join(f"{q}\t{d}\t{s}.0\n" for q, d, s in expected)),
+        ("c.jsonl", [{"query-id": q, "corpus-id": d, "score": float(s)} for q, d, s in expected]),
+    ]
+    for name, content in forms:
+        assert judgements(put(name, content), DatasetFiles()) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.tsv", "q\td\t1\nq\te\t0.9\n", ":2: the relevance 0.9 is not a whole number"),
+        ("a.jsonl", [{"qid": "q", "pid": "d", "score": 2.7}], ":1: the relevance 2.7 is not a whole number"),
+        ("a.json", '{"q": {"d": 0.5}}', ": q: the relevance 0.5 is not a whole number"),
+        ("a.tsv", "q d nan\n", ":1: the relevance nan is not a whole number"),
+        ("a.tsv", "q\td\t1\nq\td\t0\n", ":2: the query q and the document d have the relevance 0 here and 1 further"),
+        ("a.jsonl", [{"qid": "q", "pid": "d", "score": s} for s in (1, 1, 2)], ":3: the query q and the document d"),
+        ("a.txt", "q Q0 d 1 12.5 bm25\n", ":1: the line is not a judgement .*a TREC run"),
+        ("a.tsv", "q\tuser manual\n", ":1: the line is not a judgement"),
+        ("a.tsv", "q\td\thigh\n", ":1: the line is not a judgement .*'high' is not a number"),
+    ],
+)  # fmt: skip
+def test_a_judgement_that_says_two_things_or_none_is_refused(
+    name: str, content: Any, said: str, put: Put
+) -> None:
+    path = put(name, content)
+    with pytest.raises(UserError, match=re.escape(name) + said):
+        judgements(path, DatasetFiles())
+
+
+def test_a_document_with_two_texts_is_refused(put: Put) -> None:
+    files = {
+        "queries": put("q.tsv", "q0\twhich?\nq1\twhat?\n"),
+        "corpus": put("c.jsonl", [{"_id": "d 0", "text": text} for text in ("one", "one", "two")]),
+        "validation": put("v.tsv", "q0\td 0\t1\n"),
+        "test": put("t.tsv", "q1\td 0\t1\n"),
+    }
+    with pytest.raises(UserError, match=r"c\.jsonl:3: the document d 0 has a different text further up"):
+        read(defined("retrieval", trained_on="msmarco"), **files)

@@ -94,7 +94,7 @@ def test_a_bad_file_of_the_papers_datasets(
     ("role", "name", "text", "place", "what"),
     [
         *(("test", "x.tsv", f"q1 d1 1\n{line}\n", ":2", "not a judgement (query, document, relevance)") for line in (
-            "q2 d2", "q2", "q2 0 d2 1 more", "q2 d2 1.5", "query-id corpus-id score"
+            "q2 d2", "q2", "q2 0 d2 1 more", "q2 d2 high", "query-id corpus-id score"
         )),
         ("test", "x.json", "[]", "", "the row does not have the expected form"),
         ("test", "x.tsv", "q3 0 91 1\nq3 0 9 1\nq3 0 90 1\n", "", "corpus.jsonl: 2 (first: '91')"),
@@ -117,7 +117,7 @@ def test_a_relevance_that_is_none(score: object, put: Put, tmp_path: Path) -> No
     table = pa.table({"query-id": ["q4"], "corpus-id": ["7"], "score": [score]})
     pq.write_table(table, tmp_path / "bad.parquet")
     said = refused(lambda: read("msmarco", **{**beir_files(put), "test": tmp_path / "bad.parquet"}))
-    assert "bad.parquet: row 0: the row does not have the expected form" in said
+    assert "bad.parquet: row 0: the " in said and "is not a " in said
 
 
 @pytest.mark.parametrize("columns", [["_id", "title"], ["text", "title"], ["title"]])
