@@ -32,11 +32,11 @@ def run(
       clm-or-mlm miniature run --form quick --show
 
     Args:
-        form: quick (minutes), cpu, long or curves (hours), or gpu (a day of one H100)
+        form: quick (minutes), cpu, long, curves, or gpu (a day of one H100)
         divide: divide sizes and steps, such as those of gpu by 100 to try it on a CPU
         data: folder with text and datasets (default: made-up ones)
         out: output folder, with a subfolder for each form
-        example: also write the runs table and the loss curves to this folder, as small files that you can keep
+        example: also write runs table and loss curves here, as small files to keep
         workers: number of jobs to run at once
         show: only analyse the runs that have finished so far
     """

@@ -3,6 +3,7 @@
 import pytest
 
 from analysis.claims.catalogue import FINDINGS
+from benchmarks.protocol import TASKS
 from common.errors import UserError
 from paper_figures.figure import FIGURES
 from paper_figures.supplementary.forests import forest_data
@@ -26,6 +27,14 @@ def test_every_claim_has_a_forest_but_those_about_spreads_which_say_so() -> None
         else:
             data = forest_data(PUBLISHED, finding)
             assert data["drawn"].any() and data["effect"].notna().all()
+
+
+@pytest.mark.parametrize("finding", sorted(set(FINDINGS) - OF_SPREADS))
+def test_every_forest_is_drawn_under_the_names_of_its_tasks(finding: str) -> None:
+    """Of F5b and F9, which are about means over all tasks, under one heading a comparison."""
+    written = [text.get_text() for text in picture(f"forest-{finding.lower()}").texts]
+    headings = {task.title for task in TASKS.values()} & set(written)
+    assert bool(headings) != ("All tasks" in written)
 
 
 def test_a_pair_is_drawn_once_and_a_claim_across_tasks_by_pairs_of_datasets() -> None:
