@@ -124,9 +124,11 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
     """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         found = [
-            (Path(entry.path), match) for entry in entries if (match := _TEMPORARY.fullmatch(entry.name))
+            (Path(entry.path), match.groups())
+            for entry in entries
+            if (match := _TEMPORARY.fullmatch(entry.name))
         ]
-        for path, (short, machine, process, _) in [(path, match.groups()) for path, match in found]:
+        for path, (short, machine, process, _) in found:
             if name is not None and short != _short(name):
                 continue
             if (

@@ -182,7 +182,7 @@ def _write_tokenizer(folder: Path, start: Start, data: Path | None) -> None:
     types = start.config.get("type_vocab_size")
     pairs = (
         ["token_type_ids"] if isinstance(types, int) and types > 1 else []
-    )  # BERT's kind tells two texts apart
+    )  # BERT's family marks the second text of a pair
     write_tokenizer(
         folder, json.dumps(content, ensure_ascii=False) + "\n", special, max_length=start.longest,
         padding_side="right", model_input_names=["input_ids", *pairs, "attention_mask"],
