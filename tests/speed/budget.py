@@ -16,7 +16,8 @@ from pretraining.plan.devices import peak_flops
 from pretraining.plan.flops import model_flops_per_token
 from tests.speed.timing import parser_of
 
-TOKENS, PREDICTED = 288 * 1_030, 0.4
+SEQUENCES, LENGTH, PREDICTED = 288, 1_030, 0.4
+"""Of the step that was traced: its sequences, their mean tokens, the share that is predicted."""
 SEEN = {"210m": 308_000, "610m": 105_500, "1b": 60_000}
 """Tokens/s that one H100 was measured at (docs/performance.md)."""
 
@@ -36,7 +37,7 @@ class Rates:
     residual: int = 4
     """Bytes of a number that blocks add to."""
     passes: float = 12.6
-    """Passes of a step."""
+    """Passes of 288 sequences."""
 
 
 MEASURED = Rates()
@@ -46,7 +47,6 @@ VARIANTS = (
     ("FlashAttention 3", {"forward": 400e12, "backward": 350e12}),
     ("+ residual=bf16", {"residual": 2}),
     ("+ passes of twice the tokens", {"passes": 6.3}),
-    ("+ compile=tuned, if it reaches 2.6 TB/s", {"memory": 2.6e12}),
     ("limit: 796 TFLOP/s, 3.02 TB/s, no idle", {
         "products": 796e12, "forward": 460e12, "backward": 422e12, "memory": 3.02e12,
     }),
@@ -54,36 +54,47 @@ VARIANTS = (
 """Label and what changes; each row keeps the changes of those before it."""
 
 
-def step_seconds(shape: Shape, rates: Rates) -> dict[str, float]:
+def step_seconds(shape: Shape, rates: Rates, *, sequences: float = SEQUENCES) -> dict[str, float]:
     """Return the seconds of each part of a step.
 
     The GPU waited for 5 % of the traced step; its kernels alone took what a whole step took without the trace, so that
     nothing is added for waiting.
     """
+    tokens, passes = sequences * LENGTH, rates.passes * sequences / SEQUENCES
     width, kv = shape.hidden, shape.kv_heads * shape.head_dim
     matrices = shape.body_parameters + PREDICTED * shape.embedding_parameters
-    forward = 4 * shape.layers * width * effective_length() * TOKENS
+    forward = 4 * shape.layers * width * effective_length() * tokens
     # Each of a block's two norms reads a branch and the residual and writes both; backward it reads three tensors and
     # writes two, and the gradient of its weight reads two of them again.
     norms = 2 * width * ((4 + 2 * rates.residual) + (4 + 3 * rates.residual) + (2 + rates.residual))
     rotations = 8 * (width + kv)  # queries and keys, read and written in bf16, forward and backward
     gates = 16 * shape.mlp  # SwiGLU: three tensors forward, five backward
     products = shape.body_parameters + shape.embedding_parameters
-    weights = rates.passes * (6 * products + 18 * products + 16 * shape.embedding_parameters)
-    logits = 8 * PREDICTED * TOKENS * shape.vocab
+    weights = passes * (6 * products + 18 * products + 16 * shape.embedding_parameters)
+    logits = 8 * PREDICTED * tokens * shape.vocab
     return {
-        "matrix products": 6 * matrices * TOKENS / rates.products,
+        "matrix products": 6 * matrices * tokens / rates.products,
         "attention": forward / rates.forward + 2.5 * forward / rates.backward,
-        "norms, RoPE, SwiGLU": TOKENS * shape.layers * (norms + rotations + gates) / rates.memory,
+        "norms, RoPE, SwiGLU": tokens * shape.layers * (norms + rotations + gates) / rates.memory,
         "casts, gradient sums": weights / rates.memory,
         "loss": logits / rates.memory,
         "clipping, AdamW": 40 * shape.trained_parameters / rates.memory,
     }
 
 
-def speed(shape: Shape, rates: Rates) -> tuple[float, float]:
+def moved_bytes(shape: Shape, rates: Rates, *, tokens: float, passes: float) -> float:
+    """Return the bytes that kernels of a step read and write which only move memory."""
+    sequences = tokens / LENGTH
+    rates = replace(rates, passes=passes * SEQUENCES / sequences)
+    parts = step_seconds(shape, rates, sequences=sequences)
+    return rates.memory * sum(
+        seconds for part, seconds in parts.items() if part not in ("matrix products", "attention")
+    )
+
+
+def speed(shape: Shape, rates: Rates, *, sequences: float = SEQUENCES) -> tuple[float, float]:
     """Return tokens/s and MFU."""
-    found = TOKENS / sum(step_seconds(shape, rates).values())
+    found = sequences * LENGTH / sum(step_seconds(shape, rates, sequences=sequences).values())
     peak = peak_flops("NVIDIA H100 80GB HBM3")
     assert peak is not None
     return found, found * model_flops_per_token(shape, predicted=PREDICTED) / peak

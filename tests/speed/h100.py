@@ -1,37 +1,49 @@
-"""What one H100 reaches, in three parts of eight minutes at most: for a machine with torch and nothing of Composer.
+"""What one H100 reaches, and which defaults that would change: one run of ten minutes, with torch and no Composer.
 
-    python3 -m tests.speed.h100 kernels     # attention alone: by size, direction and kernel
-    python3 -m tests.speed.h100 variants    # 30 steps of 610M by attention, residual, microbatch and compiler
-    python3 -m tests.speed.h100 best        # the best of them at three sizes, a trace, fine-tuning
-    python3 -m tests.speed.h100 kernels variants best --device cpu --minutes 1
+    python3 -m tests.speed.h100                          # on the card
+    python3 -m tests.speed.h100 --device cpu             # the same walk with tiny models
 
-It needs torch 2.11 or newer, transformers 5, NumPy and accelerate, and trains by a loop of its own: the product's
-model, objective, order, passes, weights and AdamW, on made-up text. A row that the machine's torch or packages cannot
-do falls away and says why. Rows are written to `--out` as they come, and the same command measures those that are
-missing, so that a part may be cut off at any time. Each part ends in its table and in the decisions that it allows.
+Four questions, each with its rows and the decision that follows:
+
+- attention alone, forward and backward, by kernel: over a pass of pretraining and over fine-tuning's short texts
+- an adapted start of 135M: tokens/s by the size of a pass
+- fine-tuning 610M on short texts, next to transformers' Trainer
+- 20 steps of 610M: the whole step by kernel, size of a pass, residual and compiler, with the bytes/s of what only
+  moves memory
+
+It needs torch 2.11 or newer, transformers 5, NumPy, accelerate, annotated-types and orjson, and trains by a loop of its
+own: the product's model, objective, order, passes, weights and AdamW, on made-up text. A row that the machine's torch
+or packages cannot do falls away and says why. Rows are written to `--out` as they come; the same command measures those
+that are missing.
 
 On a stand-in of the CUDA driver (`gpu_rehearsal`), with `--counter FUNCTION`, all of it runs and no time has a meaning.
 """
 
+import importlib
 import itertools
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM
 
-from common.errors import UserError, first_line
+from common.errors import first_line
 from common.files import write_text
 from pretraining.data.sampler import Order, lay_out
-from pretraining.model.attention import BACKENDS, packed_layout, resolve_backend
+from pretraining.model import attention, modeling
+from pretraining.model.adapted import AdaptedModel
+from pretraining.model.attention import BACKENDS, AttentionBackend, AttentionLayout, packed_layout
 from pretraining.model.configuration import EncoderConfig, config_of
 from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM
@@ -40,37 +52,42 @@ from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import Batches, TrainingConfig
 from pretraining.plan.devices import largest_microbatch, mfu
 from pretraining.plan.flops import model_flops_per_token
-from pretraining.training.objectives import ObjectiveBatch, clm, group_weights, loss_sum, mlm
+from pretraining.training.objectives import ObjectiveBatch, group_weights, loss_sum, mlm
 from tests.pretraining.sizes import TINY
-from tests.speed.budget import speed, variants
+from tests.speed.budget import MEASURED, moved_bytes, speed
 from tests.speed.parts import adamw, ours
 from tests.speed.timing import machine, parser_of
 
 Row = dict[str, Any]
-SEQUENCES, STEPS, WARM = 288, 30, 12
+SEQUENCES, STEPS, WARM = 96, 20, 8
 """Of a step, of a run, and of those that compile and are not timed."""
-FAILURES = (UserError, RuntimeError, ImportError, ValueError, torch._dynamo.exc.TorchDynamoException)
+SHORT = (8, 60)
+"""Tokens of the shortest and the longest of fine-tuning's 32 texts."""
 RESIDUAL_WITHIN = 0.0008
 """Nats by which losses of two equal runs differed within 30 steps (docs/performance.md)."""
-GAIN = 1.10
-"""How much faster than FlashAttention 2 cuDNN must be to become a default."""
-CONFIRMED, WRONG = 0.47, 0.44
-"""MFU of 610M that confirms the counted budget, and below which the trace says what is wrong in it."""
-FIXED_SHAPES = 16
+WITHIN = 0.03
+"""Largest difference of another kernel's results and gradients, relative to their norm: rounding of bfloat16."""
+GAIN = 1.03
+"""How much faster a whole step must be for another default."""
 
 
 class OutOfTime(Exception):
-    """The part's minutes are over; the same command resumes it."""
+    """The minutes are over; the same command resumes."""
 
 
 @dataclass(kw_only=True)
-class Part:
-    """A table that is measured row by row."""
+class Table:
+    """Rows that are measured one by one."""
 
     file: Path
     device: torch.device
     end: float
-    rows: dict[str, Row]
+    backends: Sequence[str] = ()
+    """Kernels to time."""
+    small: bool = False
+    counter: str = ""
+    """C function of a stand-in's counters, which no profiler can read."""
+    rows: dict[str, Row] = field(default_factory=dict)
 
     def measure(self, key: str, call: Callable[[], Row]) -> Row:
         """Return a row: the one that is there, or what the call measures."""
@@ -87,7 +104,7 @@ class Part:
             row = call()
         except subprocess.TimeoutExpired:
             raise OutOfTime from None
-        except FAILURES as error:
+        except Exception as error:  # whatever a package's compiler may raise
             row = {"falls away": first_line(error)}
         self.rows[key] = row | {"seconds": round(time.monotonic() - began, 1)}
         write_text(self.file, json.dumps(self.rows, indent=1))
@@ -107,106 +124,127 @@ def clock(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def passes(config: TrainingConfig, steps: int) -> Iterator[list[np.ndarray[Any, Any]]]:
-    """Yield the lengths of each pass of each step, by the product's order and layout."""
-    order = Order(
-        samples=2**20,
-        batch=config.batches.global_batch,
-        seed=0,
-        block=config.batches.shuffle_block,
-        chunk=config.batches.shuffle_chunk,
-    )
-    for step in range(steps):
-        starts, stops = config.sequences.spans(order.batch_of(step)[1])
-        yield [
-            (stops - starts)[places] for places in lay_out(stops - starts, 1, config.batches.pass_tokens)[0]
-        ]
+# Before 2.15, torch's operator has no gradient by FlashAttention 4: its package is called directly.
+# cuDNN is not: called by torch 2.11's own function, version 9.19 returned wrong sums (docs/performance.md).
 
 
-def _sizes(small: bool) -> dict[str, Shape]:
-    return {"tiny": replace(TINY, vocab=2_000)} if small else SHAPES
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _flash4(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
+    module: Any = importlib.import_module(BACKENDS["flash4"].module)
+    bounds, longest = layout.cu_seqlens, layout.max_length
+    found = module.flash_attn_varlen_func(
+        q, k, v, cu_seqlens_q=bounds, cu_seqlens_k=bounds, max_seqlen_q=longest, max_seqlen_k=longest,
+        causal=layout.is_causal,
+    )  # fmt: skip
+    out: Tensor = found[0] if isinstance(found, tuple) else found
+    return out
 
 
-def kernels(part: Part, small: bool) -> None:
-    """Time attention alone, over the passes of a step; of cuDNN, too, what a new shape costs."""
-    config = (
-        TrainingConfig(batches=Batches(global_batch=16, max_length=48, microbatch=2))
-        if small
-        else TrainingConfig(batches=Batches(global_batch=SEQUENCES))
-    )
-    tokens, sequences = config.batches.pass_multiples
-    lengths = next(passes(config, 1))
-    sizes = _sizes(small)
-    for (size, shape), causal, name in itertools.product(sizes.items(), (False, True), BACKENDS):
-        if name == "sdpa" and part.device.type == "cuda":
-            continue  # one sequence after the other
-        for exact in (True, False) if name == "cudnn" else (True,):
-            batches = [
-                PackedBatch.of([np.zeros(n, np.int64) for n in one], max_length=config.batches.max_length)
-                for one in lengths
-            ]
-            batches = batches if exact else [batch.padded(tokens, sequences) for batch in batches]
-            label = name + (", few shapes" if not exact else "")
-            part.measure(
-                f"{size} {'clm' if causal else 'mlm'} {label}",
-                lambda shape=shape, causal=causal, name=name, batches=batches: kernel(
-                    part.device, shape, causal, name, batches
-                ),
-            )
-    best = {}
-    for size, causal in itertools.product(sizes, ("mlm", "clm")):
-        found = {
-            key.split(" ", 2)[2]: row
-            for key, row in part.rows.items()
-            if key.startswith(f"{size} {causal} ") and "both" in row
-        }
-        best[f"{size} {causal}"] = max(found, key=lambda name: found[name]["both"], default="none")
-    print(f"fastest by forward and backward TFLOP/s: {best}")
-    for key, row in part.rows.items():
-        if "cudnn, few" in key and "misses" in row:
-            print(
-                f"decision: {key} met {row['misses']} new shapes; at most {FIXED_SHAPES} let it be a default"
-            )
-
-
-def kernel(
-    device: torch.device, shape: Shape, causal: bool, name: str, batches: Sequence[PackedBatch]
-) -> Row:
-    """Return TFLOP/s of both passes, and of the first call for each shape the seconds beyond the second call's."""
+def backend_of(name: str, device: torch.device, head_dim: int) -> AttentionBackend:
+    """Return a backend that runs on the device, called directly where torch is too old to offer it."""
+    if name == "flash4" and torch.__version__ < "2.15" and device.type == "cuda":
+        return replace(BACKENDS[name], attend=_flash4)
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    backend = resolve_backend(name, device, dtype, shape.head_dim)
-    seconds, first, seen, before = np.zeros(2), 0.0, set(), _memory()
-    work = 0.0
-    for batch in batches:
-        given = batch.to(device)
-        layout = packed_layout(given.cu_seqlens, given.max_length, is_causal=causal, backend=backend)
-        q, k, v = (
-            torch.randn(
-                batch.num_tokens, heads, shape.head_dim, device=device, dtype=dtype, requires_grad=True
-            )
-            for heads in (shape.heads, shape.kv_heads, shape.kv_heads)
+    return attention.resolve_backend(name, device, dtype, head_dim)
+
+
+# Attention alone.
+
+
+def kernels(table: Table) -> None:
+    """Time attention alone over one pass of pretraining and one of short texts, by kernel and direction."""
+    shape = replace(TINY, vocab=2_000) if table.small else SHAPES["610m"]
+    rng = np.random.default_rng(0)
+    most = 48 if table.small else 2_048
+    texts = {
+        "pretraining": rng.integers(12, most + 1, 2 if table.small else 24),
+        "short texts": rng.integers(*SHORT, 4 if table.small else 32),
+    }
+    for (kind, lengths), causal, name in itertools.product(texts.items(), (False, True), table.backends):
+        if causal and kind == "short texts":
+            continue
+        batch = PackedBatch.of([np.zeros(n, np.int64) for n in lengths], max_length=int(max(lengths)))
+        if BACKENDS[name].fixed_shapes:
+            batch = batch.padded(*TrainingConfig().batches.pass_multiples)
+        table.measure(
+            f"attention, {kind}, {'clm' if causal else 'mlm'}, {name}",
+            partial(kernel, table.device, shape, causal, name, batch),
         )
-        gradient, runs = torch.randn_like(q), []
-        for _ in range(3):
-            at = clock(device)
-            out = backend.attend(q, k, v, layout)
-            middle = clock(device)
-            torch.autograd.grad(out, (q, k, v), gradient)
-            runs.append((middle - at, clock(device) - middle))
-        seconds += np.min(runs[1:], axis=0)
-        first += sum(runs[0]) - sum(runs[1])
-        seen.add((batch.num_tokens, len(batch.cu_seqlens)))
-        square = float(batch.cu_seqlens.diff().double().square().sum())
-        work += 4 * square * shape.heads * shape.head_dim * (0.5 if causal else 1)
-    forward, backward = work / seconds[0] / 1e12, 2.5 * work / seconds[1] / 1e12
+    for kind in texts:
+        start = f"attention, {kind}, mlm, "
+        wrong = [name for name, far in _of(table, start, "differs by").items() if far > WITHIN]
+        rows = {name: rate for name, rate in _of(table, start, "both").items() if name not in wrong}
+        if wrong:
+            print(f"decision: {kind}: {', '.join(wrong)} gives other results than FlashAttention 2")
+        if rows:
+            print(f"decision: {kind}: {max(rows, key=lambda name: rows[name])} is the fastest kernel alone")
+
+
+def _of(table: Table, start: str, value: str) -> dict[str, float]:
+    """Return one value of all rows of a kind, by the rest of their keys."""
     return {
-        "forward": forward, "backward": backward, "both": 3.5 * work / seconds.sum() / 1e12,
-        "misses": len(seen), "seconds a miss": first / len(seen), "host GB": _memory() - before,
+        key.removeprefix(start): row[value]
+        for key, row in table.rows.items()
+        if key.startswith(start) and value in row
+    }
+
+
+def kernel(device: torch.device, shape: Shape, causal: bool, name: str, batch: PackedBatch) -> Row:
+    """Return TFLOP/s of both passes, seconds of the first call, and how far results are from FlashAttention 2's."""
+    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+    backend = backend_of(name, device, shape.head_dim)
+    given = batch.to(device)
+    layout = packed_layout(given.cu_seqlens, given.max_length, is_causal=causal, backend=backend)
+    generator = torch.Generator(device).manual_seed(0)
+    q, k, v, gradient = (
+        torch.randn(batch.num_tokens, heads, shape.head_dim, device=device, dtype=dtype, generator=generator)
+        for heads in (shape.heads, shape.kv_heads, shape.kv_heads, shape.heads)
+    )
+    leaves = [x.requires_grad_() for x in (q, k, v)]
+    runs = []
+    for _ in range(12):
+        at = clock(device)
+        out = backend.attend(q, k, v, layout)
+        middle = clock(device)
+        found = torch.autograd.grad(out, leaves, gradient)
+        runs.append((middle - at, clock(device) - middle))
+    forward, backward = np.median(runs[3:], axis=0)
+    lengths = batch.cu_seqlens.diff().double()
+    work = 4 * float(lengths.square().sum()) * shape.heads * shape.head_dim * (0.5 if causal else 1)
+    row: Row = {
+        "both": 3.5 * work / (forward + backward) / 1e12, "forward": work / forward / 1e12,
+        "backward": 2.5 * work / backward / 1e12, "microseconds": 1e6 * (forward + backward),
+        "first call, s": sum(runs[0]),
     }  # fmt: skip
+    if device.type == "cuda" and name != "flash2":
+        reference = backend_of("flash2", device, shape.head_dim)
+        layout = packed_layout(given.cu_seqlens, given.max_length, is_causal=causal, backend=reference)
+        expected = [out_ := reference.attend(q, k, v, layout), *torch.autograd.grad(out_, leaves, gradient)]
+        real = int(lengths.sum())
+        row["differs by"] = max(
+            float(((a[:real] - b[:real]).norm() / b[:real].norm()).detach())
+            for a, b in zip([out, *found], expected, strict=True)
+        )
+    return row
 
 
-def _memory() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+# Whole steps.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """One way to train."""
+
+    backend: str = "flash2"
+    microbatch: int = 12
+    tuned: bool = False
+    residual: str = "fp32"
+
+    @property
+    def label(self) -> str:
+        """What it is, for a table."""
+        words = [self.backend, f"microbatch {self.microbatch}", *(["tuned"] if self.tuned else [])]
+        return ", ".join([*words, *(["residual bf16"] if self.residual == "bf16" else [])])
 
 
 def made_up(rng: np.random.Generator, length: int, vocab: int) -> np.ndarray[Any, Any]:
@@ -220,82 +258,49 @@ def made_up(rng: np.random.Generator, length: int, vocab: int) -> np.ndarray[Any
 
 
 def step_parts(
-    config: EncoderConfig, settings: TrainingConfig, objective: str, steps: int, *, fixed: bool
+    config: EncoderConfig, settings: TrainingConfig, steps: int, *, fixed: bool, ratio: float = 0.4
 ) -> Iterator[list[ObjectiveBatch]]:
     """Yield the passes of each step as the data loader makes them, with the weights of their tokens."""
-    rng, rule = np.random.default_rng(0), MaskRule.of(config, ratio=0.4, seed=0)
+    rng, rule = np.random.default_rng(0), MaskRule.of(config, ratio=ratio, seed=0)
     number, batches = 0, settings.batches
-    for lengths in passes(settings, steps):
+    order = Order(
+        samples=2**20,
+        batch=batches.global_batch,
+        seed=0,
+        block=batches.shuffle_block,
+        chunk=batches.shuffle_chunk,
+    )
+    for step in range(steps):
+        starts, stops = settings.sequences.spans(order.batch_of(step)[1])
         made, counts = [], torch.zeros(batches.global_batch // batches.group_size, dtype=torch.float64)
-        for one in lengths:
-            ids = np.arange(number, number + len(one))
-            number += len(one)
-            packed = PackedBatch.of(
-                [made_up(rng, n, config.vocab_size) for n in one], ids, max_length=batches.max_length
-            )
-            part = (clm(packed) if objective == "clm" else mlm(packed, rule)).grouped(
-                torch.from_numpy(ids % len(counts))
-            )
+        for places in lay_out(stops - starts, 1, batches.pass_tokens)[0]:
+            lengths = (stops - starts)[places]
+            ids = np.arange(number, number + len(lengths))
+            number += len(lengths)
+            texts = [made_up(rng, n, config.vocab_size) for n in lengths]
+            part = mlm(PackedBatch.of(texts, ids, max_length=batches.max_length), rule)
+            part = part.grouped(torch.from_numpy(ids % len(counts)))
             counts += part.counts(len(counts))
             made.append(part.padded(*batches.pass_multiples) if fixed else part)
         weights = group_weights(counts, "equal")
         yield [replace(part, weights=weights) for part in made]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Variant:
-    """One way to train."""
-
-    backend: str = "flash2"
-    residual: str = "fp32"
-    microbatch: int = 12
-    tuned: bool = False
-
-    @property
-    def label(self) -> str:
-        """What it is, for a table."""
-        words = [self.backend, f"residual {self.residual}", f"microbatch {self.microbatch}"]
-        return ", ".join([*words, "tuned"] if self.tuned else words)
-
-
-def trained(
-    device: torch.device,
-    shape: Shape,
-    variant: Variant,
-    objective: str = "mlm",
-    *,
-    steps: int = STEPS,
-    small: bool = False,
-    trace: bool = False,
-) -> Row:
-    """Return tokens/s, MFU, memory and losses of a run; with `trace`, its last step's milliseconds by kernels."""
-    config = config_of(shape, {"bos_id": 1, "eos_id": 2, "mask_id": 3})
-    given = (
-        {"global_batch": 16, "max_length": 48, "microbatch": 2}
-        if small
-        else {"global_batch": SEQUENCES, "microbatch": variant.microbatch}
-    )
-    settings = TrainingConfig(batches=Batches(**given))  # type: ignore[arg-type]
-    dtype = torch.bfloat16
-    backend = resolve_backend(variant.backend, device, dtype, shape.head_dim)
-    model: EuroBertForMaskedLM = ours(config).to(device)
-    model.set_attention_backend(backend.name)
-    model.fuse_projections(device.type == "cuda")
-    model.body.residual_is_narrow = variant.residual == "bf16"
-    if device.type == "cuda":
-        model.compile_blocks(options={"coordinate_descent_tuning": True} if variant.tuned else None)
-    optimizer, losses, taken, tokens = adamw(model), list[torch.Tensor](), list[float](), list[int]()
-    begin, profiler = clock(device), None
-    for number, parts in enumerate(
-        step_parts(config, settings, objective, steps, fixed=backend.fixed_shapes)
-    ):
+def train(
+    model: Any, config: EncoderConfig, settings: TrainingConfig, device: torch.device, *, steps: int,
+    fixed: bool = False, ratio: float = 0.4, trace: bool = False,
+) -> Row:  # fmt: skip
+    """Return tokens/s, memory and losses of a run; with `trace`, its last step's milliseconds by kind of kernel."""
+    optimizer, losses, taken, tokens = adamw(model), list[Tensor](), list[float](), list[int]()
+    profiler = None
+    for number, parts in enumerate(step_parts(config, settings, steps, fixed=fixed, ratio=ratio)):
         if trace and device.type == "cuda" and number == steps - 1:
             profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
-            profiler.__enter__()
+            profiler.__enter__()  # type: ignore[no-untyped-call]
         begin = clock(device)  # without the making of the step's text
         loss = torch.zeros((), device=device)
         for part in parts:
-            with torch.autocast(device.type, dtype):
+            with torch.autocast(device.type, torch.bfloat16):
                 total = loss_sum(model, part.to(device, non_blocking=True)).total
             total.backward()  # type: ignore[no-untyped-call]
             loss += total.detach()
@@ -305,72 +310,98 @@ def trained(
         losses.append(loss)
         taken.append(clock(device) - begin)
         tokens.append(sum(part.inputs.num_tokens for part in parts))
-    late = slice(min(WARM, steps // 2), None)
-    rate = sum(tokens[late]) / sum(taken[late])
-    flops = model_flops_per_token(
-        shape, length=settings.sequences.attended_length, predicted=1.0 if objective == "clm" else 0.4
-    )
-    row: Row = {"tokens/s": rate, "host GB": _memory(), "attention": backend.name}
+    late = slice(min(WARM, steps // 2), steps - trace)
+    row: Row = {"tokens/s": sum(tokens[late]) / sum(taken[late])}
     if device.type == "cuda":
-        share = mfu(rate, flops, torch.cuda.get_device_name())
-        row |= {"MFU": share or 0.0, "GPU GB": torch.cuda.max_memory_allocated() / 1e9}
+        row["GPU GB"] = torch.cuda.max_memory_allocated() / 1e9
     if profiler is not None:
-        profiler.__exit__(None, None, None)
-        row["trace, ms"] = kinds(profiler, taken[-1])
+        profiler.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        row |= kinds(profiler, taken[-1]) | {"traced tokens": tokens[-1], "traced passes": len(parts)}
     return row | {"losses": [float(loss) for loss in losses]}
 
 
 def kinds(profiler: Any, seconds: float) -> dict[str, float]:
     """Return milliseconds of a traced step by kind of kernel."""
-    found = {"products": 0.0, "attention": 0.0, "other": 0.0}
+    found = {"products, ms": 0.0, "attention, ms": 0.0, "other, ms": 0.0}
     for event in profiler.key_averages():
         name = event.key.lower()
         attends = any(word in name for word in ("flash", "fmha", "attention", "sdpa"))
         multiplies = any(word in name for word in ("gemm", "nvjet", "cutlass", "matmul"))
         kind = "attention" if attends else "products" if multiplies else "other"
-        found[kind] += event.self_device_time_total / 1e3
-    return found | {"idle": max(0.0, 1e3 * seconds - sum(found.values()))}
+        found[f"{kind}, ms"] += event.self_device_time_total / 1e3
+    return found | {"idle, ms": max(0.0, 1e3 * seconds - sum(found.values()))}
 
 
-def all_variants(part: Part, small: bool) -> Variant:
-    """Time 30 steps of 610M by variant; return the fastest, with the residual that the losses allow."""
-    shape = _sizes(small)["tiny" if small else "610m"]
-    most = max(1, largest_microbatch(shape, _free(part.device), Batches().max_length)) if not small else 4
-
-    def run(variant: Variant) -> Row:
-        return part.measure(variant.label, lambda: trained(part.device, shape, variant, small=small))
-
-    base = Variant(backend="sdpa") if part.device.type == "cpu" else Variant()
-    timed = {base: run(base)}
-    for name in ("flash4", "cudnn", "flash3"):
-        timed[replace(base, backend=name)] = run(replace(base, backend=name))
-    ran = {variant: row for variant, row in timed.items() if "tokens/s" in row}
-    if not ran:
-        return base
-    fastest = max(ran, key=lambda variant: ran[variant]["tokens/s"])
-    if fastest.backend == "cudnn" and ran[fastest]["tokens/s"] < GAIN * timed[base].get("tokens/s", 0.0):
-        fastest = max((v for v in ran if v.backend != "cudnn"), key=lambda variant: ran[variant]["tokens/s"])
-    print(f"decision: attention {fastest.backend} (cuDNN only from {GAIN:g} times flash2 on)")
-    narrow = replace(fastest, residual="bf16")
-    again = part.measure(f"{fastest.label}, again", lambda: trained(part.device, shape, fastest, small=small))
-    row = run(narrow)
-    off, noise = _apart(row, ran[fastest]), _apart(again, ran[fastest])
-    allowed = off <= max(RESIDUAL_WITHIN, noise)
-    print(
-        f"decision: residual=bf16 moves a loss by at most {off:.5f} nats, a second run by {noise:.5f}; it "
-        f"{'may' if allowed else 'may not'} become a default ({RESIDUAL_WITHIN} or the second run's)"
+def step_of(table: Table, variant: Variant) -> Row:
+    """Return what 20 steps of 610M reach, with MFU and the bytes/s of what only moves memory."""
+    small, device = table.small, table.device
+    shape = replace(TINY, vocab=2_000) if small else SHAPES["610m"]
+    config = config_of(shape, {"bos_id": 1, "eos_id": 2, "mask_id": 3})
+    given = (
+        Batches(global_batch=12, max_length=48, microbatch=2)
+        if small
+        else Batches(global_batch=SEQUENCES, microbatch=variant.microbatch)
     )
-    best = narrow if allowed else fastest
-    large = replace(best, microbatch=most)
-    tuned = replace(large, tuned=True)
-    rows = {variant: run(variant) for variant in (large, tuned)} | {best: ran.get(best, row)}
-    best = max((v for v in rows if "tokens/s" in rows[v]), key=lambda v: rows[v]["tokens/s"])
-    print(f"decision: {best.label}")
-    return best
+    settings = TrainingConfig(batches=given)
+    backend = backend_of(variant.backend, device, shape.head_dim)
+    model: EuroBertForMaskedLM = ours(config).to(device)
+    model.fuse_projections(device.type == "cuda")
+    model.body.residual_is_narrow = variant.residual == "bf16"
+    if device.type == "cuda":
+        model.compile_blocks(options={"coordinate_descent_tuning": True} if variant.tuned else None)
+    # The model's own name for its backend would be refused by an older torch.
+    with mock.patch.object(modeling, "resolve_backend", lambda *_: backend):
+        steps = 3 if small else STEPS
+        row = train(
+            model, config, settings, device, steps=steps, fixed=backend.fixed_shapes, trace=not table.counter
+        )
+    if device.type == "cuda":
+        flops = model_flops_per_token(shape, length=settings.sequences.attended_length, predicted=0.4)
+        row["MFU"] = mfu(row["tokens/s"], flops, torch.cuda.get_device_name()) or 0.0
+    if "other, ms" in row:
+        rates = replace(MEASURED, residual=2 if variant.residual == "bf16" else 4)
+        moved = moved_bytes(shape, rates, tokens=row["traced tokens"], passes=row["traced passes"])
+        row["TB/s"] = moved / max(row["other, ms"], 1e-3) / 1e9
+    return row
 
 
-def _free(device: torch.device) -> float:
-    return torch.cuda.mem_get_info(device)[0] / 1e9 if device.type == "cuda" else 0.0
+def steps(table: Table) -> None:
+    """Time whole steps of 610M by kernel, size of a pass, compiler and residual, and say what may be a default."""
+    on_cpu = table.device.type == "cpu"
+    base = Variant(backend=table.backends[0])
+    free = 0.0 if on_cpu else torch.cuda.mem_get_info(table.device)[0] / 1e9
+    most = 4 if table.small else max(12, largest_microbatch(SHAPES["610m"], free, Batches().max_length))
+
+    def run(variant: Variant, more: str = "") -> Row:
+        return table.measure(f"610m, {variant.label}{more}", lambda: step_of(table, variant))
+
+    first = run(base)
+    if "tokens/s" not in first:
+        return
+    if not table.small:
+        counted = speed(SHAPES["610m"], MEASURED, sequences=SEQUENCES)[0]
+        print(f"decision: the budget counts {counted:,.0f} tokens/s for the first row of 610m")
+    rates = {base: first["tokens/s"]}
+    for name in table.backends[1:]:
+        rates[replace(base, backend=name)] = run(replace(base, backend=name)).get("tokens/s", 0.0)
+    best = max(rates, key=lambda variant: rates[variant])
+    says = f"{rates[best] / rates[base]:.2f} times {base.backend}'s tokens/s"
+    print(f"decision: {best.backend} makes the fastest step, {says}; a default from {GAIN:g} on")
+    large = run(replace(base, microbatch=most))
+    print(f"decision: a pass of {most}: {large.get('tokens/s', 0.0) / rates[base]:.2f} times a pass of 12")
+    narrow, again = run(replace(base, residual="bf16")), run(base, ", again")
+    off, noise = _apart(narrow, first), _apart(again, first)
+    may = "may" if off <= max(RESIDUAL_WITHIN, noise) else "may not"
+    gain = narrow.get("tokens/s", 0.0) / rates[base]
+    print(
+        f"decision: residual=bf16 {may} become a default: {gain:.2f} times as fast, its losses at most {off:.5f} nats "
+        f"from float32's, a second run's {noise:.5f} ({RESIDUAL_WITHIN} allowed)"
+    )
+    tuned = run(replace(base, tuned=True))  # last: its compiler takes minutes
+    gain = tuned.get("tokens/s", 0.0) / rates[base]
+    print(
+        f"decision: compile=tuned reaches {tuned.get('TB/s', 0.0):.2f} TB/s, {gain:.2f} times the step's speed"
+    )
 
 
 def _apart(row: Row, other: Row) -> float:
@@ -378,59 +409,75 @@ def _apart(row: Row, other: Row) -> float:
     return max((abs(a - b) for a, b in pairs), default=float("inf"))
 
 
-def best_of(part: Part, small: bool, options: Any) -> None:
-    """Time the best variant at three sizes and in both directions, trace it, and time fine-tuning."""
-    file = part.file.parent / "chosen.json"
-    if not file.is_file():
-        print("variants has not been measured to its end: FlashAttention 2 as it was")
-    base = Variant(backend="sdpa") if part.device.type == "cpu" else Variant()
-    chosen = Variant(**json.loads(file.read_text())) if file.is_file() else base
-    for (size, shape), objective in itertools.product(_sizes(small).items(), ("mlm", "clm")):
-        micro = max(1, largest_microbatch(shape, _free(part.device), Batches().max_length))
-        variant = chosen if small or chosen.microbatch == 12 else replace(chosen, microbatch=micro)
-        row = part.measure(
-            f"{size} {objective} {variant.label}",
-            lambda shape=shape, variant=variant, objective=objective: trained(
-                part.device,
-                shape,
-                variant,
-                objective,
-                steps=20,
-                small=small,
-                trace=objective == "mlm" and not options.counter,
-            ),
-        )
-        if size == "610m" and objective == "mlm" and "MFU" in row:
-            predicted = ", ".join(f"{label} {speed(shape, rates)[1]:.1%}" for label, rates in variants())
-            says = "confirms the budget" if row["MFU"] >= CONFIRMED else "is below the budget's last row"
-            wrong = "; the trace says which row of the budget is wrong" if row["MFU"] < WRONG else ""
-            print(f"decision: MFU {row['MFU']:.1%} {says}{wrong} (predicted: {predicted})")
-    command = [sys.executable, "-m", "tests.speed.finetuning", "--kinds", "SC", "QA", "--steps", "20"]
-    command += ["--size", "tiny" if small else "610m", "--device", part.device.type, "--trainer", "32"]
-    command += ["--variants", "now", *(() if small else ("compiled",))]
-    command += ["--counter", options.counter] if options.counter else []
+# A start of another family.
 
-    def finetuning() -> Row:
-        left = max(60.0, part.end - time.monotonic() + 60)
+
+def starts(table: Table) -> None:
+    """Time an adapted decoder of SmolLM2-135M's shape at 512 tokens and 30 % masks, by the size of a pass."""
+    big = {
+        "hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
+        "intermediate_size": 1_536, "vocab_size": 49_152,
+    }  # fmt: skip
+    tiny = {
+        "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2,
+        "intermediate_size": 64, "vocab_size": 500,
+    }  # fmt: skip
+    given: dict[str, Any] = tiny if table.small else big
+    length, sequences = (48, 24) if table.small else (512, 192)
+
+    def run(microbatch: int) -> Row:
+        torch.manual_seed(0)
+        inner = LlamaForCausalLM(LlamaConfig(**given, tie_word_embeddings=True))
+        model = AdaptedModel(inner).to(table.device).train()
+        rule = EncoderConfig(**given, bos_token_id=1, eos_token_id=2, pad_token_id=2, mask_token_id=3)
+        batches = Batches(global_batch=sequences, max_length=length, microbatch=microbatch)
+        settings = TrainingConfig(batches=batches)
+        return train(model, rule, settings, table.device, steps=3 if table.small else 12, ratio=0.3)
+
+    sizes = (2, 8) if table.small else (12, 32, 64)
+    for size in sizes:
+        table.measure(f"start of 135M, microbatch {size}", partial(run, size))
+    rows = _of(table, "start of 135M, microbatch ", "tokens/s")
+    if rows:
+        best = max(rows, key=lambda size: rows[size])
+        gain = rows[best] / rows.get(str(sizes[0]), rows[best])
+        print(f"decision: a start's pass of {best} is the fastest, {gain:.2f} times that of {sizes[0]}")
+
+
+def finetuning(table: Table) -> None:
+    """Time fine-tuning's steps, ours and the Trainer's, in a process of its own."""
+    command = [sys.executable, "-m", "tests.speed.finetuning", "--kinds", "SC", "--steps", "20"]
+    command += ["--size", "tiny" if table.small else "610m", "--device", table.device.type, "--trainer", "32"]
+    command += ["--variants", "now", *(["--counter", table.counter] if table.counter else [])]
+
+    def run() -> Row:
+        left = max(60.0, table.end - time.monotonic() + 60)
         done = subprocess.run(command, capture_output=True, text=True, timeout=left)
         if done.returncode:
             raise RuntimeError((done.stderr.strip().splitlines() or ["it failed"])[-1])
         print(done.stdout)
         return {"lines": len(done.stdout.splitlines())}
 
-    part.measure("fine-tuning", finetuning)
+    table.measure("fine-tuning", run)
+
+
+def _cudnn_version() -> str:
+    try:
+        return str(torch.backends.cudnn.version())  # type: ignore[no-untyped-call]
+    except RuntimeError:  # a stand-in's
+        return "none"
 
 
 def main() -> None:
-    """Run the parts."""
+    """Ask the four questions."""
     parser = parser_of(__doc__)
-    parser.add_argument("parts", nargs="+", choices=("kernels", "variants", "best"))
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--small", action="store_true", help="a tiny model, as always on a CPU")
-    parser.add_argument(
-        "--minutes", type=float, default=8.0, help="of each part, after which no row is begun"
-    )
+    parser.add_argument("--small", action="store_true", help="tiny models, as always on a CPU")
+    parser.add_argument("--minutes", type=float, default=9.0, help="after which no row is begun")
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "h100-results")))
+    parser.add_argument(
+        "--kernels", nargs="+", choices=tuple(BACKENDS), help="those to time; the first is compared with"
+    )
     parser.add_argument(
         "--counter", default="", help="C function of a stand-in's counters: there losses mean nothing"
     )
@@ -438,25 +485,31 @@ def main() -> None:
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("no GPU is at hand; --device cpu walks through the same with a tiny model")
     device = torch.device(options.device, 0) if options.device == "cuda" else torch.device("cpu")
-    small = options.small or device.type == "cpu"
     torch.set_num_threads(1)
+    # As training does: a pass of the largest size does not fit into fragments.
+    os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
     name = torch.cuda.get_device_name() if device.type == "cuda" else machine()
+    cudnn = f", cuDNN {_cudnn_version()}" if device.type == "cuda" else ""
     warning = "; on a stand-in no time, loss or decision means anything" if options.counter else ""
-    print(f"{name}, torch {torch.__version__}{warning}", flush=True)
-    for word in options.parts:
-        file = options.out / f"{word}.json"
-        rows = json.loads(file.read_text()) if file.is_file() else {}
-        part = Part(file=file, device=device, end=time.monotonic() + 60 * options.minutes, rows=rows)
-        print(f"\n{word}", flush=True)
-        try:
-            if word == "kernels":
-                kernels(part, small)
-            elif word == "variants":
-                write_text(options.out / "chosen.json", json.dumps(vars(all_variants(part, small))))
-            else:
-                best_of(part, small, options)
-        except OutOfTime:
-            print(f"{options.minutes:g} minutes are over; the same command measures what is missing")
+    print(f"{name}, torch {torch.__version__}{cudnn}{warning}", flush=True)
+    table = Table(
+        file=options.out / "h100.json",
+        device=device,
+        end=time.monotonic() + 60 * options.minutes,
+        backends=options.kernels
+        or (("sdpa", "cudnn") if device.type == "cpu" else ("flash2", "cudnn", "flash3", "flash4")),
+        small=options.small or device.type == "cpu",
+        counter=options.counter,
+    )
+    if table.file.is_file():
+        table.rows = json.loads(table.file.read_text())
+    try:
+        kernels(table)
+        starts(table)
+        finetuning(table)
+        steps(table)
+    except OutOfTime:
+        print(f"{options.minutes:g} minutes are over; the same command measures what is missing")
 
 
 if __name__ == "__main__":

@@ -11,15 +11,17 @@ from pretraining.paper_settings import SHAPES
 from tests.speed import budget, h100
 
 
-def test_a_part_goes_on_where_it_was_cut_off_and_says_what_falls_away(tmp_path: Path) -> None:
-    file, cpu = tmp_path / "kernels.json", torch.device("cpu")
-    h100.kernels(h100.Part(file=file, device=cpu, end=math.inf, rows={}), small=True)
-    rows = json.loads(file.read_text())
-    assert rows["tiny mlm sdpa"]["both"] > 0 and "needs a GPU" in rows["tiny clm cudnn"]["falls away"]
-    h100.kernels(h100.Part(file=file, device=cpu, end=0.0, rows=rows), small=True)  # measures nothing
-    del rows["tiny clm sdpa"]
+def test_rows_go_on_where_they_were_cut_off_and_say_what_falls_away(tmp_path: Path) -> None:
+    given = {"file": tmp_path / "h100.json", "device": torch.device("cpu"), "small": True}
+    given["backends"] = ("sdpa", "cudnn")
+    h100.kernels(h100.Table(end=math.inf, **given))  # type: ignore[arg-type]
+    rows = json.loads(given["file"].read_text())  # type: ignore[attr-defined]
+    key = "attention, pretraining, mlm, "
+    assert rows[key + "sdpa"]["both"] > 0 and "needs a GPU" in rows[key + "cudnn"]["falls away"]
+    h100.kernels(h100.Table(end=0.0, rows=dict(rows), **given))  # type: ignore[arg-type]
+    del rows[key + "sdpa"]
     with pytest.raises(h100.OutOfTime):
-        h100.kernels(h100.Part(file=file, device=cpu, end=0.0, rows=rows), small=True)
+        h100.kernels(h100.Table(end=0.0, rows=rows, **given))  # type: ignore[arg-type]
 
 
 RANGES = {"210m": (0.34, 0.46), "610m": (0.38, 0.50), "1b": (0.42, 0.54)}

@@ -184,8 +184,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch, major: int, *, amd: bool = False) -> No
 
 CAN = {
     "A100": (8, False, ["flash2", "sdpa"], "flash2"),
-    "H100": (9, False, ["flash2", "flash3", "flash4", "cudnn", "sdpa"], "flash4"),
-    "B200": (10, False, ["flash2", "flash4", "cudnn", "sdpa"], "flash4"),
+    "H100": (9, False, ["flash2", "flash3", "flash4", "cudnn", "sdpa"], "flash3"),
+    "B200": (10, False, ["flash2", "flash4", "sdpa"], "flash4"),
     "RTX 5090": (12, False, ["flash2", "sdpa"], "flash2"),
     "T4": (7, False, ["sdpa"], "sdpa"),
     "MI250X": (9, True, ["flash2", "sdpa"], "flash2"),
@@ -202,7 +202,7 @@ def test_each_gpu_has_the_kernels_that_were_built_for_it(name: str, monkeypatch:
         assert [name for name, why in zip(BACKENDS, problems, strict=True) if not why] == expected
         assert resolve_backend("auto", CUDA, torch.bfloat16, shape.head_dim).name == best
     assert resolve_backend("auto", CUDA, torch.float32, 64) is SDPA
-    assert activated == (["FA4"] if best == "flash4" else [])
+    assert activated == {"flash3": ["FA3"], "flash4": ["FA4"]}.get(best, [])
 
 
 def fake_packages(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> list[str]:
@@ -271,8 +271,8 @@ def test_what_no_kernel_can_do(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_auto_passes_over_a_package_whose_kernels_fail(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As an H100's driver that is too old does, or here a tensor of a GPU that is not there."""
-    gpu(monkeypatch, 9)
+    """As a driver that is too old does, or here a tensor of a GPU that is not there."""
+    gpu(monkeypatch, 10)
     tried = attention_module._runs.__wrapped__
     activated = fake_packages(monkeypatch, {"flash_attn.cute.interface"})
     monkeypatch.setattr(attention_module, "_runs", tried)
