@@ -74,11 +74,10 @@ def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
         mean = format_effect(means.get(finding))
         grid.append([finding, STATEMENTS[finding].short, main.verdict, mean, p_texts(main)[1]])
     lead = [counted(frame[frame["id"] != ANSWER])]
-    if {ANSWER, "F8"} <= set(shown) and (main := mains[ANSWER]).known:
+    if ANSWER in shown and (main := mains[ANSWER]).known:
         lead.append(
             f"CLM then MLM beats MLM alone in {main.holds_in} of {main.parts} comparisons, after allowing for the "
-            f"{len(ANSWERS)} shares of CLM that were tried: {shown_higher(of_finding(frame, ANSWER)) or 'none'} "
-            f"(F8: {mains['F8'].holds_in} without that)."
+            f"{len(ANSWERS)} shares of CLM that were tried: {shown_higher(of_finding(frame, ANSWER)) or 'none'}."
         )
     return [
         *lead,
@@ -124,6 +123,8 @@ def _explain_one(assessment: Assessment, name: str) -> str:
     ]
     if finding.remark:
         lines.append(f"  note     {finding.remark}")
+    if finding.rivals and main.known:
+        lines.append(f"  alone    {rows(found[found['role'] == 'verdict'])[0].verdict}, had nothing else been tried")
     if main.known:
         lines.append(
             f"  p        for: {format_p(main.p_for)} (Holm {format_p(main.p_for_holm)}), against: "
