@@ -124,7 +124,9 @@ def _explain_one(assessment: Assessment, name: str) -> str:
     if finding.remark:
         lines.append(f"  note     {finding.remark}")
     if finding.rivals and main.known:
-        lines.append(f"  alone    {rows(found[found['role'] == 'verdict'])[0].verdict}, had nothing else been tried")
+        lines.append(
+            f"  alone    {rows(found[found['role'] == 'verdict'])[0].verdict}, had nothing else been tried"
+        )
     if main.known:
         lines.append(
             f"  p        for: {format_p(main.p_for)} (Holm {format_p(main.p_for_holm)}), against: "

@@ -190,7 +190,9 @@ def test_every_statement_has_one_outcome_and_it_says_what_is_shown(
 
 def test_a_statement_chosen_among_others_is_counted_with_theirs() -> None:
     values = {name: (p, 1.0) for name, p in zip("abcdef", (0.004, 0.02, 0.5, 0.5, 0.5, 0.5), strict=True)}
-    statements = {name: any_of("any", [part(one) for one in names]) for name, names in (("x", "ab"), ("y", "cdef"))}
+    statements = {
+        name: any_of("any", [part(one) for one in names]) for name, names in (("x", "ab"), ("y", "cdef"))
+    }
     findings = [
         replace(finding_of(body, name), rivals=tuple(one for one in statements.values() if one is not body))
         for name, body in statements.items()
