@@ -218,7 +218,7 @@ def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
     )
 
 
-def _mean_words(mean: FindingRow) -> str:
+def mean_words(mean: FindingRow) -> str:
     """Return what a mean is of, short: `Mean of the 2 that claim a direction`."""
     words = mean.label.removesuffix(", in the claimed direction")
     return f"{words[0].upper()}{words[1:]}" if words.startswith("mean") else "The one that claims a direction"
@@ -230,7 +230,7 @@ def _points(assessment: Assessment, finding: str) -> str:
     main, mean, decisive = main_of(found), mean_of(found), decisive_of(found)
     if not main.known:
         return f"Open, since it cannot be tested: {main.missing}. {remark}".rstrip()
-    said = [] if mean is None else [f"{_mean_words(mean)}: {format_effect(mean)}."]
+    said = [] if mean is None else [f"{mean_words(mean)}: {format_effect(mean)}."]
     said += [f"Most adverse: {decisive.label}, {format_effect(decisive)}.", f"p: {p_texts(main)[1]}."]
     said.append(outside_in_words(found))
     if main.outcome == OPEN.name and (words := seeds_in_words(decisive, "this comparison")):
