@@ -105,7 +105,7 @@ class FindingRow(NamedTuple):
     outcome: str = ""
     """One of `OUTCOMES`; of a part or comparison what it is on its own."""
     verdict: str = ""
-    """The same in words: `holds in 8 of 12`."""
+    """The same in words: `holds in 6 of 12`."""
 
     @property
     def direction(self) -> str:

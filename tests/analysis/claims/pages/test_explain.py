@@ -34,7 +34,7 @@ def test_text_has_a_line_for_each_claim(capsys):
     assert run(capsys, "F5", "F9").startswith(
         "Of 6 findings, 4 hold, 1 holds in some of its parts and 1 is open"
     )
-    assert "`answer` allows for the three shares" in run(capsys, "F8")
+    assert "Counts allow for the three shares" in run(capsys, "F8")
 
 
 def test_explaining_prints_the_numbers_that_enter(capsys):
