@@ -1,4 +1,4 @@
-"""Every count that a page, a command or a picture gives is one of the frame of findings, and as many marks are filled."""
+"""Every count of a page, a command or a picture is one of the frame of findings, and as many marks are filled."""
 
 import re
 
