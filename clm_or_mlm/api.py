@@ -133,8 +133,9 @@ def table(number: int | str, source: SourceLike = "published", *, interval: str 
     Raises:
         UserError: there is no such table, or it holds no scores (Table 1).
     """
-    number = int(number) if str(number).isdecimal() else number
-    opened = load(source)
+    if not str(number).isdecimal():
+        raise UserError(f"there is no table {number!r}; give a number from 2 to 17")
+    number, opened = int(number), load(source)
     recomputed = None if opened.is_published else scores(opened, interval=interval)
     built = build_table(number, recomputed, source=opened)
     if not built.cells:

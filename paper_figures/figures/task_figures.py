@@ -361,10 +361,11 @@ def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str
     names = list(dict.fromkeys(data["series"]))
     lines = [rows.sort_values("x") for _, rows in data.groupby(["panel", "series"], sort=False)]
     pairs = {
-        row: (task, rows["model"][rows["mean"].idxmax()], model)
+        row: (task, best, model)
         for rows in lines
+        for best in rows.sort_values("mean")["model"].iloc[-1:]
         for row, task, model in zip(rows.index, rows["panel"], rows["model"], strict=True)
-        if row != rows["mean"].idxmax()
+        if model != best
     }
     worse = {row for row, clear in zip(pairs, _clearly([*pairs.values()], inputs), strict=True) if clear}
     parts: dict[str, list[str]] = {}

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 from matplotlib.colors import same_color
 from matplotlib.figure import Figure
@@ -79,7 +80,7 @@ def test_how_many_findings_there_are_of_each_kind() -> None:
 
 def filled(figure: Figure, size: float = 0.0) -> int:
     """Return how many marks of single rows are filled, of those of a size."""
-    marks = [line for ax in figure.axes for line in ax.lines if len(line.get_xdata()) == 1]
+    marks = [line for ax in figure.axes for line in ax.lines if np.size(line.get_xdata()) == 1]
     return sum(
         line.get_marker() not in ("x", "None", 6, 7) and not same_color(line.get_markerfacecolor(), "white")
         for line in marks
