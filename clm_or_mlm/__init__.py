@@ -8,7 +8,7 @@ Each name is imported when it is used; `clm_or_mlm.api` has them all:
 
 - `load`, `Source`: open a source of scores by name, path or frame
 - `runs`, `scores`, `table`: frames of fine-tunings, of means with intervals, of one of the paper's tables
-- `claims`, `explain`: a verdict for each finding of the paper; every number behind one
+- `claims`, `findings`, `explain`: a verdict for each finding of the paper; the parts of one; every number behind it
 - `audit`: every published cell against the source's runs
 - `sensitivity`: every verdict under every other analysis
 - `compare`: two models or more, on every dataset; `design`: how many runs a difference needs
@@ -25,10 +25,10 @@ from typing import Any
 
 __all__ = [
     "Source", "UserError", "audit", "claims", "compare", "compare_scores", "datasets", "design", "explain", "figure",
-    "load", "models", "plan", "runs", "scores", "sensitivity", "table",
+    "findings", "load", "models", "plan", "runs", "scores", "sensitivity", "table",
 ]  # fmt: skip
 
-VERSION = "0.2.0"
+__version__ = "0.2.0"
 """The package's version, the one place where it is written."""
 
 

@@ -5,6 +5,7 @@ import common.cli  # noqa: F401  (first: Ctrl-C while the rest is imported)
 # isort: split
 import gc
 import importlib
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from cyclopts import App, Group
 
-from clm_or_mlm import VERSION
+from clm_or_mlm import __version__
 from common.cli import call, program, run
 from common.errors import UserError
 
@@ -125,7 +126,7 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
     if words in (["--version"], ["version"]):
         from common.provenance import git_commit  # takes longer than a help
 
-        sys.stdout.write(f"clm-or-mlm {VERSION} (commit {git_commit()})\n")
+        sys.stdout.write(f"clm-or-mlm {__version__} (commit {git_commit()})\n")
         return 0
     wanted = [word for word in words if word not in ("--help", "-h", "--all")]
     if not wanted:
@@ -193,9 +194,28 @@ def _refuse_other_names(words: Sequence[str], prefix: str) -> None:
     """Raise a `UserError` for a verb without the room that it needs, or with one that it does not."""
     if ways := [f"`{prefix} {name}`" for name in COMMANDS if name.endswith(f" {words[0]}")]:
         raise UserError(f"several parts have a command {words[0]}: use {' or '.join(ways)}")
+    if wanted := _meant_by(words[0]):
+        raise UserError(f"unknown command {words[0]!r}; use `{prefix} {wanted}`")
     rooms = {command.function.partition(".")[0] for command in COMMANDS.values()} - {*COMMANDS}
     if words[0] in rooms and words[1:] and words[1] in COMMANDS:
         raise UserError(f"unknown command {' '.join(words[:2])!r}; use `{prefix} {words[1]}`")
+
+
+def _meant_by(word: str) -> str:
+    """Return the command about a finding, a figure, a table or a model that is typed as one; empty for other words."""
+    if word in {words.partition(" ")[0] for words in (*COMMANDS, *STEPS)}:
+        return ""
+    from analysis.claims.titles import ANSWER, TITLES  # no command needs them to be started
+    from pretraining.models import find_model
+
+    name = word.lower()
+    if finding := next((one for one in (ANSWER, *TITLES) if one.lower() == name), ""):
+        return f"claims {finding}"
+    if found := re.fullmatch(r"(figure|table)\s*0*(\d+)", name):
+        return f"{found[1]} {found[2]}"
+    if name in {"coverage", *(f"forest-{one.lower()}" for one in TITLES)}:
+        return f"figure {name}"
+    return f"plan {name}" if find_model(name) else ""
 
 
 def _lacks_package(words: Sequence[str], error: ImportError) -> UserError | None:

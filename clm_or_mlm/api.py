@@ -11,6 +11,8 @@ Every function takes a source as `load` does, by its name, path or frame, or ope
 
 from __future__ import annotations
 
+import fnmatch
+import math
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Source", "UserError", "audit", "claims", "compare", "compare_scores", "datasets", "design", "explain", "figure",
-    "load", "models", "plan", "runs", "scores", "sensitivity", "table",
+    "findings", "load", "models", "plan", "runs", "scores", "sensitivity", "table",
 ]  # fmt: skip
 
 SourceLike = str | Path | pd.DataFrame | Source
@@ -92,19 +94,36 @@ def runs(source: SourceLike) -> pd.DataFrame:
     return load(source).need_runs("runs()").copy()
 
 
-def scores(source: SourceLike = "published", *, interval: str = "", selection: str = "seed") -> pd.DataFrame:
+def scores(
+    source: SourceLike = "published",
+    *,
+    models: str | Sequence[str] = (),
+    interval: str = "",
+    selection: str = "seed",
+) -> pd.DataFrame:
     """Return each model's mean and 95 % interval, in percent, on each dataset and for each task average.
 
     Args:
         source: as in `load`.
+        models: names or shell patterns, such as `610m-*-42k`; by default all.
         interval: `pooled`, `t`, `bootstrap`, `crossed` or `paper`; by default pooled for runs, t for printed cells.
         selection: what a learning rate is chosen for: `seed`, `mean` (model and dataset) or `pooled` (model and task).
+
+    Raises:
+        UserError: a name or pattern that no model of the source has.
     """
     opened = load(source)
-    return opened.scores(_settings(opened, interval, selection))
+    found = opened.scores(_settings(opened, interval, selection))
+    wanted = [models] if isinstance(models, str) else list(models)
+    held = list(found["model"].unique())
+    for one in wanted:
+        if not fnmatch.filter(held, one):
+            raise UserError(f"{opened.label} has no scores of {one!r}{nearest(one, held)}")
+    shown = {name for one in wanted for name in fnmatch.filter(held, one)}
+    return found[found["model"].isin(shown)].reset_index(drop=True) if wanted else found
 
 
-def table(number: int, source: SourceLike = "published", *, interval: str = "") -> pd.DataFrame:
+def table(number: int | str, source: SourceLike = "published", *, interval: str = "") -> pd.DataFrame:
     """Return one of the paper's Tables 2 to 17: one row per cell, with the published score and, if the source has runs,
     the recomputed one.
 
@@ -114,7 +133,9 @@ def table(number: int, source: SourceLike = "published", *, interval: str = "") 
     Raises:
         UserError: there is no such table, or it holds no scores (Table 1).
     """
-    opened = load(source)
+    if not str(number).isdecimal():
+        raise UserError(f"there is no table {number!r}; give a number from 2 to 17")
+    number, opened = int(number), load(source)
     recomputed = None if opened.is_published else scores(opened, interval=interval)
     built = build_table(number, recomputed, source=opened)
     if not built.cells:
@@ -150,6 +171,11 @@ def claims(
         selection: as in `scores`.
         full: all columns.
     """
+    if isinstance(source, str) and (finding := _finding(source)):
+        raise UserError(
+            f"{source} is a finding, not a source: cm.claims().loc[{finding!r}] is its verdict, "
+            f"cm.findings({finding!r}) has its parts, cm.explain({finding!r}) every number in words"
+        )
     opened = load(source)
     assessed = assess(opened, _settings(opened, interval, selection))
     found = [as_record(of_finding(assessed.frame, name)) for name in SHOWN]
@@ -158,19 +184,38 @@ def claims(
     return frame if full else frame[short]
 
 
+def findings(finding: str, source: SourceLike = "published", *, interval: str = "") -> pd.DataFrame:
+    """Return the parts of a finding (`F8`), one row for each statement and comparison in it and for their mean.
+
+    Columns: role (`finding`, `verdict`, `reported` outside the verdict, `mean`), label, claimed, task, dataset, first,
+    second (models), effect, low, high, unit, p_for, p_for_holm, p_against, p_against_holm, outcome (on its own),
+    counted (as what the verdict counts it).
+
+    Args:
+        finding: as `claims` lists them.
+        source: as in `load`.
+        interval: as in `scores`.
+
+    Raises:
+        UserError: there is no such finding.
+    """
+    columns = [
+        "role", "label", "claimed", "task", "dataset", "first", "second", "effect", "low", "high", "unit", "p_for",
+        "p_for_holm", "p_against", "p_against_holm", "outcome", "counted",
+    ]  # fmt: skip
+    name, opened = _known_finding(finding), load(source)
+    found = of_finding(assess(opened, _settings(opened, interval, "seed")).frame, name)
+    return found[columns].reset_index(drop=True)
+
+
 def explain(finding: str, source: SourceLike = "published", *, interval: str = "") -> str:
     """Return every number behind the verdict on a finding (`F8`), as text.
 
     Raises:
         UserError: there is no such finding.
     """
-    opened = load(source)
-    assessed = assess(opened, _settings(opened, interval, "seed"))
-    if finding not in SHOWN:
-        raise UserError(
-            f"there is no finding {finding!r}; the findings are {', '.join(SHOWN)}{nearest(finding, SHOWN)}"
-        )
-    return explanations(assessed, [finding])
+    name, opened = _known_finding(finding), load(source)
+    return explanations(assess(opened, _settings(opened, interval, "seed")), [name])
 
 
 def audit(source: SourceLike = "published", *, selection: str = "seed") -> pd.DataFrame:
@@ -194,7 +239,8 @@ def compare(
     One row per pair and dataset, one per task and one for all tasks together.
 
     Columns: first, second, task, dataset (or `average`), effect, low, high (first minus second, in points), p_holm,
-    outcome; with `full` the margin, the effect in standard deviations, seeds, and more.
+    outcome; with `full` the margin, the effect in standard deviations, seeds, and more. `attrs` name the source, the
+    interval and the correction.
 
     Args:
         names: two models or more, or shell patterns.
@@ -210,7 +256,9 @@ def compare(
     result = compare_models(opened, names, _settings(opened, interval, "seed"), margin=margin)
     frame = pd.DataFrame(records_of(result))
     short = ["first", "second", "task", "dataset", "effect", "low", "high", "p_holm", "outcome"]
-    return frame if full else frame[short]
+    shown = frame if full else frame[short]
+    shown.attrs = {"source": result.source, "interval": result.settings.interval, "correction": "Holm"}
+    return shown
 
 
 def sensitivity(source: SourceLike = "published", *, interval: str = "") -> pd.DataFrame:
@@ -235,6 +283,8 @@ def design(effect: float, source: SourceLike = "published", **study: Any) -> pd.
     Raises:
         UserError: no such effect, or a study that cannot be.
     """
+    if not 0 < effect < math.inf:
+        raise UserError(f"an effect is a difference in points above 0, such as 0.5, not {effect:g}")
     records = design_document(load(source), PlannedStudy(effect=effect, **study)).records
     assert records is not None
     return records
@@ -331,6 +381,19 @@ def datasets() -> pd.DataFrame:
         for item in DATASETS.values()
     ]
     return pd.DataFrame(rows).set_index("dataset")
+
+
+def _finding(name: str) -> str:
+    """Return the finding of a name in any case; empty for another name."""
+    return next((one for one in SHOWN if one.lower() == name.lower()), "")
+
+
+def _known_finding(name: str) -> str:
+    if found := _finding(name):
+        return found
+    raise UserError(
+        f"there is no finding {name!r}; the findings are {', '.join(SHOWN)}{nearest(name, SHOWN)}"
+    )
 
 
 def _refuse(what: str, options: Iterable[str]) -> None:

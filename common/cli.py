@@ -80,6 +80,8 @@ _MISTAKES = (errno.EBADF, errno.EFAULT, errno.EINVAL, errno.ENOTTY, errno.ESPIPE
 """What the system says to a program that is wrong, unless it names a file."""
 _OTHER_WORDS = {"findings": "claims", "resume": "train"}
 """Commands by what pages call what they show or do."""
+_SUFFIXES = {"k": 1e3, "m": 1e6, "b": 1e9, "bn": 1e9, "t": 1e12}
+"""What people write behind numbers of tokens and parameters."""
 _HINTS = {
     errno.ENOSPC: "; free some space and run the same command again",
     errno.EACCES: "; change its permissions or choose another place",
@@ -158,6 +160,8 @@ def _in_a_sentence(app: App) -> Iterator[None]:
             sentence = (
                 f"Unknown command {word!r}{nearest(_OTHER_WORDS.get(word, word), list(error.app or ()))}"
             )
+        elif isinstance(error, CoercionError) and error.token and error.target_type in (int, float):
+            sentence = _not_a_number(error)
         elif isinstance(error, UnusedCliTokensError):
             sentence = f"Unexpected argument {(error.unused_tokens or [''])[0]!r}"
         else:
@@ -167,6 +171,18 @@ def _in_a_sentence(app: App) -> Iterator[None]:
                     r'^Command "(.+)" parameter (.+) requires an argument', r"\1 needs \2", sentence
                 )
         raise UserError(f"{sentence} (see {' '.join([app.name[0], *chain])} --help)") from None
+
+
+def _not_a_number(error: CoercionError) -> str:
+    """Return `--hours takes a number (HOURS) such as 24, not '24h'`."""
+    assert error.token is not None and error.argument is not None
+    given, kind = error.token.value, "a whole number" if error.target_type is int else "a number"
+    such = ""
+    if found := re.fullmatch(r"([-+]?\d+(?:\.\d+)?)\s*([a-z]*)", given, re.IGNORECASE):
+        number = float(found[1]) * _SUFFIXES.get(found[2].lower(), 1)
+        such = f" such as {int(number) if error.target_type is int else number:g}".replace("e+0", "e")
+    unit = error.argument.parameter.metavar
+    return f"{error.argument.name} takes {kind}{f' ({unit})' if unit else ''}{such}, not {given!r}"
 
 
 def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None = None) -> NoReturn:

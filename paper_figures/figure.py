@@ -49,6 +49,10 @@ GAPS = ("gap", "gap_low", "gap_high")
 """What the second row of a figure draws: how far a point is above another of its series, with the interval of the
 difference. The CSV, which holds the paper's numbers, leaves them out."""
 
+CLEAR = "clear"
+"""Column of a figure whose caption counts, not in its CSV either: of a point that it compares with another, whether it
+is clearly above that one, after Holm's adjustment over all of them; such marks are filled. Of other points None."""
+
 
 def point_id(row: object) -> str:
     """Return the id of the mark of a row of the CSV, counted from 0 without the header: `<g id="point-7">` of the SVG.
@@ -159,11 +163,6 @@ class FigureSpec(ABC):
         """
         del data, inputs
         return ""
-
-    def shows(self, data: pd.DataFrame) -> bool:
-        """Whether the data have what the figure is about; else it is a sentence."""
-        del data
-        return True
 
     def draw_panel(self, data: pd.DataFrame, panel: str, ax: Axes) -> None:
         """Draw one panel on axes; `UserError` for a figure that has no such panel."""

@@ -24,7 +24,7 @@ from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import provenance, provenance_path
 from paper_figures import words
-from paper_figures.figure import GAPS, FigureInputs, FigureSpec, file_stem
+from paper_figures.figure import CLEAR, GAPS, FigureInputs, FigureSpec, file_stem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,7 +99,7 @@ class DrawnFigure:
     @property
     def csv(self) -> str:
         """Its numbers."""
-        listed = self.data.drop(columns=list(GAPS), errors="ignore")
+        listed = self.data.drop(columns=[*GAPS, CLEAR], errors="ignore")
         return rounded(listed, self.inputs.source).to_csv(index=False, float_format="%.12g")
 
     def draw(self) -> Figure:

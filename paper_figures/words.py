@@ -37,18 +37,17 @@ def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str
     where = "tables of arXiv 2507.00994v4" if inputs.source.is_published else name
     if figure.supplementary:
         return _joined(whose, _own_sizes(figure.note, inputs), f"Source: {where}.").replace(" %", "\u00a0%")
-    said, gaps = figure.finding(data, inputs), missing(figure, data) if figure.shows(data) else {}
+    said, gaps = figure.finding(data, inputs), missing(figure, data)
     lacking = f"{len(gaps)} of {len(figure.models)} models" if len(gaps) > 1 else "".join(gaps)
     some = f"Without {lacking}{' (crosses)' * figure.crosses}." if gaps else ""
     added = "Arrows: intervals beyond the axis." if inputs.own_models & set(data["model"]) else ""
-    drawn = figure.shows(data) and not figure.from_logs
-    hidden = "Intervals within a mark are hidden." if drawn and _hidden(data) else ""
+    bars = _bars(data) if figure.averaged and not figure.from_logs else ""
     if figure.from_logs:
         where = "training logs"
     elif inputs.source.is_published:
         where = f"{figure.tables} of arXiv 2507.00994v4"
     own = _own_sentences(data, inputs) if inputs.own_models & set(data["model"]) else ""
-    rest = _joined(whose, _own_sizes(figure.note, inputs), some, own, added, hidden, f"Source: {where}.")
+    rest = _joined(whose, _own_sizes(figure.note, inputs), bars, some, own, added, f"Source: {where}.")
     return (f"{said}.\n{rest}" if said else rest).replace(" %", "\u00a0%")
 
 
@@ -67,13 +66,14 @@ def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> st
     return _joined(f"{figure.heading}.", inputs.source.own_words, seen, figure.note, own, source, gaps)
 
 
-def _hidden(data: pd.DataFrame) -> bool:
-    """Return whether a mark, which is a thirtieth of a panel high, covers an interval."""
-    for _, rows in data.groupby("panel"):
-        widths = rows["high"] - rows["low"]
-        if (widths < max(float(rows["high"].max() - rows["low"].min()), 2.0) / 30).any():
-            return True
-    return False
+def _bars(data: pd.DataFrame) -> str:
+    """Return what the bars of means are: `Bars: 95 % intervals (t, 5 seeds).`"""
+    known = data[data["low"].notna()]
+    if known.empty:
+        return "Single seeds, without intervals."
+    seeds = dict.fromkeys((known["n_seeds"].min(), known["n_seeds"].max()))
+    kinds = ", ".join(dict.fromkeys(known["interval"]))
+    return f"Bars: 95 % intervals ({kinds}, {' to '.join(f'{count:g}' for count in seeds)} seeds)."
 
 
 def _own_sizes(text: str, inputs: FigureInputs) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from clm_or_mlm import VERSION
+from clm_or_mlm import __version__
 from common.provenance import ROOT
 from tests.commands import python
 from tests.test_imports import ALLOWED
@@ -64,7 +64,7 @@ def test_the_installed_command_works_from_any_folder(wheel: Path, tmp_path: Path
     target = tmp_path / "installed"
     python(*PIP, "install", *ALONE, "--target", target, wheel, code=0)
     clm_or_mlm = partial(python, target / "bin" / "clm-or-mlm", cwd=tmp_path, PYTHONPATH=str(target))
-    assert clm_or_mlm("--version").stdout.startswith(f"clm-or-mlm {VERSION} ")
+    assert clm_or_mlm("--version").stdout.startswith(f"clm-or-mlm {__version__} ")
     clm_or_mlm("figure", "3", "--out", "figures", code=0)
     assert (tmp_path / "figures" / "figure3.pdf").stat().st_size > 10_000
     assert "92.48" in clm_or_mlm("table", "2").stdout

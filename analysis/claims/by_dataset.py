@@ -70,7 +70,8 @@ def random_effects(results: Sequence[Result]) -> RandomEffects:
 
 def finding_by_dataset(finding: Finding, datasets: Datasets = datasets_of) -> Finding:
     """Return the finding with a part for each dataset in place of a part for a task."""
-    return replace(finding, body=_by_dataset(finding.body, datasets), reported=())
+    rivals = tuple(_by_dataset(node, datasets) for node in finding.rivals)
+    return replace(finding, body=_by_dataset(finding.body, datasets), rivals=rivals, reported=())
 
 
 def effects_by_dataset(

@@ -96,13 +96,16 @@ class FindingRow(NamedTuple):
     """Parts that fail at least."""
     counted: str = ""
     """As what a part of the finding is counted: `holds`, `fails`, or `open` where it is neither; else empty."""
+    mark: str = ""
+    """Of a comparison that its part hangs on, as what the part is counted (`counted`); of the part's others `open`, so
+    that as many comparisons are marked as parts are counted."""
     decisive: bool = False
     """Whether it is the most adverse comparison: the weakest link of what is supported, else the strongest
     counter-example."""
     outcome: str = ""
     """One of `OUTCOMES`; of a part or comparison what it is on its own."""
     verdict: str = ""
-    """The same in words: `holds in 8 of 12`."""
+    """The same in words: `holds in 6 of 12`."""
 
     @property
     def direction(self) -> str:
@@ -217,7 +220,7 @@ def judged_rows(
     for finding, tree in trees:
         members = families[family_of(finding)] if tree.known else []
         # Parts of a statement that was chosen among several are counted with the parts of all of them.
-        rivals = [other for one, other in members if one.chosen and other is not tree]
+        rivals = [rival for node in finding.rivals if (rival := evaluate(node, result_of)).known]
         parts = _holm_of([unit for one in (tree, *rivals) for unit in one.units])
         p_for, p_against = adjusted.get(finding.id, (tree.p_for, tree.p_against))
         main = FindingRow(
@@ -317,11 +320,16 @@ def _verdict_rows(
 ) -> Iterator[FindingRow]:
     """Yield the rows that a finding's verdict rests on; `adjusted`: of its parts, then of those counted with them."""
     parts, decisive = dict(zip(map(id, tree.units), adjusted, strict=False)), _decisive(main, tree)
+    marks: dict[int, str] = {}
+    for unit in tree.units:
+        counted = _alone(*parts[id(unit)])
+        marks[id(unit.decides_against if counted == FAILS.name else unit.decides_for)] = counted
     for branch, row in _branch_rows(main, tree, "verdict"):
         p_for, p_against = parts.get(id(branch), (math.nan, math.nan))
         yield row._replace(
             decisive=branch.result is decisive, p_for_holm=p_for, p_against_holm=p_against,
             counted=_alone(p_for, p_against) if id(branch) in parts else "",
+            mark="" if branch.result is None else marks.get(id(branch.result), OPEN.name),
             holm_over=len(adjusted) if id(branch) in parts else 0,
         )  # fmt: skip
 

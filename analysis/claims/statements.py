@@ -68,8 +68,8 @@ class Finding:
     """`cells`: published means and intervals are enough; `runs`: single runs are needed."""
     remark: str = ""
     """What a reader should know about the wording, whatever the source."""
-    chosen: bool = False
-    """Whether it was chosen among the findings of its family, so that counts of its parts are corrected for theirs."""
+    rivals: tuple[Node, ...] = ()
+    """The statements among which its body was chosen: counts of its parts are corrected for theirs."""
     scope: str = ""
     """Which of the study's models it compares, where they are few."""
 

@@ -125,7 +125,7 @@ def verdict_in_words(main: FindingRow) -> str:
 
 
 def readout(found: pd.DataFrame) -> str:
-    """Return `holds in at least 8 of 12, none shown to fail (simultaneous 95 %)`, and how many do so uncorrected."""
+    """Return `holds in at least 6 of 12, none shown to fail (simultaneous 95 %)`, and how many do so uncorrected."""
     main, parts = main_of(found), found[found["counted"] != ""]
     alone = (parts["p_for"] <= ALPHA).sum(), (parts["p_against"] <= ALPHA).sum()
     judged = ""

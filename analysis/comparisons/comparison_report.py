@@ -122,7 +122,7 @@ def in_a_sentence(comparison: Comparison) -> str:
     averages = [one for one in comparison.differences if not one.place.is_dataset]
     parts = [one for one in averages or comparison.differences if one is not whole]
     words = {
-        clear: f"{lead} is ahead" if seen else "clear", behind: f"{other} is ahead" if seen else "behind",
+        clear: f"{lead} is ahead" if seen else "ahead", behind: f"{other} is ahead" if seen else "behind",
         EQUAL: "practically equal", OPEN: "open", UNKNOWN: "not tested",
     }  # fmt: skip
     for outcome, word in words.items():

@@ -12,7 +12,7 @@ import jinja2
 from analysis.claims.answer import QUESTION
 from analysis.claims.assessment import SPLIT
 from analysis.claims.frame import FindingRow
-from analysis.claims.pages.explain import comparison_lines
+from analysis.claims.pages.explain import comparison_lines, mean_words
 from analysis.claims.titles import ANSWER
 from analysis.claims.verdicts import FAILS, HOLDS, IN_PART, OPEN
 from analysis.claims.wording import counted_verdict, format_effect, p_texts, sentence
@@ -63,7 +63,7 @@ def render_page(
     environment.filters |= {
         "effect": _effect, "p_texts": p_texts, "recomputed": recomputed_text, "sentence": sentence, "tone": _tone,
         "counted_verdict": counted_verdict, "signed": signed, "title_of_file": _title_of_file,
-        "forest": SmallForest.of, "comparison_lines": comparison_lines,
+        "forest": SmallForest.of, "comparison_lines": comparison_lines, "mean_words": mean_words,
     }  # fmt: skip
     page = environment.get_template("page.html").render(
         content=content,

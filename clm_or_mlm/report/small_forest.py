@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.claims.frame import FindingRow
+from analysis.claims.verdicts import FAILS, HOLDS
 from analysis.claims.wording import format_effect
 
 _TICKS = (-30.0, -10.0, -5.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 5.0, 10.0, 30.0)
@@ -25,6 +26,8 @@ class Mark:
     at: float
     low: float
     high: float
+    counted: bool
+    """Whether the verdict counts it as holding or failing."""
     claim: list[float]
     """Where the claimed region begins and ends."""
 
@@ -39,6 +42,7 @@ class SmallForest:
     """Percent of the axis and text."""
     zero: float
     """Where no effect is."""
+    bent: bool
 
     @classmethod
     def of(cls, rows: Sequence[FindingRow], *, bent: bool = True) -> SmallForest | None:
@@ -75,6 +79,7 @@ class SmallForest:
             one.label: Mark(
                 row=one,
                 label=_words(one),
+                counted=one.mark in (HOLDS.name, FAILS.name),
                 at=percent(turned(one, one.effect)[0]),
                 low=percent(bar[0]),
                 high=percent(bar[-1]),
@@ -89,7 +94,7 @@ class SmallForest:
             if all(abs(percent(place(value)) - other) >= _APART for other in ticks):
                 text = f"{value:g}" if ratios or not value else f"{value:+g}"
                 ticks[percent(place(value))] = text.replace("-", "\u2212")
-        return cls(marks=marks, ticks=sorted(ticks.items()), zero=zero)
+        return cls(marks=marks, ticks=sorted(ticks.items()), zero=zero, bent=bent and not ratios)
 
 
 def _words(row: FindingRow) -> str:

@@ -1,7 +1,8 @@
 """What is in a panel: lines or groups of points with intervals, centred scores with their spread, series' names.
 
-A mark stands at its x: hollow, on a thin interval, so that what is behind it shows. In groups, whose x are words,
-series stand next to each other. An interval of a model that is not the paper's widens no axis: an arrow ends it.
+A mark stands at its x: hollow, on a thin interval, so that what is behind it shows; filled where the caption counts.
+In groups, whose x are words, series stand next to each other. An interval of a model that is not the paper's widens no
+axis: an arrow ends it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 from analysis.records import records
 from paper_figures.drawing.page import inches
 from paper_figures.drawing.style import GREY, INK, SMALLEST, WHITE, Look
-from paper_figures.figure import GAPS, point_id
+from paper_figures.figure import CLEAR, GAPS, point_id
 from pretraining.models import MODELS
 
 _LEAST_SPAN = 2.0
@@ -68,6 +69,9 @@ def draw_lines(
         if len(part):
             gaps = sorted(set(map(float, expected.get(name, ()))) - {float(x) for x in part["x"]})
             xs = part["x"].to_numpy(dtype=float)
+            if second:  # beside each other: there a hidden mark would be one that is counted
+                low, high = ax.get_xlim()
+                xs = xs + (rank - (len(look) - 1) / 2) * 0.025 * (high - low)
             # A bar behind others at its x is wider, so that it shows on both sides of theirs.
             behind = min(0.7 * (len(look) - 1 - rank), 2.1)
             _draw_series(ax, part, xs, look[name], rank, gaps=gaps, bar=0.8 + behind, with_ids=not second)
@@ -284,14 +288,17 @@ def _draw_series(
         ax.vlines(xs[known], part["low"][known], part["high"][known], color=style.color, linewidth=bar,
                   zorder=2.3 + 0.01 * rank, label="_interval")  # fmt: skip
     bottom, top = ax.get_ylim()
-    for x, at, mean, low, high in zip(xs, part.index, part["mean"], part["low"], part["high"], strict=True):
+    clear = part.get(CLEAR, part["mean"].isna())
+    ends = zip(xs, part.index, part["mean"], part["low"], part["high"], clear, strict=True)
+    for x, at, mean, low, high, filled in ends:
         for end, beyond, arrow in ((bottom, low < bottom, 7), (top, high > top, 6)):
             if beyond:
                 ax.plot([x], [end], linestyle="none", marker=arrow, markersize=3.4, markeredgewidth=0.0,
                         color=style.color, zorder=2.3 + 0.01 * rank, label="_end", clip_on=False)  # fmt: skip
-        ax.plot([x], [mean], linestyle="none", marker=style.marker, markersize=3.9, markerfacecolor=WHITE,
-                markeredgecolor=style.color, markeredgewidth=1.0, zorder=2.5 + 0.01 * rank, label=f"_{name}",
-                clip_on=False, gid=point_id(at) if with_ids else None)  # fmt: skip
+        ax.plot([x], [mean], linestyle="none", marker=style.marker, markersize=3.9, markeredgewidth=1.0,
+                markerfacecolor=style.color if filled is True else WHITE, markeredgecolor=style.color,
+                zorder=2.5 + 0.01 * rank, label=f"_{name}", clip_on=False,
+                gid=point_id(at) if with_ids else None)  # fmt: skip
 
 
 def _apart(ax: Axes, places: Sequence[float], first: set[float], log_x: bool) -> list[float]:

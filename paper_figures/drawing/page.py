@@ -35,7 +35,7 @@ DIFFERENCES = ": differences"
 _POINTS = (-100, -30, -10, -3, -1, 0, 1, 3, 10, 30, 100)
 _FACTORS = (0.1, 0.2, 0.5, 1, 2, 5, 10)
 _LEFT, _RIGHT = 0.38, 0.1
-_HEAD, _LEGEND, _TITLES, _PLOT, _TICKS, _LABEL = 0.32, 0.17, 0.4, 1.62, 0.2, 0.17
+_HEAD, _LEGEND, _TITLES, _PLOT, _TICKS, _LABEL = 0.32, 0.17, 0.44, 1.62, 0.2, 0.17
 _SECOND, _BETWEEN, _BAR = 0.95, 0.34, 0.15
 
 Schedule = tuple[str, Sequence[tuple[str, float]]]
@@ -158,7 +158,7 @@ def make_page(
     label, under = _LABEL if x_label else 0.0, (_BETWEEN + _SECOND) if second else 0.0
     head = _HEAD + rows * _LEGEND + bars + 0.08 * bool(bars)
     sheet = Sheet(caption, body=head + _TITLES + _PLOT + under + _TICKS + label)
-    names = 0.0 if legend else max((inches(name, bold=True) + 0.06 for name in look), default=0.0)
+    names = 0.0 if legend else max((inches(name, bold=True) + 0.2 for name in look), default=0.0)
     width = (WIDTH - _LEFT - _RIGHT - names - gap * (len(panels) - 1)) / len(panels)
     bottom = sheet.foot + label + _TICKS
     top = bottom + under + _PLOT
@@ -166,8 +166,8 @@ def make_page(
     for index, panel in enumerate(panels):
         left = _LEFT + index * (width + gap) + names * (index > named)
         axes[panel.name] = sheet.axes(left, bottom + under, width, _PLOT)
-        sheet.text(left - 0.26, top + 0.245, panel.title, fontsize=TITLE_SIZE, fontweight="bold")
-        sheet.text(left - 0.26, top + 0.105, panel.unit, color=GREY)
+        sheet.text(left - 0.26, top + 0.285, panel.title, fontsize=TITLE_SIZE, fontweight="bold")
+        sheet.text(left - 0.26, top + 0.145, panel.unit, color=GREY)
     for panel in panels:
         left = float(axes[panel.name].get_position().x0) * WIDTH
         if second:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import pandas as pd
-from matplotlib.figure import Figure
 
-from analysis.records import records
-from paper_figures.drawing.page import WIDTH, Sheet, wrapped
+from common.errors import NotApplicableError
 from paper_figures.drawing.style import CLM, MLM, RAMP_BLUE, RAMP_PURPLE
+from paper_figures.figure import FigureInputs
 from paper_figures.figures.task_figures import (
     AxisPosition,
     TaskFigure,
@@ -19,7 +18,7 @@ from paper_figures.figures.task_figures import (
     last_differences,
     size_rank,
 )
-from pretraining.models import FIGURE_MODELS, Model, format_steps
+from pretraining.models import FIGURE_MODELS, Model, format_steps, parse
 from pretraining.paper_settings import SHAPES, TRAINING
 from pretraining.plan.flops import hoffmann_flops_per_token
 
@@ -30,8 +29,6 @@ OBJECTIVES = {"MLM": MLM, "CLM": CLM}
 STARTS = {"MLM start": MLM, "CLM start": CLM}
 _CPT = 22_000
 _SPLITS = frozenset(FIGURE_MODELS[6] + FIGURE_MODELS[11])
-_ENDS = {0.0: "MLM", 100.0: "CLM"}
-_NOT_RUN = "No 1B model of CLM and then MLM has a score in this source, so there is nothing to draw yet."
 _SHARE = "CLM share of the budget (%): 0 is MLM only, 100 CLM only"
 
 
@@ -151,23 +148,27 @@ def by_length(model: Model) -> AxisPosition | None:
 
 
 class _OneBillion(TaskFigure):
-    """Figure 11; without a 1B model of CLM then MLM, a sheet that says so, with the means of CLM and MLM alone."""
+    """Figure 11, which needs a 1B model of CLM then MLM."""
 
-    def shows(self, data: pd.DataFrame) -> bool:
-        return bool(data["x"].between(0, 100, inclusive="neither").any())
+    def collect(self, inputs: FigureInputs) -> pd.DataFrame:
+        data = super().collect(inputs)
+        if data["x"].between(0, 100, inclusive="neither").any():
+            return data
+        needs = next(name for name in self.models if parse(name).kind == "two-stage")
+        raise NotApplicableError(
+            f"Figure 11 needs scores of {needs}, which {inputs.source.label} does not have (no table of the paper "
+            "has them): use --source PATH with a run store or runs table of your own"
+        )
 
-    def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
-        if self.shows(data):
-            return super().draw(data, heading, caption)
-        unmixed = [
-            f"{panel} {', '.join(f'{mean:.2f} ({_ENDS[x]})' for x, mean in records(rows, 'x', 'mean'))}"
-            for panel, rows in data.groupby("panel", sort=False)
-        ]
-        lines = wrapped(f"{_NOT_RUN} Without a mix: {'; '.join(unmixed)}.", WIDTH - 0.24)
-        sheet = Sheet(caption, body=0.4 + 0.14 * len(lines))
-        for row, line in enumerate(lines):
-            sheet.text(0.12, sheet.height - 0.44 - 0.14 * row, line)
-        return sheet.finish(heading)
+
+def _same_x(series: str, x: float | str, *, pair: tuple[str, str]) -> tuple[str, float | str] | None:
+    """Return the point of the second series at the x of one of the first."""
+    return (pair[1], x) if series == pair[0] else None
+
+
+def _mlm_alone(series: str, x: float | str) -> tuple[str, float] | None:
+    """Return MLM alone, for a mix with it."""
+    return (series, 0.0) if not isinstance(x, str) and 0 < x < 100 else None
 
 
 FIGURES = (
@@ -181,6 +182,7 @@ FIGURES = (
         x_label="Model size",
         groups=lambda sizes: sorted(sizes, key=size_rank),
         others="Others",
+        counts=partial(_same_x, pair=("MLM", "CLM")),
         said=partial(count_ahead, pair=("MLM", "CLM"), what="sizes"),
         note="42K steps, masking ratio 40 %.",
     ),
@@ -193,7 +195,7 @@ FIGURES = (
         looks=dict(zip(("210M", "610M", "1B"), RAMP_BLUE, strict=True)),
         x_label="Masking ratio (%)",
         x_text="{:g} % masking",
-        said=partial(best_points, x_text="Best masking ratio in %"),
+        said=partial(best_points, x_text="Best ratio in %, or not clearly worse"),
         base=20.0,
         second="Difference to 20 % (points)",
         note="42K steps.",
@@ -208,6 +210,7 @@ FIGURES = (
         x_label="Pretraining steps (thousands, logarithmic)",
         x_text="{:g}K steps",
         log_x=True,
+        counts=partial(_same_x, pair=("CLM", "MLM")),
         said=partial(count_ahead, pair=("CLM", "MLM"), what="steps"),
         note="610M before any decay, masking ratio 40 %.",
     ),
@@ -221,7 +224,8 @@ FIGURES = (
         x_label=_SHARE,
         x_text="{:g} % CLM",
         ticks=lambda shares: sorted(shares | {0.0, 100.0}),
-        said=partial(above_mlm_alone, shares=(25.0, 50.0, 75.0)),
+        counts=_mlm_alone,
+        said=above_mlm_alone,
         base=0.0,
         second="Difference to MLM alone (points)",
         note="610M, masking ratio 40 %.",
@@ -247,6 +251,7 @@ FIGURES = (
         looks=STARTS,
         x_label="Steps of continued pretraining with MLM (thousands)",
         x_text="{:g}K steps",
+        counts=partial(_same_x, pair=("CLM start", "MLM start")),
         said=partial(count_ahead, pair=("CLM start", "MLM start"), what="lengths"),
         note="610M, masking ratio 40 %; 0: the decayed 42K model.",
         continued=True,
@@ -262,6 +267,7 @@ FIGURES = (
         x_text="{:.2f}e20 FLOPs",
         log_x=True,
         ticks=_round_flops,
+        counts=partial(_same_x, pair=("CLM", "MLM")),
         said=partial(count_ahead, pair=("CLM", "MLM"), what="points"),
         note="610M before decay; FLOPs by Hoffmann et al. (2022).",
     ),
@@ -275,7 +281,8 @@ FIGURES = (
         x_label=_SHARE,
         x_text="{:g} % CLM",
         ticks=lambda shares: sorted(shares | {0.0, 25.0, 100.0}),
-        said=partial(above_mlm_alone, shares=(25.0,)),
+        counts=_mlm_alone,
+        said=above_mlm_alone,
         note="42K steps, masking ratio 40 %.",
     ),
 )

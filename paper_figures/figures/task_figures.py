@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 from analysis.evidence.contrasts import Contrast, Term
 from analysis.records import records
+from analysis.statistics.inference import ALPHA, holm
 from benchmarks.protocol import TASKS
 from common.errors import UserError
 from paper_figures.drawing.marks import (
@@ -28,7 +29,7 @@ from paper_figures.drawing.marks import (
 )
 from paper_figures.drawing.page import DIFFERENCES, inches, line_handles, make_page, task_panels
 from paper_figures.drawing.style import GREY, SMALLEST, Look, looks_of
-from paper_figures.figure import COLUMNS, GAPS, FigureInputs, FigureSpec
+from paper_figures.figure import CLEAR, COLUMNS, GAPS, FigureInputs, FigureSpec
 from pretraining.models import MODELS, Model, arm_of, find_model
 
 _FLOOR = 5.0
@@ -70,8 +71,10 @@ class TaskFigure(FigureSpec):
     """The x with which a second row of panels compares the others; without it there is one row."""
     second: str = ""
     """What the second row shows."""
-    said: Callable[[pd.DataFrame], str] = lambda _: ""
-    """Data -> what is seen, one sentence (`FigureSpec.finding`)."""
+    said: Callable[[pd.DataFrame, FigureInputs], str] = lambda *_: ""
+    """Data and inputs -> what is seen, one sentence (`FigureSpec.finding`)."""
+    counts: Callable[[str, float | str], tuple[str, float | str] | None] | None = None
+    """Series and x of a point -> those of the one in its panel that it has to be above to be counted by `said`."""
     others: str = ""
     """The group of models whose names say nothing; without it they are not drawn."""
     continued: bool = False
@@ -97,12 +100,14 @@ class TaskFigure(FigureSpec):
         data = refuse_empty(self, data, inputs)
         if self.base is not None:
             data = _with_gaps(data, self.base, inputs)
+        if self.counts is not None:
+            data = _with_clear(data, self.counts, inputs)
         data.attrs["sizes"] = inputs.source.stand_ins.sizes if inputs.source.stand_ins else {}
         return data
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
         """Return what is seen."""
-        return self.said(data.assign(series=data["series"].replace(data.attrs["sizes"])))
+        return self.said(data.assign(series=data["series"].replace(data.attrs["sizes"])), inputs)
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         """Return its panels; series are named where they end in the first, or in a legend where it lacks one."""
@@ -155,8 +160,11 @@ class TaskFigure(FigureSpec):
         expected = {names.get(name, name): xs for name, xs in self.x_axis["expected"].items()}
         ticks = self.ticks({float(x) for x in data["x"]} | {x for xs in expected.values() for x in xs})
         for task, rows in parts.items():
-            draw_lines(axes[task], rows, look, expected=expected, ticks=ticks, log_x=self.log_x)
-            if (under := axes.get(task + DIFFERENCES)) is not None and self.base is not None:
+            under = axes.get(task + DIFFERENCES)
+            # With a second row, its differences are what is counted.
+            shown = rows if under is None else rows.drop(columns=CLEAR, errors="ignore")
+            draw_lines(axes[task], shown, look, expected=expected, ticks=ticks, log_x=self.log_x)
+            if under is not None and self.base is not None:
                 axes[task].tick_params(labelbottom=False)
                 draw_differences(under, rows, look, base=self.base, expected=expected, ticks=ticks)
 
@@ -229,6 +237,32 @@ def _with_gaps(data: pd.DataFrame, base: float, inputs: FigureInputs) -> pd.Data
     return data.assign(**dict(zip(GAPS, zip(*gaps, strict=True), strict=True)))
 
 
+def _clearly(pairs: Sequence[tuple[str, str, str]], inputs: FigureInputs) -> list[bool]:
+    """Return whether on a task a model is clearly above another, after Holm's adjustment over all pairs."""
+    ps = []
+    for task, model, than in pairs:
+        terms = (Term(weight=1.0, model=model, task=task), Term(weight=-1.0, model=than, task=task))
+        ps.append(inputs.evidence.result(Contrast(label=f"{model} - {than}", terms=terms)).p_for)
+    return [bool(p <= ALPHA) for p in holm(ps)]
+
+
+def _with_clear(
+    data: pd.DataFrame,
+    counts: Callable[[str, float | str], tuple[str, float | str] | None],
+    inputs: FigureInputs,
+) -> pd.DataFrame:
+    """Return `data` with the column `CLEAR`."""
+    drawn = list(records(data, "panel", "series", "x", "model"))
+    at = {(panel, series, x): model for panel, series, x, model in drawn}
+    pairs = {
+        row: (panel, model, than)
+        for row, (panel, series, x, model) in zip(data.index, drawn, strict=True)
+        if (other := counts(series, x)) and (than := at.get((panel, *other)))
+    }
+    clear = dict(zip(pairs, _clearly([*pairs.values()], inputs), strict=True))
+    return data.assign(**{CLEAR: pd.Series([clear.get(row) for row in data.index], dtype=object)})
+
+
 def refuse_empty(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> pd.DataFrame:
     """Return `data`, unless nothing of it is the source's.
 
@@ -296,8 +330,8 @@ def describe_points(data: pd.DataFrame, x_text: str, *, panel: str = "") -> str:
     return " ".join(sentences)
 
 
-def count_ahead(data: pd.DataFrame, pair: tuple[str, str], what: str) -> str:
-    """Return on how many of the x that both series have the first is above the second, by task.
+def count_ahead(data: pd.DataFrame, _: FigureInputs, *, pair: tuple[str, str], what: str) -> str:
+    """Return on how many of the x that both series have the first is clearly above the second, by task.
 
     Args:
         data: of a figure.
@@ -305,17 +339,13 @@ def count_ahead(data: pd.DataFrame, pair: tuple[str, str], what: str) -> str:
         what: several x are, such as `sizes`.
     """
     parts: list[str] = []
-    for task, rows in data.groupby("panel", sort=False):
-        first, second = (rows[rows["series"] == name].set_index("x")["mean"] for name in pair)
-        both = first.index.intersection(second.index)
-        if len(both):
-            above = (first[both] > second[both]).sum()
-            noun = "" if parts else f" {what}"
-            parts.append(f"{above} of {len(both)}{noun} on {task}")
-    return f"{pair[0]} scores above {pair[1]} at {', '.join(parts)}" if parts else ""
+    for task, rows in data[data[CLEAR].notna()].groupby("panel", sort=False):
+        noun = "" if parts else f" {what}"
+        parts.append(f"{sum(rows[CLEAR])} of {len(rows)}{noun} on {task}")
+    return f"{pair[0]} scores clearly above {pair[1]} (filled; Holm) at {', '.join(parts)}" if parts else ""
 
 
-def last_differences(data: pd.DataFrame, pair: tuple[str, str], when: str) -> str:
+def last_differences(data: pd.DataFrame, _: FigureInputs, *, pair: tuple[str, str], when: str) -> str:
     """Return by how much the first series ends above the second, by task; `when` says where that is."""
     parts = []
     for task, rows in data.groupby("panel", sort=False):
@@ -326,25 +356,37 @@ def last_differences(data: pd.DataFrame, pair: tuple[str, str], when: str) -> st
     return f"{when}, {pair[0]} minus {pair[1]} (points): {', '.join(parts)}" if parts else ""
 
 
-def best_points(data: pd.DataFrame, x_text: str) -> str:
-    """Return the x of each series' highest score, by task; `x_text` says what an x is."""
-    parts, names = [], list(dict.fromkeys(data["series"]))
-    for task, rows in data.groupby("panel", sort=False):
-        best = [part.sort_values("mean")["x"].iloc[-1] for _, part in rows.groupby("series", sort=False)]
-        parts.append(f"{task} {', '.join(f'{x:g}' for x in best)}")
-    return f"{x_text} ({', '.join(names)}): {'; '.join(parts)}"
+def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str:
+    """Return the x of each series' highest score and of those not clearly below it, by task; `x_text`: what an x is."""
+    names = list(dict.fromkeys(data["series"]))
+    lines = [rows.sort_values("x") for _, rows in data.groupby(["panel", "series"], sort=False)]
+    pairs = {
+        row: (task, best, model)
+        for rows in lines
+        for best in rows.sort_values("mean")["model"].iloc[-1:]
+        for row, task, model in zip(rows.index, rows["panel"], rows["model"], strict=True)
+        if model != best
+    }
+    worse = {row for row, clear in zip(pairs, _clearly([*pairs.values()], inputs), strict=True) if clear}
+    parts: dict[str, list[str]] = {}
+    for rows in lines:
+        best = [f"{x:g}" for row, x in rows["x"].items() if row not in worse]
+        every = len(best) == len(rows) > 1
+        parts.setdefault(rows["panel"].iloc[0], []).append("any" if every else "/".join(best))
+    listed = "; ".join(
+        f"{task} {', '.join(dict.fromkeys(best) if set(best) == {'any'} else best)}"
+        for task, best in parts.items()
+    )
+    return f"{x_text} ({', '.join(names)}): {listed}"
 
 
-def above_mlm_alone(data: pd.DataFrame, shares: Iterable[float]) -> str:
-    """Return at some shares of CLM in how many pairs of task and series the score is above that at 0 %."""
-    wide = data.pivot_table(index=["panel", "series"], columns="x", values="mean")
-    both = {share: wide[[share, 0.0]].dropna() for share in shares if {share, 0.0} <= set(wide)}
+def above_mlm_alone(data: pd.DataFrame, _: FigureInputs) -> str:
+    """Return at each share of CLM in how many pairs of task and series the score is clearly above that at 0 %."""
     parts = [
-        f"{x:g} % CLM in {(rows[x] > rows[0.0]).sum()} of {len(rows)}"
-        for x, rows in both.items()
-        if len(rows)
+        f"{x:g} % CLM in {sum(rows[CLEAR])} of {len(rows)}"
+        for x, rows in data[data[CLEAR].notna()].groupby("x")
     ]
-    return f"Above MLM alone: {', '.join(parts)} comparisons" if parts else ""
+    return f"Clearly above MLM alone (filled; Holm): {', '.join(parts)} comparisons" if parts else ""
 
 
 def _placed(

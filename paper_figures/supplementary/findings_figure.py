@@ -21,7 +21,7 @@ from analysis.claims.verdicts import HOLDS, IN_PART, OUTCOMES
 from analysis.claims.wording import counted_verdict, format_effect, format_p
 from analysis.palette import VERDICT
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches
-from paper_figures.drawing.style import GREY, INK, LIGHT
+from paper_figures.drawing.style import GREY, INK, LIGHT, WHITE
 from paper_figures.figure import FigureInputs, FigureSpec, point_id
 from paper_figures.words import selection_sentence
 
@@ -132,6 +132,7 @@ class _Claims(FigureSpec):
                 sheet.figure.add_artist(
                     Line2D([(left + axis + 1.3 * _PAD) / WIDTH], [y / sheet.height], linestyle="none",
                            marker=MARKERS[outcome], color=VERDICT[outcome], markersize=4.6,
+                           markerfacecolor=_face(outcome),
                            transform=sheet.figure.transFigure)
                 )  # fmt: skip
             top = low - _TICKS
@@ -192,6 +193,11 @@ def _mean(data: pd.DataFrame, finding: str) -> str:
     return next(iter(texts), "-").replace("-", "\u2212")
 
 
+def _face(outcome: str) -> str:
+    """Return what fills a mark: its colour where the title counts it."""
+    return VERDICT[outcome] if outcome == HOLDS.name else WHITE
+
+
 def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -> None:
     """Draw the findings of one unit, a row each (`rows` has each one's most adverse comparison).
 
@@ -216,7 +222,8 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -
                     color=color if other == decisive else GREY, linestyle="none", gid=point_id(other))  # fmt: skip
         ax.plot([main["low"], main["high"]], [row - 0.1] * 2, color=color, linewidth=1.4)
         ax.plot([main["effect"]], [row - 0.1], marker=MARKERS[found["outcome"]], markersize=5, color=color,
-                linestyle="none", zorder=3, gid=point_id(main.name))  # fmt: skip
+                markerfacecolor=_face(found["outcome"]), linestyle="none", zorder=3,
+                gid=point_id(main.name))  # fmt: skip
     ax.axvline(1.0 if ratios else 0.0, color=INK, linewidth=0.8, zorder=1)
 
 
@@ -225,7 +232,8 @@ FIGURES = (
         name="claims",
         title="Findings",
         supplementary=True,
-        note="Right supports the finding. Large mark: the mean of its comparisons (without one, the most adverse), "
-        "with its 95 % interval; thin line: their range, the most adverse in colour; shaded: the claim. Axes bent.",
+        note="Right supports the finding. Large mark, filled where it holds: the mean of its comparisons (without one, "
+        "the most adverse), with its 95 % interval; thin line: their range, the most adverse in colour; shaded: the "
+        "claim. Axes bent.",
     ),
 )

@@ -17,6 +17,7 @@ from analysis.claims.catalogue import FINDINGS
 from analysis.claims.frame import known_of, main_of, of_finding
 from analysis.claims.pages.dataset_tables import dataset_sentences
 from analysis.claims.statements import Finding, comparisons
+from analysis.claims.verdicts import FAILS, HOLDS
 from analysis.claims.wording import counted_verdict, format_p
 from analysis.evidence.contrasts import Contrast
 from analysis.palette import VERDICT
@@ -34,16 +35,19 @@ _APART = 0.5
 """Rows between two contrasts of a column."""
 _MARKS = (("o", 3.8), ("D", 4.4))
 """Marker and size of a dataset and of their average."""
+_COUNTS = (HOLDS.name, FAILS.name)
 _MOST = 20
 """Contrasts that a picture holds; of more, those that say most."""
 _COLUMNS = [
     "id", "contrast", "claimed", "unit", "dataset", "effect", "low", "high", "region_low", "region_high", "says",
-    "p_for", "p_against", "q", "q_p", "i_squared", "drawn", "sentences",
+    "counted", "p_for", "p_against", "q", "q_p", "i_squared", "drawn", "sentences",
 ]  # fmt: skip
 
 
 def forest_data(inputs: FigureInputs, finding: Finding) -> pd.DataFrame:
-    """Return a row for each contrast and dataset of a finding.
+    """Return a row for each contrast and dataset of a finding, and for the contrast's average.
+
+    `says` is what a row says on its own, `counted` as what the verdict counts an average.
 
     Raises:
         NotApplicableError: the finding is about spreads.
@@ -62,8 +66,11 @@ def forest_data(inputs: FigureInputs, finding: Finding) -> pd.DataFrame:
     if data.empty:
         raise UserError(f"{inputs.source.label} lacks the scores that {finding.id} needs: {finding.short}")
     data = data.rename(columns={"outcome": "says"}).reset_index(drop=True)
+    marks = known_of(of_finding(assessment.frame, finding.id)).set_index("label")["mark"]
+    marks = data["contrast"].map(marks[~marks.index.duplicated()])
     least = data[["p_for", "p_against"]].min(axis=1).groupby(data["contrast"], sort=False).min()
     return data.assign(
+        counted=marks.where(data["dataset"] == AVERAGE, ""),
         drawn=data["contrast"].isin(least.sort_values(kind="stable").index[:_MOST]),
         sentences=" ".join(dataset_sentences(assessment, finding.id)),
     )[_COLUMNS]
@@ -93,15 +100,16 @@ def _pair(contrast: Contrast) -> str:
 
 
 def _across_tasks(assessment: Assessment, finding: str) -> pd.DataFrame:
-    """Return each contrast across tasks, on every pair of their datasets."""
+    """Return each contrast across tasks, on every pair of their datasets and on the tasks' averages."""
     known = known_of(of_finding(assessment.frame_by_dataset, finding))
     known = known.loc[[isinstance(asked, Contrast) for asked in known["comparison"]]]
     if known.empty:
         return known
     words = known["label"].str.partition(" [")
-    known = known.assign(
-        contrast=words[0], dataset=words[2].str.rstrip("]"), q=math.nan, q_p=math.nan, i_squared=math.nan
-    )
+    known = known.assign(contrast=words[0], dataset=words[2].str.rstrip("]"))
+    averages = known_of(of_finding(assessment.frame, finding))
+    averages = averages.assign(contrast=averages["label"], dataset=AVERAGE)
+    known = pd.concat([known, averages]).assign(q=math.nan, q_p=math.nan, i_squared=math.nan)
     grouped: pd.DataFrame = pd.concat([rows for _, rows in known.groupby("contrast", sort=False)])
     return grouped
 
@@ -153,7 +161,7 @@ def _draw_contrast(ax: Axes, row: float, rows: pd.DataFrame) -> None:
         color, (marker, size) = VERDICT[found["says"]], _MARKS[found["dataset"] == AVERAGE]
         ax.plot([found["low"], found["high"]], [row + place] * 2, color=color, linewidth=1.2)
         ax.plot([found["effect"]], [row + place], marker=marker, markersize=size, markeredgecolor=color,
-                markerfacecolor=WHITE if found["says"] == "open" else color, linestyle="none", zorder=3,
+                markerfacecolor=color if found["counted"] in _COUNTS else WHITE, linestyle="none", zorder=3,
                 gid=point_id(at))  # fmt: skip
 
 
@@ -231,8 +239,8 @@ FIGURES = tuple(
         title=f"{finding.id}, {finding.short}",
         of=finding,
         supplementary=True,
-        note="Right supports the finding. Diamonds: task averages, which decide; circles: datasets. Green holds, red "
-        "fails on its own; hollow: open. Shaded: what is claimed. Axis bent.",
+        note="Right supports the finding. Diamonds: averages, filled where the verdict counts them as holding or "
+        "failing; circles: datasets. Green holds, red fails on its own. Shaded: what is claimed. Axis bent.",
     )
     for finding in FINDINGS.values()
 )

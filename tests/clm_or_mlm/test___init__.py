@@ -34,7 +34,7 @@ def test_what_archives_read_has_the_version_and_the_licence_and_cites_the_paper(
     codemeta, zenodo = (
         json.loads((ROOT / name).read_text("utf-8")) for name in ("codemeta.json", ".zenodo.json")
     )
-    assert citation["version"] == codemeta["version"] == zenodo["version"] == clm_or_mlm.VERSION
+    assert citation["version"] == codemeta["version"] == zenodo["version"] == clm_or_mlm.__version__
     assert citation["license"] == zenodo["license"] == codemeta["license"].rpartition("/")[2] == "Apache-2.0"
     assert citation["title"] == zenodo["title"] and codemeta["name"] == "clm-or-mlm"
     assert codemeta["referencePublication"]["url"] == paper["url"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clm_or_mlm import VERSION
+from clm_or_mlm import __version__
 from clm_or_mlm.__main__ import COMMANDS, GROUPS, STEPS, app_of, main
 from common.provenance import ROOT
 from miniature.data import MADE_UP, DataSource
@@ -152,7 +152,7 @@ def test_a_wrong_word_is_refused_before_anything_heavy_is_imported() -> None:
 
 def test_the_version_is_stated(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out.startswith(f"clm-or-mlm {VERSION} (commit ")
+    assert capsys.readouterr().out.startswith(f"clm-or-mlm {__version__} (commit ")
 
 
 def test_an_interrupted_import_ends_in_one_line() -> None:

@@ -41,6 +41,11 @@ def test_a_frame_is_checked_like_a_file(store: Path) -> None:
         (lambda _: cm.runs("published"), "published"),
         (lambda _: cm.table(1), "Table 1 has no scores"),
         (lambda _: cm.explain("F99"), "no finding 'F99'"),
+        (lambda _: cm.findings("F99"), "no finding 'F99'"),
+        (lambda _: cm.claims("f8"), "cm.findings('F8') has its parts"),
+        (lambda _: cm.table("x"), "there is no table 'x'"),
+        (lambda _: cm.design(-1), "a difference in points above 0"),
+        (lambda _: cm.scores(models=["610m-mlm40-43k"]), "'610m-mlm40-43k'; did you mean"),
         (lambda _: cm.audit("miniature"), "networks other than the paper's"),
         (lambda _: cm.compare("610m-mlm40-42k", "610m-clm-43k"), "610m-clm-42"),
         (lambda _: cm.figure(3, task="MT"), "task= is one of SC, TC, QA, IR"),
@@ -146,3 +151,21 @@ def test_what_was_trained_and_measured() -> None:
     assert len(cm.models()) == 51 and cm.models().loc["610m-clm-10k-mlm40-42k", "switch"] == 10_000
     assert cm.datasets()["task"].value_counts().to_dict() == {"SC": 3, "TC": 3, "QA": 3, "IR": 3}
     assert len(cm.scores("miniature")) > 20
+
+
+def test_the_parts_of_a_finding_are_a_frame() -> None:
+    found = cm.findings("f8")
+    parts = found[(found["role"] == "verdict") & (found["counted"] != "")]
+    assert len(parts) == 12 and (parts["counted"] == "holds").sum() == 6
+    [main] = found[found["role"] == "finding"].to_dict("records")
+    assert main["outcome"] == "holds in k of n"
+    assert found[found["role"] == "mean"]["effect"].iloc[0] == pytest.approx(1.585, abs=0.001)
+
+
+def test_words_and_models_in_place_of_numbers_and_all() -> None:
+    pd.testing.assert_frame_equal(cm.table("10"), cm.table(10))
+    every, some = cm.scores(), cm.scores(models=["610m-mlm40-*k", "1b-clm-42k"])
+    assert set(some["model"]) < set(every["model"]) and {"610m-mlm40-42k", "1b-clm-42k"} <= set(some["model"])
+    attrs = cm.compare("610m-clm-10k-mlm40-42k", "610m-mlm40-42k").attrs
+    assert attrs == {"source": "published", "interval": "t", "correction": "Holm"}
+    assert cm.__version__.count(".") == 2

@@ -59,6 +59,16 @@ MISTAKES = {
     "table 18": "there is no Table 18; the paper has Tables 1 to 17",
     "table 2 --format pdf": 'Invalid value "pdf" for --format',
     "audit --format latex": "latex",
+    "answer": "use `python -m clm_or_mlm claims answer`",
+    "f5A": "use `python -m clm_or_mlm claims F5a`",
+    "help F8": "use `python -m clm_or_mlm claims F8`",
+    "figure3 --out x": "use `python -m clm_or_mlm figure 3`",
+    "forest-f8": "use `python -m clm_or_mlm figure forest-f8`",
+    "610m-clm-42k": "use `python -m clm_or_mlm plan 610m-clm-42k`",
+    "plan --hours 24h": "--hours takes a number such as 24, not '24h'",
+    "adapt x --data d --out o --tokens 1Bn": "--tokens takes a number such as 1e9, not '1Bn'",
+    "design --effect half": "--effect takes a number (POINTS), not 'half'",
+    "figure 11": "Figure 11 needs scores of 1b-clm-10k-mlm40-42k",
     **{
         f"design --effect 1 {words}": words.split()[0]
         for words in (

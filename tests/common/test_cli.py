@@ -146,7 +146,7 @@ def test_a_command_gets_typed_values_and_its_exit_code_is_returned() -> None:
         ),
         (
             ["show", "a", "--count", "2.6"],
-            'Invalid value for --count: unable to convert "2.6" into int (see x show --help)',
+            "--count takes a whole number such as 2, not '2.6' (see x show --help)",
         ),
         (["show", "a", "--count", "0"], "--count must be at least 1, not 0"),
         (["show"], "show needs NAME (see x show --help)"),

@@ -23,18 +23,18 @@ def blank(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("blank")
-def test_all_from_published_makes_nine_and_says_why_not_three(
+def test_all_from_published_makes_eight_and_says_why_not_four(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["figure", "all", "--out", str(tmp_path), "--format", "svg"]) == 0
     lines = capsys.readouterr().out.splitlines()
     made = [line for line in lines if not line.startswith("not drawn: ")]
-    assert made == [f"{tmp_path / f'figure{number}'}.* (5 files)" for number in (1, 2, 3, 4, 6, 8, 9, 10, 11)]
+    assert made == [f"{tmp_path / f'figure{number}'}.* (5 files)" for number in (1, 2, 3, 4, 6, 8, 9, 10)]
     assert len(list(tmp_path.iterdir())) == 5 * len(made)
     refused = [line for line in lines if line.startswith("not drawn: ")]
-    assert [line.split()[3] for line in refused] == ["5", "7", "12"]
+    assert [line.split()[3] for line in refused] == ["5", "7", "11", "12"]
     assert all("--source released" in line for line in refused[:2])
-    assert "--logs DIR" in refused[2]
+    assert "--source PATH" in refused[2] and "--logs DIR" in refused[3]
 
 
 def test_some_of_several_figures_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

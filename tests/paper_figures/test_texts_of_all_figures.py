@@ -18,8 +18,9 @@ NOT_DRAWN = {
     *((source, f"forest-{finding}") for source in SOURCES for finding in ("f7", "f10")),
     ("published", "5"),
     ("published", "7"),
+    ("published", "11"),
     ("published", "12"),
-    *(("miniature", f"forest-{finding}") for finding in ("f12", "f13", "f15")),
+    *(("miniature", f"forest-{finding}") for finding in ("f9", "f12", "f13", "f15", "f17")),
 }
 """Runs, logs or models are needed that are not there; ratios of spreads have no datasets."""
 

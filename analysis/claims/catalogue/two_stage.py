@@ -119,8 +119,9 @@ FINDINGS = (
                 ],
             ),
         ),
-        remark="Counted for 25 % CLM alone; `answer` allows for the three shares tried. Whether 75 % is comparable to "
-        "MLM alone is tested outside the verdict.",
+        rivals=(_beats_mlm_alone(2), _beats_mlm_alone(3)),
+        remark="Counts allow for the three shares tried. Whether 75 % is comparable to MLM alone is tested outside the "
+        "verdict.",
     ),
     Finding(
         id="F9",
@@ -218,7 +219,7 @@ ANSWERS = {
         "comparisons.",
         where="the paper's title; Figure 6, Tables 10-13",
         family=ANSWER,
-        chosen=True,
+        rivals=tuple(_beats_mlm_alone(other) for other in (1, 2, 3) if other != place),
         body=replace(beats := _beats_mlm_alone(place), count=len(beats.parts) // 2),
         remark="This statement is ours. The counts and p are corrected for the choice among three splits.",
     )

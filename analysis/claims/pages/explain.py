@@ -74,11 +74,10 @@ def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
         mean = format_effect(means.get(finding))
         grid.append([finding, STATEMENTS[finding].short, main.verdict, mean, p_texts(main)[1]])
     lead = [counted(frame[frame["id"] != ANSWER])]
-    if {ANSWER, "F8"} <= set(shown) and (main := mains[ANSWER]).known:
+    if ANSWER in shown and (main := mains[ANSWER]).known:
         lead.append(
             f"CLM then MLM beats MLM alone in {main.holds_in} of {main.parts} comparisons, after allowing for the "
-            f"{len(ANSWERS)} shares of CLM that were tried: {shown_higher(of_finding(frame, ANSWER)) or 'none'} "
-            f"(F8: {mains['F8'].holds_in} without that)."
+            f"{len(ANSWERS)} shares of CLM that were tried: {shown_higher(of_finding(frame, ANSWER)) or 'none'}."
         )
     return [
         *lead,
@@ -124,6 +123,10 @@ def _explain_one(assessment: Assessment, name: str) -> str:
     ]
     if finding.remark:
         lines.append(f"  note     {finding.remark}")
+    if finding.rivals and main.known:
+        lines.append(
+            f"  alone    {rows(found[found['role'] == 'verdict'])[0].verdict}, had nothing else been tried"
+        )
     if main.known:
         lines.append(
             f"  p        for: {format_p(main.p_for)} (Holm {format_p(main.p_for_holm)}), against: "
@@ -215,7 +218,7 @@ def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
     )
 
 
-def _mean_words(mean: FindingRow) -> str:
+def mean_words(mean: FindingRow) -> str:
     """Return what a mean is of, short: `Mean of the 2 that claim a direction`."""
     words = mean.label.removesuffix(", in the claimed direction")
     return f"{words[0].upper()}{words[1:]}" if words.startswith("mean") else "The one that claims a direction"
@@ -227,7 +230,7 @@ def _points(assessment: Assessment, finding: str) -> str:
     main, mean, decisive = main_of(found), mean_of(found), decisive_of(found)
     if not main.known:
         return f"Open, since it cannot be tested: {main.missing}. {remark}".rstrip()
-    said = [] if mean is None else [f"{_mean_words(mean)}: {format_effect(mean)}."]
+    said = [] if mean is None else [f"{mean_words(mean)}: {format_effect(mean)}."]
     said += [f"Most adverse: {decisive.label}, {format_effect(decisive)}.", f"p: {p_texts(main)[1]}."]
     said.append(outside_in_words(found))
     if main.outcome == OPEN.name and (words := seeds_in_words(decisive, "this comparison")):

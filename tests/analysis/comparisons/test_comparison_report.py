@@ -64,12 +64,12 @@ def test_the_text_has_the_table_and_how_it_was_done():
     [
         (
             "610m-clm-10k-mlm40-42k", REAL,
-            "610m-clm-10k-mlm40-42k is ahead by +1.76 [+1.11, +2.41] points over all tasks; clear on SC, TC, QA; "
+            "610m-clm-10k-mlm40-42k is ahead by +1.76 [+1.11, +2.41] points over all tasks; ahead on SC, TC, QA; "
             "open on IR.",
         ),
         (
             "210m-clm-42k", "210m-mlm40-42k",
-            "210m-mlm40-42k is ahead by +3.79 [+3.29, +4.29] points over all tasks; clear on SC, QA, IR; "
+            "210m-mlm40-42k is ahead by +3.79 [+3.29, +4.29] points over all tasks; ahead on SC, QA, IR; "
             "practically equal on TC.",
         ),
     ],
@@ -116,7 +116,7 @@ def test_a_sentence_calls_a_model_ahead_only_where_its_lead_is_shown(whole: str,
     others = {EQUAL: "practically equal", OPEN: "open", UNKNOWN: "not tested"}
     if whole in leads:
         assert first.startswith(f"{leads[whole]} is ahead by +1.00 [") and first.endswith("over all tasks")
-        shown = {True: "clear on SC", False: "behind on SC"}[leads.get(part) == leads[whole]]
+        shown = {True: "ahead on SC", False: "behind on SC"}[leads.get(part) == leads[whole]]
     else:
         assert first.startswith(others[whole].capitalize()) and "ahead" not in first
         assert " over all tasks: " in first
