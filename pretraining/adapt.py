@@ -131,7 +131,7 @@ class Adaptation:
             ("peak_lr", rate / 2 if few else rate, f"for {size / 1e6:,.0f} M parameters {rate:g}{because * few}; "
              "recipes differ, so --sweep tries a third and three times of it"),
             ("warmup_steps", round(_WARMUP * steps), "3 % of the steps: the optimizer's moments begin anew"),
-            ("decay", self._decay, "1-sqrt to zero over the last 20 % of the steps, with "
+            ("decay", self._decay, "1-sqrt towards zero over the last 20 % of the steps, with "
              f"{self._stages[-1].objective}"),
             ("max_length", length, "documents end to end, up to the start's positions"),
             ("cut", "fixed", "every sequence is full"),

@@ -138,7 +138,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.context, self.stage, self.target = context, stage, target
         self.model, attention = build_model(context, is_seeded=start is None)
         self.optimizer = build_optimizer(self.model, config, ranks.device, processes=ranks.world)
-        self.done = StageProgress()
+        self.done, self.stopped = StageProgress(), False
         if start is not None:
             checkpoints.restore(start, self.model, self.optimizer)
             self.done = StageProgress(step=start.step, tokens=int(checkpoints.load_state(start)["tokens"]))
@@ -166,7 +166,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.meter = Meter(stage.name, target, done=self.done.step, unit="step")
 
     def run(self) -> bool:
-        """Train to the target; return whether it was reached.
+        """Train to the target; return whether it was reached and nobody asked to stop.
 
         SIGTERM, SIGUSR1, the first Ctrl-C and the stop file of any rank let the current update finish, save it and end.
 
@@ -192,8 +192,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                     batches, self.context.ranks, weighting=config.batches.weighting,
                     stop=self.requests.stop, save=self.requests.save,
                 )  # fmt: skip
-                self._fit()
-            self._agree(None if self.writer is None else self.writer.finish())
+                with self.requests.taken():
+                    self._fit()
+                    self._agree(None if self.writer is None else self.writer.finish())
             # Saved as after the other signals, whose exit code asks for another start; this one's does not.
             if signal.SIGINT in self.requests.signals:
                 raise KeyboardInterrupt
@@ -208,11 +209,13 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 self.writer.finish()
             if self.log is not None:
                 self.log.close()
-        if self.done.step < self.target:
+        # One that came too late for the ranks' last sum ends the command here, before the next stage or the export.
+        stopped = self.stopped or self.context.ranks.total(float(self.requests.stop()))[0] > 0
+        if stopped:
             logger.info(
                 "%s: stopped and saved at step %d; run the same command to resume", name, self.done.step
             )
-        return self.done.step == self.target
+        return not stopped
 
     def _fit(self) -> None:
         """Have Composer's trainer make the updates up to the target; comments say what its arguments are for."""
@@ -220,7 +223,6 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         schedule = stage_schedule(self.context.plan.study.model(stage.models[0]), stage, config.optimizer)
         added = additions(config, stage.name, self.folder / "tensorboard", ranks.rank)
         with contextlib.ExitStack() as stack:
-            stack.enter_context(self.requests.taken())
             stack.enter_context(quiet_libraries())
             trainer = Trainer(
                 # What is trained, on which batches, up to which update.
@@ -337,6 +339,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 self._save()
             self.watchdog.mark(step, 0)
             self.requests.saved()
+        self.stopped = stopping
         if stopping and step < self.target:
             state.stop_training()
 
