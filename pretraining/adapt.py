@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 _RATES = ((100e6, 5e-4), (300e6, 2e-4), (2e9, 1e-4), (math.inf, 2e-5))
 """Peak learning rates, each up to a number of parameters."""
+_PASSES = 20
+"""Most passes over a text that are not asked for by name."""
 _MUCH = 1e9
 """Tokens from which a decayed start is trained at the whole rate."""
 _LENGTH, _TOKENS = 512, 2**18
@@ -102,6 +104,25 @@ class Adaptation:
             return self.steps
         assert self.tokens is not None
         return math.ceil(self.tokens / self._batches.tokens_per_step)
+
+    def check_passes(self, held: int, where: str) -> None:
+        """Refuse more than 20 passes over a text; one without a whole step is for its reader to refuse.
+
+        Args:
+            held: the text's tokens for training.
+            where: its shards.
+
+        Raises:
+            UserError: so many passes.
+        """
+        each = self._batches.tokens_per_step
+        if held >= each and (passes := self.updates * each / held) > _PASSES:
+            fits = int(_PASSES * held // each * each)
+            raise UserError(
+                f"{where}: its text has {held:,} training tokens, and {self.updates:,} steps of {each:,.0f} are "
+                f"{passes:,.0f} passes over it; give --tokens {fits} ({_PASSES} passes) or fewer, more text, or "
+                "--repeat-text"
+            )
 
     @property
     def _decay(self) -> int:

@@ -307,6 +307,7 @@ def adapt(
     tokens: float | None = None,
     sweep: bool = False,
     merge: float | None = None,
+    repeat_text: bool = False,
     revision: str | None = None,
     stop_file: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     set_: Annotated[tuple[str, ...], MANY, Parameter(name="--set", metavar="KEY=VALUE")] = (),
@@ -332,6 +333,7 @@ def adapt(
         tokens: tokens to train on
         sweep: first try three learning rates on 2 % of the steps, and train at the best by validation loss
         merge: also write the average of start and encoder, with this share of the start (0 to 1)
+        repeat_text: train on the text more than 20 times over, where steps or tokens say so
         revision: branch, tag or commit of a Hugging Face id
         stop_file: save a checkpoint and exit with code 75 once this file exists
         set_: change a setting, such as global_batch=12 (may be repeated); `clm-or-mlm settings` lists all
@@ -345,14 +347,20 @@ def adapt(
             f"{data}: no shards here; write them with `clm-or-mlm shards --source TEXTS --tokenizer {start} --out "
             f"{data}`"
         )
+    from pretraining.adapt import Adaptation, at_best_rate
+    from pretraining.data.remote_shards import find_shards
+    from pretraining.data.shard_manifest import load_manifest
+
+    made = Adaptation(start=opened, objective=objective, steps=steps, tokens=tokens, changes=set_)
+    if not repeat_text:
+        folder, _address = find_shards(data)
+        made.check_passes(load_manifest(folder)["splits"]["train"]["tokens"], data)
     gc.disable()
     try:
-        from pretraining.adapt import Adaptation, at_best_rate
         from pretraining.model.start_folder import write_merged
         from pretraining.training import train as training
     finally:
         gc.enable()
-    made = Adaptation(start=opened, objective=objective, steps=steps, tokens=tokens, changes=set_)
     if sweep:
         best = at_best_rate(made, data=data, out=out, stop_file=stop_file)
         if best is None:
