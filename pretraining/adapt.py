@@ -31,7 +31,8 @@ from pretraining.models import (
     parse_objective,
 )
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.study_plan import Study, Targets, targets_of
+from pretraining.plan.devices import Device, largest_microbatch
+from pretraining.plan.study_plan import Plan, Study, Targets, targets_of
 from pretraining.starts import Start
 
 log = logging.getLogger(__name__)
@@ -183,6 +184,13 @@ class Adaptation:
             for setting, value, reason in self._choices
             if setting == "decay" or made[setting] == value
         }
+
+    def plan_on(self, device: Device) -> Plan:
+        """Return what it takes on a device, in the largest passes that fit there."""
+        plan, batches = self.targets.plan, self.config.batches
+        fits = largest_microbatch(self.start.shape, device.memory_gb or math.inf, batches.max_length)
+        batches = replace(batches, microbatch=batches.microbatch or max(1, fits))
+        return replace(plan, study=replace(plan.study, config=replace(self.config, batches=batches)))
 
     @cached_property
     def targets(self) -> Targets:

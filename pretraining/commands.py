@@ -24,6 +24,7 @@ from pretraining.data.shard_index import ShardSettings
 from pretraining.models import Model, arm_of
 from pretraining.names import ModelName
 from pretraining.plan.config import TrainingConfig
+from pretraining.plan.devices import H100, device_of
 from pretraining.plan.study_plan import Study, load_study, targets_of
 
 if TYPE_CHECKING:
@@ -357,6 +358,8 @@ def adapt(
         made.check_passes(load_manifest(folder)["splits"]["train"]["tokens"], data)
     gc.disable()
     try:
+        import torch
+
         from pretraining.model.start_folder import write_merged
         from pretraining.training import train as training
     finally:
@@ -367,9 +370,11 @@ def adapt(
             return AGAIN
         made = best
     model, costs = made.targets.model, made.targets.plan.costs()
+    mine = device_of(torch.cuda.get_device_name()) if torch.cuda.is_available() else None
+    hours = {one.name: made.plan_on(one).costs(device=one).gpu_hours for one in (mine, H100) if one}
     log.info(
-        "%s: %s steps, %s tokens, %.2g FLOPs, %.2g hours of an H100", model.name, f"{costs.steps:,}",
-        f"{costs.tokens:,.0f}", costs.flops["model"], costs.gpu_hours,
+        "%s: %s steps, %s tokens, %.2g FLOPs, %s", model.name, f"{costs.steps:,}", f"{costs.tokens:,.0f}",
+        costs.flops["model"], ", ".join(f"{time:.2g} hours of one {name}" for name, time in hours.items()),
     )  # fmt: skip
     mask, licence = made.start.mask, made.start.licence
     log.info("mask token %s, id %d, %s; licence of the start: %s", mask.token, mask.id,

@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 LogRow = dict[str, float | int | str | list[float]]
 """A row of the log, with what was measured on the clock."""
-_STEPS_BY_RANK = 100
+_STEPS_BY_RANK, _FIRST_STEPS = 100, 3
 _LOST = ("gloo/transport", "remote process exited")
 """What gloo and NCCL say where the other end of a connection is gone."""
 
@@ -163,6 +163,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             self.writer = checkpoints.CheckpointWriter(self.folder, self.log.sync)
         self.watchdog = Watchdog(ranks, f"{stage.name}@{self.done.step}", 60 * config.machine.timeout_minutes)
         self.own_time = OwnTime(ranks)
+        self.first, self.began = self.done.step, 0.0
         self.meter = Meter(stage.name, target, done=self.done.step, unit="step")
 
     def run(self) -> bool:
@@ -257,7 +258,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             # Its clock, which would begin at zero: `max_duration`, callbacks and dashboards count from random weights.
             trainer.state.timestamp = Timestamp(batch=first, token=self.done.tokens)
             stack.enter_context(self.watchdog)
-            self.speed = Speed()
+            self.speed, self.began = Speed(), time.monotonic()
             try:
                 trainer.fit()
             except RuntimeError as error:
@@ -309,6 +310,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.watchdog.mark(done.step, 0)
         self.own_time.count()
         self.speed.count(done.tokens - before)
+        if self.context.start is not None and done.step == self.first + _FIRST_STEPS:
+            self._say_how_long()
         predicted, fingerprint, _, _ = self.data.sums()
         row: LogRow = {
             "loss": loss, "lr": done.rate, "grad_norm": norm, "predicted": predicted, "batch": f"{fingerprint:016x}",
@@ -325,6 +328,14 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             with self.speed.paused():
                 metrics["validation_loss"] = self._validate()
         logger.log_metrics({f"{self.stage.objective}/{key}": value for key, value in metrics.items()})
+
+    def _say_how_long(self) -> None:
+        """Say what a start's steps still take on a CPU, whose speed nothing but its first steps tells."""
+        ranks, left = self.context.ranks, self.context.targets.model.steps - self.done.step
+        if ranks.device.type == "cpu" and ranks.rank == 0:
+            hours = (time.monotonic() - self.began) / _FIRST_STEPS * left / 3600
+            logger.info("%s: at the speed of the first steps, the other %s take %.2g hours on this CPU",
+                        self.stage.name, f"{left:,}", hours)  # fmt: skip
 
     def batch_checkpoint(self, state: State, logger: Logger) -> None:
         """Save when it is time or somebody asks to stop, and then stop."""

@@ -59,7 +59,9 @@ def test_three_commands_make_a_folder_for_sentence_transformers(
         "apache-2.0",
         "peak_lr = ",
         "decay = 1: ",
-        "FLOPs",
+        "FLOPs, ",
+        " hours of one H100",
+        "at the speed of the first steps, the other 1 take ",
     ):
         assert said in caplog.text
     for folder in (made, merged):

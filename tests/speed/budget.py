@@ -12,7 +12,7 @@ are published ones at head dimension 64, lowered for sequences of 12 to 2,048 to
 from dataclasses import dataclass, replace
 
 from pretraining.paper_settings import SHAPES, Shape, effective_length
-from pretraining.plan.devices import peak_flops
+from pretraining.plan.devices import H100
 from pretraining.plan.flops import model_flops_per_token
 from tests.speed.timing import parser_of
 
@@ -84,7 +84,7 @@ def step_seconds(shape: Shape, rates: Rates) -> dict[str, float]:
 def speed(shape: Shape, rates: Rates) -> tuple[float, float]:
     """Return tokens/s and MFU."""
     found = TOKENS / sum(step_seconds(shape, rates).values())
-    peak = peak_flops("NVIDIA H100 80GB HBM3")
+    peak = H100.peak
     assert peak is not None
     return found, found * model_flops_per_token(shape, predicted=PREDICTED) / peak
 
