@@ -25,8 +25,10 @@ from benchmarks.runs import RunKey
 from clm_or_mlm.__main__ import main
 from clm_or_mlm.budget_plan import Choice, choices_of, nearest_spread
 from common.errors import UserError
+from pretraining.adapt import Adaptation
 from pretraining.plan.devices import DEVICES, H100, Device
 from pretraining.plan.study_plan import load_study, plan_of
+from pretraining.starts import start_of
 from tests.analysis.stores import age
 from tests.pretraining.documents import make_documents
 from tests.pretraining.families import save_start
@@ -97,6 +99,23 @@ def test_what_cannot_be_paid_for_or_does_not_fit_is_refused_in_a_sentence() -> N
         choices_of(small, hours=24)
     with pytest.raises(UserError, match="--hours, --tokens"):
         choices_of(H100)
+
+
+def test_one_adaptation_has_hours_money_and_memory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that `adapt` counts, in the largest passes that fit the device."""
+    start = save_start(tmp_path / "start", "llama")
+    words = ["plan", "--start", str(start), "--tokens", "2e7", "--device", "RTX 4090", "--price", "0.6"]
+    assert not main([*words, "--format", "json"])
+    said = json.loads(capsys.readouterr().out)
+    gpu = DEVICES["RTX 4090"]
+    costs = Adaptation(start=start_of(str(start)), tokens=2e7).plan_on(gpu).costs(device=gpu)
+    assert costs.gpu_hours > 0 and costs.memory_gb < 24 and costs.tokens == pytest.approx(2e7, rel=0.02)
+    assert said["costs"]["gpu_hours"] == pytest.approx(costs.gpu_hours)
+    main(words)
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("RTX 4090 hours", "money", "memory", "sequences in a pass"))
 
 
 @pytest.mark.parametrize(
