@@ -19,10 +19,11 @@ from common import manifest as manifests
 from common.errors import UserError
 from common.files import sha256_file
 from common.manifest import MANIFEST
+from common.packed import plain_suffix
 from common.processes import cores
 from common.progress import Meter
 from common.provenance import provenance, provenance_path
-from pretraining.data.corpus import BLANK, FILE_KINDS, TextSource, batched, open_source, plain_suffix
+from pretraining.data.corpus import BLANK, FILE_KINDS, TextSource, batched, open_source
 from pretraining.data.shard_index import RECORD, SHARDS, ShardSettings, write_index
 from pretraining.data.shard_manifest import load_manifest, tokenizer_files, write_manifest
 from pretraining.data.shard_writer import ShardWriter
