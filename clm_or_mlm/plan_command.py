@@ -81,19 +81,29 @@ def plan(
     """Print the training that the study, a figure or a model needs, or which studies a number of GPU hours pays for.
 
     A plan has stages, steps, tokens, FLOPs, hours, memory and disk space. With --hours or --tokens, three studies are
-    printed instead, after the smallest difference that each can find.
+    printed instead, after the smallest difference that each can find; with --start and --tokens alone, what one
+    adaptation takes.
 
     examples:
       clm-or-mlm plan --figure 3
       clm-or-mlm plan 610m-clm-10k-mlm40-42k --device A100 --price 1.5
       clm-or-mlm plan --hours 24 --device "RTX 4090"
       clm-or-mlm plan --hours 24 --choose 3 --out study.toml
+      clm-or-mlm plan --start smollm2/ --tokens 2e9 --device "RTX 4090" --price 0.6
 
     Args:
         model: one or more models (default: all models of the study)
         figure: plan the models in this figure of the paper
         format: output format
     """
+    if budget.start and budget.tokens is not None and budget.hours is None and budget.out is None:
+        # pandas and transformers, which a plan need not have
+        from pretraining.adapt import Adaptation
+        from pretraining.starts import start_of
+
+        made = Adaptation(start=start_of(budget.start), tokens=budget.tokens).plan_on(device.gpu)
+        write(plan_document(made, device=device.gpu, price=device.price), format, None)
+        return
     if budget.hours is not None or budget.tokens is not None:
         if model or figure is not None or study.study is not None:
             raise UserError(

@@ -31,13 +31,16 @@ from pretraining.models import (
     parse_objective,
 )
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.study_plan import Study, Targets, targets_of
+from pretraining.plan.devices import Device, largest_microbatch
+from pretraining.plan.study_plan import Plan, Study, Targets, targets_of
 from pretraining.starts import Start
 
 log = logging.getLogger(__name__)
 
 _RATES = ((100e6, 5e-4), (300e6, 2e-4), (2e9, 1e-4), (math.inf, 2e-5))
 """Peak learning rates, each up to a number of parameters."""
+_PASSES = 20
+"""Most passes over a text that are not asked for by name."""
 _MUCH = 1e9
 """Tokens from which a decayed start is trained at the whole rate."""
 _LENGTH, _TOKENS = 512, 2**18
@@ -103,6 +106,25 @@ class Adaptation:
         assert self.tokens is not None
         return math.ceil(self.tokens / self._batches.tokens_per_step)
 
+    def check_passes(self, held: int, where: str) -> None:
+        """Refuse more than 20 passes over a text; one without a whole step is for its reader to refuse.
+
+        Args:
+            held: the text's tokens for training.
+            where: its shards.
+
+        Raises:
+            UserError: so many passes.
+        """
+        each = self._batches.tokens_per_step
+        if held >= each and (passes := self.updates * each / held) > _PASSES:
+            fits = int(_PASSES * held // each * each)
+            raise UserError(
+                f"{where}: its text has {held:,} training tokens, and {self.updates:,} steps of {each:,.0f} are "
+                f"{passes:,.0f} passes over it; give --tokens {fits} ({_PASSES} passes) or fewer, more text, or "
+                "--repeat-text"
+            )
+
     @property
     def _decay(self) -> int:
         return max(1, round(_DECAY * self.updates))
@@ -131,7 +153,7 @@ class Adaptation:
             ("peak_lr", rate / 2 if few else rate, f"for {size / 1e6:,.0f} M parameters {rate:g}{because * few}; "
              "recipes differ, so --sweep tries a third and three times of it"),
             ("warmup_steps", round(_WARMUP * steps), "3 % of the steps: the optimizer's moments begin anew"),
-            ("decay", self._decay, "1-sqrt to zero over the last 20 % of the steps, with "
+            ("decay", self._decay, "1-sqrt towards zero over the last 20 % of the steps, with "
              f"{self._stages[-1].objective}"),
             ("max_length", length, "documents end to end, up to the start's positions"),
             ("cut", "fixed", "every sequence is full"),
@@ -162,6 +184,13 @@ class Adaptation:
             for setting, value, reason in self._choices
             if setting == "decay" or made[setting] == value
         }
+
+    def plan_on(self, device: Device) -> Plan:
+        """Return what it takes on a device, in the largest passes that fit there."""
+        plan, batches = self.targets.plan, self.config.batches
+        fits = largest_microbatch(self.start.shape, device.memory_gb or math.inf, batches.max_length)
+        batches = replace(batches, microbatch=batches.microbatch or max(1, fits))
+        return replace(plan, study=replace(plan.study, config=replace(self.config, batches=batches)))
 
     @cached_property
     def targets(self) -> Targets:

@@ -24,6 +24,7 @@ from pretraining.data.shard_index import ShardSettings
 from pretraining.models import Model, arm_of
 from pretraining.names import ModelName
 from pretraining.plan.config import TrainingConfig
+from pretraining.plan.devices import H100, device_of
 from pretraining.plan.study_plan import Study, load_study, targets_of
 
 if TYPE_CHECKING:
@@ -307,6 +308,7 @@ def adapt(
     tokens: float | None = None,
     sweep: bool = False,
     merge: float | None = None,
+    repeat_text: bool = False,
     revision: str | None = None,
     stop_file: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     set_: Annotated[tuple[str, ...], MANY, Parameter(name="--set", metavar="KEY=VALUE")] = (),
@@ -332,6 +334,7 @@ def adapt(
         tokens: tokens to train on
         sweep: first try three learning rates on 2 % of the steps, and train at the best by validation loss
         merge: also write the average of start and encoder, with this share of the start (0 to 1)
+        repeat_text: train on the text more than 20 times over, where steps or tokens say so
         revision: branch, tag or commit of a Hugging Face id
         stop_file: save a checkpoint and exit with code 75 once this file exists
         set_: change a setting, such as global_batch=12 (may be repeated); `clm-or-mlm settings` lists all
@@ -345,23 +348,33 @@ def adapt(
             f"{data}: no shards here; write them with `clm-or-mlm shards --source TEXTS --tokenizer {start} --out "
             f"{data}`"
         )
+    from pretraining.adapt import Adaptation, at_best_rate
+    from pretraining.data.remote_shards import find_shards
+    from pretraining.data.shard_manifest import load_manifest
+
+    made = Adaptation(start=opened, objective=objective, steps=steps, tokens=tokens, changes=set_)
+    if not repeat_text:
+        folder, _address = find_shards(data)
+        made.check_passes(load_manifest(folder)["splits"]["train"]["tokens"], data)
     gc.disable()
     try:
-        from pretraining.adapt import Adaptation, at_best_rate
+        import torch
+
         from pretraining.model.start_folder import write_merged
         from pretraining.training import train as training
     finally:
         gc.enable()
-    made = Adaptation(start=opened, objective=objective, steps=steps, tokens=tokens, changes=set_)
     if sweep:
         best = at_best_rate(made, data=data, out=out, stop_file=stop_file)
         if best is None:
             return AGAIN
         made = best
     model, costs = made.targets.model, made.targets.plan.costs()
+    mine = device_of(torch.cuda.get_device_name()) if torch.cuda.is_available() else None
+    hours = {one.name: made.plan_on(one).costs(device=one).gpu_hours for one in (mine, H100) if one}
     log.info(
-        "%s: %s steps, %s tokens, %.2g FLOPs, %.2g hours of an H100", model.name, f"{costs.steps:,}",
-        f"{costs.tokens:,.0f}", costs.flops["model"], costs.gpu_hours,
+        "%s: %s steps, %s tokens, %.2g FLOPs, %s", model.name, f"{costs.steps:,}", f"{costs.tokens:,.0f}",
+        costs.flops["model"], ", ".join(f"{time:.2g} hours of one {name}" for name, time in hours.items()),
     )  # fmt: skip
     mask, licence = made.start.mask, made.start.licence
     log.info("mask token %s, id %d, %s; licence of the start: %s", mask.token, mask.id,

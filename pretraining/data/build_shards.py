@@ -19,10 +19,11 @@ from common import manifest as manifests
 from common.errors import UserError
 from common.files import sha256_file
 from common.manifest import MANIFEST
+from common.packed import plain_suffix
 from common.processes import cores
 from common.progress import Meter
 from common.provenance import provenance, provenance_path
-from pretraining.data.corpus import FILE_KINDS, TextSource, batched, open_source
+from pretraining.data.corpus import BLANK, FILE_KINDS, TextSource, batched, open_source
 from pretraining.data.shard_index import RECORD, SHARDS, ShardSettings, write_index
 from pretraining.data.shard_manifest import load_manifest, tokenizer_files, write_manifest
 from pretraining.data.shard_writer import ShardWriter
@@ -31,6 +32,10 @@ from pretraining.data.tokenizer import TextTokenizer, encoded, load_tokenizer
 logger = logging.getLogger(__name__)
 
 _GROUP_CHARACTERS, _GROUP_DOCUMENTS = 500_000, 1_000
+_SMALL_SHARE, _FIRST_SHARE, _LEAST_TOKENS = 0.01, 0.1, 2_048
+"""Of a small source: the share that is held out, and the one until validation has a whole sequence of the longest."""
+_SHORT = 200
+"""Mean tokens below which a document of a text file looks like a paragraph."""
 _PACKAGES = ("tiktoken", "tokenizers", "mosaicml-streaming", "zstandard", "numpy")
 _TOKENIZER = ("sha256", "vocab_size", "bos_id", "eos_id", "mask_id")
 
@@ -93,8 +98,8 @@ def build(
             raise UserError(f"{source.spec}: there is no text; give files that have some")
         raise UserError(
             f"{source.spec}: of {held_out + trained} documents, {held_out} were held out for validation "
-            f"(--validation-share {settings.validation_share:g}) and {trained} were left for training, but each split "
-            "needs at least one; a text file is split into documents by --document-separator (now: "
+            f"(--validation-share {settings.validation_share or _FIRST_SHARE:g}) and {trained} were left for training, "
+            "but each split needs at least one; a text file is split into documents by --document-separator (now: "
             f"{settings.document_separator}; `line` makes each line a document)"
         )
     _finish(source, out, writer, encoder, request)
@@ -136,9 +141,9 @@ def _write_splits(
 
 
 def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> str:
-    assert settings.validation_share is not None
-    chosen = int.from_bytes(digest[:8], "little") < settings.validation_share * 2**64
-    full = writer.splits["validation"].tokens >= settings.validation_tokens
+    held = writer.splits["validation"].tokens
+    share = settings.validation_share or (_SMALL_SHARE if held >= _LEAST_TOKENS else _FIRST_SHARE)
+    chosen, full = int.from_bytes(digest[:8], "little") < share * 2**64, held >= settings.validation_tokens
     return "validation" if chosen and not full else "train"
 
 
@@ -185,8 +190,16 @@ def _finish(
         logger.warning("left out, of no kind that is read (%s): %s%s; rename them if they are text",
                        ", ".join(FILE_KINDS), ", ".join(others[:3]), more)  # fmt: skip
     train, validation = (manifest["splits"][split] for split in ("train", "validation"))
+    tokens, documents = (train[what] + validation[what] for what in ("tokens", "documents"))
     logger.info(
-        "%s: %s training tokens from %s documents, %s more for validation; shards: %d; duplicates dropped: %s", out,
-        f"{train['tokens']:,}", f"{train['documents']:,}", f"{validation['documents']:,}", len(train["shards"]),
-        f"{writer.position.duplicates:,}",
+        "%s: %s training tokens from %s documents, %s more for validation; shards: %d; duplicates dropped: %s; tokens "
+        "a document: %s; held out: %.2g %%", out, f"{train['tokens']:,}", f"{train['documents']:,}",
+        f"{validation['documents']:,}", len(train["shards"]), f"{writer.position.duplicates:,}",
+        f"{tokens / documents:,.0f}", 100 * validation["tokens"] / tokens,
     )  # fmt: skip
+    is_text = any(plain_suffix(file) == ".txt" for file in source.files)
+    if is_text and source.separator == BLANK and tokens < _SHORT * documents:
+        logger.warning(
+            "a document has %.0f tokens: a blank line ends one in a text file; if these are paragraphs, give "
+            "--document-separator file, or a line that stands between documents", tokens / documents,
+        )  # fmt: skip

@@ -156,6 +156,10 @@ SHARDS = 1
 unfinished or finished shards of another version are not continued or taken for the same."""
 
 
+_SMALL = 20e6
+"""Bytes of a source from which half a percent to one of it is held out."""
+
+
 @shared_options("what the shards' bytes depend on")
 @dataclass(frozen=True, kw_only=True)
 class ShardSettings:
@@ -166,7 +170,7 @@ class ShardSettings:
     document_separator: str = "blank"
     """what ends a document in a text file: blank (line), line, file, or a line of text"""
     validation_share: float | None = None
-    """share of documents held out for validation (default: 0.005, more of a small source)"""
+    """share of documents held out for validation (default: 0.005; below 20 MB 0.01, and at least 2,048 tokens)"""
     validation_tokens: int = 4_000_000
     """number of validation tokens after which no more documents are held out"""
     tokens: int = 0
@@ -182,6 +186,9 @@ class ShardSettings:
             raise UserError("--shard-records and --validation-tokens must be at least 1, --tokens at least 0")
 
     def settled(self, size: int) -> ShardSettings:
-        """Return the settings for a source of so many bytes, with the share that is held out of it."""
-        usual = min(0.1, max(0.005, 200_000 / max(size, 1)))
+        """Return the settings for a source of so many bytes, with the share that is held out of it.
+
+        Of a small one it stays None: what is held out then depends on what validation has (`build_shards`).
+        """
+        usual = max(0.005, 200_000 / size) if size >= _SMALL else None
         return replace(self, validation_share=self.validation_share or usual)

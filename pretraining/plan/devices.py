@@ -30,8 +30,8 @@ _PASS_TOKENS, _FULL = TRAINING.device_batch * TRAINING.max_length, 0.95
 _PARAMETER_BYTES, _REDUCED_BYTES, _BLOCK_BYTES, _LOGIT_BYTES = 16, 6, 36, 1.6
 _FILLED = 0.9
 """Share of a GPU's free memory that training may take: the allocator cannot fill the rest."""
-_MOST = 32
-"""Sequences of a pass above which nothing gets faster."""
+_MOST = 2**16
+"""Tokens of a pass above which nothing gets faster."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,21 +129,21 @@ def find_device(name: str, tflops: float | None = None) -> Device:
     return replace(device, peak=peak, bandwidth=bandwidth)
 
 
-def peak_flops(device_name: str) -> float | None:
-    """Return the dense bf16 FLOP/s of the device of that name as torch prints it, or None when it is unknown.
+def device_of(name: str) -> Device | None:
+    """Return the device of that name as torch prints it, or None when it is unknown.
 
     `NVIDIA H100 80GB HBM3` is an H100, `NVIDIA H100 PCIe` a slower one, `AMD Instinct MI250X` one GCD. A laptop's GPU
     is not the card whose name it bears.
     """
-    words = device_name.replace("-", " ").replace("/", " ").split()
-    known = [name for name in DEVICES if all(part in words for part in name.split())]
-    return DEVICES[max(known, key=len)].peak if known and "Laptop" not in words else None
+    words = name.replace("-", " ").replace("/", " ").split()
+    known = [one for one in DEVICES if all(part in words for part in one.split())]
+    return DEVICES[max(known, key=len)] if known and "Laptop" not in words else None
 
 
 def mfu(tokens_per_second: float, flops_per_token: float, device_name: str, devices: int = 1) -> float | None:
     """Return model FLOPs utilisation, 0 to 1, of a job on `devices` like devices; None for an unknown device."""
-    peak = peak_flops(device_name)
-    return None if peak is None else tokens_per_second * flops_per_token / (peak * devices)
+    device = device_of(device_name)
+    return None if device is None else tokens_per_second * flops_per_token / (device.peak * devices)
 
 
 def _seconds(shape: Shape, device: Device, predicted: float, length: float, pass_tokens: int) -> float:
@@ -197,7 +197,7 @@ def training_gb(shape: Shape, pass_tokens: int, *, several: bool = False) -> flo
 
 
 def largest_microbatch(
-    shape: Shape, free_gb: float, length: int, *, most: int = _MOST, several: bool = False
+    shape: Shape, free_gb: float, length: int, *, most: int | None = None, several: bool = False
 ) -> int:
     """Return the most sequences that one pass may have in a GPU's free memory, 0 where not even one fits.
 
@@ -205,12 +205,17 @@ def largest_microbatch(
         shape: the model.
         free_gb: the GPU's free memory; infinite where it is not known.
         length: tokens of the longest sequence.
-        most: not more than this.
+        most: not more than this; as many as make nothing faster when left out.
         several: whether several GPUs share the work.
     """
-    fits = (
-        size
-        for size in range(most, 0, -1)
-        if training_gb(shape, size * length, several=several) <= _FILLED * free_gb
-    )
-    return next(fits, 0)
+    fixed, each = (training_gb(shape, tokens, several=several) for tokens in (0, length))
+    return sequences_that_fit(free_gb, length, fixed_gb=fixed, each_gb=each - fixed, most=most)
+
+
+def sequences_that_fit(
+    free_gb: float, length: int, *, fixed_gb: float, each_gb: float, most: int | None = None
+) -> int:
+    """Return the same where memory is known: what every pass takes, and each of its sequences."""
+    most = max(1, _MOST // length) if most is None else most
+    left = _FILLED * free_gb - fixed_gb
+    return most if left == math.inf else max(0, min(most, math.floor(left / each_gb)))

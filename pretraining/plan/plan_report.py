@@ -100,7 +100,8 @@ def _totals(plan: Plan, device: Device, price: float | None) -> list[str]:
         f"FLOPs          {costs.flops['hoffmann']:.4g} by Hoffmann et al., Appendix F; "
         f"{costs.flops['model']:.4g} model FLOPs",
         f"{name} hours".ljust(15)
-        + f"{costs.gpu_hours:,.0f} at {_mfu(costs, device):.0%} of the bf16 peak (model FLOPs), {device.basis}",
+        + f"{costs.gpu_hours:,.{0 if costs.gpu_hours >= 10 else 1}f} at {_mfu(costs, device):.0%} of the bf16 peak "
+        f"(model FLOPs), {device.basis}",
         *(
             [f"money          {price * costs.gpu_hours:,.2f} at {price:g} an hour"]
             if price is not None

@@ -17,13 +17,14 @@ from common.errors import UserError
 from pretraining.data.remote_shards import find_shards
 from pretraining.data.shard_manifest import load_manifest
 from pretraining.model.configuration import config_of
-from pretraining.model.start_weights import data_config
+from pretraining.model.start_weights import data_config, is_our_class
 from pretraining.paper_settings import TRAINING
 from pretraining.plan.config import RESULTS, TrainingConfig
-from pretraining.plan.devices import largest_microbatch
+from pretraining.plan.devices import largest_microbatch, sequences_that_fit
 from pretraining.plan.study_plan import PlannedStage, Targets
 from pretraining.training import checkpoints
 from pretraining.training.dataloader import Data
+from pretraining.training.pass_memory import measured_gb
 from pretraining.training.ranks import Ranks
 
 
@@ -54,15 +55,15 @@ class TrainingContext:
         self.plan = self.targets.plan
         self.shape = self.plan.study.shapes[self.targets.model.size]
         self.data_folder, remote = find_shards(self.source)
-        if not config.batches.microbatch:
-            batches = replace(config.batches, microbatch=self._microbatch())
-            self.config = config = replace(config, batches=batches)
         tokenizer = load_manifest(self.data_folder)["tokenizer"]
         if self.start is None:
             self.model_config = config_of(self.shape, tokenizer)
         else:
             _ = self.start.identity  # hashed before the first step, whatever becomes of its files meanwhile
             self.model_config = data_config(self.start, tokenizer, str(self.source))
+        if not config.batches.microbatch:
+            batches = replace(config.batches, microbatch=self._microbatch())
+            self.config = config = replace(config, batches=batches)
         self.data = Data(self.data_folder, config, self.model_config, remote)
         chains = [self.plan.ancestry(stage) for stage, _ in self.targets.stages]
         others = dict.fromkeys(stage.data for chain in chains for stage in chain if stage.data)
@@ -75,14 +76,17 @@ class TrainingContext:
 
     def _microbatch(self) -> int:
         """Return the most sequences of a pass that fit all ranks' free memory, where that is known."""
-        ranks, config = self.ranks, self.config
-        if not self.bf16 or config.machine.compile == "off" or self.start is not None:
+        ranks, config, start = self.ranks, self.config, self.start
+        length, several = config.batches.max_length, ranks.world > 1
+        if not self.bf16 or (config.machine.compile == "off" and start is None):
             return TRAINING.device_batch
-        mine = torch.cuda.mem_get_info(ranks.device)[0] / 1e9
-        free = min(ranks.total(*(mine * (rank == ranks.rank) for rank in range(ranks.world))))
-        return max(
-            1, largest_microbatch(self.shape, free, config.batches.max_length, several=ranks.world > 1)
-        )
+        free = torch.cuda.mem_get_info(ranks.device)[0] / 1e9
+        if start is None or (is_our_class(start) and config.machine.compile != "off"):
+            fits = largest_microbatch(self.shape, free, length, several=several)
+        else:
+            fixed, each = measured_gb(start, self.model_config, config, ranks.device, several=several)
+            fits = sequences_that_fit(free, length, fixed_gb=fixed, each_gb=each)
+        return max(1, int(min(ranks.each(fits))))
 
     def _stage_data(self, location: str) -> Data:
         """Open the shards that a stage's `data` in the study file names; their tokenizer must be that of the others."""

@@ -114,7 +114,9 @@ class WSD:
     decay_start: int | None = None
     """First step of the decay; None for a trunk, which never decays."""
     decay_steps: int = 0
-    """Length of the decay to zero."""
+    """Length of the decay."""
+    is_paper: bool = True
+    """Whether its last update has no rate, as in the paper; without, zero is reached one step after it."""
     curve: str = LINEAR
     """How it falls: one of `DECAYS`."""
     rewarm_start: int | None = None
@@ -137,7 +139,7 @@ class WSD:
         if self.rewarm_start is not None and 0 <= step - self.rewarm_start < self.rewarm_steps:
             value = min(value, (step - self.rewarm_start + 1) / self.rewarm_steps)
         if self.decay_start is not None and step >= self.decay_start:
-            done = (step - self.decay_start + 1) / self.decay_steps
+            done = (step - self.decay_start + 1) / (self.decay_steps + (not self.is_paper))
             value = min(value, DECAYS[self.curve].rate(done))
         return value
 
@@ -154,6 +156,7 @@ def stage_schedule(model: Model, stage: Stage, settings: Optimizer) -> WSD:
         warmup_steps=settings.warmup_steps,
         decay_start=stage.start if decays else None,
         decay_steps=stage.steps if decays else 0,
+        is_paper=not model.start,
         curve=stage.curve,
         rewarm_start=max(ends, default=None),
         rewarm_steps=settings.rewarm_steps if ends else 0,

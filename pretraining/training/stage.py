@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 LogRow = dict[str, float | int | str | list[float]]
 """A row of the log, with what was measured on the clock."""
-_STEPS_BY_RANK = 100
+_STEPS_BY_RANK, _FIRST_STEPS = 100, 3
 _LOST = ("gloo/transport", "remote process exited")
 """What gloo and NCCL say where the other end of a connection is gone."""
 
@@ -138,7 +138,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.context, self.stage, self.target = context, stage, target
         self.model, attention = build_model(context, is_seeded=start is None)
         self.optimizer = build_optimizer(self.model, config, ranks.device, processes=ranks.world)
-        self.done = StageProgress()
+        self.done, self.stopped = StageProgress(), False
         if start is not None:
             checkpoints.restore(start, self.model, self.optimizer)
             self.done = StageProgress(step=start.step, tokens=int(checkpoints.load_state(start)["tokens"]))
@@ -163,10 +163,11 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             self.writer = checkpoints.CheckpointWriter(self.folder, self.log.sync)
         self.watchdog = Watchdog(ranks, f"{stage.name}@{self.done.step}", 60 * config.machine.timeout_minutes)
         self.own_time = OwnTime(ranks)
+        self.first, self.began = self.done.step, 0.0
         self.meter = Meter(stage.name, target, done=self.done.step, unit="step")
 
     def run(self) -> bool:
-        """Train to the target; return whether it was reached.
+        """Train to the target; return whether it was reached and nobody asked to stop.
 
         SIGTERM, SIGUSR1, the first Ctrl-C and the stop file of any rank let the current update finish, save it and end.
 
@@ -192,8 +193,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                     batches, self.context.ranks, weighting=config.batches.weighting,
                     stop=self.requests.stop, save=self.requests.save,
                 )  # fmt: skip
-                self._fit()
-            self._agree(None if self.writer is None else self.writer.finish())
+                with self.requests.taken():
+                    self._fit()
+                    self._agree(None if self.writer is None else self.writer.finish())
             # Saved as after the other signals, whose exit code asks for another start; this one's does not.
             if signal.SIGINT in self.requests.signals:
                 raise KeyboardInterrupt
@@ -208,11 +210,13 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 self.writer.finish()
             if self.log is not None:
                 self.log.close()
-        if self.done.step < self.target:
+        # One that came too late for the ranks' last sum ends the command here, before the next stage or the export.
+        stopped = self.stopped or self.context.ranks.total(float(self.requests.stop()))[0] > 0
+        if stopped:
             logger.info(
                 "%s: stopped and saved at step %d; run the same command to resume", name, self.done.step
             )
-        return self.done.step == self.target
+        return not stopped
 
     def _fit(self) -> None:
         """Have Composer's trainer make the updates up to the target; comments say what its arguments are for."""
@@ -220,7 +224,6 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         schedule = stage_schedule(self.context.plan.study.model(stage.models[0]), stage, config.optimizer)
         added = additions(config, stage.name, self.folder / "tensorboard", ranks.rank)
         with contextlib.ExitStack() as stack:
-            stack.enter_context(self.requests.taken())
             stack.enter_context(quiet_libraries())
             trainer = Trainer(
                 # What is trained, on which batches, up to which update.
@@ -255,7 +258,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             # Its clock, which would begin at zero: `max_duration`, callbacks and dashboards count from random weights.
             trainer.state.timestamp = Timestamp(batch=first, token=self.done.tokens)
             stack.enter_context(self.watchdog)
-            self.speed = Speed()
+            self.speed, self.began = Speed(), time.monotonic()
             try:
                 trainer.fit()
             except RuntimeError as error:
@@ -307,6 +310,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.watchdog.mark(done.step, 0)
         self.own_time.count()
         self.speed.count(done.tokens - before)
+        if self.context.start is not None and done.step == self.first + _FIRST_STEPS:
+            self._say_how_long()
         predicted, fingerprint, _, _ = self.data.sums()
         row: LogRow = {
             "loss": loss, "lr": done.rate, "grad_norm": norm, "predicted": predicted, "batch": f"{fingerprint:016x}",
@@ -324,6 +329,14 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 metrics["validation_loss"] = self._validate()
         logger.log_metrics({f"{self.stage.objective}/{key}": value for key, value in metrics.items()})
 
+    def _say_how_long(self) -> None:
+        """Say what a start's steps still take on a CPU, whose speed nothing but its first steps tells."""
+        ranks, left = self.context.ranks, self.context.targets.model.steps - self.done.step
+        if ranks.device.type == "cpu" and ranks.rank == 0:
+            hours = (time.monotonic() - self.began) / _FIRST_STEPS * left / 3600
+            logger.info("%s: at the speed of the first steps, the other %s take %.2g hours on this CPU",
+                        self.stage.name, f"{left:,}", hours)  # fmt: skip
+
     def batch_checkpoint(self, state: State, logger: Logger) -> None:
         """Save when it is time or somebody asks to stop, and then stop."""
         del logger
@@ -337,6 +350,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 self._save()
             self.watchdog.mark(step, 0)
             self.requests.saved()
+        self.stopped = stopping
         if stopping and step < self.target:
             state.stop_training()
 

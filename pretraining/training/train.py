@@ -11,7 +11,7 @@ The loop is read from top to bottom in seven files:
     optimizer        AdamW, its state in a checkpoint, and the rate of a step
 
 Next to them: `checkpoints` and `log` write what is kept, `ranks` says which process of the job this is, `watchdog`
-which of them hangs or is slow.
+which of them hangs or is slow, `pass_memory` what a pass of a start's class takes.
 
 <out>/stages/<stage>/step-<n>/   checkpoints: the newest, and those at which other stages branch off
 <out>/stages/<stage>/log.jsonl   its log; TensorBoard's files are next to it

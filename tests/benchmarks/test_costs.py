@@ -41,7 +41,7 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_command_says_the_same_hours_of_the_same_model_length_and_pass(
     smollm2: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], taken: int
 ) -> None:
-    """Ten billion tokens in sequences of 512, by passes of 12 sequences as `adapt` takes them, and of 48."""
+    """Ten billion tokens in sequences of 512, by passes of 12 sequences, as on a CPU, and of 48."""
     choice = choices_of(H100, tokens=10e9, start=str(smollm2))[2]
     assert isinstance(choice, Choice) and choice.microbatch == 48
     text, file = chosen_study(choice, 1), tmp_path / "study.toml"
@@ -65,7 +65,7 @@ def test_every_command_says_the_same_hours_of_the_same_model_length_and_pass(
     adapted = Adaptation(start=start_of(str(smollm2)), steps=choice.steps, changes=settings)
     hours = {
         "plan": planned(choice.arms[0]),
-        "adapt": adapted.targets.plan.costs().gpu_hours,
+        "adapt": adapted.plan_on(H100).costs().gpu_hours,
         "study": sum(job.gpu_hours for job in workflow.of_kind("stage")),
     }
     assert hours == pytest.approx(dict.fromkeys(hours, hours["plan"]))

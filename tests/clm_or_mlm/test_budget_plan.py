@@ -8,10 +8,13 @@ from itertools import product, takewhile
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pytest
+from scipy.stats import ttest_ind
 
 from analysis.comparisons.comparison import compare
+from analysis.comparisons.differences import AHEAD
 from analysis.evidence.evidence import Settings
 from analysis.precision.design import seed_spreads
 from analysis.sources import PUBLISHED, Source
@@ -22,8 +25,10 @@ from benchmarks.runs import RunKey
 from clm_or_mlm.__main__ import main
 from clm_or_mlm.budget_plan import Choice, choices_of, nearest_spread
 from common.errors import UserError
+from pretraining.adapt import Adaptation
 from pretraining.plan.devices import DEVICES, H100, Device
 from pretraining.plan.study_plan import load_study, plan_of
+from pretraining.starts import start_of
 from tests.analysis.stores import age
 from tests.pretraining.documents import make_documents
 from tests.pretraining.families import save_start
@@ -32,6 +37,7 @@ from tests.results import write_results
 
 SPREADS = dict(seed_spreads(PUBLISHED))
 TUNED = ("sst2", "uner_en", "squad", "nq")
+Floats = npt.NDArray[np.float64]
 
 
 def paid(device: Device, **budget: float) -> list[Choice]:
@@ -95,6 +101,23 @@ def test_what_cannot_be_paid_for_or_does_not_fit_is_refused_in_a_sentence() -> N
         choices_of(H100)
 
 
+def test_one_adaptation_has_hours_money_and_memory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that `adapt` counts, in the largest passes that fit the device."""
+    start = save_start(tmp_path / "start", "llama")
+    words = ["plan", "--start", str(start), "--tokens", "2e7", "--device", "RTX 4090", "--price", "0.6"]
+    assert not main([*words, "--format", "json"])
+    said = json.loads(capsys.readouterr().out)
+    gpu = DEVICES["RTX 4090"]
+    costs = Adaptation(start=start_of(str(start)), tokens=2e7).plan_on(gpu).costs(device=gpu)
+    assert costs.gpu_hours > 0 and costs.memory_gb < 24 and costs.tokens == pytest.approx(2e7, rel=0.02)
+    assert said["costs"]["gpu_hours"] == pytest.approx(costs.gpu_hours)
+    main(words)
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("RTX 4090 hours", "money", "memory", "sequences in a pass"))
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -120,40 +143,63 @@ def test_the_spread_is_that_of_the_nearest_scale() -> None:
     assert all(one.finds()[name] < points for name, points in other.finds().items())
 
 
-def of_study(choice: Choice, dataset: str, effect: float, rng: np.random.Generator) -> Source:
-    """Return runs of two arms of a study that differ on one dataset."""
-    names = [
-        f"{arm}{end}"
-        for arm in ("a", "b")
-        for end in ("", *(f"-s{n}" for n in range(1, choice.pretrainings)))
-    ]
-    frames = []
-    for name in TUNED:
-        task = DATASETS[name].task
-        noise = rng.normal(0, SPREADS[task, name].sd, (len(names), len(choice.seeds)))
-        values = 80 + rng.normal(0, choice.pretraining_sd, (len(names), 1)) + noise
-        values[: choice.pretrainings] += effect * (name == dataset)
-        index = pd.MultiIndex.from_product([names, choice.seeds], names=["model", "seed"])
-        frame = pd.DataFrame({"test_score": values.ravel() / 100}, index=index).reset_index()
-        frames.append(frame.assign(dataset=name, task=task))
-    runs = pd.concat(frames, ignore_index=True)
+def scores_of(choice: Choice, effects: dict[str, float], rng: np.random.Generator, count: int) -> Floats:
+    """Return scores in points, (count, 2 arms, datasets, pretrainings, seeds), of studies whose arms differ by this."""
+    sds = np.array([SPREADS[DATASETS[name].task, name].sd for name in TUNED])[:, None, None]
+    shape = (count, 2, len(TUNED), choice.pretrainings)
+    trained = rng.normal(80, choice.pretraining_sd, (*shape, 1))
+    scores = trained + sds * rng.standard_normal((*shape, len(choice.seeds)))
+    scores[:, 0] += np.array([effects.get(name, 0.0) for name in TUNED])[:, None, None]
+    return scores
+
+
+def of_study(choice: Choice, scores: Floats) -> Source:
+    """Return runs of two arms with these scores, (2 arms, datasets, pretrainings, seeds)."""
+    axes = [["a", "b"], TUNED, range(choice.pretrainings), choice.seeds]
+    index = pd.MultiIndex.from_product(axes, names=["arm", "dataset", "again", "seed"])
+    runs = pd.DataFrame({"test_score": scores.ravel() / 100}, index=index).reset_index()
+    ends = runs["again"].map(lambda again: f"-s{again}" if again else "")
+    runs = runs.assign(model=runs["arm"] + ends, task=runs["dataset"].map(lambda name: DATASETS[name].task))
     runs = runs.assign(validation_score=runs["test_score"], lr=1e-5, n_validation=872, n_test=100_000)
     return Source(label="simulated", runs=runs[list(COLUMNS)], added_models=("a*", "b*"))
 
 
+def promised(choice: Choice, alone: bool) -> dict[str, float]:
+    found = choice.finds(alone=alone)
+    return {"sst2": found["sst2"]} if alone else found
+
+
 @pytest.mark.parametrize(
-    "which",
-    [pytest.param(0, marks=pytest.mark.slow, id="five pretrainings"), pytest.param(1, id="three")],
+    ("which", "alone"),
+    [
+        pytest.param(0, False, marks=pytest.mark.slow, id="five pretrainings, on all"),
+        pytest.param(0, True, marks=pytest.mark.slow, id="five, on one alone"),
+        pytest.param(1, False, id="three, on all"),
+        pytest.param(1, True, marks=pytest.mark.slow, id="three, on one alone"),
+    ],
 )
-def test_compare_finds_the_smallest_difference_four_times_in_five(which: int) -> None:
-    choice, dataset, count = paid(H100, hours=24)[which], "sst2", 80
-    effect, found = choice.finds()[dataset], 0
-    for seed in range(count):
-        source = of_study(choice, dataset, effect, np.random.default_rng([which, seed]))
+def test_compare_calls_the_smallest_difference_ahead_four_times_in_five(which: int, alone: bool) -> None:
+    choice, count = paid(H100, hours=24)[which], 80
+    effects, found = promised(choice, alone), 0
+    for scores in scores_of(choice, effects, np.random.default_rng([which, alone]), count):
+        source = of_study(choice, scores)
         result = compare(source, [], source.with_interval(Settings(resamples=1_000)), replicates=["a", "b"])
-        [one] = [row for row in result.differences if row.place.dataset == dataset]
-        found += one.result.p_zero <= ALPHA
+        found += sum(row.outcome == AHEAD for row in result.differences if row.place.dataset in effects)
+    found /= len(effects)
     assert found / count == pytest.approx(0.8, abs=0.02 + 2 * (0.16 / count) ** 0.5)
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["on all", "on one alone"])
+@pytest.mark.parametrize("device", ["H100", "RTX 4090"])
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_welch_and_holm_find_it_in_two_thousand_studies(which: int, device: str, alone: bool) -> None:
+    choice = paid(DEVICES[device], hours=24)[which]
+    effects = promised(choice, alone)
+    arms = np.moveaxis(scores_of(choice, effects, np.random.default_rng(which), 2_000).mean(axis=-1), 1, 0)
+    p = ttest_ind(*arms, axis=-1, equal_var=False).pvalue
+    steps = np.maximum.accumulate(np.sort(p) * [4, 3, 2, 1], axis=-1) <= ALPHA
+    ahead = np.take_along_axis(steps, p.argsort(axis=-1).argsort(axis=-1), axis=-1).mean(axis=0)
+    assert all(0.77 < ahead[TUNED.index(dataset)] < 0.83 for dataset in effects)
 
 
 @QUIET

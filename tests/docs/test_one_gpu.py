@@ -20,7 +20,8 @@ def test_the_studies_of_a_day() -> None:
     for device in ("H100", "RTX 4090"):
         for number, one in enumerate(choices_of(DEVICES[device], hours=24), 1):
             assert isinstance(one, Choice)
-            found = " | ".join(f"{one.finds()[name]:.1f}" for name in TUNED)
+            every, alone = one.finds(), one.finds(alone=True)
+            found = " | ".join(f"{every[name]:.2f} / {alone[name]:.2f}" for name in TUNED)
             row = f"{one.shape.encoder_parameters / 1e6:.0f} M | {one.tokens / 1e9:.1f} B | {len(one.arms)} x"
             assert f"| {device} | {number} | {row} {one.pretrainings} | {found} |" in PAGE
 

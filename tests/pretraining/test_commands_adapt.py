@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -58,7 +59,9 @@ def test_three_commands_make_a_folder_for_sentence_transformers(
         "apache-2.0",
         "peak_lr = ",
         "decay = 1: ",
-        "FLOPs",
+        "FLOPs, ",
+        " hours of one H100",
+        "at the speed of the first steps, the other 1 take ",
     ):
         assert said in caplog.text
     for folder in (made, merged):
@@ -82,7 +85,7 @@ def test_three_rates_are_tried_once_and_a_shift_is_recorded_for_heads(
     tried = json.loads((tmp_path / "sweep.json").read_text())
     best = min(tried["losses"], key=tried["losses"].get)
     assert len(tried["losses"]) == 3 and f"peak_lr = {best}: " in caplog.text
-    (rate,) = {row["lr"] for row in read_log(made / "log.jsonl") if row["split"] == "train" and row["lr"]}
+    rate = max(row["lr"] for row in read_log(made / "log.jsonl") if row["split"] == "train")
     assert rate == float(best) and not any(tmp_path.glob("sweep/*/stages/*/step-*"))
     assert json.loads((made / "config.json").read_text())["prediction_shift"] == 1
     head = token_head(load(str(made)).encoder, 3, "paper")
@@ -92,6 +95,22 @@ def test_three_rates_are_tried_once_and_a_shift_is_recorded_for_heads(
     (tmp_path / "sweep.json").write_text('{"losses": [3]}')
     with pytest.raises(UserError, match=r"sweep\.json: losses takes a table, .*; remove it"):
         main(words)
+
+
+def test_more_than_twenty_passes_over_the_text_are_asked_for_by_name(place: Path, tmp_path: Path) -> None:
+    words = adapt(place, tmp_path)
+    with pytest.raises(
+        UserError, match=r"its text has [\d,]+ training tokens, and .* passes over it"
+    ) as found:
+        main([*words, "--tokens", "1e9"])
+    assert not any(tmp_path.iterdir())
+    fits = re.search(r"give --tokens (\d+) \(20 passes\) or fewer", str(found.value))
+    assert fits is not None
+    for given, passes in ((["--tokens", fits[1]], True), (["--tokens", f"{int(fits[1]) + 96}"], False),
+                          (["--tokens", "1e9", "--repeat-text"], True)):  # fmt: skip
+        # What is let through is refused for its backend, later.
+        with pytest.raises(UserError, match="backend flash2" if passes else "20 passes"):
+            main([*words, *given, "--set", "backend=flash2"])
 
 
 def test_a_trunks_checkpoint_is_a_start(place: Path, tmp_path: Path) -> None:

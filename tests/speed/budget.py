@@ -12,7 +12,7 @@ are published ones at head dimension 64, lowered for sequences of 12 to 2,048 to
 from dataclasses import dataclass, replace
 
 from pretraining.paper_settings import SHAPES, Shape, effective_length
-from pretraining.plan.devices import peak_flops
+from pretraining.plan.devices import H100
 from pretraining.plan.flops import model_flops_per_token
 from tests.speed.timing import parser_of
 
@@ -95,8 +95,7 @@ def moved_bytes(shape: Shape, rates: Rates, *, tokens: float, passes: float) -> 
 def speed(shape: Shape, rates: Rates, *, sequences: float = SEQUENCES) -> tuple[float, float]:
     """Return tokens/s and MFU."""
     found = sequences * LENGTH / sum(step_seconds(shape, rates, sequences=sequences).values())
-    peak = peak_flops("NVIDIA H100 80GB HBM3")
-    assert peak is not None
+    peak = H100.peak
     return found, found * model_flops_per_token(shape, predicted=PREDICTED) / peak
 
 

@@ -37,7 +37,7 @@ import numpy as np
 
 from common.provenance import ROOT
 from pretraining.paper_settings import SHAPES, Shape
-from pretraining.plan.devices import peak_flops
+from pretraining.plan.devices import H100
 from pretraining.plan.flops import model_flops_per_token
 from tests.pretraining.sizes import TINY
 from tests.speed.timing import parser_of
@@ -243,7 +243,7 @@ def row(case: Case, records: list[Record]) -> list[str]:
         per_step([counts[name] for counts in first.counts]) for name in ("launches", "synchronisations")
     )
     host = max(per_step(record.seconds) for record in records if len(record.seconds) > 3)
-    rate = peak_flops("NVIDIA H100 80GB HBM3")
+    rate = H100.peak
     assert rate is not None
     tokens = first.tokens / len(first.counts) / case.ranks
     limit = model_flops_per_token(shape_of(case.size), predicted=PREDICTED) * tokens / rate

@@ -100,10 +100,28 @@ def test_reading_stops_after_the_tokens_asked_for(room: Path, tmp_path: Path) ->
 
 
 def test_a_small_source_holds_out_more_unless_told_otherwise() -> None:
-    sizes = {40_000: 0.1, 2_000_000: 0.1, 10_000_000: 0.02, 40_000_000: 0.005, 10**12: 0.005}
+    sizes = {40_000: None, 19_000_000: None, 20_000_000: 0.01, 40_000_000: 0.005, 10**12: 0.005}
     for size, share in sizes.items():
         assert ShardSettings().settled(size).validation_share == pytest.approx(share)
         assert ShardSettings(validation_share=0.3).settled(size).validation_share == 0.3
+
+
+def test_one_percent_of_paragraphs_is_held_out_and_what_ends_a_document_is_named(
+    room: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    paragraphs = [text[:200] for text in make_documents(3_000, seed=3)]
+    (tmp_path / "own.txt").write_text("\n\n".join(paragraphs))
+    build(
+        [str(tmp_path / "own.txt")], str(room / "out/tokenizer"), tmp_path / "out", ShardSettings(), workers=0
+    )
+    splits = load_manifest(tmp_path / "out")["splits"]
+    held, trained = (splits[split]["tokens"] for split in ("validation", "train"))
+    assert 2_048 <= held < 0.03 * trained
+    assert f"held out: {100 * held / (held + trained):.2g} %" in caplog.text
+    assert "--document-separator file" in caplog.text
+    build(sources(room), str(room / "tokenizer"), tmp_path / "json", SETTINGS, workers=0)
+    assert caplog.text.count("--document-separator") == 1
 
 
 def test_a_hundred_lines_become_shards_without_an_option(room: Path, tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from pretraining.plan.devices import (
     DEVICES,
     H100,
     MEASURED,
+    device_of,
     find_device,
     largest_microbatch,
     mfu,
-    peak_flops,
     reached,
     training_gb,
 )
@@ -41,7 +41,8 @@ from pretraining.plan.flops import model_flops_per_token
     ],
 )
 def test_peaks_by_the_name_torch_prints(name: str, peak: float | None) -> None:
-    assert peak_flops(name) == peak
+    device = device_of(name)
+    assert (device and device.peak) == peak
 
 
 def test_a_device_is_found_in_any_case_and_any_other_needs_its_rate() -> None:

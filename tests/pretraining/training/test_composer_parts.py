@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
+from common.files import sha256_file
 from common.processes import AGAIN
 from common.settings import read_settings
 from pretraining.plan.config import Record, TrainingConfig
@@ -101,10 +102,11 @@ def _at_step(monkeypatch: pytest.MonkeyPatch, step: int, act: Callable[[StageTra
     monkeypatch.setattr(StageTraining, "batch_start", acting)
 
 
-def _resumed(words: list[str], out: Path, done: Path) -> None:
+def _resumed(words: list[str], out: Path, done: Path, model: str = MODEL) -> None:
     assert main(words) == 0
-    name = Path("models", MODEL, "log.jsonl")
-    assert science(out / name) == science(done / name)
+    ours, theirs = (folder / "models" / model for folder in (out, done))
+    assert science(ours / "log.jsonl") == science(theirs / "log.jsonl")
+    assert sha256_file(ours / "model.safetensors") == sha256_file(theirs / "model.safetensors")
 
 
 @pytest.mark.parametrize(
@@ -169,6 +171,37 @@ def test_a_signal_or_the_stop_file_saves_and_the_next_call_resumes(
             main(words)
         stop.unlink()
     _resumed(words, tmp_path, done)
+
+
+SHORT = "mini-s-clm-6-mlm40-12"
+
+
+@pytest.fixture(scope="module")
+def short(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("short")
+    assert not main(_words(data, out, SHORT))
+    return out
+
+
+@pytest.mark.parametrize("step", range(12))
+def test_a_signal_in_any_step_of_two_stages_ends_the_command(
+    step: int,
+    short: Path,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """In the last step of a stage, too: no other stage begins, and nothing is exported."""
+    caplog.set_level("INFO")
+    _at_step(monkeypatch, step, lambda _: signal.raise_signal(signal.SIGTERM))
+    words = _words(data, tmp_path, SHORT)
+    assert main(words) == AGAIN
+    assert f"stopped and saved at step {step + 1}; run the same command to resume" in caplog.text
+    assert not (tmp_path / "models").exists() and checkpoints.checkpoint_steps(tmp_path / "stages/mini-s-clm")
+    assert (tmp_path / f"stages/{SHORT}").exists() == (step >= 6)
+    monkeypatch.undo()
+    _resumed(words, tmp_path, short, SHORT)
 
 
 def test_gradients_are_views_of_buckets_and_the_first_buckets_are_freed(tmp_path: Path) -> None:

@@ -116,19 +116,27 @@ def test_a_checkpoint_of_another_stage_is_never_taken(run: Run, done: Path, tmp_
     assert weights_hash(out) == weights_hash(done)
 
 
+QWEN = SimpleNamespace(is_own=False, config={"model_type": "qwen2"}, shape=SHAPES["610m"])
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
         ({}, 24),
         ({"bf16": False}, 12),
         ({"config": TrainingConfig(machine=MachineSettings(compile="off"))}, 12),
-        ({"start": "an adapted model"}, 12),
+        ({"start": SimpleNamespace(is_own=True)}, 24),
+        ({"start": QWEN}, 16),
+        ({"start": QWEN, "bf16": False}, 12),
     ],
 )
 def test_the_pass_fills_a_gpu_where_its_memory_is_known(
     given: dict[str, Any], expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The memory of our own class is counted, that of another's measured."""
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (83_700_000_000, 85_000_000_000))
+    monkeypatch.setattr(context, "measured_gb", lambda *given, several: (10.0, 4.0))
     ranks = Ranks(rank=0, world=1, device=torch.device("cpu"))
     usual = {"bf16": True, "config": TrainingConfig(), "start": None, "ranks": ranks, "shape": SHAPES["610m"]}
+    usual["model_config"] = None
     assert context.TrainingContext._microbatch(SimpleNamespace(**usual | given)) == expected

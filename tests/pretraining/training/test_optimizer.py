@@ -94,6 +94,14 @@ def test_a_sqrt_decay_is_one_minus_the_root_of_the_share_that_is_done() -> None:
     assert (schedule(99), schedule(199), schedule(499)) == (1, 0.5, 0)
 
 
+def test_the_decay_of_a_start_has_a_rate_to_its_last_update() -> None:
+    spec = StageSpec(objective=parse_objective("mlm30"), end=4, decay_steps=4, curve="sqrt")
+    stages = make_stages("s", [spec], usual_decay=4)
+    model = Model(name="mine", size="s", stages=stages, start="smollm2/")
+    schedule = stage_schedule(model, stages[-1], Optimizer(warmup_steps=0))
+    assert [schedule(step) for step in range(4)] == pytest.approx([1 - (n / 5) ** 0.5 for n in range(1, 5)])
+
+
 def test_whatever_follows_a_decay_is_warmed_up_again() -> None:
     words = ("clm", 0, 10, 4), ("mlm40", 10, 30, 6), ("clm", 30, 50, 0), ("mlm40", 50, 60, 10)
     specs = [

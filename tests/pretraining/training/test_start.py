@@ -100,7 +100,7 @@ def _plain_losses(context: TrainingContext, start: Start, family: str) -> list[f
     )  # fmt: skip
     for step in range(20):
         rate = (step + 1) / 1 if step < 1 else 1.0
-        rate = min(rate, 1.0 if step < 16 else 1 - ((step - 16 + 1) / 4) ** 0.5)
+        rate = min(rate, 1.0 if step < 16 else 1 - ((step - 16 + 1) / 5) ** 0.5)
         parts = context.data.step(step, "mlm", 30 if step < 16 else 15).microbatches
         total, count = 0.0, 0
         for part in parts:

@@ -1,0 +1,54 @@
+"""The memory of one pass of a start's class, measured on this GPU: classes keep too much of their own to be counted."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from pretraining.model.attention import resolve_backend
+from pretraining.model.configuration import EncoderConfig
+from pretraining.model.masking import MLM_STREAM, MaskRule
+from pretraining.model.packed_batch import PackedBatch
+from pretraining.model.start_weights import network_of
+from pretraining.plan.config import TrainingConfig
+from pretraining.starts import Start
+from pretraining.training.objectives import loss_sum, prepare
+
+_STATE_BYTES, _REDUCED_BYTES = 8, 6
+"""Of AdamW by parameter, and of what several GPUs add."""
+_RATIO = 0.5
+"""Of masks; what the head takes is made in chunks and hardly depends on it."""
+
+
+def measured_gb(
+    start: Start, model_config: EncoderConfig, config: TrainingConfig, device: torch.device, *, several: bool
+) -> tuple[float, float]:
+    """Return the GB that training takes without a pass, and those of each sequence of one, in bf16.
+
+    Args:
+        start: what is trained; its weights are not read.
+        model_config: of the data.
+        config: the settings.
+        device: a GPU, which is as free afterwards as before.
+        several: whether several GPUs share the work.
+    """
+    model = network_of(start, model_config).to(device).train()
+    head_dim = getattr(model, "head_dim", 0) or model.config.head_dim
+    model.set_attention_backend(
+        resolve_backend(config.machine.backend, device, torch.bfloat16, head_dim).name
+    )
+    parameters = sum(each.numel() for each in model.parameters())
+    rule = MaskRule.of(model_config, ratio=_RATIO, seed=0, stream=MLM_STREAM)
+    length, peaks = config.batches.max_length, []
+    # The first pass makes the gradients, which the others find; two sequences more then show what one takes.
+    for count in (1, 1, 3):
+        packed = PackedBatch.of([np.arange(length) % model_config.vocab_size] * count, max_length=length)
+        torch.cuda.reset_peak_memory_stats(device)
+        with torch.autocast(device.type, torch.bfloat16):
+            loss_sum(model, prepare(packed, "mlm", rule).to(device)).mean.backward()  # type: ignore[no-untyped-call]
+        peaks.append(torch.cuda.max_memory_allocated(device) / 1e9)
+    del model
+    torch.cuda.empty_cache()
+    each = (peaks[2] - peaks[1]) / 2
+    fixed = parameters * (_STATE_BYTES + _REDUCED_BYTES * several) / 1e9
+    return peaks[1] - each + fixed, each
