@@ -167,6 +167,7 @@ class Adaptation:
             ("eval_every", max(1, steps // 10), "ten times"),
             ("save_every", max(1, min(1000, steps // 10)), "so much is lost at most by a kill"),
             ("tensorboard", False, "the log has the losses"),
+            *([] if self.start.is_our_class else [("compile", "off", "transformers' classes stay as they are")]),
         )  # fmt: skip
 
     @cached_property

@@ -114,11 +114,6 @@ def _own_class(start: Start, config: EncoderConfig) -> EuroBertForMaskedLM:
     return model
 
 
-def is_our_class(start: Start) -> bool:
-    """Return whether it is trained in our own class, whose memory is counted."""
-    return start.is_own or config_of_llama(start.config, start.shape) is not None
-
-
 def network_of(start: Start, config: EncoderConfig) -> Trained:
     """Return a model of the class and shape in which a start is trained; a checkpoint's weights are loaded into it.
 

@@ -24,6 +24,9 @@ _PRODUCTS, _ATTENTION, _MEMORY = 753 / 989.4, 175 / 989.4, 2.1 / 3.35
 """Shares of the peak rate, and of the bandwidth, that a trace of 610M showed."""
 _HOST_SECONDS = 0.002
 """Of a layer in one pass: what Python and the driver take to launch it, rehearsed (docs/performance.md)."""
+_PLAIN_MOVED, _PLAIN_HOST_SECONDS = 5.5, 0.005
+"""Of blocks that are not compiled, as transformers' own classes: how many times the bytes, and the host's seconds. Fits
+a Llama of 135M on an H100 in passes of 6,144, 16,384 and 32,768 tokens within 10 % (docs/performance.md)."""
 _PASS_TOKENS, _FULL = TRAINING.device_batch * TRAINING.max_length, 0.95
 """Most tokens of the measured passes, and how full passes are."""
 # Fits the three sizes of docs/performance.md, on one and two GPUs, within 5 %: bf16, compiled blocks, MLM at 40 %.
@@ -58,7 +61,13 @@ class Device:
         return "from speeds measured on this device" if self == H100 else f"estimated from {known}"
 
     def tokens_per_second(
-        self, shape: Shape, *, predicted: float, length: float | None = None, pass_tokens: int = _PASS_TOKENS
+        self,
+        shape: Shape,
+        *,
+        predicted: float,
+        length: float | None = None,
+        pass_tokens: int = _PASS_TOKENS,
+        compiled: bool = True,
     ) -> float:
         """Return the tokens/s of training.
 
@@ -67,12 +76,13 @@ class Device:
             predicted: share of positions that pass the head: 1 for CLM, the masking ratio for MLM.
             length: mean length that a token meets, `effective_length()` when left out.
             pass_tokens: most tokens of one forward and backward pass.
+            compiled: whether blocks are.
         """
         length = effective_length() if length is None else length
         if self.mfu is not None:
             flops = model_flops_per_token(shape, length=length, predicted=predicted)
             return self.mfu * self.peak / flops
-        return reached(self.name) / _seconds(shape, self, predicted, length, pass_tokens)
+        return reached(self.name) / _seconds(shape, self, predicted, length, pass_tokens, compiled=compiled)
 
 
 # NVIDIA: data sheets of A100, H100, H200, GH200, HGX B200, L40S; appendices of the Ada and RTX Blackwell white papers.
@@ -146,18 +156,20 @@ def mfu(tokens_per_second: float, flops_per_token: float, device_name: str, devi
     return None if device is None else tokens_per_second * flops_per_token / (device.peak * devices)
 
 
-def _seconds(shape: Shape, device: Device, predicted: float, length: float, pass_tokens: int) -> float:
+def _seconds(
+    shape: Shape, device: Device, predicted: float, length: float, pass_tokens: int, *, compiled: bool = True
+) -> float:
     """Return the seconds of a token by the three parts, or by the host where that is slower."""
     width, kv_width = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     products = 6 * (shape.body_parameters + predicted * shape.embedding_parameters)
     attention = 12 * shape.layers * width * length
     # Bytes forward and backward: norms and the float32 residual; RoPE; SwiGLU; then the loss over logits.
     channels = 56 * shape.hidden + 16 * (width + kv_width) + 18 * shape.mlp
-    moved = shape.layers * channels + 8 * predicted * shape.vocab
+    moved = shape.layers * channels * (1 if compiled else _PLAIN_MOVED) + 8 * predicted * shape.vocab
     # Weights are cast, and gradients added up, in each pass.
     moved += 22 * shape.trained_parameters / (_FULL * pass_tokens)
     computed = products / (_PRODUCTS * device.peak) + attention / (_ATTENTION * device.peak)
-    host = _HOST_SECONDS * shape.layers / (_FULL * pass_tokens)
+    host = (_HOST_SECONDS if compiled else _PLAIN_HOST_SECONDS) * shape.layers / (_FULL * pass_tokens)
     return max(computed + moved / (_MEMORY * device.bandwidth), host)
 
 

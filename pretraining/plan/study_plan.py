@@ -207,8 +207,9 @@ class Plan:
             flops["hoffmann"] += tokens * hoffmann_flops_per_token(shape, length=length)
             flops["model"] += tokens * model_flops_per_token(shape, length=length, predicted=share)
             seconds += tokens / device.tokens_per_second(
-                shape, predicted=share, length=length, pass_tokens=config.batches.pass_tokens
-            )
+                shape, predicted=share, length=length, pass_tokens=config.batches.pass_tokens,
+                compiled=config.machine.compile != "off",
+            )  # fmt: skip
             memory = max(memory, training_gb(shape, config.batches.pass_tokens))
             checkpoint_bytes += len(item.keep) * shape.trained_parameters * (_WEIGHT_BYTES + OPTIMIZER_BYTES)
         steps = sum(item.steps for item in chosen)

@@ -55,6 +55,21 @@ def test_a_device_is_found_in_any_case_and_any_other_needs_its_rate() -> None:
     assert faster.bandwidth == DEVICES["H100"].bandwidth and faster.memory_gb == 80
 
 
+@pytest.mark.parametrize(("sequences", "seen"), [(12, 41_700), (32, 101_100), (64, 137_200)])
+def test_blocks_that_are_not_compiled_meet_what_a_llama_of_135m_was_measured_at(
+    sequences: int, seen: float
+) -> None:
+    shape = Shape(hidden=576, layers=30, heads=9, kv_heads=3, mlp=1_536, vocab=49_152)
+    plain, compiled = (
+        H100.tokens_per_second(
+            shape, predicted=0.3, length=341.8, pass_tokens=512 * sequences, compiled=compiled
+        )
+        for compiled in (False, True)
+    )
+    assert plain == pytest.approx(seen, rel=0.1)
+    assert compiled > 2 * plain
+
+
 def test_mfu_is_the_share_of_the_peak_rate_of_all_devices() -> None:
     flops = model_flops_per_token(SHAPES["1b"])
     assert mfu(0.4 * 989.4e12 / flops, flops, "NVIDIA H200") == pytest.approx(0.4)
