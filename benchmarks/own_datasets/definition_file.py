@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from annotated_types import Ge
 
 from benchmarks.protocol import OUTPUTS, Dataset, DatasetFiles, Pin
+from benchmarks.tag_schemes import tag_parts
 from common.errors import UserError, nearest
 from common.reading import read_toml
 from common.registry import Registry
@@ -237,6 +238,11 @@ def _faults(name: str, given: _Table, kind: DatasetKind, labels: Sequence[str], 
         yield f"a label occurs twice in {', '.join(labels)}"
     if kind.task == "TC" and "O" not in labels:
         yield "`labels` lacks O, the tag of words outside entities; add it at any position"
+    if kind.task == "TC":
+        try:
+            tag_parts(labels)
+        except ValueError as error:
+            yield f"`labels` mixes schemes: {error}; write all of them in one"
     if metric not in kind.metrics:
         known = ", ".join(kind.metrics)
         yield f"{metric!r} is not a metric of {kind.name!r}; use one of {known}{nearest(metric, kind.metrics)}"

@@ -30,6 +30,10 @@ COMMIT = "0" * 40
         ('[mine]\nkind = "text"\nlabels = ["a", "a"]\n', "a label occurs twice"),
         ('[mine]\nkind = "answers"\nlabels = ["a", "b"]\n', "'answers' has no labels"),
         ('[mine]\nkind = "tags"\nlabels = ["B-X", "I-X"]\n', "`labels` lacks O"),
+        (
+            '[mine]\nkind = "tags"\nlabels = ["O", "B-X", "Y"]\n',
+            "mixes schemes: B-X and Y are of no one scheme",
+        ),
         ('[mine]\nkind = "value"\n', "`range` must give the smallest and the largest"),
         ('[mine]\nkind = "value"\nrange = [5, 0]\n', "`range` must give the smallest and the largest"),
         (GOOD + "range = [0, 1]\n", "only the kind 'value' has a `range`"),
