@@ -158,6 +158,7 @@ class _Table(FileSettings):
     header: tuple[str, ...] = ()
     quotes: bool | None = None
     ids: str = ""
+    leave_out: tuple[str | int, ...] = ()
     files: dict[str, _Paths] = field(default_factory=dict)
     hub: tuple[dict[str, _Paths], ...] = ()
     epochs: Annotated[int, Ge(1)] | None = None
@@ -213,6 +214,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
             header=given.header,
             quotes=given.quotes,
             ids=given.ids,
+            leave_out=tuple(str(value) for value in given.leave_out),
             originals=" and ".join(kind.roles) + (f" with the columns {words}" if named else ""),
             paths={
                 role: tuple(folder / path for path in _listed(paths)) for role, paths in given.files.items()
@@ -263,6 +265,10 @@ def _faults(name: str, given: _Table, kind: DatasetKind, labels: Sequence[str], 
         yield "the prompt lacks the placeholder {text}"
     if given.ids not in ("", "none") or (given.ids and kind.task != "QA"):
         yield f"ids = {given.ids!r}; only answers have ids, and the only value is 'none', which ignores them"
+    if given.leave_out and kind.task != "SC":
+        yield f"rows of the kind {kind.name!r} have no single label; remove `leave_out`"
+    if both := [value for value in map(str, given.leave_out) if value in labels]:
+        yield f"`leave_out` has {both[0]}, which is one of the labels"
     if given.files and given.hub:
         yield "give `files` or `hub`, not both"
     parts: list[tuple[str, tuple[str, ...], Mapping[str, object]]] = [

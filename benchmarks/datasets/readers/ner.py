@@ -172,7 +172,7 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
         given = sentences(path, labels)
     else:
         columns = {**_COLUMNS, **inputs.dataset.files.columns}
-        given = records(path, inputs.dataset.files)
+        given = records(path, inputs.dataset.files, inputs.note)
     declared: tuple[str, ...] | None = None
     numbered = False
     rows = []
@@ -187,6 +187,8 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
                 declared = class_names(
                     path, next(name for name in columns["tags"] if row.get(name) is not None)
                 )
+            if None in marked:
+                raise BadRowError("a tag is missing")
             names = declared or labels
             numbered |= not declared and any(isinstance(tag, int) for tag in marked)
             tags = [

@@ -55,6 +55,8 @@ COMMIT = "0" * 40
         (GOOD + f'hub = {{repo = "a/b", revision = "{COMMIT}", dev = "x"}}\n', "hub: unknown key 'dev'"),
         (GOOD + 'ids = "none"\n', "only answers have ids"),
         ('[mine]\nkind = "answers"\nids = "all"\n', "the only value is 'none'"),
+        (GOOD + 'leave_out = ["a"]\n', "`leave_out` has a, which is one of the labels"),
+        ('[mine]\nkind = "answers"\nleave_out = [-1]\n', "have no single label; remove `leave_out`"),
         (GOOD + 'quotes = "yes"\n', r"quotes takes .*, not 'yes'"),
         (GOOD + "epochs = 0\n", "epochs must be at least 1, not 0"),
         (GOOD + "epochs = true\n", "epochs takes a whole number, not True"),
