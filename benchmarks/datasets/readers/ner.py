@@ -95,7 +95,7 @@ def _columns(line: str) -> tuple[str, str] | None:
     parts = _cut(line)
     if parts[0].startswith("-DOCSTART-"):
         return None
-    return parts[0], parts[-1].strip() if len(parts) > 1 else ""
+    return parts[0].strip(" "), parts[-1].strip() if len(parts) > 1 else ""
 
 
 def _cut(line: str) -> list[str]:
@@ -210,6 +210,8 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
 
 def _listed(value: Any) -> list[Any]:
     """Return a list of words or tags, or those of a text between blanks."""
+    if isinstance(value, str) and value.startswith("["):
+        raise BadRowError("lists of words and tags need JSON lines or Parquet")
     return [part for part in _BLANKS.split(value) if part] if isinstance(value, str) else list(value)
 
 

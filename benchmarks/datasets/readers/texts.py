@@ -158,7 +158,8 @@ def _label(row: Row, names: Sequence[str], dataset: Dataset) -> Any:
     if value is None or (_whole(said) in lacks and said not in dataset.label_names):
         remedy = f'set leave_out = ["{_whole(said)}"] in {dataset.files.where}, which leaves such rows out'
         remedy = remedy if dataset.is_own else "leave out unlabelled test files such as GLUE's"
-        raise BadRowError(f"the example has no label, the value of {names[0]} is missing; {remedy}")
+        what = f"{names[0]} is {said}" if said else f"the value of {names[0]} is missing"
+        raise BadRowError(f"the example has no label, {what}; {remedy}")
     return value
 
 

@@ -72,7 +72,7 @@ def spoken(path: Path) -> list[tuple[int, str]]:
         ("-DOCSTART- -X- O O\n\nAda NNP I-NP I-PER\n", [(3, "Ada/I-PER")]),
         ("-DOCSTART-\nAda O\n", [(2, "Ada/O")]),
         ("well -DOCSTART-x\n", [(1, "well/-DOCSTART-x")]),
-        ("New York\tB-LOC\nwon\tO \n", [(1, "New York/B-LOC won/O")]),
+        (" New York \tB-LOC\nwon\tO \n", [(1, "New York/B-LOC won/O")]),
         ("Ada\tNNP\tB-PER\n", [(1, "Ada/B-PER")]),
         ("1999\tB-DATE\n2\tO\n", [(1, "1999/B-DATE 2/O")]),
         ("# a comment\nAda O\n", [(2, "Ada/O")]),

@@ -89,6 +89,7 @@ def test_tags_come_from_lines_or_from_columns_of_any_name(put: Put) -> None:
     dataset = defined("tags", labels=["O", "B-A", "I-A"], columns={"words": "w", "tags": "t"})
     expected = [{"words": ["Ada", "won"], "tags": [1, 0]}]
     assert read_rows(dataset, put("x.bio", "Ada B-A\nwon O")) == expected
+    assert read_rows(dataset, put("x.csv", "w,t\nAda  won,B-A O\n")) == expected
     assert (
         read_rows(dataset, put("x.jsonl", [{"w": ["Ada", "won"], "t": [1, "O"], "tags": "no"}])) == expected
     )

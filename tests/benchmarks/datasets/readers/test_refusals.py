@@ -64,6 +64,7 @@ CASES: dict[str, list[tuple[str, str | list[Any], str, str]]] = {
         *(("x.jsonl", [{"words": ["Ada"], "tags": [tag]}], ":1", f"the tag '{tag}' is not in the tag set")
           for tag in (-1, 7)),
         ("x.jsonl", [{"words": ["Ada"], "tags": [None]}], ":1", "a tag is missing"),
+        ("x.csv", "words,tags\n\"['Ada', 'won']\",O O\n", ":2", "lists of words and tags need JSON lines"),
         ("x.jsonl", [{"words": None, "tags": [0]}], ":1", "the value of words is missing"),
     ],
     "squad": [
