@@ -227,7 +227,7 @@ def _in_iob2(tagged: Sequence[Sequence[str]], labels: Sequence[str], inputs: Rea
     turned = [to_iob2(tags, parts) for tags in tagged]
     if not {tag for tags in turned for tag in tags} <= set(labels):
         return []
-    inputs.note(f"{'IOB1' if is_iob(parts) else 'other'} tags were turned into IOB2")
+    inputs.note(f"{'IOB1 tags' if is_iob(parts) else 'tags of another scheme'} were turned into IOB2")
     return turned
 
 
