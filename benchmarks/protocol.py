@@ -81,6 +81,8 @@ class DatasetFiles:
     """Whether quotes around fields of a TSV file are not of their text; None: as the file shows."""
     ids: str = ""
     """`none` where the ids of the files are not unique and rows are numbered instead."""
+    leave_out: tuple[str, ...] = ()
+    """What rows without a label have in its place; these are left out."""
     as_published: bool = False
     """Whether its three splits are as published; else validation is carved from train unless it is given, too."""
     originals: str = ""

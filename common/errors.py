@@ -23,22 +23,22 @@ def nearest(word: str, known: Iterable[str], *, at_least: float = 0.62) -> str:
     """Return `; did you mean 'x'?` for the closest of `known`, or an empty string when nothing is close.
 
     Up to four that are equally close are all named; more are no help. A short name with a number in it can only be the
-    beginning of another: H10 may be H100, but with F99 nobody means F9.
+    beginning of another: H10 may be H100, but with F99 nobody means F9. Case does not count: SST-2 may be sst2.
 
     Args:
         word: what was given.
         known: what could have been meant.
         at_least: share of the characters that agree, `difflib`'s ratio.
     """
-    known = list(known)
+    written, word = {name.casefold(): name for name in known}, word.casefold()
     if len(word) < _SHORT and not word.isalpha():
-        known = [name for name in known if name.startswith(word)]
-    close = difflib.get_close_matches(word, known, n=5, cutoff=at_least)
+        written = {low: name for low, name in written.items() if low.startswith(word)}
+    close = difflib.get_close_matches(word, written, n=5, cutoff=at_least)
     share = [difflib.SequenceMatcher(None, one, word).ratio() for one in close]
     best = [one for one, ratio in zip(close, share, strict=True) if ratio == share[0]]
     if not best or len(best) > 4:
         return ""
-    *others, last = sorted(map(repr, best))
+    *others, last = sorted(repr(written[one]) for one in best)
     return f"; did you mean {', '.join(others)}{' or ' * bool(others)}{last}?"
 
 

@@ -30,6 +30,7 @@ from benchmarks.metrics.metric import (
 )
 from benchmarks.protocol import PAPER, STANDARD
 from benchmarks.ragged import Ragged
+from benchmarks.tag_schemes import tag_parts, to_iob2
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -39,7 +40,7 @@ def entity_counts(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[st
     """Count entities as conlleval and seqeval do: right when type and both ends are.
 
     Args:
-        predicted: tag names such as `B-PER` of each word of each sentence.
+        predicted: tags in IOB1 or IOB2 such as `B-PER` of each word of each sentence.
         gold: the same for the gold tags.
 
     Returns:
@@ -121,8 +122,10 @@ def _entity_f1(made: TagPredictions) -> Score:
     tags = np.full(len(made.gold.values), outside, dtype=np.int64)
     tags[words] = made.tokens[inside[first]]
 
+    parts = tag_parts(made.names)
+
     def named(tags: Ragged) -> list[list[str]]:
-        return [[made.names[int(tag)] for tag in tags[row]] for row in range(len(tags))]
+        return [to_iob2([made.names[int(tag)] for tag in tags[row]], parts) for row in range(len(tags))]
 
     counts = entity_counts(named(Ragged(tags, made.gold.offsets)), named(made.gold))
     columns = ("entities_right", "entities_predicted", "entities_gold")

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from annotated_types import Ge
 
 from benchmarks.protocol import OUTPUTS, Dataset, DatasetFiles, Pin
+from benchmarks.tag_schemes import tag_parts
 from common.errors import UserError, nearest
 from common.reading import read_toml
 from common.registry import Registry
@@ -157,6 +158,7 @@ class _Table(FileSettings):
     header: tuple[str, ...] = ()
     quotes: bool | None = None
     ids: str = ""
+    leave_out: tuple[str | int, ...] = ()
     files: dict[str, _Paths] = field(default_factory=dict)
     hub: tuple[dict[str, _Paths], ...] = ()
     epochs: Annotated[int, Ge(1)] | None = None
@@ -212,6 +214,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
             header=given.header,
             quotes=given.quotes,
             ids=given.ids,
+            leave_out=tuple(str(value) for value in given.leave_out),
             originals=" and ".join(kind.roles) + (f" with the columns {words}" if named else ""),
             paths={
                 role: tuple(folder / path for path in _listed(paths)) for role, paths in given.files.items()
@@ -237,6 +240,11 @@ def _faults(name: str, given: _Table, kind: DatasetKind, labels: Sequence[str], 
         yield f"a label occurs twice in {', '.join(labels)}"
     if kind.task == "TC" and "O" not in labels:
         yield "`labels` lacks O, the tag of words outside entities; add it at any position"
+    if kind.task == "TC":
+        try:
+            tag_parts(labels)
+        except ValueError as error:
+            yield f"`labels` mixes schemes: {error}; write all of them in one"
     if metric not in kind.metrics:
         known = ", ".join(kind.metrics)
         yield f"{metric!r} is not a metric of {kind.name!r}; use one of {known}{nearest(metric, kind.metrics)}"
@@ -257,6 +265,10 @@ def _faults(name: str, given: _Table, kind: DatasetKind, labels: Sequence[str], 
         yield "the prompt lacks the placeholder {text}"
     if given.ids not in ("", "none") or (given.ids and kind.task != "QA"):
         yield f"ids = {given.ids!r}; only answers have ids, and the only value is 'none', which ignores them"
+    if given.leave_out and kind.task != "SC":
+        yield f"rows of the kind {kind.name!r} have no single label; remove `leave_out`"
+    if both := [value for value in map(str, given.leave_out) if value in labels]:
+        yield f"`leave_out` has {both[0]}, which is one of the labels"
     if given.files and given.hub:
         yield "give `files` or `hub`, not both"
     parts: list[tuple[str, tuple[str, ...], Mapping[str, object]]] = [

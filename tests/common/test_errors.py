@@ -4,6 +4,7 @@ from common.errors import first_line, nearest
 def test_nearest() -> None:
     assert nearest("publishd", ["published", "released"]) == "; did you mean 'published'?"
     assert nearest("zzz", ["published"]) == ""
+    assert nearest("SST-2", ["sst2", "qqp"]) == "; did you mean 'sst2'?" and nearest("NQ", ["nq"])
     assert nearest("list", ["ingest"]) == nearest("13", ["3"]) == nearest("F99", ["F9"]) == ""
     assert nearest("H10", ["H100", "A100"]) == "; did you mean 'H100'?"
     assert (

@@ -45,21 +45,21 @@ _HELD_OUT, _MOST_HELD_OUT, _FEWEST = 0.1, 2_000, 20
 _NO_NEGATIVES = "the negatives of the training file are left out"
 
 
-def judgements(path: Path, files: DatasetFiles) -> list[Judgement]:
-    """Read relevance judgements: BEIR's TSV, TREC's four columns, `{query: {document: relevance}}` JSON, or rows.
+def judgements(paths: Sequence[Path], files: DatasetFiles) -> list[Judgement]:
+    """Read a split's judgements: BEIR's TSV, TREC's four columns, `{query: {document: relevance}}` JSON, or rows.
 
     Raises:
         UserError: a line is no judgement, a relevance is no whole number, or a pair is judged twice, differently.
     """
     out: list[Judgement] = []
     known: dict[tuple[str, str], int] = {}
-    for where, query, doc, value in _judged_pairs(path, files):
+    for where, query, doc, value in (found for path in paths for found in _judged_pairs(path, files)):
         with row_at(where):
             score = _relevance(value)
             if known.setdefault((query, doc), score) != score:
                 raise BadRowError(
                     f"the query {query} and the document {doc} have the relevance {score} here and "
-                    f"{known[query, doc]} further up; keep one of them"
+                    f"{known[query, doc]} before; keep one of them"
                 )
             out.append((query, doc, score))
     return out
@@ -145,7 +145,8 @@ def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
         columns = [key, text, *(["title"] if "title" in names else [])]
         chosen = pc.field(key).cast(pa.string()).isin(pa.array(list(wanted), pa.string()))
         for row in pq.read_table(path, columns=columns, filters=chosen).to_pylist():
-            yield f"{path}: row {row[key]}", str(row[key]), row.get("title"), row[text]
+            with row_at(where := f"{path}: row {row[key]}"):
+                yield where, str(row[key]), row.get("title"), pick(row, [text])
 
 
 def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
@@ -182,7 +183,14 @@ def _pair_lines(path: Path, inputs: ReaderInputs) -> list[Row]:
     for number, line in lines(path):
         query, *passages = line.split("\t")
         if len(passages) not in (1, 2):
-            raise UserError(f"{path}:{number}: the line is not a query, a passage and perhaps a negative")
+            hint = (
+                "; judgements have TREC's four columns, Q0 or 0 second, or BEIR's header"
+                if not passages
+                else ""
+            )
+            raise UserError(
+                f"{path}:{number}: the line is not a query, a passage and perhaps a negative, with tabs between{hint}"
+            )
         if number > 1 or query not in ("query", "anchor"):
             found.append({"query": query.strip(), "positive": passages[0].strip()})
             if len(passages) == 2:
@@ -191,7 +199,7 @@ def _pair_lines(path: Path, inputs: ReaderInputs) -> list[Row]:
 
 
 def _joined(path: Path, inputs: ReaderInputs) -> list[Row]:
-    relevant = [(query, doc) for query, doc, score in judgements(path, inputs.dataset.files) if score >= 1]
+    relevant = [(query, doc) for query, doc, score in judgements([path], inputs.dataset.files) if score >= 1]
     queries = _query_texts(inputs, dict.fromkeys(query for query, _ in relevant))
     docs = _documents(inputs, dict.fromkeys(doc for _, doc in relevant), titles=False)
     return [{"query": queries[query], "positive": docs[doc]["text"]} for query, doc in relevant]
@@ -279,10 +287,7 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
     """
     if inputs.dataset.is_own and {role for role, paths in inputs.files.items() if paths} == {"train"}:
         return _of_pairs(inputs)
-    splits = {
-        role: [found for path in inputs.of(role) for found in judgements(path, inputs.dataset.files)]
-        for role in ("validation", "test")
-    }
+    splits = {role: judgements(inputs.of(role), inputs.dataset.files) for role in ("validation", "test")}
     inputs.need("test", "the judgements of the test queries")
     how = "as given: judgements of two splits"
     if not splits["validation"]:

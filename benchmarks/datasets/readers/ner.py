@@ -1,6 +1,6 @@
 """CoNLL-2003, OntoNotes 5 and UNER English: the hub's rows, or files with one word a line.
 
-Read are UNER's `.iob2` (index, word, tag, ...), CoNLL's columns (word first, tag last; IOB1 becomes IOB2) and
+Read are UNER's `.iob2` (index, word, tag, ...), CoNLL's columns (word first, tag last; other schemes become IOB2) and
 CoNLL-2012's `*_gold_conll` (word in column 4, entities as brackets in column 11), with the documents that they name.
 """
 
@@ -25,6 +25,7 @@ from benchmarks.datasets.readers.original_files import (
 )
 from benchmarks.datasets.readers.reader import ReaderInputs, with_splits
 from benchmarks.datasets.schema import DOCUMENT, Row
+from benchmarks.tag_schemes import OUTSIDE, is_iob, tag_parts, to_iob2
 from common.errors import UserError, nearest
 
 _COLUMNS = {
@@ -39,15 +40,20 @@ _DOCUMENT = re.compile(
 )
 """A line that starts a document, and its name where it has one; the parts of CoNLL-2012's are one document."""
 
+_COMMENT = re.compile(r"#(?!\s*begin document\b)")
+_TAGGED = re.compile(r"O|[BIELMSUW]-.+")
+_BLANKS = re.compile(" +")
+
 ColumnLayout = Callable[[str], tuple[str, str] | None]
 """Returns (word, tag) of a line, empty when they are missing, or None for a line that holds no word."""
 
 
-def sentences(path: Path) -> Iterator[tuple[str, Row]]:
+def sentences(path: Path, labels: Sequence[str] = ()) -> Iterator[tuple[str, Row]]:
     """Yield (where it starts, row) of the sentences of a file with one word a line: words, and tags as written.
 
     A row names its document, or where that starts, if the file names any. Comments and the ranges of multi-word tokens
-    are passed over.
+    are passed over. Where a sentence may begin, a line with `#` is a comment unless it has a tag, one of `labels` or of
+    a scheme, and as many columns as the file's first word.
 
     Raises:
         UserError: a line lacks a word or a tag.
@@ -57,7 +63,8 @@ def sentences(path: Path) -> Iterator[tuple[str, Row]]:
     start = 0
     document: str | None = None
     own: str | None = None
-    layout: ColumnLayout | None = None
+    first = next((line for _, line in lines(path) if line.strip() and not _COMMENT.match(line)), "")
+    layout = _layout(first)
     # The last sentence of a file may lack its empty line.
     for number, line in chain(lines(path), [(0, "")]):
         if not line.strip():
@@ -66,8 +73,12 @@ def sentences(path: Path) -> Iterator[tuple[str, Row]]:
                 yield f"{path}:{start}", {"words": words, "tags": written, DOCUMENT: own}
             words, tags = [], []
             continue
-        layout = layout or _layout(line)
-        found = layout(line) if layout else None
+        found = layout(line)
+        if found and layout is _columns and not words and line.startswith("#"):
+            is_word = len(_cut(line)) == len(_cut(first)) and (
+                found[1] in labels or _TAGGED.fullmatch(found[1])
+            )
+            found = found if is_word else None
         if found is None:
             if marked := _DOCUMENT.match(line):
                 document = marked["uner"] or marked["conll"] or f"{path.name}:{number}"
@@ -81,10 +92,15 @@ def sentences(path: Path) -> Iterator[tuple[str, Row]]:
 
 def _columns(line: str) -> tuple[str, str] | None:
     """Read a word first and a tag last, separated by blanks or tabs."""
-    parts = line.split("\t") if "\t" in line else line.split()
+    parts = _cut(line)
     if parts[0].startswith("-DOCSTART-"):
         return None
-    return parts[0], parts[-1].strip() if len(parts) > 1 else ""
+    return parts[0].strip(" "), parts[-1].strip() if len(parts) > 1 else ""
+
+
+def _cut(line: str) -> list[str]:
+    """Return the columns of a line; other spaces, such as that in 10 000, are of their word."""
+    return line.split("\t") if "\t" in line else _BLANKS.split(line.strip(" "))
 
 
 def _uner(line: str) -> tuple[str, str] | None:
@@ -92,12 +108,12 @@ def _uner(line: str) -> tuple[str, str] | None:
     parts = line.split("\t")
     if line.startswith("#") or re.fullmatch(r"\d+[-.]\d+", parts[0]):
         return None
-    return (parts[1].strip(), parts[2].strip()) if len(parts) > 2 and parts[0].isdecimal() else ("", "")
+    return (parts[1].strip(" "), parts[2].strip()) if len(parts) > 2 and parts[0].isdecimal() else ("", "")
 
 
 def _conll_2012(line: str) -> tuple[str, str] | None:
     """Read a word in column 4 and named entities as brackets in column 11."""
-    parts = line.split()
+    parts = re.split(r"[ \t]+", line.strip(" \t"))
     if _DIRECTIVE.match(line):
         return None
     return (parts[3], parts[10]) if len(parts) >= 12 else ("", "")
@@ -115,22 +131,14 @@ def _from_brackets(brackets: Sequence[str]) -> list[str]:
     return tags
 
 
-def _layout(line: str) -> ColumnLayout | None:
+def _layout(line: str) -> ColumnLayout:
     """Return how a file's lines are read, by its first line that is no comment."""
     if _DIRECTIVE.match(line):
         return _conll_2012
     parts = line.split("\t")
     if len(parts) > 2 and re.fullmatch(r"\d+([-.]\d+)?", parts[0]):
         return _uner
-    return None if line.startswith("# ") else _columns
-
-
-def iob1_to_iob2(tags: Sequence[str]) -> list[str]:
-    """Return the tags with `B-` on the first word of every entity, for tags where only adjacent ones have it."""
-    return [
-        f"B-{tag[2:]}" if tag.startswith("I-") and before[2:] != tag[2:] else tag
-        for before, tag in pairwise(("O", *tags))
-    ]
+    return _columns
 
 
 def _is_iob1(tagged: Iterable[Sequence[str]]) -> bool:
@@ -161,15 +169,16 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     """
     labels, columns = inputs.dataset.label_names, _COLUMNS
     if is_text(path):
-        given = _in_iob2(path, inputs)
+        given = sentences(path, labels)
     else:
         columns = {**_COLUMNS, **inputs.dataset.files.columns}
-        given = records(path, inputs.dataset.files)
+        given = records(path, inputs.dataset.files, inputs.note)
     declared: tuple[str, ...] | None = None
+    numbered = False
     rows = []
     for where, row in given:
         with row_at(where):
-            found, marked = pick(row, columns["words"]), pick(row, columns["tags"])
+            found, marked = (_listed(pick(row, columns[name])) for name in ("words", "tags"))
             if not found or len(found) != len(marked):
                 raise BadRowError(f"there are {len(found)} words and {len(marked)} tags")
             if not all(isinstance(word, str) for word in found):
@@ -178,43 +187,64 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
                 declared = class_names(
                     path, next(name for name in columns["tags"] if row.get(name) is not None)
                 )
-            ids = _ids(marked, declared or labels, labels)
-            rows.append({"words": list(found), "tags": ids, **document_of(row, columns["document"])})
-    if not is_text(path) and not declared and rows and not _plausible(rows, labels):
+            if None in marked:
+                raise BadRowError("a tag is missing")
+            names = declared or labels
+            numbered |= not declared and any(isinstance(tag, int) for tag in marked)
+            tags = [
+                names[tag] if isinstance(tag, int) and 0 <= tag < len(names) else str(tag) for tag in marked
+            ]
+            rows.append((where, {"words": found, "tags": tags, **document_of(row, columns["document"])}))
+    if not numbered and (turned := _in_iob2([row["tags"] for _, row in rows], labels, inputs)):
+        rows = [(where, {**row, "tags": tags}) for (where, row), tags in zip(rows, turned, strict=True)]
+    if numbered and not _plausible([row["tags"] for _, row in rows]):
         raise UserError(
             f"{path} numbers its tags without naming them; read as {', '.join(labels)}, they are not valid IOB2; "
             "import a file with tag names"
         )
-    return rows
+    for where, row in rows:
+        with row_at(where):
+            row["tags"] = _ids(row["tags"], labels)
+    return [row for _, row in rows]
 
 
-def _in_iob2(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]:
-    """Yield the sentences of a file with one word a line, their tags in IOB2."""
-    found = list(sentences(path))
-    is_iob1 = _is_iob1(row["tags"] for _, row in found)
-    if is_iob1:
-        inputs.note("IOB1 tags were turned into IOB2")
-    for where, row in found:
-        yield where, {**row, "tags": iob1_to_iob2(row["tags"]) if is_iob1 else row["tags"]}
+def _listed(value: Any) -> list[Any]:
+    """Return a list of words or tags, or those of a text between blanks."""
+    if isinstance(value, str) and value.startswith("["):
+        raise BadRowError("lists of words and tags need JSON lines or Parquet")
+    return [part for part in _BLANKS.split(value) if part] if isinstance(value, str) else list(value)
 
 
-def _ids(tags: Sequence[Any], names: tuple[str, ...], labels: tuple[str, ...]) -> list[int]:
-    """Return ids in `labels` of tags that are names, or ids in `names`; `BadRowError` for another one."""
-    ids = []
-    for tag in tags:
-        name = names[tag] if isinstance(tag, int) and 0 <= tag < len(names) else str(tag)
+def _in_iob2(tagged: Sequence[Sequence[str]], labels: Sequence[str], inputs: ReaderInputs) -> list[list[str]]:
+    """Return a file's tags in IOB2 where they are of another scheme and the labels are IOB2's; else none."""
+    there = {tag for tags in tagged for tag in tags}
+    try:
+        parts = tag_parts(there)
+    except ValueError:
+        return []
+    if there - {OUTSIDE} <= set(labels) and not (is_iob(parts) and _is_iob1(tagged)):
+        return []
+    turned = [to_iob2(tags, parts) for tags in tagged]
+    if not {tag for tags in turned for tag in tags} <= set(labels):
+        return []
+    inputs.note(f"{'IOB1 tags' if is_iob(parts) else 'tags of another scheme'} were turned into IOB2")
+    return turned
+
+
+def _ids(tags: Sequence[str], labels: tuple[str, ...]) -> list[int]:
+    """Return the ids of tags; `BadRowError` for an unknown one."""
+    for name in tags:
         if name not in labels:
             known = ", ".join(labels)
             raise BadRowError(f"the tag {name!r} is not in the tag set {known}{nearest(name, labels)}")
-        ids.append(labels.index(name))
-    return ids
+    return [labels.index(name) for name in tags]
 
 
-def _plausible(rows: Sequence[Row], labels: tuple[str, ...]) -> bool:
+def _plausible(tagged: Sequence[Sequence[str]]) -> bool:
     """Whether nearly all `I-` tags follow their own entity, as they would not under a wrong order of the ids."""
     inside = strays = 0
-    for row in rows:
-        for before, tag in pairwise(("O", *(labels[tag] for tag in row["tags"]))):
+    for tags in tagged:
+        for before, tag in pairwise((OUTSIDE, *tags)):
             inside += tag.startswith("I-")
             strays += tag.startswith("I-") and before[2:] != tag[2:]
     return strays <= 0.02 * inside

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import functools
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,11 +51,22 @@ def row_at(where: str) -> Iterator[None]:
         raise UserError(f"{where}: the row does not have the expected form: {what}") from None
 
 
+class MissingValueError(BadRowError):
+    """A row has a column, but no value in it."""
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether there is no value: null, or what pandas writes for it, NaN."""
+    return value is None or (isinstance(value, float) and value != value)
+
+
 def pick(row: Row, names: Sequence[str]) -> Any:
-    """Return the first of the columns `names` that the row has; `BadRowError` where it has none."""
+    """Return the first value in the columns `names` of a row; `BadRowError` where it has none, or no such column."""
     for name in names:
-        if row.get(name) is not None:
+        if not is_missing(row.get(name)):
             return row[name]
+    if empty := [name for name in names if name in row]:
+        raise MissingValueError(f"the value of {empty[0]} is missing; fill it in or leave the row out")
     there = ", ".join(repr(name[:40]) for name in row)
     raise BadRowError(f"there is no column {' or '.join(names)}; the columns are {there}")
 
@@ -69,7 +81,7 @@ def pick_text(row: Row, names: Sequence[str]) -> str:
 
 def document_of(row: Row, names: Sequence[str]) -> Row:
     """Return what the local form has of a row's document: nothing where none of the columns `names` has a value."""
-    found = next((row[name] for name in names if row.get(name) is not None), None)
+    found = next((row[name] for name in names if not is_missing(row.get(name))), None)
     return {} if found is None else {DOCUMENT: str(found)}
 
 
@@ -112,20 +124,27 @@ def json_of(path: Path) -> Any:
 
 def is_text(path: Path) -> bool:
     """Return whether a file's lines need not name their fields, by its name."""
-    return plain_suffix(path) not in _ROWS
+    return plain_suffix(path) not in (*_ROWS, ".csv")
 
 
-def records(path: Path, files: DatasetFiles) -> Iterator[tuple[str, Row]]:
+Note = Callable[[str], None]
+"""Keeps a sentence for the manifest."""
+
+
+def records(path: Path, files: DatasetFiles, note: Note | None = None) -> Iterator[tuple[str, Row]]:
     """Yield (where, row) of Parquet, JSON lines, a JSON array or object of rows, or a table with a header.
 
     Args:
         path: the file; its kind follows from its name.
         files: of whose dataset it is; they say how a table of text is read.
+        note: is told how many rows of a table were left out because a line break inside a text cuts them; without it
+            they are refused.
 
     Raises:
         UserError: a row cannot be read; the sentence names its place.
     """
-    return _ROWS.get(plain_suffix(path), _table_rows)(path, files)
+    read = _ROWS.get(plain_suffix(path))
+    return read(path) if read else _table_rows(path, files, note)
 
 
 def class_names(path: Path, column: str) -> tuple[str, ...]:
@@ -158,24 +177,34 @@ def parquet_file(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def _parsed(line: str) -> Any:
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return None
+    """Return a line's JSON, in which NaN may stand as Python's own module writes it; None where it is none."""
+    for loads in (orjson.loads, json.loads) if "NaN" in line else (orjson.loads,):
+        with contextlib.suppress(ValueError):
+            return loads(line)
+    return None
 
 
-def _json_line_rows(path: Path, files: DatasetFiles) -> Iterator[tuple[str, Row]]:
+def _unique(names: Sequence[str]) -> None:
+    """Refuse names of columns that are there twice; those without a name, such as pandas's index, may be."""
+    if twice := [name for name in names if name and names.count(name) > 1]:
+        raise BadRowError(f"the column {twice[0]!r} is there twice; rename or remove one")
+
+
+def _json_line_rows(path: Path) -> Iterator[tuple[str, Row]]:
     for number, line in lines(path):
         if line.strip():
             if not isinstance(row := _parsed(line), dict):
                 raise UserError(f"{path}:{number}: the line is not a JSON object")
+            if any(line.count(f'"{name}"') > 1 for name in row):
+                with row_at(f"{path}:{number}"):
+                    json.loads(line, object_pairs_hook=lambda pairs: _unique([name for name, _ in pairs]))
             yield f"{path}:{number}", row
 
 
-def _json_rows(path: Path, files: DatasetFiles) -> Iterator[tuple[str, Row]]:
+def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
     first = [line for (_, line), _ in zip(lines(path), range(2), strict=False)]
     if len(first) == 2 and isinstance(_parsed(first[0]), dict):
-        yield from _json_line_rows(path, files)
+        yield from _json_line_rows(path)
         return
     content = json_of(path)
     if not isinstance(content, dict | list):
@@ -186,9 +215,11 @@ def _json_rows(path: Path, files: DatasetFiles) -> Iterator[tuple[str, Row]]:
         yield f"{path}: entry {key}", row
 
 
-def _parquet_rows(path: Path, files: DatasetFiles) -> Iterator[tuple[str, Row]]:
+def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
     number = 0
     with parquet_file(path) as file:
+        with row_at(str(path)):
+            _unique(file.schema_arrow.names)
         total = -(-file.metadata.num_rows // _BATCH)
         for batch in progress(file.iter_batches(_BATCH), path.name, total=total, unit="batch"):
             for row in batch.to_pylist():
@@ -196,8 +227,11 @@ def _parquet_rows(path: Path, files: DatasetFiles) -> Iterator[tuple[str, Row]]:
                 number += 1
 
 
-def _table_rows(path: Path, files: DatasetFiles) -> Iterator[tuple[str, Row]]:
+def _table_rows(path: Path, files: DatasetFiles, note: Note | None) -> Iterator[tuple[str, Row]]:
     """Yield the rows of a table of text.
+
+    Lines with too few columns are a cut row if they have its number together; the first and the last one have a tab,
+    or a text at either end of a row could lose its end.
 
     CSV is read as RFC 4180 has it, with the comma, semicolon or tab that its first line has most of. Whether quotes
     around a field of a TSV file are part of its text is for the definition to say; those of the paper's files are.
@@ -217,10 +251,25 @@ def _table_rows(path: Path, files: DatasetFiles) -> Iterator[tuple[str, Row]]:
     header = list(files.header) or (rows.pop(0)[1] if rows else [])
     if files.header and rows and rows[0][1] == header:
         raise UserError(f"{path}:1: the first line is the header; remove `header` from {files.where}")
+    with row_at(f"{path}:1"):
+        _unique(header)
+    cut, pieces = list[int](), list[tuple[int, int]]()
     for number, fields in rows:
-        if len(fields) != len(header):
-            raise UserError(f"{path}:{number}: the line has {len(fields)} columns instead of {len(header)}")
-        yield f"{path}:{number}", dict(zip(header, fields, strict=True))
+        if len(fields) == len(header) and not pieces:
+            yield f"{path}:{number}", dict(zip(header, fields, strict=True))
+            continue
+        pieces.append((number, len(fields)))
+        columns = sum(size - 1 for _, size in pieces) + 1
+        if note and columns == len(header) and min(pieces[0][1], len(fields)) > 1:
+            cut.append(pieces[0][0])
+            pieces = []
+        elif not note or columns >= len(header) or pieces[0][1] == 1:
+            break
+    if pieces:
+        number, size = pieces[0]
+        raise UserError(f"{path}:{number}: the line has {size} columns instead of {len(header)}")
+    if note and cut:
+        note(f"{path.name}: rows that a line break cuts, left out: {len(cut):,} (first: line {cut[0]})")
 
 
 def _quoted(path: Path, mark: str) -> Iterator[tuple[int, list[str]]]:
@@ -235,10 +284,9 @@ def _quoted(path: Path, mark: str) -> Iterator[tuple[int, list[str]]]:
         raise UserError(f"{path}:{start}: the line has invalid quotes ({error})") from None
 
 
-_ROWS: dict[str, Callable[[Path, DatasetFiles], Iterator[tuple[str, Row]]]] = {
+_ROWS: dict[str, Callable[[Path], Iterator[tuple[str, Row]]]] = {
     ".parquet": _parquet_rows,
-    ".csv": _table_rows,
     ".jsonl": _json_line_rows,
     ".json": _json_rows,
 }
-"""How the rows of a file are read, by the end of its name; any other name is a file of lines."""
+"""How the rows of a file are read, by the end of its name; any other is a table of text."""

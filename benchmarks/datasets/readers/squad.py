@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets.local_dataset import DatasetContent
-from benchmarks.datasets.readers.original_files import BadRowError, json_of, pick_text, records, row_at
+from benchmarks.datasets.readers.original_files import (
+    BadRowError,
+    is_missing,
+    json_of,
+    pick_text,
+    records,
+    row_at,
+)
 from benchmarks.datasets.readers.reader import ReaderInputs, with_splits
 from benchmarks.datasets.schema import Row
 from common.errors import UserError
@@ -39,25 +46,32 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
         UserError: a question has no answer where each needs one, or an answer that is not in its context.
     """
     dataset = inputs.dataset
+    column = dataset.files.columns.get("answers", ("answers",))[0]
     rename = {name: field for field, names in dataset.files.columns.items() for name in names}
-    found, moved = [], list[str]()
+    found, moved, said = [], list[str](), False
     for number, (where, read) in enumerate(_flat(path, inputs)):
         with row_at(where):
             row = {rename.get(name, name): value for name, value in read.items()}
             question = pick_text(row, ("question", "query"))
             context = pick_text(row, ("context", "passage"))
             answers, wrong = list[Row](), 0
+            said |= "answers" in row or _is_impossible(row)
             if not _is_impossible(row):
                 answers, wrong = answers_of(
                     row.get("answers"), context, row.get("answer_start", row.get("start"))
                 )
             moved += [where] * wrong
             if not answers and not dataset.may_abstain:
-                raise BadRowError("the question has no answer, but every question of this dataset needs one")
+                what = "" if "answers" in row else f"; there is no column {column}"
+                raise BadRowError(
+                    f"the question has no answer, but every question of this dataset needs one{what}"
+                )
             identity = f"{path.name}-{number}"
             if dataset.files.ids != "none":
                 identity = str(row.get("id", row.get("idx", identity)))
             found.append({"id": identity, "question": question, "context": context, "answers": answers})
+    if found and not said:
+        raise UserError(f"{path}: there is no column {column}, so that no question would have an answer")
     if moved:
         inputs.note(
             f"{path.name}: answers that do not begin at their start: {len(moved):,}; each was taken where its start "
@@ -98,7 +112,7 @@ def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], 
         starts = [item.get("answer_start", item.get("start")) for item in pairs]
     else:
         texts, starts = _listed(value), _listed(start)
-    if not any(texts):
+    if all(is_missing(text) or (isinstance(text, str) and not text.strip()) for text in texts):
         return [], 0
     starts = [_number(one) for one in starts] or [None] * len(texts)
     if len(starts) != len(texts):
@@ -167,7 +181,7 @@ def _folded(text: str) -> str:
 
 def _flat(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]:
     if plain_suffix(path) != ".json":
-        for where, row in records(path, inputs.dataset.files):
+        for where, row in records(path, inputs.dataset.files, inputs.note):
             if "qas" not in row:
                 yield where, row
                 continue

@@ -5,6 +5,7 @@ GLUE's are read from the hub's Parquet, the official TSV, or `{index: {text_a, t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +14,10 @@ from typing import Any
 from benchmarks.datasets.local_dataset import DatasetContent
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
+    MissingValueError,
     class_names,
     document_of,
+    is_missing,
     pick,
     records,
     row_at,
@@ -23,6 +26,8 @@ from benchmarks.datasets.readers.reader import ReaderInputs, with_splits
 from benchmarks.datasets.schema import DOCUMENT, Row
 from benchmarks.protocol import Dataset
 from common.errors import UserError, nearest
+
+_WHOLE = re.compile(r"-?[0-9]{1,15}\.0")
 
 
 @dataclass(kw_only=True)
@@ -42,11 +47,13 @@ class Labels:
         """Return the id of a label's name, or of a number.
 
         A number counts in `declared`; else from 0 in `names`, unless these have numbers among them: then it is a name.
+        1.0 is 1, as pandas writes it where a column has a missing value.
 
         Raises:
             BadRowError: it is neither, or names and numbers are in one file.
         """
         text, kind = str(value).strip(), "names"
+        text = text if text in self.names else _whole(text)
         if self.declared and isinstance(value, int) and not isinstance(value, bool):
             text = self.declared[value] if 0 <= value < len(self.declared) else text
         elif text.isdecimal() and not any(name.isdecimal() for name in self.names):
@@ -55,8 +62,6 @@ class Labels:
             if text == str(int(text[:9])) and int(text) < len(self.names):
                 text = self.names[int(text)]
         if text not in self.names:
-            if text == "-1":
-                raise BadRowError("the example has no label; leave out unlabelled test files such as GLUE's")
             counted = "; numbers count from 0" if kind == "numbers" else nearest(text, self.names)
             raise BadRowError(f"{value!r} is not in the label set {', '.join(self.names)}{counted}")
         if self.kinds - {kind}:
@@ -74,7 +79,7 @@ def read(inputs: ReaderInputs) -> DatasetContent:
         UserError: the numbers of own files do not count from 0, or are 0 and 1 for each label.
     """
     dataset, found = inputs.dataset, list[Labels]()
-    content = with_splits(inputs, lambda path: text_rows(path, dataset, found))
+    content = with_splits(inputs, lambda path: text_rows(path, inputs, found))
     if dataset.is_own and (fault := _doubt(dataset, found, content)):
         raise UserError(f"{dataset.name}: {fault}")
     return content
@@ -108,28 +113,60 @@ def _doubt(dataset: Dataset, found: Sequence[Labels], content: DatasetContent) -
     return ""
 
 
-def text_rows(path: Path, dataset: Dataset, found: list[Labels]) -> list[Row]:
+def text_rows(path: Path, inputs: ReaderInputs, found: list[Labels]) -> list[Row]:
     """Return the rows of a file with the columns of the local form, and add the file's labels to `found`."""
+    dataset = inputs.dataset
     columns, (name, target) = dataset.files.columns, _TARGETS[dataset.form]
     may_lack = "second" not in columns or dataset.form == "SC-value"
     labels = Labels(names=dataset.label_names, declared=class_names(path, columns[name][0]))
-    rows = []
-    for where, row in records(path, dataset.files):
+    rows, unlabelled = [], list[str]()
+    for where, row in records(path, dataset.files, inputs.note):
         with row_at(where):
             first, second = _text(row, columns["text"]), None
-            if not may_lack or any(row.get(column) is not None for column in columns.get("second", ())):
+            if not may_lack or any(not is_missing(row.get(column)) for column in columns.get("second", ())):
                 second = _text(row, columns["second"])
-            value = target(dataset, pick(row, columns[name]), labels)
+            if (said := _label(row, columns[name], dataset)) is None:
+                unlabelled.append(where)
+                continue
+            value = target(dataset, said, labels)
             document = document_of(row, columns.get(DOCUMENT, ()))
             rows.append({"first": first, "second": second, name: value, **document})
     found.append(labels)
+    if unlabelled:
+        inputs.note(
+            f"{path.name}: rows without a label left out: {len(unlabelled):,} (first: {unlabelled[0]})"
+        )
+        if not rows:
+            raise UserError(f"{path}: no row has a label; leave the file out")
     return rows
 
 
+def _whole(text: str) -> str:
+    return text.removesuffix(".0") if _WHOLE.fullmatch(text) else text
+
+
+def _label(row: Row, names: Sequence[str], dataset: Dataset) -> Any:
+    """Return what a row says in place of a label; None if its definition leaves such rows out."""
+    try:
+        value = pick(row, names)
+    except MissingValueError:
+        value = None
+    said = "" if value is None else str(value).strip()
+    if {said, _whole(said)} & set(dataset.files.leave_out):
+        return None
+    lacks = {"SC": ("", "-1", "-"), "SC-labels": (), "SC-value": ("",)}[dataset.form]
+    if value is None or (_whole(said) in lacks and said not in dataset.label_names):
+        remedy = f'set leave_out = ["{_whole(said)}"] in {dataset.files.where}, which leaves such rows out'
+        remedy = remedy if dataset.is_own else "leave out unlabelled test files such as GLUE's"
+        what = f"{names[0]} is {said}" if said else f"the value of {names[0]} is missing"
+        raise BadRowError(f"the example has no label, {what}; {remedy}")
+    return value
+
+
 def _text(row: Row, names: Sequence[str]) -> str:
-    """Return a text, or a number as one; a missing value (NaN), a list or an object is no text."""
+    """Return a text, or a number as one; a list or an object is no text."""
     value = pick(row, names)
-    if isinstance(value, bool | list | dict | bytes) or value != value:
+    if isinstance(value, bool | list | dict | bytes):
         raise BadRowError(f"{names[0]} is not text: {value!r:.80}")
     return str(value)
 

@@ -125,7 +125,7 @@ def test_mldrs_corpus_gives_the_texts_that_are_wanted_before_those_of_the_querie
     ],
 )
 def test_judgements_of_every_form(put: Put, name: str, text: str) -> None:
-    assert judgements(put(name, text), MARCO.files) == [("q1", "d1", 1), ("q2", "d2", 0)]
+    assert judgements([put(name, text)], MARCO.files) == [("q1", "d1", 1), ("q2", "d2", 0)]
 
 
 TEXTS = [("a", None, "one"), ("b", None, "two"), ("None", None, "three")]
@@ -237,7 +237,7 @@ def test_judgements_with_any_ids_are_the_same_in_every_form(
         ("c.jsonl", [{"query-id": q, "corpus-id": d, "score": float(s)} for q, d, s in expected]),
     ]
     for name, content in forms:
-        assert judgements(put(name, content), DatasetFiles()) == expected
+        assert judgements([put(name, content)], DatasetFiles()) == expected
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_judgements_with_any_ids_are_the_same_in_every_form(
         ("a.jsonl", [{"qid": "q", "pid": "d", "score": 2.7}], ":1: the relevance 2.7 is not a whole number"),
         ("a.json", '{"q": {"d": 0.5}}', ": q: the relevance 0.5 is not a whole number"),
         ("a.tsv", "q d nan\n", ":1: the relevance nan is not a whole number"),
-        ("a.tsv", "q\td\t1\nq\td\t0\n", ":2: the query q and the document d have the relevance 0 here and 1 further"),
+        ("a.tsv", "q\td\t1\nq\td\t0\n", ":2: the query q and the document d have the relevance 0 here and 1 before"),
         ("a.jsonl", [{"qid": "q", "pid": "d", "score": s} for s in (1, 1, 2)], ":3: the query q and the document d"),
         ("a.txt", "q Q0 d 1 12.5 bm25\n", ":1: the line is not a judgement .*a TREC run"),
         ("a.tsv", "q\tuser manual\n", ":1: the line is not a judgement"),
@@ -259,7 +259,16 @@ def test_a_judgement_that_says_two_things_or_none_is_refused(
 ) -> None:
     path = put(name, content)
     with pytest.raises(UserError, match=re.escape(name) + said):
-        judgements(path, DatasetFiles())
+        judgements([path], DatasetFiles())
+
+
+@pytest.mark.parametrize("name", ["b.tsv", "b.jsonl", "b.json"])
+def test_a_pair_that_two_files_judge_differently_is_refused(name: str, put: Put) -> None:
+    rows = [{"qid": "q 1", "pid": "d", "score": 0}]
+    content: dict[str, Any] = {"b.tsv": "q 1\td\t0\n", "b.jsonl": rows, "b.json": '{"q 1": {"d": 0}}'}
+    paths = [put("a.tsv", "q 1\td\t1\n"), put(name, content[name])]
+    with pytest.raises(UserError, match=re.escape(name) + ".*the relevance 0 here and 1 before"):
+        judgements(paths, DatasetFiles())
 
 
 def test_a_document_with_two_texts_is_refused(put: Put) -> None:

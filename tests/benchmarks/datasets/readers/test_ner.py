@@ -6,21 +6,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from seqeval.metrics.sequence_labeling import get_entities
 
-from benchmarks.datasets.readers.ner import iob1_to_iob2, sentences, tag_rows
+from benchmarks.datasets.readers.ner import sentences, tag_rows
 from benchmarks.protocol import get_dataset
 from tests.benchmarks.datasets.readers.originals import Put, inputs_of, read, refused, rows
 
 UNER_TAGS = get_dataset("uner_en").label_names
-
-
-@given(st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"])))
-def test_iob1_to_iob2_keeps_the_entities(tags: list[str]) -> None:
-    """seqeval reads IOB1-like and IOB2 tags to the same spans."""
-    assert get_entities(iob1_to_iob2(tags)) == get_entities(tags)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +72,7 @@ def spoken(path: Path) -> list[tuple[int, str]]:
         ("-DOCSTART- -X- O O\n\nAda NNP I-NP I-PER\n", [(3, "Ada/I-PER")]),
         ("-DOCSTART-\nAda O\n", [(2, "Ada/O")]),
         ("well -DOCSTART-x\n", [(1, "well/-DOCSTART-x")]),
-        ("New York\tB-LOC\nwon\tO \n", [(1, "New York/B-LOC won/O")]),
+        (" New York \tB-LOC\nwon\tO \n", [(1, "New York/B-LOC won/O")]),
         ("Ada\tNNP\tB-PER\n", [(1, "Ada/B-PER")]),
         ("1999\tB-DATE\n2\tO\n", [(1, "1999/B-DATE 2/O")]),
         ("# a comment\nAda O\n", [(2, "Ada/O")]),
@@ -91,6 +82,9 @@ def spoken(path: Path) -> list[tuple[int, str]]:
         ("1-2\tcannot\t_\n1\tcan\tO\n2\tnot\tO\n2.1\tgone\t_\n", [(2, "can/O not/O")]),
         ("1.1\tgone\t_\t-\n1\tcan\tO\t-\n", [(2, "can/O")]),
         ("1\t2-3\tO\t-\n2\t-\tO\t1-2\n", [(1, "2-3/O -/O")]),
+        ("# id 7 d=train\nAda O\n\n# id 8 d=train\n# O\nwon O\n", [(2, "Ada/O"), (5, "#/O won/O")]),
+        ("# O\n# B-LOC\n\n# so O\n#Oslo B-LOC\nin O\n", [(1, "#/O #/B-LOC"), (5, "#Oslo/B-LOC in/O")]),
+        ("10\u00a0000 O\n\u3000 O\n\u2009x\u2028\tO\n", [(1, "10\u00a0000/O \u3000/O \u2009x\u2028/O")]),
         ("# text = a\tb\tc\n1\tAda\tO\n#\n# sent\t2\n# text = a\tb\tc\n2\t#\tO\n", [(2, "Ada/O #/O")]),
     ],
 )

@@ -90,6 +90,37 @@ def test_what_pandas_writes_is_read(
     assert table_of(path, **({"quotes": True} if ending == ".tsv" else {})) == frame.to_dict("records")
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    texts=st.lists(
+        st.lists(st.text("ab ,\u2028", max_size=4), min_size=1, max_size=3), min_size=1, max_size=8
+    ),
+    place=st.integers(1, 2),
+)
+def test_a_row_that_line_breaks_cut_is_left_out_and_counted(
+    texts: list[list[str]], place: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """In any column but the first and the last; of a row that is not cut nothing is lost."""
+    path, notes = tmp_path_factory.mktemp("cut") / "x.tsv", list[str]()
+    made = [[f"{n}", "one", "two", "0"] for n in range(len(texts))]
+    for row, text in zip(made, texts, strict=True):
+        row[place] = "\n".join(text)
+    path.write_text("".join("\t".join(row) + "\n" for row in [list("abcd"), *made]), encoding="utf-8")
+    found = [list(row.values()) for _, row in records(path, PAPERS, notes.append)]
+    assert found == [row for row, text in zip(made, texts, strict=True) if len(text) == 1]
+    cut = len(made) - len(found)
+    assert [f"left out: {cut} (first: line " in note for note in notes] == [True] * (cut > 0)
+    if cut:
+        assert "columns instead of 4" in refused(lambda: list(records(path, PAPERS)))
+
+
+def test_a_parquet_file_with_a_column_twice_is_refused(tmp_path: Path) -> None:
+    pq.write_table(
+        pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"]), tmp_path / "x.parquet"
+    )
+    assert "the column 'x' is there twice" in refused(lambda: table_of(tmp_path / "x.parquet"))
+
+
 def test_quotes_of_a_tsv_file_are_to_be_explained(put: Put) -> None:
     assert table_of(put("y.tsv", 'text\tlabel\nHe said "so"\tx\n'))[0]["text"] == 'He said "so"'
     path = put("x.tsv", 'text\tlabel\nplain\tx\n"Great"\ty\n')

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -12,10 +13,11 @@ from hypothesis import strategies as st
 
 from benchmarks.datasets.import_files import make
 from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.readers.texts import text_rows
 from benchmarks.datasets.schema import SPLIT_TABLES, Row
 from benchmarks.protocol import Dataset
 from common.errors import UserError
-from tests.benchmarks.datasets.readers.originals import Put, defined, read
+from tests.benchmarks.datasets.readers.originals import Put, defined, inputs_of, read, refused
 
 XY = ["x", "y"]
 
@@ -33,6 +35,10 @@ def read_rows(dataset: Dataset, path: Path) -> list[Row]:
         (XY, " y ", 1),
         (XY, 0, 0),
         (XY, "0", 0),
+        (XY, "0.0", 0),
+        (XY, 0.0, 0),
+        (["2", "3.0"], 3.0, 1),
+        (["2", "3"], 3.0, 1),
         (["0", "1"], 0, 0),
         (["5", "7"], "7", 1),
         (["True", "False"], False, 1),
@@ -83,6 +89,7 @@ def test_tags_come_from_lines_or_from_columns_of_any_name(put: Put) -> None:
     dataset = defined("tags", labels=["O", "B-A", "I-A"], columns={"words": "w", "tags": "t"})
     expected = [{"words": ["Ada", "won"], "tags": [1, 0]}]
     assert read_rows(dataset, put("x.bio", "Ada B-A\nwon O")) == expected
+    assert read_rows(dataset, put("x.csv", "w,t\nAda  won,B-A O\n")) == expected
     assert (
         read_rows(dataset, put("x.jsonl", [{"w": ["Ada", "won"], "t": [1, "O"], "tags": "no"}])) == expected
     )
@@ -166,6 +173,43 @@ def made(folder: Path, kind: str, names: list[Any], path: Path) -> tuple[list[An
     return rows["labels" if kind == "labels" else "label"].to_pylist(), manifest.notes
 
 
+NO_LABEL = st.sampled_from(["-1", "-", "", "?", "-1.0", None, float("nan"), -1, -1.0])
+
+
+@settings(deadline=None)
+@given(
+    labels=st.lists(st.one_of(st.integers(0, 1), NO_LABEL), min_size=1, max_size=8),
+    written=st.sampled_from([str, float, int, lambda label: ["x", "y"][label]]),
+    name=st.sampled_from(["x.jsonl", "x.csv", "x.parquet"]),
+)
+def test_rows_without_a_label_are_left_out_and_counted(
+    labels: list[Any], written: Any, name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("labels") / name
+    there = [label for label in labels if label == 0 or label == 1]
+    values = [written(label) if label in there else label for label in labels]
+    if name == "x.parquet":
+        values = [None if value is None or value != value else str(value) for value in values]
+    frame = pd.DataFrame({"text": [f"t{place}" for place in range(len(labels))], "label": values})
+    if name == "x.csv":
+        frame.to_csv(path, index=False)
+    elif name == "x.parquet":
+        frame.to_parquet(path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in frame.to_dict("records")))
+    inputs = inputs_of(defined("text", labels=XY, leave_out=[-1, "-", "", "?"]), train=path)
+    if not there:
+        assert "no row has a label" in refused(lambda: text_rows(path, inputs, []))
+        return
+    assert [row["label"] for row in text_rows(path, inputs, [])] == there
+    lacking = len(labels) - len(there)
+    assert [f"left out: {lacking:,} (first: " in note for note in inputs.notes] == [True] * (lacking > 0)
+    strict = inputs_of(defined("text", labels=XY), train=path)
+    if lacking and not {"?"} & set(values):
+        said = refused(lambda: text_rows(path, strict, []))
+        assert "the example has no label" in said and "leave_out = [" in said and str(path) in said
+
+
 @pytest.mark.parametrize(
     ("kind", "names", "labels", "said"),
     [
@@ -197,10 +241,13 @@ def test_a_class_without_an_example_is_named(put: Put, tmp_path: Path) -> None:
     assert labels == [2], "a number beyond the count of labels counts from 1"
 
 
-@pytest.mark.parametrize("value", [[1], {"a": 1}, True, float("nan")], ids=repr)
+@pytest.mark.parametrize("value", [[1], {"a": 1}, True, float("nan"), None], ids=repr)
 def test_what_is_no_text_is_not_made_one(value: object, tmp_path: Path) -> None:
     """Nor is the text that pandas lacks the word nan."""
+    lacks = value is None or value != value
     path = tmp_path / "x.parquet"
     datasets.Dataset(pa.table({"text": [value], "label": ["a"]})).to_parquet(str(path))
-    with pytest.raises(UserError, match="row 0: text is not text: "):
+    with pytest.raises(
+        UserError, match="row 0: the value of text is missing" if lacks else "text is not text"
+    ):
         made(tmp_path, "text", ["a", "b"], path)

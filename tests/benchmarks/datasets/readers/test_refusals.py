@@ -29,6 +29,13 @@ CASES: dict[str, list[tuple[str, str | list[Any], str, str]]] = {
         ("x.tsv", "sentence\tlabel\nfine\t1\ntext\t2\n", ":3", "'2' is not in the label set negative, positive"),
         ("x.tsv", "sentence\tlabel\ntext\tpositiv\n", ":2", "did you mean 'positive'?"),
         ("x.tsv", "sentence\tlabel\ntext\t-1\n", ":2", "the example has no label"),
+        ("x.tsv", "sentence\tlabel\ntext\t\n", ":2", "the example has no label"),
+        ("x.jsonl", [{"sentence": "a", "label": None}], ":1", "the value of label is missing"),
+        ("x.jsonl", [{"sentence": None, "label": 0}], ":1", "the value of sentence is missing"),
+        ("x.tsv", "label\tsentence\tlabel\n0\tfine\t1\n", ":1", "the column 'label' is there twice"),
+        ("x.jsonl", '{"label": 0, "sentence": "a", "label": 1}\n', ":1", "the column 'label' is there twice"),
+        ("x.tsv", "a\tsentence\tlabel\n1\tx\ny\t0\nz\n1\tx\t1\n", ":4", "the line has 1 columns instead of 3"),
+        ("x.tsv", "a\tsentence\tlabel\n1\tx\n1\tx\t1\n", ":2", "the line has 2 columns instead of 3"),
         ("x.tsv", "sentence\tlabel\ntext\n", ":2", "the line has 1 columns instead of 2"),
         ("x.tsv", "sentence\tlabel\na\tb\t1\n", ":2", "the line has 3 columns instead of 2"),
         ("x.tsv", "index\tsentence\n0\ta\n", ":2", "there is no column label; the columns are 'index', 'sentence'"),
@@ -55,7 +62,10 @@ CASES: dict[str, list[tuple[str, str | list[Any], str, str]]] = {
         ("x.jsonl", [{"words": ["Ada"], "tags": [0, 0]}], ":1", "there are 1 words and 2 tags"),
         ("x.jsonl", [{"words": ["Ada", 7], "tags": [0, 0]}], ":1", "a word is not text"),
         *(("x.jsonl", [{"words": ["Ada"], "tags": [tag]}], ":1", f"the tag '{tag}' is not in the tag set")
-          for tag in (-1, 7, None)),
+          for tag in (-1, 7)),
+        ("x.jsonl", [{"words": ["Ada"], "tags": [None]}], ":1", "a tag is missing"),
+        ("x.csv", "words,tags\n\"['Ada', 'won']\",O O\n", ":2", "lists of words and tags need JSON lines"),
+        ("x.jsonl", [{"words": None, "tags": [0]}], ":1", "the value of words is missing"),
     ],
     "squad": [
         ("x.json", '{"x": {}}', "", "has no list `data`"),
@@ -144,7 +154,7 @@ def test_a_file_that_is_wanting(put: Put, dataset: str, given: tuple[str, ...], 
     assert inputs.dataset.name in (said := refused(lambda: read(dataset, **inputs.files))) and wanting in said
 
 
-OUTSIDE = ("2", "9" * 5_000, 2, -2, "1.0", "01", "000000001", "0000000000", "Y", True, [], "\u0661")
+OUTSIDE = ("2", "9" * 5_000, 2, -2, "2.0", 0.5, "01", "000000001", "0000000000", "Y", True, [], "\u0661")
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,9 @@ def test_an_impossible_question_has_no_answer(put: Put) -> None:
         ("Ada", [("Ada", 0)]),
         ("", []),
         ([""], []),
+        (" ", []),
+        (float("nan"), []),
+        ([None], []),
         ({"text": "", "answer_start": -1}, []),
         ({"text": "Ada"}, [("Ada", 0)]),
         ({"text": "Ada", "answer_start": 8}, [("Ada", 8)]),
@@ -229,6 +232,30 @@ def test_answers_come_from_columns_of_any_name(put: Put, kind: str) -> None:
         question_rows(put("x.jsonl", table), inputs_of(defined(kind, columns=columns)))
         == expected[: len(table)]
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "said"),
+    [
+        ("answers or none", {}, r"a\.jsonl: there is no column answers, so that no question"),
+        ("answers or none", {"answer": "Ada"}, r"a\.jsonl: there is no column answers, so that no question"),
+        (
+            "answers",
+            {"answer": "Ada"},
+            r"a\.jsonl:1: the question has no answer.*; there is no column answers",
+        ),
+        ("answers", {"answers": ""}, r"a\.jsonl:1: the question has no answer, .* needs one$"),
+    ],
+)
+def test_a_file_without_answers_is_refused(kind: str, row: dict[str, Any], said: str, put: Put) -> None:
+    path = put("a.jsonl", [{"question": "Who?", "context": CONTEXT, **row}] * 2)
+    with pytest.raises(UserError, match=said):
+        question_rows(path, inputs_of(defined(kind), train=path))
+
+
+def test_a_file_of_impossible_questions_needs_no_answers(put: Put) -> None:
+    path = put("a.jsonl", [{"question": "Who?", "context": CONTEXT, "is_impossible": True}])
+    assert question_rows(path, inputs_of(defined("answers or none"), train=path))[0]["answers"] == []
 
 
 def passage(*queries: tuple[object, str]) -> dict[str, Any]:

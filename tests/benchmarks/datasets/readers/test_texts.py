@@ -54,5 +54,5 @@ def test_index_json(put: Put) -> None:
 def test_a_number_beyond_the_names_that_the_file_gives_is_no_label(number: int) -> None:
     labels = Labels(names=["negative", "positive"], declared=["positive", "negative"])
     assert [labels.id_of(0), labels.id_of(1)] == [1, 0]
-    with pytest.raises(BadRowError, match=r"has no label|2 is not in the label set"):
+    with pytest.raises(BadRowError, match=r"-1 is not in the label set|2 is not in the label set"):
         labels.id_of(number)
