@@ -29,8 +29,8 @@ Where scores come from (--source):
                    (with scores of single instances in `instances` next to it)
   standard:PATH    the same runs by the field's usual metrics, not the paper's
 
---add-model NAME   accepts models outside the paper's naming scheme, by name or
-                   pattern, several times
+--add-model NAME   accepts models outside the paper's naming scheme whose runs
+                   have no run.json, by name or pattern, several times
 --study FILE       accepts a study file's models, shown by their stages
 --metric NAME      takes another metric recorded in run.json
 
@@ -65,7 +65,7 @@ class SourceOptions:
     source: Annotated[str, Parameter(metavar="SOURCE")] = "published"
     """published, released, miniature or a path (`clm-or-mlm help sources`)"""
     add_model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = ()
-    """also accept models outside the paper's naming scheme, by name or pattern"""
+    """also accept models outside the paper's naming scheme whose runs have no run.json, by name or pattern"""
     study: Annotated[Path | None, Parameter(metavar="FILE", show_default=False)] = None
     """also accept the models of this study file (TOML)"""
     metric: Annotated[str, Parameter(metavar="NAME", show_default=False)] = ""

@@ -57,7 +57,7 @@ def make_miniature(
     words = ("--cores", str(workers), "--quiet", "host", "reason")
     if not run_workflow(workflow_for(jobs), root, words=words):
         raise UserError(f"some jobs are not done; logs are in {root / 'logs'}; rerun the command to finish")
-    runs = read_runs(root / TABLE, add_models=miniature.model_names)
+    runs = read_runs(root / TABLE)
     text = page(miniature, runs, checks(miniature.form, root / PRETRAINED, runs))
     write_text(root / ANALYSED / "miniature.md", text)
     if example is not None:

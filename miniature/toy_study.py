@@ -49,11 +49,6 @@ class Miniature:
         end = f"-divided-{form.divide}" if form.divide > 1 else ""
         return cls(form=form, source=source, root=out.resolve() / f"{form.name}-{source.folder}{end}")
 
-    @property
-    def model_names(self) -> tuple[str, ...]:
-        """Names of all its models, the untrained network last."""
-        return (*self.form.models, RANDOM)
-
     def jobs(self) -> list[Job]:
         """Return every job up to the last fine-tuning, in an order that respects what each needs.
 
@@ -74,10 +69,9 @@ class Miniature:
 
     def analysis_job(self, needs: Sequence[str], *, report: bool) -> Job:
         """Return the job from the run store to the runs table, and on to tables, figures, claims and report."""
-        added = [word for name in self.model_names for word in ("--add-model", name)]
         # The store's whole path, since the pages name their source.
         source = ("--source", str(self.root / STORE))
-        commands = [("ingest", source[1], "--out", TABLE, "--instances", INSTANCES, *added)]
+        commands = [("ingest", source[1], "--out", TABLE, "--instances", INSTANCES)]
         if report:
             logs = f"{PRETRAINED}/models"
             commands.append(("reproduce", *source, "--logs", logs, "--out", ANALYSED))

@@ -119,7 +119,7 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
     cells = [job for job in jobs if job.kind.part == "fine-tuning"]
     return Workflow(
         target=target,
-        jobs=by_marker([*jobs, _analysis(target, cells, models, settings)]),
+        jobs=by_marker([*jobs, _analysis(target, cells, settings)]),
         image=image,
         binds=(*_outside(settings, models), *settings.binds),
         queues={name: queue.options() for name, queue in settings.jobs.items()},
@@ -310,15 +310,14 @@ def _cells(
     )
 
 
-def _analysis(target: str, cells: list[Job], models: tuple[Model, ...], settings: StudySettings) -> Job:
+def _analysis(target: str, cells: list[Job], settings: StudySettings) -> Job:
     out = f"analysis/{target}"
     runs = f"{out}/runs.parquet"
-    added = [word for name in sorted({model.name for model in models}) for word in ("--add-model", name)]
     return Job(
         kind=JOB_KINDS["analysis"],
         name=target,
         commands=(
-            ("ingest", "results", "--out", runs, "--instances", f"{out}/instances", *added),
+            ("ingest", "results", "--out", runs, "--instances", f"{out}/instances"),
             ("reproduce", "--source", runs, "--out", out),
         ),
         makes=(f"{out}/reproduce.json",),

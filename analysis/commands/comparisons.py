@@ -50,9 +50,9 @@ def compare(
 
     examples:
       clm-or-mlm compare 610m-mlm40-42k 610m-clm-42k
-      clm-or-mlm compare mine 610m-mlm40-42k --source results/ --add-model mine
+      clm-or-mlm compare mine 610m-mlm40-42k --source results/
       clm-or-mlm compare '*' --source released
-      clm-or-mlm compare 610m-clm-42k --replicates mine --source results/ --add-model 'mine*'
+      clm-or-mlm compare 610m-clm-42k --replicates mine --source results/
 
     Args:
         models: two or more models in the source (one with --replicates), as names or shell patterns

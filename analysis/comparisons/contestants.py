@@ -197,7 +197,9 @@ def _chosen(source: Source, names: Sequence[str], known: list[str], printed: lis
             hint = nearest(given, [*known, *printed, *stand_ins])
             if not hint:
                 hint = "; `clm-or-mlm scores` lists the models"
-                hint += "; --add-model adds your own" if source.runs is not None else ""
+                hint += (
+                    "; --add-model adds your own" if source.runs is not None and source.store is None else ""
+                )
             raise UserError(f"{where} of {given!r}{hint}")
         chosen |= dict.fromkeys(matching)
     return list(chosen)

@@ -213,7 +213,7 @@ def write_runs(
     own = definitions_record(datasets[name] for name in sorted(frame["dataset"].unique()))
     if path.suffix.lower() == ".csv":
         unrecorded = {
-            "models added with --add-model": added,
+            "names of your own models": added,
             "protocol": protocol != PAPER,
             f"definitions of datasets of your own ({', '.join(own)})": own,
         }

@@ -1,6 +1,7 @@
 """What is in a run store: its cells, the runs of each, and everything that is not where it belongs.
 
-Only names are looked at here; `analysis.store.cell` opens the files.
+Only names are looked at here, and of a model that is not the paper's whether its runs name it; `analysis.store.cell`
+opens the files.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from pathlib import Path
 
 from analysis.store.runs_table import model_error
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS, Dataset
-from benchmarks.runs import DETAILS, RESULTS, RUN, RunKey, key_of
+from benchmarks.runs import DETAILS, RESULTS, RUN, RunKey, key_of, record_of
 from common.errors import UserError, nearest
+from common.plain_text import name_fault
 
 PROBLEM_KINDS = (
     "unreadable", "broken", "incomplete", "value", "mean", "changed", "copied", "weights", "standard", "count",
@@ -115,7 +117,8 @@ def scan_store(
 
     Args:
         store: the store, or its `results` folder.
-        add_models: names or shell patterns of models that are taken although their names say nothing.
+        add_models: names or shell patterns of models that are taken although their names say nothing and none of
+            their runs has a manifest.
         datasets: those that are known.
         models: only these; None: all that are there.
 
@@ -136,6 +139,12 @@ def scan_store(
     return Scan(results=results, cells=tuple(cells), problems=tuple(scanner.problems))
 
 
+def _is_sealed(model: os.DirEntry[str]) -> bool:
+    """Return whether a run of a model's folder has a manifest that names this model."""
+    found = Path(model.path).glob(f"*/*/*/{RUN}")
+    return name_fault(model.name) is None and any(record_of(path.parent) for path in found)
+
+
 class _Scanner:
     """Goes through a store and collects its cells and problems."""
 
@@ -146,7 +155,8 @@ class _Scanner:
         self.cells: list[CellFolder] = []
 
     def scan_model(self, model: os.DirEntry[str]) -> None:
-        if (error := model_error(model.name, self.add_models)) is not None:
+        error = model_error(model.name, self.add_models)
+        if error is not None and not _is_sealed(model):
             self.report(model.path, "unknown", f"{error}; its runs are left out")
             return
         tasks = list(self.folders(model.path))

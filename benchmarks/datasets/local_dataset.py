@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.datasets.schema import (
-    DOCUMENT,
     FORMS,
     SPLIT_TABLES,
     Manifest,
@@ -70,7 +69,7 @@ class LocalDataset:
 
     @property
     def train(self) -> pa.Table:
-        """What fine-tuning reads: examples, or (query, positive) pairs for retrieval."""
+        """What fine-tuning reads: examples, or (query, positive) pairs for retrieval, perhaps with negatives."""
         return self.tables[FORMS[self.dataset.form].train]
 
     def evaluated(self) -> dict[str, pa.Table]:
@@ -98,13 +97,13 @@ def _of_split(rows: pa.Table, split: str) -> pa.Table:
 
 
 def table(task: str, name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Return rows as a table in the schema's columns, without that of the documents where no row names one.
+    """Return rows as a table in the schema's columns, without those that may be absent and that no row fills.
 
     Raises:
         UserError: a value has the wrong type or is no valid Unicode.
     """
     rows = list(rows)
-    schema = schema_of(task, name, documents=any(row.get(DOCUMENT) is not None for row in rows))
+    schema = schema_of(task, name, lambda column: any(row.get(column) not in (None, []) for row in rows))
     for needed in (column.name for column in schema if not column.nullable):
         empty = next((row for row in rows if row.get(needed) is None), None)
         if empty is not None:
@@ -250,7 +249,7 @@ def _read_table(folder: Path, dataset: Dataset, name: str, remedy: str) -> pa.Ta
     path = folder / f"{name}.parquet"
     found = pq.read_table(path)
     columns = found.schema.remove_metadata()
-    if columns != schema_of(dataset.form, name, documents=DOCUMENT in columns.names):
+    if columns != schema_of(dataset.form, name, columns.names.__contains__):
         raise UserError(f"{path} does not have the columns of the local format; {remedy}")
     return found
 

@@ -10,7 +10,7 @@ Tables hold raw fields; prompts and special tokens are added when a model reads 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,9 @@ SCHEMA_VERSION = 1
 
 DOCUMENT = "document"
 """The column with the name of the document that a row comes from: only in tables of files that name any."""
+NEGATIVES = "negatives"
+"""The column with texts that do not answer a pair's query: only in tables of a dataset of one's own that has any."""
+_OPTIONAL = (DOCUMENT, NEGATIVES)
 SPLIT_TABLES = ("train", *SCORED_SPLITS)
 
 
@@ -103,7 +106,7 @@ FORMS: Registry[LocalForm] = Registry(
         LocalForm(
             name="IR",
             columns={
-                "pairs": _columns(query=_TEXT, positive=_TEXT),
+                "pairs": _columns(query=_TEXT, positive=_TEXT, negatives=pa.list_(_TEXT)),
                 "queries": _columns(split=_TEXT, id=_TEXT, text=_TEXT),
                 "corpus": _columns(id=_TEXT, title=(_TEXT,), text=_TEXT),
                 "qrels": _columns(split=_TEXT, query_id=_TEXT, doc_id=_TEXT, relevance=_NUMBER),
@@ -120,7 +123,7 @@ SC-labels, SC-value: several labels, or a number, in place of one.
 TC: one tag a word, indexing the manifest's labels.
 QA: `start` is a character offset into `context`; no answers means unanswerable.
 IR: `relevance` is as judged (0 is judged irrelevant); `split` is `validation` or `test`.
-`document` is absent where no row has one.
+`document` and `negatives` are absent where no row has one.
 """
 
 
@@ -133,10 +136,10 @@ def table_names(dataset: Dataset) -> tuple[str, ...]:
     return tuple(name for name in form.columns if own or name != form.train)
 
 
-def schema_of(task: str, table: str, *, documents: bool = True) -> pa.Schema:
-    """Return the columns of a family's table, see `FORMS`, with or without that of the documents."""
+def schema_of(task: str, table: str, there: Callable[[str], bool] = bool) -> pa.Schema:
+    """Return the columns of a family's table, see `FORMS`; of those that may be absent, the ones that are `there`."""
     columns: pa.Schema = FORMS[task].columns[table]
-    return columns if documents else pa.schema([one for one in columns if one.name != DOCUMENT])
+    return pa.schema([one for one in columns if one.name not in _OPTIONAL or there(one.name)])
 
 
 @dataclass(frozen=True, kw_only=True)

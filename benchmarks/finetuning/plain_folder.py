@@ -267,14 +267,10 @@ def _ending(before: dict[str, Any] | None, end: str, number: int) -> dict[str, A
 def write_pooling(folder: Path, width: int, pooling: Pooling, max_length: int) -> None:
     """Write what makes a model's folder one of sentence-transformers: its parts, its pooling in both spellings, the
     prefixes of queries and documents, the longest input and the similarity."""
-    pooling_files(folder, width, pooling.mode)
-    files: dict[str, Any] = {
-        "sentence_bert_config.json": {"max_seq_length": max_length, "do_lower_case": False},
-        "config_sentence_transformers.json": {
-            "prompts": {"query": query_text(""), "document": document_text("")},
-            "default_prompt_name": None,
-            "similarity_fn_name": "cosine",
-        },
+    pooling_files(folder, width, pooling.mode, longest=max_length)
+    content = {
+        "prompts": {"query": query_text(""), "document": document_text("")},
+        "default_prompt_name": None,
+        "similarity_fn_name": "cosine",
     }
-    for name, content in files.items():
-        write_text(folder / name, json.dumps(content, indent=2) + "\n")
+    write_text(folder / "config_sentence_transformers.json", json.dumps(content, indent=2) + "\n")

@@ -69,7 +69,7 @@ def paper_document_text(text: str, title: str | None = None) -> str:
 
 
 def texts_of(dataset: Dataset, row: Mapping[str, Any]) -> list[str]:
-    """Return the texts that a model reads of a row of any table: a pair of retrieval has two."""
+    """Return the texts that a model reads of a row of any table: a pair of retrieval has two and its negatives."""
     if "words" in row:
         return [" ".join(row["words"])]
     if "question" in row:
@@ -77,7 +77,8 @@ def texts_of(dataset: Dataset, row: Mapping[str, Any]) -> list[str]:
     if "first" in row:
         return [classification_text(dataset, row["first"], row["second"])]
     if "query" in row:
-        return [query_text(row["query"]), document_text(row["positive"])]
+        documents = [row["positive"], *row.get("negatives", ())]
+        return [query_text(row["query"]), *(document_text(text) for text in documents)]
     return [document_text(row["text"], row["title"]) if "title" in row else query_text(row["text"])]
 
 

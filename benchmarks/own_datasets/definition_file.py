@@ -77,7 +77,7 @@ DATASET_KINDS: Registry[DatasetKind] = Registry(
                     columns={"words": ("words", "tokens"), "tags": ("tags", "ner_tags", "ner")}),
         DatasetKind(name="answers", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=()),
         DatasetKind(name="answers or none", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=()),
-        DatasetKind(name="retrieval", form="IR", columns={}, optional=(),
+        DatasetKind(name="retrieval", form="IR", columns={}, optional=("query", "positive", "negatives"),
                     metrics=("ndcg_at_10", "recall_at_10", "recall_at_100"),
                     roles=("train", "validation", "test", "queries", "corpus")),
     ],

@@ -1,6 +1,7 @@
 """Retrieval (IR): InfoNCE on MS MARCO pairs, then the nearest documents of each query among those that are judged.
 
-Shape suffixes: B pairs, L padded length, H hidden size, N documents.
+A dataset of one's own may have hard negatives, which the paper's have not: every query is scored against all of the
+batch. Shape suffixes: B pairs, D documents of a batch, L padded length, H hidden size, N documents.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks.datasets.local_dataset import LocalDataset
+from benchmarks.datasets.schema import NEGATIVES
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.heads import Pooling
 from benchmarks.finetuning.tokenization import (
@@ -48,7 +50,7 @@ def info_nce(
 
     Args:
         queries: (B, H), any length: similarity is the cosine.
-        documents: (B, H), row i belonging to query i.
+        documents: (D, H), D >= B, row i belonging to query i; those from row B on are hard negatives.
         temperature: divides the similarities.
         rows: queries of a part; all are in one where it is None.
     """
@@ -86,10 +88,15 @@ class Retrieval(Family):
         taken = dataset.train.take(rows)
         queries = [query_text(text) for text in taken["query"].to_pylist()]
         documents = [document_text(text) for text in taken["positive"].to_pylist()]
+        hard = taken[NEGATIVES].to_pylist() if NEGATIVES in taken.column_names else [[]] * len(queries)
         tokenizer, limit = setting.loaded.retrieval_tokenizer, setting.loaded.limits.retrieval
         return ContrastiveObjective(
             queries=encode_texts(tokenizer, queries, limit),
             documents=encode_texts(tokenizer, documents, limit),
+            negatives=encode_texts(
+                tokenizer, [document_text(text) for texts in hard for text in texts], limit
+            ),
+            ends=np.cumsum([0, *map(len, hard)]),
             order=partial(self.order, dataset.train.num_rows, setting.fine_tuning),
             fine_tuning=setting.fine_tuning,
             pad=tokenizer.pad_token_id,
@@ -145,6 +152,10 @@ class ContrastiveObjective(TrainedRows):
     """Token ids of the queries at hand."""
     documents: Ragged
     """Token ids of their positive documents."""
+    negatives: Ragged
+    """Token ids of their hard negatives, one query's after the other's."""
+    ends: NDArray[np.int64]
+    """Where each query's negatives start, and where the last one's end."""
     pooling: Pooling
     """How a text becomes a vector."""
 
@@ -157,33 +168,37 @@ class ContrastiveObjective(TrainedRows):
         in which the passes' parts are rounded; exact micro-batches take the second, as the paper's code does.
         """
         rows = np.searchsorted(self.rows, groups[0])
-        texts = Ragged.of([part[int(row)] for part in (self.queries, self.documents) for row in rows])
+        hard = [number for row in rows for number in range(self.ends[row], self.ends[row + 1])]
+        parts = ((self.queries, rows), (self.documents, rows), (self.negatives, hard))
+        texts = Ragged.of([part[int(row)] for part, of in parts for row in of])
         size = self.fine_tuning.micro_batch
-        sizes = [len(rows[start : start + size]) for start in range(0, len(rows), size)]
-        passes = device.passes(texts.lengths, [*sizes, *sizes], packed=packs(model))
+        sizes = [min(size, len(of) - start) for _, of in parts for start in range(0, len(of), size)]
+        passes = device.passes(texts.lengths, sizes, packed=packs(model))
         positions = sum(len(part) * int(texts.lengths[part].max()) for part in passes)
         order = device.tensor(np.argsort(np.concatenate(passes)))
         most = device.train_positions * device.kind.graph_factor
         if positions <= most and not device.exact_micro_batches:
-            vectors = torch.cat([self._embed(model, texts, part, device) for part in passes])[order]
-            return self._loss_backward(vectors, device)
+            vectors = torch.cat([self._embed(model, texts, part, len(rows), device) for part in passes])[
+                order
+            ]
+            return self._loss_backward(vectors, len(rows), device)
         with (
             torch.no_grad(),
             torch.random.fork_rng([device.torch_device] if device.kind.gpu else []),
         ):  # the second pass draws this one's masks
-            leaf = torch.cat([self._embed(model, texts, part, device) for part in passes])
+            leaf = torch.cat([self._embed(model, texts, part, len(rows), device) for part in passes])
         leaf.requires_grad_()
-        loss = self._loss_backward(leaf[order], device)
+        loss = self._loss_backward(leaf[order], len(rows), device)
         assert leaf.grad is not None
         start = 0
         for part in passes:
-            again = self._embed(model, texts, part, device)
+            again = self._embed(model, texts, part, len(rows), device)
             again.backward(leaf.grad[start : start + len(part)])  # type: ignore[no-untyped-call]
             start += len(part)
         return loss
 
-    def _loss_backward(self, vectors: Tensor, device: Device) -> Tensor:
-        """Add the gradient of a batch's vectors, those of the queries first, and return the loss, detached."""
+    def _loss_backward(self, vectors: Tensor, number: int, device: Device) -> Tensor:
+        """Add the gradient of a batch's vectors, so many queries first, and return the loss, detached."""
         total = torch.zeros((), device=vectors.device)
         tuning = self.fine_tuning
         in_parts = device.precision.autocast or device.exact_micro_batches
@@ -191,7 +206,7 @@ class ContrastiveObjective(TrainedRows):
         given = vectors.detach().requires_grad_()
         rows = tuning.micro_batch if in_parts else None
         with device.autocast():
-            queries, documents = given.chunk(2)
+            queries, documents = given[:number], given[number:]
             parts = info_nce(queries, documents, tuning.temperature, rows)
             for loss in parts:
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -199,11 +214,13 @@ class ContrastiveObjective(TrainedRows):
         vectors.backward(given.grad)  # type: ignore[no-untyped-call]
         return total
 
-    def _embed(self, model: nn.Module, texts: Ragged, part: NDArray[np.int64], device: Device) -> Tensor:
+    def _embed(
+        self, model: nn.Module, texts: Ragged, part: NDArray[np.int64], number: int, device: Device
+    ) -> Tensor:
         width = 0
         if device.exact_micro_batches:  # queries, and documents, are padded to the longest of the batch
-            half = len(texts) // 2
-            width = int(texts.lengths[:half].max() if part[0] < half else texts.lengths[half:].max())
+            alike = texts.lengths[:number] if part[0] < number else texts.lengths[number:]
+            width = int(alike.max())
         ids = device.tensor(texts.padded(part, self.pad, width)).long()
         lengths = torch.from_numpy(texts.lengths[part])
         with device.autocast():

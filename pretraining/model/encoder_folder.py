@@ -53,13 +53,14 @@ def quiet() -> Iterator[None]:
         library.enable_progress_bar()
 
 
-def pooling_files(folder: Path, width: int, mode: str = "mean") -> None:
+def pooling_files(folder: Path, width: int, mode: str = "mean", *, longest: int | None = None) -> None:
     """Write the parts of a sentence-transformers model: the transformer, and how its tokens become one vector.
 
     Args:
         folder: the model's.
         width: of its hidden states.
         mode: `mean`, `cls` or `lasttoken`.
+        longest: where it cuts texts, in tokens; None: the tokenizer's limit.
     """
     parts = [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
@@ -77,6 +78,9 @@ def pooling_files(folder: Path, width: int, mode: str = "mean") -> None:
     }
     write_text(folder / "modules.json", json.dumps(parts, indent=2) + "\n")
     write_text(folder / "1_Pooling" / "config.json", json.dumps(pooling, indent=2) + "\n")
+    if longest is not None:
+        limits = {"max_seq_length": longest, "do_lower_case": False}
+        write_text(folder / "sentence_bert_config.json", json.dumps(limits, indent=2) + "\n")
 
 
 def _hashes(folder: Path) -> dict[str, str]:
@@ -127,7 +131,7 @@ def write_folder(
                 fields = json.loads(config.read_text("utf-8")) | {PREDICTION_SHIFT: shift}
                 write_text(config, json.dumps(fields, indent=2, sort_keys=True) + "\n")
             if width is not None:
-                pooling_files(making, width)
+                pooling_files(making, width, longest=content.get("science", {}).get("max_length"))
                 vector = _tried(making, str(out))
                 # Five digits: how many threads compute it may change the seventh, and the manifest has its hash.
                 numbers = [float(f"{value:.5g}") for value in vector.tolist()]

@@ -124,7 +124,7 @@ def test_from_the_file_to_a_row_of_scores(
         (record,) = (out / "results/tiny").glob(f"*/{name}/*/run.json")
         assert json.loads(record.read_text())["steps"] == 2
         value = json.loads(record.read_text())["standard"]["test"][metric]
-        main(["scores", "--source", str(out), "--add-model", "tiny", "--dataset", name])
+        main(["scores", "--source", str(out), "--dataset", name])
         shown = capsys.readouterr().out.splitlines()[-1].split(",")
         assert f"{100 * value:.2f}" in [
             f"{float(each):.2f}" for each in shown if re.fullmatch(r"-?[\d.]+", each)
@@ -132,7 +132,7 @@ def test_from_the_file_to_a_row_of_scores(
     (record,) = (out / "results/tiny").glob("*/places/*/run.json")
     assert json.loads(record.read_text())["steps"] == 2  # not the file's one epoch
     for protocol in ("", "standard:"):
-        assert not main(["scores", "--source", f"{protocol}{out}", "--add-model", "tiny"])
+        assert not main(["scores", "--source", f"{protocol}{out}"])
         shown = "".join(capsys.readouterr())
         for name in NAMES:
             assert re.search(rf"^tiny,\w+,{name},", shown, re.MULTILINE), name

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import transformers as hf
 from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
 
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import TokenHead, token_head
@@ -71,6 +72,8 @@ def test_three_commands_make_a_folder_for_sentence_transformers(
     assert [part["path"] for part in parts] == ["", "1_Pooling"]
     pooling = json.loads((Path(made) / "1_Pooling/config.json").read_text())
     assert (pooling["pooling_mode"], pooling["pooling_mode_mean_tokens"]) == ("mean", True)
+    for folder in (made, merged):
+        assert SentenceTransformer(folder, device="cpu").max_seq_length == 24  # not the start's positions
     main(words)
     assert "nothing to do; the model is complete" in caplog.text
 

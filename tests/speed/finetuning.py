@@ -165,6 +165,7 @@ def ours(given: Given, variant: str) -> None:
     if given.queries is not None:
         objective = ContrastiveObjective(
             **shared, queries=given.queries, documents=given.ids, pooling=MEAN,
+            negatives=Ragged.of([]), ends=np.zeros(len(given.ids) + 1, dtype=np.int64),
             order=lambda seed: trainer.pair_order(len(given.ids), seed, 32),
         )  # fmt: skip
     clock = Clock(given=given, skip=given.steps // 3)

@@ -7,6 +7,7 @@ release. The 8.8 million passages are read once, a batch at a time.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from benchmarks.datasets.readers.original_files import (
     row_at,
 )
 from benchmarks.datasets.readers.reader import HALVES_SEED, ReaderInputs, halve
-from benchmarks.datasets.schema import Row
+from benchmarks.datasets.schema import NEGATIVES, Row
 from benchmarks.protocol import DatasetFiles
 from common.errors import UserError
 from common.packed import plain_suffix
@@ -43,6 +44,10 @@ _RELEVANCE = ("score", "relevance", "label")
 _HELD_OUT, _MOST_HELD_OUT, _FEWEST = 0.1, 2_000, 20
 """Share and largest number of the queries that are held out of pairs alone, and how many there must be."""
 _NO_NEGATIVES = "the negatives of the training file are left out"
+_QUERY = ("query", "anchor", "question", "sentence1")
+_POSITIVE = ("positive", "positives", "pos", "document", "passage", "answer", "sentence2")
+_NEGATIVE = re.compile(r"(hard_?)?neg(ative)?s?([_-]?\d+)?")
+"""Names of the columns of pairs and triplets, as sentence-transformers, FlagEmbedding and others have them."""
 
 
 def judgements(paths: Sequence[Path], files: DatasetFiles) -> list[Judgement]:
@@ -152,57 +157,104 @@ def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
 def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
     """Read (query, positive) pairs: rows, TSV pairs or triples, or training judgements joined with their texts.
 
-    Negatives are left out: the paper trains on in-batch negatives only.
+    Negatives are kept in a dataset of one's own alone: the paper trains on in-batch negatives.
     """
-    found: list[Row] = []
+    dataset, found = inputs.dataset, []
     for path in paths:
+        read = _pair_rows
         if is_text(path):
             first = next((line for _, line in lines(path)), "")
-            found += _joined(path, inputs) if _is_judgement(first) else _pair_lines(path, inputs)
-            continue
-        for where, row in records(path, inputs.dataset.files):
-            if row.get("negative") is not None:
+            read = _joined if _are_ids(first) else _pair_lines
+            if dataset.is_own and _is_header(first.split("\t"), dataset.files):
+                read = _pair_rows
+        for row in read(path, inputs):
+            if row["negatives"] and not dataset.is_own:
                 inputs.note(_NO_NEGATIVES)
-            with row_at(where):
-                query = pick_text(row, ("query", "anchor", "sentence1"))
-                found.append(
-                    {"query": query, "positive": pick_text(row, ("positive", "document", "sentence2"))}
-                )
+                row["negatives"] = []
+            found.append(row)
+    positives: dict[str, set[str]] = {}
+    for row in found:
+        positives.setdefault(row["query"], set()).add(row["positive"])
+    left_out = 0
+    for row in found:
+        given = [text for text in dict.fromkeys(row["negatives"]) if text.strip()]
+        row["negatives"] = [text for text in given if text not in positives[row["query"]]]
+        left_out += len(given) - len(row["negatives"])
+    if kept := sum(len(row["negatives"]) for row in found):
+        inputs.note(f"hard negatives: {kept:,} of {len(found):,} pairs")
+    if left_out:
+        inputs.note(f"negatives left out because they are positives of their query: {left_out:,}")
     return table("IR", "pairs", found)
 
 
-def _is_judgement(line: str) -> bool:
+def _is_header(fields: Sequence[str], files: DatasetFiles) -> bool:
+    names = [files.columns.get(name, known) for name, known in (("query", _QUERY), ("positive", _POSITIVE))]
+    return bool(files.header) or all(not set(fields).isdisjoint(known) for known in names)
+
+
+def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
+    """Yield the pairs of rows, one for each positive; a column may have one text or a list of them."""
+    columns = inputs.dataset.files.columns
+    named = columns.get("negatives", ())
+    for where, row in records(path, inputs.dataset.files):
+        with row_at(where):
+            query = pick_text(row, columns.get("query", _QUERY))
+            positives = _texts("positive", pick(row, columns.get("positive", _POSITIVE)))
+            negatives = [
+                text
+                for name, value in row.items()
+                if value is not None and (name in named if named else _NEGATIVE.fullmatch(name))
+                for text in _texts(name, value)
+            ]
+            if not positives:
+                raise BadRowError("the row has no positive")
+            yield from ({"query": query, "positive": text, "negatives": negatives} for text in positives)
+
+
+def _texts(name: str, value: Any) -> list[str]:
+    """Return a column's text, or its texts; `BadRowError` where it has something else."""
+    return [pick_text({name: text}, (name,)) for text in (value if isinstance(value, list) else [value])]
+
+
+def _are_ids(line: str) -> bool:
+    """Return whether a file that begins so has judgements, or MS MARCO's triples of ids."""
     fields = _fields(line)
     if len(fields) == 3:
-        return fields[0].lower() in _QUERY_ID and fields[1].lower() in _DOC_ID
+        named = fields[0].lower() in _QUERY_ID and fields[1].lower() in _DOC_ID
+        return named or all(field.isdigit() for field in fields)
     return len(fields) == 4 and fields[1] in ("0", "Q0")
 
 
-def _pair_lines(path: Path, inputs: ReaderInputs) -> list[Row]:
-    found = []
+def _pair_lines(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
     for number, line in lines(path):
         query, *passages = line.split("\t")
         if len(passages) not in (1, 2):
             hint = (
                 "; judgements have TREC's four columns, Q0 or 0 second, or BEIR's header"
                 if not passages
-                else ""
+                else "; columns of other kinds need their names in the first line"
             )
             raise UserError(
                 f"{path}:{number}: the line is not a query, a passage and perhaps a negative, with tabs between{hint}"
             )
         if number > 1 or query not in ("query", "anchor"):
-            found.append({"query": query.strip(), "positive": passages[0].strip()})
-            if len(passages) == 2:
-                inputs.note(_NO_NEGATIVES)
-    return found
+            positive, *negatives = (text.strip() for text in passages)
+            yield {"query": query.strip(), "positive": positive, "negatives": negatives}
 
 
-def _joined(path: Path, inputs: ReaderInputs) -> list[Row]:
-    relevant = [(query, doc) for query, doc, score in judgements([path], inputs.dataset.files) if score >= 1]
-    queries = _query_texts(inputs, dict.fromkeys(query for query, _ in relevant))
-    docs = _documents(inputs, dict.fromkeys(doc for _, doc in relevant), titles=False)
-    return [{"query": queries[query], "positive": docs[doc]["text"]} for query, doc in relevant]
+def _joined(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
+    """Yield the pairs of relevant judgements, or of triples of ids, with the texts of the other files."""
+    first = _fields(next(line for _, line in lines(path)))
+    if len(first) == 3 and all(field.isdigit() for field in first):
+        found = [_fields(line) for _, line in lines(path)]
+    else:
+        judged = judgements([path], inputs.dataset.files)
+        found = [[query, doc] for query, doc, score in judged if score >= 1]
+    queries = _query_texts(inputs, dict.fromkeys(query for query, *_ in found))
+    docs = _documents(inputs, dict.fromkeys(doc for _, *ids in found for doc in ids), titles=False)
+    for query, *ids in found:
+        positive, *negatives = (docs[doc]["text"] for doc in ids)
+        yield {"query": queries[query], "positive": positive, "negatives": negatives}
 
 
 def retrieval(
@@ -285,7 +337,7 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
         inputs: pairs to train on, where it is trained on itself; judgements; texts of queries and documents.
         titles: whether documents have theirs.
     """
-    if inputs.dataset.is_own and {role for role, paths in inputs.files.items() if paths} == {"train"}:
+    if inputs.dataset.is_own and inputs.of("train") and not (inputs.of("validation") or inputs.of("test")):
         return _of_pairs(inputs)
     splits = {role: judgements(inputs.of(role), inputs.dataset.files) for role in ("validation", "test")}
     inputs.need("test", "the judgements of the test queries")
@@ -308,7 +360,10 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
 
 
 def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
-    """Read pairs alone: of a tenth of the queries, all pairs are for validation or test, among their documents."""
+    """Read pairs alone: of a tenth of the queries, all pairs are for validation or test, among their documents.
+
+    Their negatives are judged irrelevant and are documents, too.
+    """
     every = pairs(inputs.of("train"), inputs).to_pylist()
     asked = sorted({row["query"] for row in every})
     if len(asked) < _FEWEST:
@@ -324,8 +379,10 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
     splits: dict[str, dict[Judgement, None]] = {"validation": {}, "test": {}}
     for row in every:
         if row["query"] in queries:
-            doc = docs.setdefault(row["positive"], f"d{len(docs)}")
-            splits["validation" if row["query"] in chosen else "test"][queries[row["query"]], doc, 1] = None
+            found = splits["validation" if row["query"] in chosen else "test"]
+            for place, text in enumerate([row["positive"], *row.get(NEGATIVES, ())]):
+                doc = docs.setdefault(text, f"d{len(docs)}")
+                found[queries[row["query"]], doc, int(place == 0)] = None
     tables = retrieval(
         {split: list(found) for split, found in splits.items()},
         {name: text for text, name in queries.items()},
@@ -336,6 +393,8 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
     how = (
         f"{number} of {len(asked)} queries are held out, random.Random({HALVES_SEED}).sample of them sorted, half of "
         "them for validation; they are asked of their own documents"
+        + " and negatives"
+        * (NEGATIVES in every[0])
     )
     return DatasetContent(tables=tables, splits=how, notes=tuple(inputs.notes))
 

@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.sources import open_source
 from analysis.store.ingest import RefusedStoreError, StoreTable, ingest
 from analysis.store.instances import RunScores, read_clusters
 from analysis.store.runs_table import read_runs
 from benchmarks.runs import CLUSTERS, DETAILS, RESULTS, cell_keys, clusters_hash
+from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from tests.analysis.made_up import write_instances
 from tests.analysis.stores import MODELS, contents, cut, kinds, read, run_folder, twice, twice_differently
@@ -189,6 +191,19 @@ def test_own_models_are_taken_by_name_or_pattern(store: Path, tmp_path: Path) ->
     assert len(read_runs(tmp_path / "a" / "runs.parquet")) == 180  # the table remembers the name
     with pytest.raises(UserError, match="a CSV cannot record"):
         ingest(store, tmp_path / "runs.csv", add_models=["bert-base"])
+
+
+def test_own_models_are_taken_where_their_runs_name_them(store: Path, tmp_path: Path) -> None:
+    """A folder that was only renamed is not: its runs are another model's."""
+    (store / "results" / MODELS[1]).rename(store / "results" / "bert-base")
+    for run in (store / "results" / "bert-base").glob("*/*/*"):
+        seal(run)
+    assert (found := read(store, tmp_path / "a")).status == 0 and "bert-base" in set(found.runs["model"])
+    assert len(read_runs(tmp_path / "a" / "runs.parquet")) == len(open_source(str(store)).runs) == 180
+    with pytest.raises(UserError, match="has no runs of 'bert-bose'; did you mean 'bert-base'"):
+        main(["compare", "bert-bose", MODELS[0], "--source", str(store)])
+    (store / "results" / "bert-base").rename(store / "results" / "bert-bose")
+    assert kinds(found := read(store, tmp_path / "b")) == ["unknown"] and len(found.runs) == 90
 
 
 def test_one_bad_name_or_file_costs_itself_alone(store: Path, tmp_path: Path) -> None:

@@ -23,11 +23,16 @@ PAIRS = [
 
 
 def written(folder: Path, ending: str, pairs: list[tuple[str, str]]) -> Path:
-    """A definition whose file of pairs is next to it."""
+    """A definition whose file of pairs, or of triplets in JSON lines, is next to it."""
     if ending == "tsv":
         text = "".join(f"{query}\t{document}\n" for query, document in pairs)
     else:
-        text = "".join(json.dumps({"query": query, "positive": positive}) + "\n" for query, positive in pairs)
+        others = [*pairs[6:], *pairs[:6]]  # the same of another part of the machine
+        rows = [
+            {"query": query, "positive": positive, "negatives": [other]}
+            for (query, positive), (_, other) in zip(pairs, others, strict=True)
+        ]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
     (folder / f"pairs.{ending}").write_text(text)
     definition = folder / "manuals.toml"
     definition.write_text(
@@ -45,6 +50,7 @@ def test_pairs_train_an_encoder_that_sentence_transformers_loads(
     assert not command("import")(["manuals", "--datasets", str(definition), "--out", str(tmp_path / "data")])
     local = load(tmp_path / "data", read_definitions(definition)[0])
     asked = {split: set(local.queries(split)["text"].to_pylist()) for split in ("validation", "test")}
+    assert ("negatives" in local.train.column_names) == (ending == "jsonl")
     trained = set(local.train["query"].to_pylist())
     assert [len(asked["validation"]), len(asked["test"]), len(trained)] == [3, 3, 54]
     assert asked["validation"] | asked["test"] | trained == {query for query, _ in PAIRS}

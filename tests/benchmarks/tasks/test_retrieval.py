@@ -14,9 +14,11 @@ import torch
 from torch import Tensor
 
 from benchmarks.datasets.local_dataset import load as load_data
+from benchmarks.datasets.local_dataset import table
 from benchmarks.finetuning import device
 from benchmarks.finetuning.encoders import load
-from benchmarks.protocol import get_dataset
+from benchmarks.finetuning.tokenization import encode_texts
+from benchmarks.protocol import FINE_TUNING, get_dataset
 from benchmarks.tasks.base import Setting
 from benchmarks.tasks.classification import CLASSES
 from benchmarks.tasks.families import objective_of
@@ -65,6 +67,65 @@ def test_the_loss_is_small_where_each_query_is_nearest_to_its_document() -> None
     for rows in (None, 1, 3):
         found = sum(info_nce(vectors, torch.ones(4, 4), 1.0, rows))
         assert float(found) == pytest.approx(math.log(4))
+
+
+def test_the_loss_with_hard_negatives_is_its_closed_form() -> None:
+    """Unit vectors at known angles: the mean over queries of -log(e^(s+/t) / sum of e^(s/t) over all documents)."""
+    angles = {
+        "queries": [0.0, 1.0],
+        "documents": [0.3, 1.2, 0.5, -0.4, 2.0],
+    }  # two positives, three negatives
+    queries, documents = (
+        torch.tensor([[3 * math.cos(angle), 3 * math.sin(angle)] for angle in found])
+        for found in angles.values()
+    )
+    expected = 0.0
+    for place, query in enumerate(angles["queries"]):
+        grades = [math.exp(math.cos(query - document) / 0.05) for document in angles["documents"]]
+        expected -= math.log(grades[place] / sum(grades)) / 2
+    for rows in (None, 1):
+        assert float(sum(info_nce(queries, documents, 0.05, rows))) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("factor", [10**9, 0], ids=["whole", "cached"])
+@pytest.mark.parametrize("exact", [False, True])
+def test_every_query_is_scored_against_the_negatives_of_the_whole_batch(
+    factor: int, exact: bool, data: Path, model_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gradient is that of one softmax over texts that pass the model one by one."""
+    resettable = resettable_of(model_folder("ours"))
+    plain = load_data(data, "msmarco")
+    rows = plain.train.slice(0, 8).to_pylist()
+    pairs = [{**row, "negatives": [rows[k]["positive"] for k in range(i % 3)]} for i, row in enumerate(rows)]
+    dataset = replace(plain, tables={**plain.tables, "pairs": table("IR", "pairs", pairs)})
+    setting = replace(resettable.setting, fine_tuning=replace(FINE_TUNING, batch=4))
+    objective = Retrieval().objective(dataset, np.arange(8), setting)
+    step = next(objective.order(0))
+    model = resettable.reset(dataset.dataset, 0).eval()
+    monkeypatch.setattr(device, "CPU", replace(device.CPU, graph_factor=factor))
+    loss = objective.backward(model, step, replace(CPU, train_positions=400, exact_micro_batches=exact))
+    found = gradients(model)
+
+    model.zero_grad()
+    tokenizer = setting.loaded.retrieval_tokenizer
+    chosen = [pairs[int(row)] for row in step[0]]
+    texts = [
+        *(f"Query: {row['query']}" for row in chosen),
+        *(f"Document: {row['positive']}" for row in chosen),
+        *(f"Document: {text}" for row in chosen for text in row["negatives"]),
+    ]
+    assert len(texts) > 2 * len(chosen)
+    vectors = []
+    encoded = encode_texts(tokenizer, texts, setting.loaded.limits.retrieval)
+    for ids in (encoded[row] for row in range(len(encoded))):
+        hidden = model(torch.from_numpy(ids)[None].long(), torch.tensor([len(ids)]))[0]
+        vectors.append(torch.nn.functional.normalize(hidden.mean(0), dim=0))
+    similarities = torch.stack(vectors[:4]) @ torch.stack(vectors[4:]).T / FINE_TUNING.temperature
+    expected = (torch.logsumexp(similarities, 1) - similarities.diagonal()).mean()
+    expected.backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(loss, expected.detach(), rtol=1e-4, atol=1e-5)
+    for name, gradient in gradients(model).items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-5, msg=name)
 
 
 def test_retrieval_reads_with_the_tokenizers_own_special_tokens(

@@ -219,6 +219,76 @@ def test_training_judgements_become_pairs_of_what_is_relevant(put: Put, text: st
     assert [(row["query"], row["positive"]) for row in found] == expected
 
 
+TWO_TRIPLETS = "ask\tyes\tno\nwhy\tso\tnever\n"
+ASKED = {"query": "ask", "positive": "yes", "negatives": ["no"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("x.tsv", TWO_TRIPLETS, [ASKED, {"query": "why", "positive": "so", "negatives": ["never"]}]),
+        ("x.tsv", "anchor\tpositive\tnegative\nask\tyes\tno\n", [ASKED]),
+        ("x.tsv", "negative_1\tquery\tanswer\nno\task\tyes\n", [ASKED]),
+        ("x.csv", "anchor,positive,negative\nask,yes,no\n", [ASKED]),
+        ("x.csv", "question,answer,negative\nask,yes,no\n", [ASKED]),
+        ("x.csv", "query,answer\nask,yes\n", [{"query": "ask", "positive": "yes"}]),
+        ("x.jsonl", [{"query": "ask", "positive": "yes", "negatives": "no"}], [ASKED]),
+        ("x.jsonl", [{"query": "ask", "answer": "yes", "negative_1": "no", "negative_2": "nay"}],
+         [{**ASKED, "negatives": ["no", "nay"]}]),
+        ("x.jsonl", [{"query": "ask", "pos": ["yes", "ja"], "neg": ["no", "ja", "no", " "], "neg_scores": [1]}],
+         [ASKED, {**ASKED, "positive": "ja"}]),
+        ("x.jsonl", [{"anchor": "ask", "positive": "yes", "hard_negatives": ["no"]}, {"anchor": "a", "positive": "b"}],
+         [ASKED, {"query": "a", "positive": "b", "negatives": []}]),
+        ("x.tsv", "1\t10\t11\n2\t12\t10\n", [ASKED, {"query": "why", "positive": "so", "negatives": ["yes"]}]),
+    ],
+)  # fmt: skip
+def test_triplets_of_ones_own_keep_their_negatives(
+    put: Put, name: str, content: Any, expected: list[dict[str, Any]]
+) -> None:
+    """Of a query's negatives, those are left out that are its positives, or are there already."""
+    queries, corpus = put("q.tsv", "1\task\n2\twhy\n"), put("c.tsv", "10\tyes\n11\tno\n12\tso\n")
+    inputs = inputs_of(defined("retrieval"), queries=queries, corpus=corpus)
+    assert pairs([put(name, content)], inputs).to_pylist() == expected
+
+
+def test_columns_of_triplets_have_the_names_that_a_definition_gives(put: Put) -> None:
+    columns = {"query": "Frage", "positive": "Antwort", "negatives": "falsch"}
+    path = put("x.tsv", "Frage\tAntwort\tfalsch\tnegative\nask\tyes\tno\tunread\n")
+    assert pairs([path], inputs_of(defined("retrieval", columns=columns))).to_pylist() == [ASKED]
+
+
+def test_held_out_triplets_are_asked_of_their_negatives_too(put: Put) -> None:
+    every = [{"query": f"q{i}", "positive": f"p{i}", "negatives": [f"p{i + 1}", f"n{i}"]} for i in range(40)]
+    content = read(defined("retrieval"), train=put("x.jsonl", every))
+    assert "they are asked of their own documents and negatives" in content.splits
+    assert "hard negatives: 80 of 40 pairs" in content.notes
+    asked, docs = ({row["id"]: row["text"] for row in rows(content, name)} for name in ("queries", "corpus"))
+    judged = {
+        (asked[row["query_id"]], docs[row["doc_id"]], row["relevance"]) for row in rows(content, "qrels")
+    }
+    held = [row for row in every if row["query"] in asked.values()]
+    assert judged == {
+        (row["query"], text, grade)
+        for row in held
+        for text, grade in ((row["positive"], 1), *((text, 0) for text in row["negatives"]))
+    }
+    trained = rows(content, "pairs")
+    assert len(trained) == 36 and trained == [row for row in every if row not in held]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ([{"query": "a", "positive": "b", "negatives": [1]}], ":1: negatives is not text: 1"),
+        ([{"query": "a", "pos": [], "neg": ["c"]}], ":1: the row has no positive"),
+        ([{"query": "a", "negative": "c"}], ":1: there is no column positive or"),
+    ],
+)
+def test_a_bad_triplet_is_refused(put: Put, content: Any, said: str) -> None:
+    with pytest.raises(UserError, match=re.escape("x.jsonl" + said)):
+        pairs([put("x.jsonl", content)], inputs_of(defined("retrieval")))
+
+
 IDS = st.text("ab0 .-\u00e9", min_size=1, max_size=6).map(str.strip).filter(bool)
 GRADES = st.integers(-1, 3)
 
