@@ -83,7 +83,7 @@ def study(
         raise UserError("--detach needs --profile slurm; on this machine, use nohup or tmux instead")
     values, whole = _settings(target, settings, folder, site), "all" if target == "tiny" else target
     workflow = workflow_of(whole, values, _image(values, image))
-    workflow, lines = check_start(values, workflow, folder, profile, dry_run=dry_run)
+    workflow, lines = check_start(values, workflow, folder, profile, dry_run=dry_run, detach=detach)
     warned = [
         f"warning: {line.sentence} (the start refuses this)\n" for line in lines if line.status == "fail"
     ]

@@ -5,6 +5,9 @@ The words of sbatch come from Snakemake's Slurm executor itself, so what is chec
 
 from __future__ import annotations
 
+import getpass
+import math
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -21,6 +24,9 @@ Request = dict[str, str | int]
 
 _RESOURCES = {"partition": "slurm_partition", "account": "slurm_account"}
 """What the executor calls a setting of [jobs]; the others have one name."""
+
+SUBMIT_LIMIT = re.compile(r"\w*Submit\w*Limit")
+"""How Slurm names a limit on the jobs in its queue; `workflow/profiles/slurm/bin/sbatch` waits for the same."""
 
 
 def request_of(workflow: Workflow, job: Job) -> Request:
@@ -118,9 +124,15 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
     asked = f"sbatch {shlex.join(options)}"
     if not (why := _refusal(request, machine)):
         return ok(what, f"Slurm takes {asked}")
+    full = warn(what, f"Slurm takes no more {what} of yours now ({why}); the study waits until it does")
+    if SUBMIT_LIMIT.search(why):
+        return full
     others = {key: _without(request, key) for key in settings}
     changed = {key: other for key, other in others.items() if sbatch_options(other) != options}
     wrong = [key for key, other in changed.items() if not _refusal(other, machine)]
+    # Where Slurm does not say which limit it is: that of submitted jobs, unless a smaller job would be taken.
+    if not wrong and "job submit limit" in why and "Limit" not in why:
+        return full
     if set(wrong) <= {"nodes"} and (down := _down(workflow.queue(job), machine)):
         return warn(what, f"Slurm would not take {what} now ({why}), while {', '.join(down)} are down")
     correct = " or ".join(settings[key] for key in wrong) or f"[jobs.{job.queue}], nodes and cpus"
@@ -140,7 +152,7 @@ def _refusal(request: Request, machine: Machine) -> str | None:
     if code:
         lines = [line.removeprefix("sbatch: ").removeprefix("error: ") for line in text.splitlines()]
         said = [line for line in lines if line.strip() and not line.startswith("Try ")]
-        return said[-1] if said else f"sbatch exits with {code}"
+        return "; ".join(said) or f"sbatch exits with {code}"
     # A job longer than its partition's limit is taken, and waits for ever.
     partition, minutes = str(request.get("slurm_partition", "")), int(request.get("runtime", 0))
     _, text = machine.output(["sinfo", "--noheader", "--format=%R|%P|%l"])
@@ -154,6 +166,50 @@ def _refusal(request: Request, machine: Machine) -> str | None:
     if mine and all(":" in limit and minutes_of(limit) < minutes for _, limit in mine):
         return " and ".join(f"partition {name} allows no jobs longer than {limit}" for name, limit in mine)
     return None
+
+
+def limit_jobs(
+    workflow: Workflow, own: int, machine: Machine | None = None
+) -> tuple[Workflow, list[CheckLine]]:
+    """Return the workflow with no more jobs at a time than the site takes of a user, and a line where it has a limit.
+
+    Args:
+        workflow: the jobs.
+        own: Slurm jobs that run the study itself, which count as well.
+        machine: this one.
+    """
+    here = machine or Machine()
+    queues = {job.queue: workflow.queue(job) for job in workflow.jobs.values()}
+    limits = [_submit_limit(queue, here) for queue in queues.values()]
+    # Of queues with different limits the largest counts, since submissions to the others wait.
+    if (most := max(limits, default=math.inf)) == math.inf:
+        return workflow, []
+    said = f"Slurm takes {most:.0f} jobs of yours at a time"
+    if most <= own:
+        said = f"{said}, and the one that runs the study is one of them; leave --detach out, and use tmux"
+        return workflow, [fail("jobs", said)]
+    workflow = replace(workflow, max_jobs=min(workflow.max_jobs, int(most) - own))
+    return workflow, [warn("jobs", f"{said}; the study submits {workflow.max_jobs}")]
+
+
+def _submit_limit(queue: Mapping[str, str], machine: Machine) -> float:
+    """Return how many jobs a user may have in a queue, by account and quality of service; infinity: any number."""
+    columns = "format=DefaultAccount,Account,DefaultQOS,MaxSubmitJobs,GrpSubmitJobs"
+    rows = _accounting(machine, "user", getpass.getuser(), "withassoc", columns)
+    mine = [row for row in rows if row[1] == (queue.get("account") or row[0])]
+    qualities = {queue.get("qos") or row[2] or "normal" for row in mine}
+    columns = "format=Name,MaxSubmitJobsPerUser,MaxSubmitJobsPerAccount,GrpSubmitJobs"
+    found = [row[3:] for row in mine]
+    found += [row[1:] for row in _accounting(machine, "qos", columns) if row[0] in qualities]
+    return min((int(value) for row in found for value in row if value.isdecimal()), default=math.inf)
+
+
+def _accounting(machine: Machine, *words: str) -> list[list[str]]:
+    """Return rows of what `sacctmgr show` prints; none where there is no accounting."""
+    code, text = machine.output(["sacctmgr", "--noheader", "--parsable2", "show", *words])
+    columns = words[-1].count(",") + 1
+    rows = [] if code else [line.split("|") for line in text.splitlines()]
+    return [row for row in rows if len(row) == columns]
 
 
 def _down(queue: Mapping[str, str], machine: Machine) -> list[str]:

@@ -24,7 +24,8 @@ from container.runtime import check_name, identity_of, program_of, stream
 from pretraining.plan.devices import DEVICES, training_gb
 from workflow.engine import Profile
 from workflow.jobs import Command, Job, Workflow
-from workflow.slurm_request import check_requests
+from workflow.slurm_jobs import controller_of
+from workflow.slurm_request import check_requests, limit_jobs
 from workflow.study import models_of, study_of
 from workflow.study_settings import StudySettings
 
@@ -47,7 +48,13 @@ _START_MINUTES = 15
 
 
 def check_start(
-    settings: StudySettings, workflow: Workflow, folder: Path, profile: Profile, *, dry_run: bool = False
+    settings: StudySettings,
+    workflow: Workflow,
+    folder: Path,
+    profile: Profile,
+    *,
+    dry_run: bool = False,
+    detach: bool = False,
 ) -> tuple[Workflow, list[CheckLine]]:
     """Return the workflow, with hash and commit of its image, and a line for all that was looked at.
 
@@ -57,13 +64,17 @@ def check_start(
         folder: where they work.
         profile: where they run.
         dry_run: go on after what fails.
+        detach: a Slurm job will run the study.
 
     Raises:
         UserError: the first that fails; what comes after it is not looked at.
     """
     take = list if dry_run else refuse
     lines = take(check_settings(settings, workflow, folder, profile))
-    lines += take(check_requests(workflow) if profile == "slurm" else ())
+    if profile == "slurm":
+        lines += take(check_requests(workflow))
+        workflow, limits = limit_jobs(workflow, detach or len(controller_of(folder)))
+        lines += take(limits)
     workflow, image = check_image(workflow, folder, key=settings.image_key)
     return workflow, lines + take(image)
 

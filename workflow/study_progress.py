@@ -78,6 +78,10 @@ class StudyProgress:
             why = f" for {live.minutes:.0f} min of {job.minutes}" if _runs(live) else f", {live.reason}"
             why += self.heartbeat(job) if _runs(live) else ""
             lines.append(f"{live.state.lower():10} {live.number:>8}  {job.kind.name} {job.name}{why}")
+        waiting = self.folder / "logs/slurm/waiting"
+        if self.caller and waiting.is_file():  # workflow/profiles/slurm/bin/sbatch writes it
+            why = read_bounded(waiting).decode(errors="replace").partition("\n")[0]
+            lines.append(f"waiting     Slurm takes no more jobs now: {why}")
         lines += [f"failed      {marker}: {why.splitlines()[-1]}" for marker, why in self.failed.items()]
         if used := sum(map(self.hours_used, jobs)):
             lines.append(f"{used:,.1f} GPU hours used (node hours for jobs without GPUs)")
