@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ from workflow.study_settings import StudySettings, load_settings
 _NOT_ALL_DONE = 3
 _SOON_MINUTES = 15
 """To the end of a Slurm job of the user's own: more than what a stage leaves for saving."""
+_SHOWN = 5
+"""Failures before a command's last line; `status` shows all."""
 _OFTEN = ("--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5")
 
 
@@ -121,6 +124,8 @@ def study(
         if profile == "local" and left < _SOON_MINUTES:
             job = os.environ.get("SLURM_JOB_ID")
             remedy += f"; Slurm job {job} ends in {left:.0f} min, so submit it again (sbatch)"
+        with contextlib.suppress(UserError):  # Slurm does not answer
+            sys.stderr.writelines(f"{line}\n" for line in progress_of(folder).failures()[:_SHOWN])
         sys.stderr.write(f"error: some jobs are not done; logs are in {folder / 'logs'}; {remedy}\n")
         return _NOT_ALL_DONE
     if not dry_run:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
@@ -83,8 +84,11 @@ def check_settings(
     settings: StudySettings, workflow: Workflow, folder: Path, profile: Profile
 ) -> Iterator[CheckLine]:
     """Yield what the first jobs of a study would fail for, and what may be wrong; arguments as of `check_start`."""
-    yield from _text(settings, profile)
-    yield from _tokenizer(settings, workflow)
+    sharded = all(job.is_complete(folder) for job in workflow.of_kind("shards"))
+    # Shards do without what they were made of, which a scratch may have purged.
+    if not sharded:
+        yield from _text(settings, profile)
+        yield from _tokenizer(settings, workflow)
     if settings.image_key and not Path(settings.image_key).exists():
         yield fail("image", f"{settings.image_key} does not exist; correct `image_key` in the settings")
     if not workflow.image and find_spec("torch") is None:
@@ -94,6 +98,13 @@ def check_settings(
             "the study with .venv/full/bin/clm-or-mlm workflow (make full-env)",
         )
     yield from _datasets(settings)
+    if settings.modules:  # as the Snakefile loads them
+        code, text = Machine().output(["bash", "-c", f"module load {shlex.join(settings.modules)}"])
+        if code:
+            why = text.splitlines()[-1] if text else f"exit code {code}"
+            yield fail(
+                "modules", f"module load {shlex.join(settings.modules)} fails here ({why}); correct `modules`"
+            )
     there = Machine().gpus() if profile == "local" and settings.runtime != "none" else settings.gpus_per_node
     if there < settings.gpus_per_node:
         yield fail(
@@ -104,7 +115,7 @@ def check_settings(
     for job in {job.kind.name: job for job in workflow.jobs.values()}.values() if settings.text else ():
         yield from filter(None, map(_misunderstood, job.commands))
     for job in workflow.of_kind("shards"):
-        if short := job.shortage(folder) or _short_files(job, settings):
+        if short := job.shortage(folder) if sharded else _short_files(job, settings):
             yield fail("text", short)
     yield from _resources(settings, workflow)
 

@@ -67,6 +67,30 @@ def test_shards_that_are_too_few_are_counted(tmp_path: Path) -> None:
     assert _shards(workflow_of(MODEL, READY), tmp_path, 1) is None
 
 
+def test_finished_shards_do_without_what_they_were_made_of(tmp_path: Path) -> None:
+    gone = {"text": (str(tmp_path / "purged/*.parquet"),), "tokenizer": str(tmp_path / "purged/tokenizer")}
+    settings = replace(READY, repeat_text=False, train_tokenizer=0, **gone)
+    workflow = workflow_of(MODEL, settings)
+    assert [("purged" in said) for said in _missing(settings, tmp_path)] == [True, True]
+    assert _shards(workflow, tmp_path, workflow.of_kind("shards")[0].tokens) is None
+    assert _missing(settings, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [("", "command not found"), ("echo 'Unable to locate apptainer/9.9'; exit 1", "locate"), ("true", "")],
+)
+def test_modules_are_loaded_once_before_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, said: str
+) -> None:
+    if module:
+        program(tmp_path / "module", f'echo "$@" > {tmp_path}/loaded\n{module}')
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    found = _missing(replace(READY, modules=("apptainer/9.9",)), tmp_path)
+    assert [said in line and "correct `modules`" in line for line in found] == ([True] if said else [])
+    assert not module or (tmp_path / "loaded").read_text() == "load apptainer/9.9\n"
+
+
 def test_the_sample_of_fineweb_edu_has_tokens_to_spare() -> None:
     assert [sample_of(tokens) for tokens in (1e9, 9.5e9, 90e9, 151.9e9, 400e9)] == [
         "sample-10BT", "sample-100BT", "sample-100BT", "sample-350BT", "the whole of it",
