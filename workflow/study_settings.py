@@ -14,6 +14,7 @@ has every key. Files come from colleagues and web pages: what would load code is
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from dataclasses import dataclass, field, replace
@@ -75,6 +76,10 @@ class Queue(FileSettings):
     """Features of the nodes, as sbatch's --constraint takes them."""
     hours: float = 0.0
     """Time limit of a job in hours; 0: limit_hours."""
+    memory_gb_per_gpu: Annotated[float, Ge(0)] = 0.0
+    """Memory asked for by GPU (--mem-per-gpu) where the site refuses --mem; 0: memory_gb by node."""
+    memory_gb_per_core: Annotated[float, Ge(0)] = 0.0
+    """Likewise by core (--mem-per-cpu)."""
     slurm_extra: str = ""
     """More options for sbatch, such as --reservation=NAME."""
 
@@ -84,7 +89,10 @@ class Queue(FileSettings):
         A field with the name of a resource of Snakemake's Slurm executor is asked for by being here
         (`workflow.slurm_request`).
         """
-        return {name: value for name, value in vars(self).items() if value and name != "hours"}
+        # Snakemake's executor fills in a partition and an account of its own, in place of sbatch's variables.
+        found = {name: os.environ.get(f"SBATCH_{name.upper()}", "") for name in ("partition", "account")}
+        found |= {name: str(value) for name, value in vars(self).items() if value and name != "hours"}
+        return {name: value for name, value in found.items() if value}
 
     def __post_init__(self) -> None:
         """Quote the words that a shell will read; Snakemake's executor quotes the other values itself."""
@@ -99,6 +107,8 @@ class Queue(FileSettings):
                 f"slurm_extra: {other[0]!r} is no option of sbatch, written --name=value, that a file may give; use "
                 "the setting of that name, or set sbatch's variable (SBATCH_...) in your own shell"
             )
+        if self.memory_gb_per_gpu and self.memory_gb_per_core:
+            raise UserError("memory_gb_per_gpu and memory_gb_per_core exclude each other; set one of them")
         object.__setattr__(self, "slurm_extra", shlex.join(words))
 
 

@@ -16,6 +16,7 @@ from tests.commands import program
 from workflow.engine import detach, run_workflow
 from workflow.jobs import JOB_KINDS, Job, Workflow, by_marker
 from workflow.slurm_request import check_requests, limit_jobs
+from workflow.study_settings import Queue
 
 BIG = Job(kind=JOB_KINDS["model"], name="m", nodes=2, gpus=4, cpus=16, memory_gb=100.0)
 CLUSTER = Workflow(target="all", jobs=by_marker([BIG]), queues={"gpus": {"partition": "gpu"}})
@@ -152,6 +153,60 @@ def test_of_several_partitions_one_that_is_long_enough_suffices(
     program(tmp_path / "bin/sinfo", "\n".join(f"echo '{name}|{name}|{limit}'" for name, limit in rows))
     (line,) = check_requests(replace(CLUSTER, queues={"gpus": {"partition": "a,b"}}))
     assert line.status == status
+
+
+@pytest.mark.parametrize(
+    ("partitions", "account", "said"),
+    [
+        ("a", "abc", "partition a takes no jobs of account abc"),
+        ("a", "staff", ""),
+        ("a", "", "partition a takes no jobs of account mine"),
+        ("a,b", "abc", ""),
+        ("c", "abc", "partition c takes no jobs of account abc"),
+        ("c", "staff", ""),
+    ],
+)
+def test_accounts_that_a_partition_takes_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: str, account: str, said: str
+) -> None:
+    _cluster(tmp_path, monkeypatch, "none", "")
+    program(tmp_path / "bin/sinfo", "printf 'a|a|infinite\nb|b|infinite\nc|c|infinite\n'")
+    allowed = "*a) echo AllowAccounts=staff,x;; *b) echo AllowAccounts=ALL;; *) echo AllowAccounts=ALL DenyAccounts=abc"
+    program(tmp_path / "bin/scontrol", f'case "$*" in {allowed};; esac')
+    program(tmp_path / "bin/sacctmgr", "echo mine")
+    queue = {"partition": partitions} | ({"account": account} if account else {})
+    (line,) = check_requests(replace(CLUSTER, queues={"gpus": queue}))
+    assert line.status == ("fail" if said else "ok") and said in line.sentence
+
+
+def test_variables_of_sbatch_are_used_as_they_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SBATCH_PARTITION", "halfhour")
+    monkeypatch.setenv("SBATCH_ACCOUNT", "other")
+    _cluster(tmp_path, monkeypatch, '*"-A other"*', "")
+    own = Queue(account="abc").options()
+    assert own == {"partition": "halfhour", "account": "abc"}
+    (line,) = check_requests(replace(CLUSTER, queues={"gpus": own}))
+    assert line.status == "ok" and "-A abc -p halfhour" in line.sentence
+    (line,) = check_requests(replace(CLUSTER, queues={"gpus": Queue().options()}))
+    assert "correct account (or SBATCH_ACCOUNT in your shell) in" in line.sentence
+
+
+@pytest.mark.parametrize(
+    ("queue", "word", "label"),
+    [
+        (Queue(memory_gb_per_gpu=40.0), "--mem-per-gpu=40000M", "memory_gb_per_gpu of [jobs.gpus]"),
+        (Queue(memory_gb_per_core=3.5), "--mem-per-cpu 3500", "memory_gb_per_core of [jobs.gpus]"),
+        (Queue(), "--mem 100000", "memory_gb in"),
+    ],
+)
+def test_memory_is_asked_for_by_node_gpu_or_core(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queue: Queue, word: str, label: str
+) -> None:
+    _cluster(tmp_path, monkeypatch, f'*"{word}"*', "")
+    (line,) = check_requests(replace(CLUSTER, queues={"gpus": queue.options()}))
+    assert f"correct {label}" in line.sentence and line.sentence.count("--mem") == 1
 
 
 def test_a_machine_without_slurm_is_no_login_node(monkeypatch: pytest.MonkeyPatch) -> None:
