@@ -102,6 +102,12 @@ def _settings(workflow: Workflow, job: Job, machine: Machine) -> dict[str, str]:
     }  # fmt: skip
 
 
+def _without_variables(machine: Machine, *names: str) -> Machine:
+    return replace(
+        machine, environ={key: value for key, value in machine.environ.items() if key not in names}
+    )
+
+
 def _without(request: Request, resource: str) -> Request:
     """Return a request without a resource; without nodes it is one of a single process."""
     gone = ("nodes", "mpi", "tasks") if resource == "nodes" else (resource,)
@@ -137,11 +143,14 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
         f"{job.queue} jobs",
         _settings(workflow, job, machine),
     )
+    # The request has these two (`Queue.options`).
+    machine = _without_variables(machine, "SBATCH_ACCOUNT", "SBATCH_PARTITION")
     options = sbatch_options(request)
     asked = f"sbatch {shlex.join(options)}"
     if not (why := _refusal(request, machine)):
         return ok(what, f"Slurm takes {asked}")
-    full = warn(what, f"Slurm takes no more {what} of yours now ({why}); the study waits until it does")
+    limit = why.partition(";")[0]
+    full = warn(what, f"Slurm takes no more {what} of yours now ({limit}); the study waits until it does")
     if SUBMIT_LIMIT.search(why):
         return full
     others = {key: _without(request, key) for key in settings}
@@ -152,7 +161,12 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
         return full
     if set(wrong) <= {"nodes"} and (down := _down(workflow.queue(job), machine)):
         return warn(what, f"Slurm would not take {what} now ({why}), while {', '.join(down)} are down")
-    correct = " or ".join(settings[key] for key in wrong) or f"[jobs.{job.queue}], nodes and cpus"
+    named = [settings[key] for key in wrong] or [
+        f"{name} in your shell"
+        for name in sorted(machine.environ)
+        if name.startswith("SBATCH_") and not _refusal(request, _without_variables(machine, name))
+    ]
+    correct = " or ".join(named) or f"[jobs.{job.queue}], nodes and cpus"
     if job.gpus > 1 and not wrong:  # cores and memory are asked for each GPU
         one = replace(job, gpus=1, cpus=job.cpus // job.gpus, memory_gb=job.memory_gb / job.gpus)
         if not _refusal(request_of(workflow, one), machine):

@@ -191,6 +191,14 @@ def test_variables_of_sbatch_are_used_as_they_are_checked(
     assert line.status == "ok" and "-A abc -p halfhour" in line.sentence
     (line,) = check_requests(replace(CLUSTER, queues={"gpus": Queue().options()}))
     assert "correct account (or SBATCH_ACCOUNT in your shell) in" in line.sentence
+    monkeypatch.setenv("SBATCH_QOS", "dev")
+    said = "echo 'sbatch: error: Invalid qos' >&2; exit 1"
+    program(
+        tmp_path / "bin/sbatch",
+        f'[ -z "$SBATCH_ACCOUNT$SBATCH_PARTITION" ] || exit 1; [ -z "$SBATCH_QOS" ] || {{ {said}; }}',
+    )
+    (line,) = check_requests(replace(CLUSTER, queues={"gpus": own}))
+    assert "(Invalid qos)" in line.sentence and "correct SBATCH_QOS in your shell in" in line.sentence
 
 
 @pytest.mark.parametrize(
