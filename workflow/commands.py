@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -84,7 +87,12 @@ def study(
     folder = dir_.resolve()
     if detach and profile != "slurm":
         raise UserError("--detach needs --profile slurm; on this machine, use nohup or tmux instead")
-    values, whole = _settings(target, settings, folder, site), "all" if target == "tiny" else target
+    made = folder
+    if target == "tiny" and dry_run and not (folder / "workflow.toml").is_file():
+        made = Path(tempfile.mkdtemp())
+        atexit.register(shutil.rmtree, made)
+    values = _settings(target, settings, made, site)
+    whole = "all" if target == "tiny" else target
     workflow = workflow_of(whole, values, _image(values, image))
     workflow, lines = check_start(values, workflow, folder, profile, dry_run=dry_run, detach=detach)
     warned = [
@@ -114,7 +122,8 @@ def study(
         sys.stdout.writelines([progress.text(), *_about_the_site(values, progress), *warned])
         sys.stdout.flush()
 
-    place_stand_ins(folder, whole)
+    if not dry_run:
+        place_stand_ins(folder, whole)
     done = run_workflow(
         workflow, folder, profile=profile, words=words, announce=announce, dry_run=dry_run,
         retry_failed=retry_failed,
@@ -152,6 +161,10 @@ def _about_the_site(values: StudySettings, progress: StudyProgress) -> Iterator[
 
 def _image(values: StudySettings, given: Path | None) -> str:
     """Return the image that jobs run in: that of `make image-full` where the site limits the number of files."""
+    if given and "://" in (word := str(given).replace(":/", "://", 1)):  # as a path
+        raise UserError(
+            f"--image {word} is an address; give an image file (.sif), such as make image-full builds"
+        )
     used = Image(name="full").path if given is None and values.counts_files else given
     return "" if used is None else str(used.resolve())
 
@@ -185,7 +198,8 @@ def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
     """
     found = progress_of(dir_.resolve())
     resume = "no process is running it; rerun the command to resume\n" if found.code else ""
-    caller = f"{found.caller} is running it\n" if found.caller else resume
+    runs = "will run it" if found.caller.endswith("(pending)") else "is running it"
+    caller = f"{found.caller} {runs}\n" if found.caller else resume
     sys.stdout.write(found.text() + caller)
     return found.code
 

@@ -223,6 +223,8 @@ class Workflow:
     """The image that jobs run in; this environment when empty."""
     image_sha256: str = ""
     """The image's, when the jobs were planned; empty when it was not read."""
+    image_written: str = ""
+    """Its size and time of last change then: where they are the same, no job hashes it again."""
     image_commit: str = ""
     """The commit of the code that it holds; empty when it was not started."""
     binds: tuple[str, ...] = ()

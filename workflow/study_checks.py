@@ -17,7 +17,7 @@ from string import Template
 
 from common.cli import check_words
 from common.errors import UserError
-from common.files import sha256_file
+from common.files import sha256_file, written
 from common.provenance import git_commit
 from container.check_lines import CheckLine, fail, ok, refuse, warn
 from container.machine import Machine
@@ -134,7 +134,7 @@ def _text(settings: StudySettings, profile: Profile) -> Iterator[CheckLine]:
         elif profile == "slurm" and settings.offline:
             yield fail(
                 "text",
-                f"{word} needs network access, which compute nodes of {Path(settings.site).stem} lack; download the "
+                f"{word} needs network access, which compute nodes lack (offline = true); download the "
                 "files on a login node and list them in `text`",
             )
 
@@ -255,6 +255,12 @@ def _resources(settings: StudySettings, workflow: Workflow) -> Iterator[CheckLin
     for queue, job in short.items():
         said = f"{queue} jobs end after {job.minutes} min, about as long as they take to start and save"
         yield warn("time", f"{said}; raise limit_hours or [jobs.{queue}] hours")
+    for key, value in settings.environment.items():
+        names = {found["named"] or found["braced"] for found in Template.pattern.finditer(value)}
+        unset = [one for one in names if one and not one.startswith("SLURM_") and one not in os.environ]
+        for name in unset:
+            said = f"[environment] {key} is {value}, but {name} is not set here; where a node lacks it too, jobs end"
+            yield warn("environment", said)
     for place in settings.binds:
         here = Template(place).safe_substitute(os.environ)
         if not Path(here).exists():
@@ -277,7 +283,7 @@ def check_image(
         return workflow, []
     here, image = machine or Machine(), Path(workflow.image)
     try:
-        workflow = replace(workflow, image_sha256=_image_hash(image, key))
+        workflow = replace(workflow, image_sha256=_image_hash(image, key), image_written=written(image))
         if program_of(here) is None:
             said = f"apptainer is not on PATH here, so {image} was not tried; the first job will try it"
             return workflow, [warn("image", said)]

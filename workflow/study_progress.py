@@ -150,7 +150,8 @@ def warnings(progress: StudyProgress) -> list[str]:
     free = found.f_bavail * found.f_frsize / 1e9
     needed = sum(job.disk_bytes * progress.share(job) for job in todo) / 1e9
     if needed > free:
-        lines.append(f"{place} has {free:,.0f} GB free, but the study needs {needed:,.0f} GB")
+        digits = 0 if needed >= 10 else 3
+        lines.append(f"{place} has {free:,.{digits}f} GB free, but the study needs {needed:,.{digits}f} GB")
     # Some file systems do not count files: they say 0 of 0.
     files = sum(job.files for job in todo)
     if found.f_files and files > found.f_favail:

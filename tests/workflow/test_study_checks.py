@@ -114,8 +114,34 @@ def test_memory_limits_and_folders_are_warned_of(tmp_path: Path) -> None:
     assert "limit_hours" in _cautions(StudySettings(limit_hours=0.05))
     assert "64 workers share 8 cores" in _cautions(StudySettings(tuning_options=("--workers", "64")))
     assert "384 ids, but 1b has rows for 128,256" in _cautions(StudySettings(train_tokenizer=384))
+    own = {"HF_HOME": "$NO_SUCH/cache", "OMP_PLACES": "$SLURM_JOB_ID", "OMP_X": "$HOME"}
+    assert "HF_HOME is $NO_SUCH/cache, but NO_SUCH is not set here" in _cautions(
+        StudySettings(environment=own)
+    )
+    assert "OMP_" not in _cautions(StudySettings(environment=own))
     for place in ("/no/such/folder", "$NO_SUCH"):
         assert f"{place} does not exist here" in _cautions(StudySettings(binds=(place,)))
+
+
+def test_hub_text_without_a_network_needs_no_site(tmp_path: Path) -> None:
+    settings = replace(READY, text=("hf:owner/name",), offline=True)
+    lines = check_settings(settings, workflow_of(MODEL, settings), tmp_path, "slurm")
+    assert "compute nodes lack (offline = true)" in next(
+        line.sentence for line in lines if line.what == "text"
+    )
+
+
+def test_a_dry_run_leaves_no_files_and_an_address_is_no_image(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["workflow", "tiny", "--dir", str(tmp_path / "study"), "--dry-run"]) == 0
+    assert not (tmp_path / "study").exists()
+    assert (
+        f"all in {tmp_path / 'study'}" in (said := capsys.readouterr().out)
+        and "(the start refuses" not in said
+    )
+    with pytest.raises(UserError, match=r"--image docker://foo/bar is an address"):
+        main(["workflow", "tiny", "--dir", str(tmp_path), "--dry-run", "--image", "docker://foo/bar"])
 
 
 def test_the_dry_run_lists_them_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
