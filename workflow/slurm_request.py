@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from common.errors import UserError, first_line
 from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
-from workflow.jobs import Job, Workflow
+from workflow.jobs import QUEUES, Job, Workflow
 from workflow.slurm_jobs import minutes_of
 
 Request = dict[str, str | int]
@@ -169,7 +169,8 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
     correct = " or ".join(named) or f"[jobs.{job.queue}], nodes and cpus"
     if job.gpus > 1 and not wrong:  # cores and memory are asked for each GPU
         one = replace(job, gpus=1, cpus=job.cpus // job.gpus, memory_gb=job.memory_gb / job.gpus)
-        if not _refusal(request_of(workflow, one), machine):
+        same = replace(workflow, queues=dict.fromkeys(QUEUES, workflow.queue(job)))
+        if not _refusal(request_of(same, one), machine):
             correct = "gpus_per_node"
     raise UserError(
         f"Slurm refuses {what} ({why}) submitted as `{asked}`; correct {correct} in the site's file or the settings "

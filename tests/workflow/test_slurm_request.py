@@ -48,6 +48,7 @@ SETTINGS = [
     ('*"-p gpu"*', "", "fail", "partition of [jobs.gpus]"),
     ("*--cpus-per-task=16*|*--gres=gpu:4*", "", "fail", "correct gpus_per_node in"),
     ("*", "", "fail", "[jobs.gpus], nodes and cpus"),
+    ('*--mem*100000*|*"-p gpu"*', "", "fail", "[jobs.gpus], nodes and cpus"),
     # Nodes that are down are a warning, unless another setting is wrong.
     ("*--nodes=2*", "n1", "warn", "while n1 are down"),
     ("*", "n1", "warn", "while n1 are down"),
