@@ -131,6 +131,32 @@ def test_what_has_not_changed_is_hashed_once(
     assert sorted(hashed) == [f"shard.{number:05}.mds" for number in range(len(second.shards))]
 
 
+def test_a_shard_is_opened_once_and_its_time_of_use_is_written_once_a_minute(
+    room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, touched, original, touch = [], [], VerifiedFile.open, os.utime
+    monkeypatch.setattr(VerifiedFile, "open", lambda self: opened.append(self.path) or original(self))
+    reader = stream(room / "out", "train", tmp_path / "cache")
+    whole = reader.read(0, reader.tokens)
+    opened.clear()
+    monkeypatch.setattr(os, "utime", lambda *words, **more: touched.append(words[0]) or touch(*words, **more))
+    draw, now = random.Random(0), time.time()
+    for start in (draw.randrange(reader.tokens - 100) for _ in range(1000)):
+        assert (reader.read(start, start + 100) == whole[start : start + 100]).all()
+    assert not opened and not touched
+    monkeypatch.setattr(time, "time", lambda: now + 61)
+    assert (reader.read(0, reader.tokens) == whole).all() and len(touched) == len(reader.shards)
+    monkeypatch.undo()
+    # One that another process has removed is made again, and its descriptor is closed.
+    gone = reader._descriptors[0]
+    Path(f"/proc/self/fd/{gone}").readlink().unlink()
+    reader.read(0, 5)
+    assert Path(f"/proc/self/fd/{reader._descriptors[0]}").readlink().exists()
+    held_open = list(reader._descriptors.values())
+    del reader
+    assert not any(Path(f"/proc/self/fd/{number}").exists() for number in held_open)
+
+
 def test_hostile_shards_are_refused(room: Path, tmp_path: Path) -> None:
     """Their hashes fit: what they hold does not."""
     good = zstandard.decompress((room / "out/train/shard.00000.mds.zstd").read_bytes())
