@@ -112,7 +112,9 @@ class TokenStream:
         with self._opening[shard]:
             descriptor = self._open(shard)
             # By hand, since streaming's reader opens the file by its name, which another process may remove.
-            begin, end = np.frombuffer(os.pread(descriptor, 8, 4 * (1 + place)).ljust(8, b"\0"), "<u4").tolist()
+            begin, end = np.frombuffer(
+                os.pread(descriptor, 8, 4 * (1 + place)).ljust(8, b"\0"), "<u4"
+            ).tolist()
             packed = os.pread(descriptor, end - begin, begin) if 0 < end - begin <= 4 * RECORD + 64 else b""
         try:
             tokens: Tokens = self._reader.decode_sample(packed)["tokens"]
