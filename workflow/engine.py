@@ -199,6 +199,8 @@ def _snakemake(
     here = ROOT / "workflow"
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(here / "Snakefile")]
     command += ["--workflow-profile", str(here / "profiles" / profile), "--directory", str(folder)]
+    # One that a user's mistake ended ends again at once.
+    command += ["--retries", str(workflow.restarts)]
     slurm = profile == "slurm"
     if slurm:
         # Those that are waited for are processes here that sleep.

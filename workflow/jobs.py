@@ -239,6 +239,8 @@ class Workflow:
     """Most jobs in Slurm's queue at a time."""
     jobs_per_minute: int = 60
     """Most jobs that are submitted in a minute."""
+    restarts: int = 2
+    """How often a job that died without a sentence, as on a lost node, is started again."""
     modules: tuple[str, ...] = ()
     """Environment modules that jobs load."""
     environ: dict[str, str] = field(default_factory=dict)

@@ -160,6 +160,8 @@ class Site(FileSettings):
     """Most jobs of the study in Slurm's queue at a time."""
     jobs_per_minute: Annotated[int, Ge(1)] = 60
     """Most jobs that are submitted in a minute."""
+    restarts: Annotated[int, Ge(0)] = 2
+    """How often a job that died without a message is started again before it counts as failed."""
     environment: dict[str, str] = field(default_factory=dict)
     """Environment variables of every job; $NAME is expanded in the job."""
     jobs: dict[str, Queue] = field(default_factory=dict)
