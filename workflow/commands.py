@@ -147,8 +147,10 @@ def _about_the_site(values: StudySettings, progress: StudyProgress) -> Iterator[
     if values.title:
         yield f"site: {values.title} ({values.checked or 'not checked'})\n"
     if values.gpus_per_node:
+        without = values.nodes > 1 and not values.network_gb and values.device != "MI250X"
+        left_out = " without the time in which nodes sum gradients (network_gb)" if without else ""
         yield (
-            f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device}; "
+            f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device}{left_out}; "
             "describe your own site in --settings FILE\n"
         )
     if values.billed != 1:

@@ -146,6 +146,8 @@ class Site(FileSettings):
     """GPU that hours are estimated for: a name in `pretraining.plan.devices.DEVICES`."""
     gpus_per_node: Annotated[int, Ge(0)] = 8
     """GPUs per node; a pretraining job uses all of them. 0: compute on CPUs."""
+    network_gb: Annotated[float, Ge(0)] = 0.0
+    """GB/s of each GPU between nodes: hours then have the time in which nodes sum gradients; 0: they leave it out."""
     nodes: Annotated[int, Ge(1)] = 1
     """Nodes per pretraining job."""
     cpus: Annotated[int, Ge(1)] = 8

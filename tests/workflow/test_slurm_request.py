@@ -284,7 +284,7 @@ def test_what_is_checked_is_what_is_submitted_and_what_the_studys_own_job_asks_f
     noted = tmp_path / "submitted"
     threading.Thread(target=end, daemon=True).start()
     with pytest.raises(SystemExit):
-        run_workflow(workflow, tmp_path / "study", profile="slurm", words=("--retries", "0"))
+        run_workflow(replace(workflow, restarts=0), tmp_path / "study", profile="slurm")
     submitted = []
     for call in _calls(noted):
         place = call.index("-D")
