@@ -202,7 +202,12 @@ def test_an_image_is_hashed_again_only_when_its_file_has_changed(
         workflow, image=str(image), image_sha256=sha256_file(image), image_written=written(image)
     )
     hashed: list[Path] = []
-    monkeypatch.setattr(step, "sha256_file", lambda path: hashed.append(path) or sha256_file(path))
+
+    def counted(path: Path) -> str:
+        hashed.append(path)
+        return sha256_file(path)
+
+    monkeypatch.setattr(step, "sha256_file", counted)
     step._refuse_what_cannot_start(job, workflow, tmp_path, "")
     assert hashed == []
     os.utime(image, (1, 1))

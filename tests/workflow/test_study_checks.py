@@ -68,8 +68,8 @@ def test_shards_that_are_too_few_are_counted(tmp_path: Path) -> None:
 
 
 def test_finished_shards_do_without_what_they_were_made_of(tmp_path: Path) -> None:
-    gone = {"text": (str(tmp_path / "purged/*.parquet"),), "tokenizer": str(tmp_path / "purged/tokenizer")}
-    settings = replace(READY, repeat_text=False, train_tokenizer=0, **gone)
+    text, tokenizer = (str(tmp_path / "purged" / name) for name in ("*.parquet", "tokenizer"))
+    settings = replace(READY, repeat_text=False, train_tokenizer=0, text=(text,), tokenizer=tokenizer)
     workflow = workflow_of(MODEL, settings)
     assert [("purged" in said) for said in _missing(settings, tmp_path)] == [True, True]
     assert _shards(workflow, tmp_path, workflow.of_kind("shards")[0].tokens) is None

@@ -6,6 +6,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -134,12 +135,23 @@ def test_what_has_not_changed_is_hashed_once(
 def test_a_shard_is_opened_once_and_its_time_of_use_is_written_once_a_minute(
     room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened, touched, original, touch = [], [], VerifiedFile.open, os.utime
-    monkeypatch.setattr(VerifiedFile, "open", lambda self: opened.append(self.path) or original(self))
+    opened: list[Path] = []
+    touched: list[Any] = []
+    original, touch = VerifiedFile.open, os.utime
+
+    def opens(self: VerifiedFile) -> int:
+        opened.append(self.path)
+        return original(self)
+
+    def touches(file: Any, **times: Any) -> None:
+        touched.append(file)
+        touch(file, **times)
+
+    monkeypatch.setattr(VerifiedFile, "open", opens)
     reader = stream(room / "out", "train", tmp_path / "cache")
     whole = reader.read(0, reader.tokens)
     opened.clear()
-    monkeypatch.setattr(os, "utime", lambda *words, **more: touched.append(words[0]) or touch(*words, **more))
+    monkeypatch.setattr(os, "utime", touches)
     draw, now = random.Random(0), time.time()
     for start in (draw.randrange(reader.tokens - 100) for _ in range(1000)):
         assert (reader.read(start, start + 100) == whole[start : start + 100]).all()
